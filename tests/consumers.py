@@ -1,6 +1,6 @@
 """Prints the microjoules in exports, by readers that know nothing of energy-trace: `cargo xtask consumers`.
 
-Takes the files of otlp, json, speedscope, firefox and chrome, in this order. Leaves out pprof, which Go's own tool reads.
+Takes the files of otlp, json, speedscope, firefox, chrome, parquet and parquet-readings, in this order. Leaves out pprof, which Go's own tool reads.
 """
 import json
 import sys
@@ -29,9 +29,25 @@ def of_json(path, count):
         return count(json.load(file))
 
 
-def main(otlp, stacks, speedscope, firefox, chrome):
+def of_parquet(path):
+    """By function, by call and by moment: whatever the rows are put together by, they are the whole."""
+    by = lambda what: f"SELECT sum(uj) FROM (SELECT {what}, sum(microjoules) AS uj FROM read_parquet(?) GROUP BY ALL)"
+    [sum_] = {int(duckdb.execute(by(what), [path]).fetchone()[0]) for what in ("function", "api_call", "moment", "frames[1]")}
+    lengths = "SELECT count(*) FROM read_parquet(?) WHERE len(frames) = 0 OR frames[-1] <> function OR step_ns <= 0"
+    assert duckdb.execute(lengths, [path]).fetchone() == (0,), "rows without frames, or another function than the innermost"
+    return sum_
+
+
+def of_readings(path):
+    query = "SELECT sum(target_uj) FROM read_parquet(?) WHERE class IN ('package', 'dram', 'gpu')"
+    return int(duckdb.execute(query, [path]).fetchone()[0])
+
+
+def main(otlp, stacks, speedscope, firefox, chrome, parquet, readings):
     print("OpenTelemetry's own messages", of_otlp(otlp))
     print("DuckDB", of_stacks(stacks))
+    print("DuckDB (Parquet)", of_parquet(parquet))
+    print("DuckDB (Parquet, readings)", of_readings(readings))
     print("speedscope (JSON)", of_json(speedscope, lambda file: sum(file["profiles"][0]["weights"])))
     print("firefox (JSON)", of_json(firefox, lambda file: sum(sum(t["samples"]["weight"]) for t in file["threads"])))
     slices = lambda file: (event["args"].get("self_uj", 0) for event in file["traceEvents"])

@@ -71,11 +71,8 @@ fn reports(path: &Path) -> std::io::Result<()> {
         step("attribute over time", || (attribute_over_time(&recording, &Options::logical()), 0));
     drop(recording);
     for format in &FORMATS {
-        let (over_time, bins) = if format.is_timed {
-            (Some(&over_time), 0..over_time.bins.count())
-        } else {
-            (None, 0..0)
-        };
+        let (over_time, bins) =
+            if format.is_timed { (Some(&over_time), 0..over_time.bins.count()) } else { (None, 0..0) };
         let input = Input { profile: &profile, over_time, bins };
         step(format.name, || of(&|out| format.write(out, &input, &ExportOptions::default())))?;
     }

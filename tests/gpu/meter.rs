@@ -6,7 +6,8 @@ use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, Source
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::PowerDiagnostic;
 use energy_trace_model::recording::record::{
-    CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Quality, Reading, Record,
+    CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Part, Quality, Reading, Record, SensorCost,
+    SensorQuantity, SensorSeries, SensorValue,
 };
 use energy_trace_report::sentences::{ignored_reason, power_fact, source_note};
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
@@ -50,6 +51,8 @@ struct Ended {
     readings: BTreeMap<DomainId, Vec<Reading>>,
     meters: BTreeMap<DomainId, GpuMeter>,
     uses: Vec<(DomainId, GpuUse)>,
+    sensors: Vec<SensorSeries>,
+    cost: Option<SensorCost>,
     end: PowerEnd,
 }
 
@@ -62,15 +65,23 @@ impl Run {
     async fn stop(self) -> Ended {
         let end = self.task.stop().await;
         let (mut readings, mut meters, mut uses) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut sensors, mut cost) = (Vec::<SensorSeries>::new(), None);
         for record in self.records {
             match record {
                 Record::Readings(id, batch) => readings.entry(id).or_insert_with(Vec::new).extend(batch),
                 Record::GpuMeter(id, meter) => drop(meters.insert(id, meter)),
                 Record::GpuUses(id, batch) => uses.extend(batch.into_iter().map(|one| (id, one))),
+                Record::Sensor(sensor) => sensors.push(SensorSeries { sensor, values: Vec::new() }),
+                Record::SensorReadings(read) => {
+                    for (id, value) in read.of {
+                        sensors[id.index()].values.push((read.at, value));
+                    }
+                }
+                Record::SensorCost(of) => cost = Some(of),
                 other => panic!("not of a power source: {other:?}"),
             }
         }
-        Ended { readings, meters, uses, end }
+        Ended { readings, meters, uses, sensors, cost, end }
     }
 }
 
@@ -103,6 +114,42 @@ async fn with_workload(gpu: &Gpu, set: PowerSet, arguments: &[&str]) -> Ended {
     assert!(ended.status.success(), "{ended:?}");
     tokio::time::sleep(Duration::from_millis(300)).await;
     run.stop().await
+}
+
+/// A device that gets too warm by its work: its temperature rises, its clock falls, and it says why. Another device stays as it is, and what
+/// one does not answer has no sensor.
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_devices_slow_down() {
+    let _one = ENVIRONMENT.lock().await;
+    let mut warm = model("IDEAL");
+    warm.warmth.limit_c = 40;
+    let still = Meter { unsupported: vec!["nvmlDeviceGetClockInfo".into()], ..model("IDEAL") };
+    let gpu = machine(vec![warm, still]);
+    let set = power::open(&plan(&gpu)).unwrap();
+    let ended = with_workload(&gpu, set, &["2"]).await;
+    let of = |part, quantity| {
+        let is_it = |series: &&SensorSeries| (series.sensor.part, series.sensor.quantity) == (part, quantity);
+        let series = ended.sensors.iter().find(is_it)?;
+        let values = series.values.iter().flat_map(|(_, value)| *value);
+        let number = |value| match value {
+            SensorValue::Temperature(at) => i64::from(at.as_mc() / 1000),
+            SensorValue::Clock(at) => i64::from(at.as_khz() / 1000),
+            SensorValue::Slowdown(why) => i64::from(why.heat) + 2 * i64::from(why.power || why.unknown),
+            SensorValue::Count(count) => i64::try_from(count).unwrap(),
+        };
+        Some((series.sensor.limit.map(|at| at.as_mc() / 1000), values.map(number).collect::<Vec<_>>()))
+    };
+    let (limit, celsius) = of(Part::Gpu(0), SensorQuantity::Temperature).unwrap();
+    assert!(limit == Some(40) && celsius[0] < 40 && celsius.iter().any(|&at| at > 45), "{celsius:?}");
+    let (_, clock) = of(Part::Gpu(0), SensorQuantity::Clock).unwrap();
+    assert!(clock[0] == 1410 && clock.contains(&940), "{clock:?}");
+    let (_, why) = of(Part::Gpu(0), SensorQuantity::Slowdown).unwrap();
+    assert_eq!(why[..2], [0, 1], "slowed down by heat: {why:?}");
+    assert_eq!(of(Part::Gpu(0), SensorQuantity::MemoryClock), Some((None, vec![1215])));
+    assert_eq!(of(Part::Gpu(1), SensorQuantity::Temperature), Some((Some(90), vec![37])));
+    assert_eq!(of(Part::Gpu(1), SensorQuantity::Clock), None);
+    let cost = ended.cost.unwrap();
+    assert!(cost.rounds >= 8 && cost.failed == 0 && cost.cpu_ns > 0, "{cost:?}");
 }
 
 /// The counter's readings differ by what the device really spent between them: idle and the workload.

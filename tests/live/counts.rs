@@ -3,7 +3,11 @@
 //! Leaves out what a call costs in joules (`offline/report/counts.rs`).
 
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted, RecordingDiagnostic};
+use energy_trace_model::recording::record::{
+    CallDiagnostic, InputRole, InputSize, InputSizes, PythonNotCounted, RecordingDiagnostic, SensorQuantity,
+    SensorSeries, SensorValue,
+};
+use energy_trace_model::units::MilliCelsius;
 use energy_trace_tests::interpreters::found as pythons;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -94,4 +98,81 @@ fn python_functions() {
         let is_old = |found: &CallDiagnostic| matches!(found, CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { version }) if version.starts_with("3."));
         assert!(found.iter().any(is_old), "{found:?}");
     }
+}
+
+/// The program whose arguments are looked at.
+const TRAIN: &str = "class Model:
+    def fit(self, x, y=None, *rest, epochs=1, **more):
+        return sum(range(10_000))
+
+def train(turns):
+    for turn in range(turns):
+        Model().fit([0] * (7 if turn % 3 else 9), {'secret': 1}, b'bytes', call=2)
+
+train(30)
+";
+
+/// Types and sizes of arguments are noted, of functions that were asked for, by the line of the program that called; never what they hold.
+/// Beside them, the temperature of a machine that has a sensor is recorded, and what reading it took.
+#[test]
+fn sizes_of_arguments() {
+    let place = place();
+    let Some(python) = pythons(12..=13).into_iter().next_back() else { return };
+    std::fs::create_dir_all(place.path("sys/class/hwmon/hwmon0")).unwrap();
+    for (file, text) in [("name", "coretemp"), ("temp1_label", "Package id 0"), ("temp1_input", "61000")] {
+        place.write(&format!("sys/class/hwmon/hwmon0/{file}"), 0o644, &format!("{text}\n"));
+    }
+    place.write("train.py", 0o644, TRAIN);
+    let script = place.path("train.py");
+    let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
+    let record = ["record", "--no-svg", "--power", "model", "--path.sysfs", "sys"];
+    let look = ["--count=fit", "--input-sizes", "--", python, script];
+    assert_code(&place.run(&[&record[..], &look].concat()), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    assert_eq!(calls(&recording, "Model.fit"), Some((30, 0)));
+    check_sizes(&recording, script);
+    check_warmth(&recording);
+    assert!(recording.project.is_some_and(|project| project.commit.is_empty() && !project.folder.is_empty()));
+}
+
+fn check_sizes(recording: &Recording, script: &str) {
+    let seen = &recording.input_sizes;
+    assert!(seen.iter().map(|noted| noted.seen).sum::<u64>() >= 4, "{seen:?}");
+    for noted in seen {
+        assert_eq!(recording.frames[noted.frame.index()].name, "Model.fit");
+        let caller = noted.caller.as_ref().map(|caller| (caller.file.as_str(), caller.line));
+        assert_eq!(caller, Some((script, 7)));
+        let told = noted.inputs.iter();
+        let told = told.map(|input| (input.name.as_str(), input.role, input.of_type.as_str()));
+        let wanted = [
+            ("self", InputRole::Object, "__main__.Model"),
+            ("x", InputRole::Argument, "list"),
+            ("y", InputRole::Argument, "dict"),
+            ("epochs", InputRole::Argument, "int"),
+            ("*rest[0]", InputRole::Rest, "bytes"),
+            ("call", InputRole::Keyword, "int"),
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), wanted);
+        assert_eq!(noted.inputs[3].size, InputSize::Unknown, "what a number is, is nobody's concern");
+    }
+    let length = |noted: &InputSizes| match noted.inputs[1].size {
+        InputSize::Length(length) => Some(length),
+        _ => None,
+    };
+    assert_eq!(seen.iter().filter_map(length).collect::<std::collections::BTreeSet<u64>>(), [7, 9].into());
+    let cost = found(recording).into_iter().find_map(|found| match found {
+        CallDiagnostic::InputSizes { looks, left_out, cost_ns } => Some((looks, left_out, cost_ns)),
+        _ => None,
+    });
+    let is_told = |(looks, left_out, cost_ns)| looks >= 4 && left_out == 0 && cost_ns > 0;
+    assert!(cost.is_some_and(is_told), "{cost:?}");
+}
+
+fn check_warmth(recording: &Recording) {
+    let is_warmth = |series: &&SensorSeries| series.sensor.quantity == SensorQuantity::Temperature;
+    let values = recording.sensors.iter().filter(is_warmth).flat_map(|series| &series.values);
+    let value = SensorValue::Temperature(MilliCelsius::from_mc(61_000));
+    assert_eq!(values.map(|(_, value)| *value).collect::<Vec<_>>(), [Some(value)]);
+    let cost = recording.sensor_cost;
+    assert!(cost.is_some_and(|cost| cost.rounds >= 2 && cost.failed == 0), "{cost:?}");
 }

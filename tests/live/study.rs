@@ -71,6 +71,10 @@ fn ends_before_the_end() {
         run_bounded(with(&["--runs", "9", "--limit", "300ms", "--", "sleep", "60", "--", "sleep", "61"]));
     assert_code(&output, 125);
     assert_says(&output, &[" failed 3 times and never succeeded", "study/runs/"]);
+    let made = || std::fs::read_dir(place.path("study/runs")).unwrap().count();
+    let before = made();
+    assert_says(&place.run(&FAST), &[" failed 3 times and never succeeded"]);
+    assert_eq!(made(), before, "a resumption makes no run");
     let runs = std::fs::read_dir(place.path("study/runs")).unwrap().flatten();
     let outcomes = runs.filter(|of| of.path().extension().is_some_and(|ending| ending == "json"));
     let late: Vec<bool> =

@@ -101,6 +101,27 @@ const checks = {
     await press(browser, "Enter");
     await press(browser, "Escape");
   },
+  async "the flame graph turns over"() {
+    await tab("Flame graph");
+    const button = `[...document.querySelectorAll("#panel .bar button")].find((button) => button.textContent === "by callee")`;
+    const describe = async (...keys) => {
+      await run(`document.querySelector("canvas").focus()`);
+      await press(browser, "Escape");
+      for (const key of keys) await press(browser, key);
+      return run(`document.getElementById("details").textContent`);
+    };
+    const root = await describe("ArrowDown");
+    await run(`${button}.click()`);
+    assert.equal(await run(`${button}.getAttribute("aria-pressed")`), "true");
+    const [first, caller] = [await describe("ArrowDown"), await describe("ArrowDown", "ArrowDown")];
+    const share = (text) => Number(text.match(/\(([0-9.]+) % of the program\)/)[1]);
+    assert.ok(share(first) >= share(caller) && !first.includes("itself"), `${first}\n${caller}`);
+    await run(`(() => { const input = document.querySelector("#panel input"); input.value = "."; input.dispatchEvent(new Event("input")); })()`);
+    assert.match(await run(`document.querySelector("#panel output").textContent`), /100\.0 %/);
+    await run(`(() => { const input = document.querySelector("#panel input"); input.value = ""; input.dispatchEvent(new Event("input")); })()`);
+    await run(`${button}.click()`);
+    assert.equal(await describe("ArrowDown"), root);
+  },
   async "search and filter say what they find"() {
     await tab("Flame graph");
     const type = (text) => run(`(() => { const input = document.querySelector("#panel input"); input.value = ${JSON.stringify(text)}; input.dispatchEvent(new Event("input")); })()`);
@@ -135,6 +156,10 @@ async function photograph() {
       await pause(100);
       writeFileSync(`${pictures}/${width}-${dark ? "dark" : "light"}-${title.replace(" ", "_")}.png`, await picture(browser));
     }
+    await tab("Flame graph");
+    await run(`[...document.querySelectorAll("#panel .bar button")].find((button) => button.textContent === "by callee").click()`);
+    await pause(100);
+    writeFileSync(`${pictures}/${width}-${dark ? "dark" : "light"}-by_callee.png`, await picture(browser));
   }
 }
 

@@ -41,7 +41,7 @@ fn look_for(minors: &RangeInclusive<u32>) -> Vec<PathBuf> {
 /// All that can be unwound: the system's own always, and what was found.
 pub fn supported() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from(SYSTEM)];
-    out.extend(found(8..=15));
+    out.extend(found(6..=15));
     out
 }
 

@@ -90,22 +90,36 @@ impl LedgerRow {
 
 /// What a JSON report has that its schema does not allow, in words; empty where it is valid.
 ///
+/// # Panics
+/// As `errors_by`.
+pub fn schema_errors(report: &Value) -> Vec<String> {
+    errors_by(concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/report/data/report-1.schema.json"), report)
+}
+
+/// The same of `export --format greenlight`.
+///
+/// # Panics
+/// As `errors_by`.
+pub fn greenlight_errors(calls: &Value) -> Vec<String> {
+    errors_by(concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/report/data/greenlight-1.schema.json"), calls)
+}
+
 /// By Debian's python3-jsonschema (`cargo xtask setup` names it): the checker in Rust took as long to build as all offline tests to run.
 ///
 /// # Panics
 /// Where that is not installed, or cannot read the schema.
 #[expect(clippy::unwrap_used, reason = "a test without its checker has failed")]
-pub fn schema_errors(report: &Value) -> Vec<String> {
+fn errors_by(schema: &str, value: &Value) -> Vec<String> {
     const CHECK: &str = "import json, sys
 from jsonschema import Draft202012Validator as Validator
 schema = json.load(open(sys.argv[1]))
 Validator.check_schema(schema)
-json.dump([error.message for error in Validator(schema).iter_errors(json.load(sys.stdin))], sys.stdout)";
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/report/data/report-1.schema.json");
+errors = Validator(schema).iter_errors(json.load(sys.stdin))
+json.dump([f'{error.json_path}: {error.message}' for error in errors], sys.stdout)";
     let mut check = Command::new("/usr/bin/python3");
     check.args(["-c", CHECK, schema]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut check = check.spawn().unwrap();
-    serde_json::to_writer(BufWriter::new(check.stdin.take().unwrap()), report).unwrap();
+    serde_json::to_writer(BufWriter::new(check.stdin.take().unwrap()), value).unwrap();
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success(), "no checker of schemas: apt-get install python3-jsonschema");
     serde_json::from_slice(&output.stdout).unwrap()

@@ -13,6 +13,14 @@ import sys
 import threading
 import time
 
+if sys.version_info < (3, 8):  # What is missing there, by C functions: no frames of Python's.
+    import ctypes
+    import functools
+    threading.get_native_id = functools.partial(ctypes.CDLL(None).syscall, 186)  # gettid
+if sys.version_info < (3, 7):
+    time.thread_time = functools.partial(time.clock_gettime, time.CLOCK_THREAD_CPUTIME_ID)
+    time.monotonic_ns = lambda: int(time.monotonic() * 1e9)
+
 OUT = open(sys.argv[1], "a")
 SECONDS = float(sys.argv[2])
 WANTED = sys.argv[3:]
@@ -75,7 +83,6 @@ def tell(region, words=()):
 # Regions: what stands above is also run in sub-interpreters.
 import asyncio
 import contextlib
-import contextvars
 import ctypes
 import functools
 import re
@@ -92,6 +99,15 @@ def region(function):
 
 class Skip(Exception):
     """A region that cannot run here."""
+
+
+def no_run(main):
+    main.close()
+    raise Skip("no asyncio.run")
+
+
+if sys.version_info < (3, 7):
+    asyncio.run = no_run
 
 
 class Base:
@@ -569,6 +585,7 @@ def in_context():
     def work():
         tell("contextvars", {"work": ["context"]})
         spin()
+    import contextvars
     contextvars.copy_context().run(work)
 
 
@@ -804,7 +821,7 @@ def main():
             continue
         try:
             function()
-        except Skip as why:
+        except (Skip, ImportError) as why:
             print(f"skipped: {function.__name__}: {why}", file=sys.stderr, flush=True)
 
 

@@ -11,6 +11,8 @@ pub mod count;
 pub mod countdown;
 pub mod cycle;
 pub mod gpu;
+pub mod hotspot;
+pub mod hotspot_layout;
 pub mod lookup;
 pub mod mappings;
 pub mod memory;

@@ -48,7 +48,12 @@ pub trait Tables {
         None
     }
 
-    /// Moves to the caller by a rule of kind `SIGNAL` or `FULL`: `rare_caller`. The probes put a function of its own here, so that the
+    /// The caller of code that a HotSpot made, where its layout is known.
+    fn hotspot_caller(&mut self, _walk: &NativeWalk, _memory: &impl Memory) -> Result<NativeWalk, u8> {
+        Err(end::NO_UNWIND_INFO)
+    }
+
+    /// Moves to the caller by a rule of kind `SIGNAL`, `FULL` or `HOTSPOT`: `rare_caller`. The probes put a function of its own here, so that the
     /// verifier does not look at it wherever a frame is taken.
     #[inline(always)]
     fn rare(&mut self, walk: &mut NativeWalk, rule: Rule, memory: &impl Memory) -> Result<u64, u8>
@@ -191,7 +196,7 @@ pub(crate) fn caller(
             let pushed = if rule.offset() != 0 { 11 } else { 10 };
             walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })
         }
-        rule::SIGNAL | rule::FULL => return tables.rare(walk, rule, memory),
+        rule::SIGNAL | rule::FULL | rule::HOTSPOT => return tables.rare(walk, rule, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
         rule::NONE => return Err(end::NO_UNWIND_INFO),
         _ => return Err(end::UNSUPPORTED),
@@ -229,6 +234,10 @@ pub fn rare_caller(
 ) -> Result<u64, u8> {
     match rule.kind() {
         rule::SIGNAL => signal_return(walk, memory),
+        rule::HOTSPOT => {
+            *walk = tables.hotspot_caller(walk, memory)?;
+            Ok(walk.sp)
+        }
         _ => caller_in_full(walk, rule, tables, memory),
     }
 }

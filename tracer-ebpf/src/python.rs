@@ -3,7 +3,7 @@
 //!
 //! What is emitted for each frame: its code object, its instruction pointer, and an anchor: the address of the C local that the
 //! interpreter keeps on the native stack where a run of Python frames was entered (`CFrame` of each frame in 3.10, `_PyCFrame` in 3.11,
-//! the entry shim frame from 3.12 on; 3.8 and 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
+//! the entry shim frame from 3.12 on; 3.6 to 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
 //! Leaves out names and lines: user space reads the code objects.
 
 use crate::cycle::{CycleDetector, NOWHERE, is_nowhere};
@@ -28,6 +28,12 @@ pub struct PythonWalk {
     pub root_cframe: u64,
     /// 0 once the innermost run has proved to be one (3.11, 3.12); 1 before its first frame was read, 2 since.
     pub unproved: u64,
+    /// 1: the classes of all first variables are looked for, not only of the code objects that are wanted.
+    pub all_classes: u64,
+    /// The first variable that was looked at last, and what came of it: callers often have the same one.
+    pub last_first: u64,
+    /// The class of that variable.
+    pub last_class: u64,
     /// What tells that the chain leads back into itself.
     pub cycle: CycleDetector,
     /// The frame's bytes.
@@ -43,7 +49,7 @@ pub struct PythonFrame {
     pub instruction: u64,
     /// Address of the C local that marks where this run was entered; 0 inside a run.
     pub anchor: u64,
-    /// Class of the first local variable, or that variable where it is a class itself; 0: not asked for, or there is none.
+    /// Class of the first local variable, or that variable where it is a class or a string; 0: not asked for, or there is none.
     pub class: u64,
 }
 
@@ -80,9 +86,13 @@ pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) 
     named(second) // Empty in turns while the thread waits for the lock.
 }
 
-/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one.
+/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one, which is the last.
 #[inline(always)]
 pub fn has_sub_interpreters(layout: &PythonLayout, memory: &impl Memory) -> bool {
+    if layout.key_follows == PythonLayout::NO_MAIN {
+        let newest = memory.read_word(layout.interpreter_at).unwrap_or(0);
+        return memory.read_word(newest) != Some(0); // `PyInterpreterState.next` stands first.
+    }
     // `interpreters.head` stands before `interpreters.main` (pycore_runtime.h, 3.8 to 3.15).
     let newest = memory.read_word(layout.interpreter_at.wrapping_sub(8));
     newest != memory.read_word(layout.interpreter_at)
@@ -128,6 +138,8 @@ pub fn begin(
     walk.thread = thread;
     walk.cframe = 0;
     walk.unproved = 0;
+    walk.all_classes = 0;
+    walk.last_first = 0;
     walk.cycle = CycleDetector::new();
     walk.frame = first;
     if layout.cframe_frame != PythonLayout::ABSENT {
@@ -179,21 +191,46 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         sound = follows_cframe(layout, walk, memory);
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
-    let class = if layout.locals == 0 { 0 } else { class_of_first(layout, address, memory).unwrap_or(0) };
+    let looks = layout.locals != 0 && (walk.all_classes != 0 || layout.wants(code));
+    let class = if looks { first_class(layout, walk, address, memory) } else { 0 };
     let frame = PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class };
     if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
-/// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
+/// What a frame's first local variable tells; 0: nothing.
 #[inline(always)]
-fn class_of_first(layout: &PythonLayout, frame: u64, memory: &impl Memory) -> Option<u64> {
-    let first = memory.read_word(frame.wrapping_add(u64::from(layout.locals)))?;
+fn first_class(layout: &PythonLayout, walk: &mut PythonWalk, frame: u64, memory: &impl Memory) -> u64 {
+    let first = first_local(layout, walk, frame, memory).unwrap_or(0) & !u64::from(layout.tag_mask);
+    if first != walk.last_first {
+        walk.last_first = first;
+        walk.last_class = class_of(layout, first, memory).unwrap_or(0);
+    }
+    if first == 0 { 0 } else { walk.last_class }
+}
+
+/// The class of a frame's first local variable, or that itself where it is a class or a string: what `self` and `cls` tell of a method. A
+/// variable that an inner function shares is in a cell.
+#[inline(always)]
+fn class_of(layout: &PythonLayout, mut first: u64, memory: &impl Memory) -> Option<u64> {
     if first == 0 {
         return None;
     }
-    let class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    let mut class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    if class == layout.cell {
+        first = memory.read_word(first.wrapping_add(object::CELL_CONTENT))?;
+        class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    }
     let flags = memory.read_word(class.wrapping_add(object::TYPE_FLAGS))?;
-    Some(if flags & object::IS_CLASS != 0 { first } else { class })
+    Some(if flags & u64::from(layout.itself) != 0 { first } else { class })
+}
+
+/// The first local variable of a frame, which may be among the words that were read of it.
+#[inline(always)]
+fn first_local(layout: &PythonLayout, walk: &PythonWalk, frame: u64, memory: &impl Memory) -> Option<u64> {
+    if layout.locals < layout.frame_bytes {
+        return Some(word(walk, (layout.locals / 8) as u8));
+    }
+    memory.read_word(frame.wrapping_add(u64::from(layout.locals)))
 }
 
 /// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.

@@ -2,14 +2,19 @@
 //!
 //! Leaves out how it is read (`python.rs`).
 
-/// Objects and their types, where the class of a method is looked for: Include/object.h and cpython/object.h, the same in 3.8, 3.9 and 3.10.
-pub(crate) mod object {
+/// Objects and their types, where the class of a method is looked for: Include/object.h and cpython/object.h, the same in 3.8 to 3.15, but for
+/// free-threaded builds.
+pub mod object {
     /// Offset of `ob_type`.
-    pub(crate) const TYPE: u64 = 8;
+    pub const TYPE: u64 = 8;
     /// Offset of a type's `tp_flags`.
-    pub(crate) const TYPE_FLAGS: u64 = 168;
+    pub const TYPE_FLAGS: u64 = 168;
     /// The flag of classes (`Py_TPFLAGS_TYPE_SUBCLASS`).
-    pub(crate) const IS_CLASS: u64 = 1 << 31;
+    pub const IS_CLASS: u32 = 1 << 31;
+    /// The flag of the classes of strings (`Py_TPFLAGS_UNICODE_SUBCLASS`).
+    pub const IS_TEXT: u32 = 1 << 28;
+    /// Offset of what a cell holds (Include/cpython/cellobject.h).
+    pub(crate) const CELL_CONTENT: u64 = 16;
 }
 
 /// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.
@@ -22,6 +27,8 @@ pub struct PythonLayout {
     pub interpreter_at: u64,
     /// Address of the pointer to the state of the thread that holds the lock (`_PyRuntime.gilstate.tstate_current`, up to 3.11); 0: none.
     pub current_at: u64,
+    /// Address of the type of cells, in which variables are that an inner function shares (`PyCell_Type`, from 3.11 on); 0: not looked for.
+    pub cell: u64,
     /// Offset of glibc's first block of thread-specific data from the thread pointer.
     pub tsd_block: u32,
     /// `PyInterpreterState` → first thread.
@@ -65,23 +72,59 @@ pub struct PythonLayout {
     pub eval_rbp: u32,
     /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
     pub tls_below: [u32; 2],
-    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.
     pub key_follows: u32,
-    /// Frame → its first local variable, read where code objects do not know their class (up to 3.10); 0: not read.
+    /// Frame → its first local variable, whose class is sent along; 0: not read.
     pub locals: u32,
     /// Code object → the sixteen bytes that tell it from another one in its place.
     pub code_check: u32,
     /// A number of the program in this process: what was seen of another one in the same process does not count.
     pub program: u32,
+    /// Flags of the classes whose objects are sent themselves, not their class.
+    pub itself: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.
+    pub wanted: [u64; WANTED_WORDS],
 }
 
+const WANTED_WORDS: usize = 16;
+
 impl PythonLayout {
+    /// In `key_follows`: `interpreter_at` is the list of interpreters, and nothing points to the main one, which is the last (3.6).
+    pub const NO_MAIN: u32 = 2;
     /// An offset that this version does not have.
     pub const ABSENT: u32 = u32::MAX;
     /// A shift that this version does not have.
     pub const NO_SHIFT: u8 = 255;
+    /// Wants the class of every code object.
+    pub const ALL_WANTED: [u64; WANTED_WORDS] = [u64::MAX; WANTED_WORDS];
+
+    /// Whether the class of a code object is wanted, or of another one with the same hash.
+    #[inline(always)]
+    pub fn wants(&self, code: u64) -> bool {
+        let (word, bit) = wanted_place(code);
+        self.wanted[word] & bit != 0
+    }
+
+    /// Wants the class of a code object from now on; whether that is news.
+    pub fn want(&mut self, code: u64) -> bool {
+        let (word, bit) = wanted_place(code);
+        let is_news = self.wanted[word] & bit == 0;
+        self.wanted[word] |= bit;
+        is_news
+    }
+
     /// In `entry_shift`: each frame is evaluated by a C frame of its own, which holds one `CFrame` (3.10).
     pub const EVERY_FRAME: u8 = 254;
 }
 
-const _: () = assert!(size_of::<PythonLayout>() == 104);
+const _: () = assert!(size_of::<PythonLayout>() == 248);
+
+/// Word and bit of a code object.
+#[inline(always)]
+fn wanted_place(code: u64) -> (usize, u64) {
+    // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+    let mixed = code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    ((mixed >> 6) as usize & (WANTED_WORDS - 1), 1 << (mixed & 63))
+}

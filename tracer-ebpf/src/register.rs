@@ -18,6 +18,10 @@ pub const RBX: usize = 5;
 pub const R10: usize = 7;
 /// `rip`.
 pub const RIP: usize = 16;
+/// `cs`: which kind of code runs.
+pub const CS: usize = 17;
+/// What it is while 32-bit code runs (`__USER32_CS`, arch/x86/include/asm/segment.h, v5.10).
+pub const CS_OF_32_BITS: u64 = 0x23;
 /// `rsp`.
 pub const RSP: usize = 19;
 /// Words of `struct pt_regs`.

@@ -45,6 +45,8 @@ pub mod rule {
     pub const DEREF_RSP_8: u32 = 9;
     /// A `FullRule`, whose number stands in the place of the offset.
     pub const FULL: u32 = 10;
+    /// Code that a HotSpot makes at run time, which keeps what is known of it itself (`hotspot.rs`). In no row: for whole mappings.
+    pub const HOTSPOT: u32 = 11;
 }
 
 /// Rules in full that the probes can hold. A PyTorch process has some hundred different ones.

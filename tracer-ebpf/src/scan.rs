@@ -7,6 +7,7 @@
 use crate::calls::{direct_target, has_rule, is_indirect, leads_to, makes_frame_pointer};
 use crate::memory::Memory;
 use crate::native::{NO_FRAME_POINTER, NativeWalk, Tables, caller};
+use crate::rows::rule;
 use crate::wire::{FIRST_PC, end};
 
 /// Words above the stack pointer that are looked through for a return address where code has no unwind information.
@@ -127,7 +128,15 @@ fn by_frame_pointer(
             return Some((frame, if is_chain { by_frame::CHAIN } else { by_frame::WEAK }, 0));
         }
     }
-    (!has_rule && is_long(frame, tables, memory)).then_some((frame, by_frame::LONG, 0))
+    let is_long =
+        if has_rule { leads_on && is_of_hotspot(pc - 1, tables) } else { is_long(frame, tables, memory) };
+    is_long.then_some((frame, by_frame::LONG, 0))
+}
+
+/// Whether a HotSpot made this code: its interpreter returns to places behind no call.
+#[inline(always)]
+fn is_of_hotspot(pc: u64, tables: &mut impl Tables) -> bool {
+    tables.rule(pc).is_ok_and(|rule| rule.kind() == rule::HOTSPOT)
 }
 
 /// Whether frame pointers lead on from here through code without unwind information, to code that has some or two frames further.

@@ -173,6 +173,7 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
+pub use crate::hotspot_layout::HotspotLayout;
 pub use crate::on_cpu::{BackgroundEvent, CpuState, Run};
 pub use crate::python_layout::PythonLayout;
 pub use crate::register;
@@ -216,6 +217,8 @@ pub mod end {
     /// Registers or memory of user mode could not be read at that moment: the kernel was just entered, or changed from one process's memory
     /// to another's.
     pub const UNREADABLE: u8 = 16;
+    /// The code is that of a 32-bit program, whose frames are not walked.
+    pub const BITS_32: u8 = 17;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -343,6 +346,8 @@ impl CodeMapping {
     pub const NO_TABLE: u32 = u32::MAX;
     /// The code has no unwind information at all (JIT, damaged file).
     pub const NO_INFO: u32 = u32::MAX - 1;
+    /// A HotSpot makes this code at run time, and says itself what is known of it (`hotspot.rs`).
+    pub const HOTSPOT: u32 = u32::MAX - 2;
     /// An unused place.
     pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, one_chunk: 0 };
 }

@@ -51,6 +51,12 @@ def _count(place):
         return
     monitoring.use_tool_id(tool, "energy-trace")
     events, disable = monitoring.events, monitoring.DISABLE
+    sizes = None
+    if os.environ.get("ENERGY_TRACE_INPUT_SIZES"):
+        from energy_trace_input_sizes import Sizes
+
+        sizes = Sizes()
+        del sys.modules["energy_trace_input_sizes"]
 
     def is_wanted(code):
         """Public functions of packages, or those that were asked for."""
@@ -75,11 +81,14 @@ def _count(place):
         if entry is None:
             if not is_wanted(code):
                 return disable
-            # Calls, those within another, how deep it is now, since when, times by length; generators come and go: no times.
-            entry = mine[code] = [0, 0, 0, 0, {}]
+            # Calls, those within another, how deep it is now, since when, times by length, when its arguments were looked at; generators
+            # come and go: no times.
+            entry = mine[code] = [0, 0, 0, 0, {}, 0]
             if not code.co_flags & 0x2A0:
                 monitoring.set_local_events(tool, code, events.PY_RETURN)
         entry[0] += 1
+        if sizes is not None and code is not own_code:
+            entry[5] = sizes.look(code, entry[0], entry[5])
         if code.co_flags & 0x2A0:
             return None
         entry[2] += 1
@@ -104,20 +113,22 @@ def _count(place):
         monitoring.set_events(tool, 0)
         lines = ["C\t%d\n" % cost()]
         for mine in list(threads.values()):
-            for code, (calls, nested, _, _, times) in list(mine.items()):
-                if code is cost.__code__:
+            for code, (calls, nested, _, _, times, _) in list(mine.items()):
+                if code is own_code:
                     continue
                 times = " ".join("%d:%d" % pair for pair in times.items())
                 text = "\t".join((code.co_qualname, code.co_filename, str(code.co_firstlineno)))
                 if text.count("\t") == 2 and "\n" not in text:
                     lines.append("F\t%s\t%d\t%d\t%s\n" % (text, calls, nested, times))
+        if sizes is not None:
+            lines += sizes.lines()
         lines.append("E\n")
         tell("".join(lines))
 
     def cost():
         """Nanoseconds of counting a call: of the fastest of some batches, as others only waited for a CPU."""
-        mine, code = threads.setdefault(get_ident(), {}), cost.__code__
-        mine[code] = [0, 0, 0, 0, {}]
+        mine, code = threads.setdefault(get_ident(), {}), own_code
+        mine[code] = [0, 0, 0, 0, {}, 0]
         turns, fastest = range(100), []
         for _ in range(20):
             begin = now()
@@ -127,8 +138,12 @@ def _count(place):
             fastest.append(now() - begin)
         return min(fastest) // len(turns)
 
+    own_code = cost.__code__
+
     def child():
         threads.clear()
+        if sizes is not None:
+            sizes.forget()
         tell("S\n")
 
     def before_fork():

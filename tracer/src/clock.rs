@@ -24,9 +24,14 @@ pub fn anchor() -> WallAnchor {
     WallAnchor { ktime: now(), unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX) }
 }
 
+/// CPU time of the calling thread, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).as_ns()
+}
+
 fn read(clock: libc::clockid_t) -> KtimeNs {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid, writable timespec, and the clocks named (monotonic, boot time) exist since Linux 2.6.39.
+    // SAFETY: `ts` is a valid, writable timespec, and the clocks named (monotonic, boot time, of a thread) exist since Linux 2.6.39.
     unsafe { libc::clock_gettime(clock, &raw mut ts) };
     KtimeNs::from_ns(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned())
 }

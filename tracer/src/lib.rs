@@ -21,5 +21,6 @@ pub mod session;
 pub mod study;
 pub mod symbolize;
 pub mod threads;
+mod top;
 pub mod tracee;
 pub mod unwind;

@@ -43,6 +43,8 @@ pub struct RecordPlan {
     pub gpu: GpuLevel,
     /// Functions whose calls are counted, where calls are.
     pub count: Option<Vec<CountName>>,
+    /// Note the sizes of arguments of Python functions.
+    pub input_sizes: bool,
     /// Have the probes use only what the oldest kernel has that they run on.
     pub oldest_kernel: bool,
     /// Where joules come from.
@@ -55,6 +57,8 @@ pub struct RecordPlan {
     pub svg: Option<PathBuf>,
     /// The most joules that the run, and calls in it, may use.
     pub budgets: Vec<Budget>,
+    /// Show what is recorded while it is, and keep no file.
+    pub live: bool,
     /// How to talk to the user.
     pub screen: Screen,
     /// Where the root of the file system is, for what the kernel offers.

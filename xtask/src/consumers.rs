@@ -165,7 +165,7 @@ impl Consumers {
     fn in_python(&self, cache: &Path, workspace: &Workspace) -> Result<()> {
         let mut command = Command::new(cache.join("bin/python"));
         command.arg(workspace.root().join("tests/consumers.py"));
-        for format in ["otlp", "json", "speedscope", "firefox", "chrome"] {
+        for format in ["otlp", "json", "speedscope", "firefox", "chrome", "parquet", "parquet-readings"] {
             command.arg(self.export(format)?);
         }
         let sums = read_output(&mut command)?;

@@ -1,7 +1,7 @@
 //! For whom workers work, live: BPF programs load, and a Python program has its work done by others.
 //!
 //! Who asks is known by construction: in each part of the program one function waits for everything that its workers do. Leaves out the
-//! rules themselves (`tests/offline/attribution/delegation/mod.rs`).
+//! rules themselves (`tracer/attribution/src/attribute/tests/delegation`).
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;

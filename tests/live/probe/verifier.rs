@@ -44,6 +44,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         reader: None,
         gpu: true,
         count: true,
+        live: false,
         oldest_kernel,
     })
     .unwrap()

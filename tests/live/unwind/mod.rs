@@ -2,6 +2,7 @@
 
 mod bare;
 mod cold;
+mod java;
 mod memory;
 mod oracle;
 mod rules;

@@ -174,18 +174,14 @@ fn deep_native_recursion_is_whole() {
 #[test]
 fn unknown_versions_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    refuse(&stand_in(folder.path()), &[], "3.7");
-    let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
-    for python in interpreters::found(0..=7) {
-        refuse(&python, &["-c", spin], "3.");
-    }
+    refuse(&stand_in(folder.path()), &[], "3.5");
 }
 
-/// A program that says of itself that it is CPython 3.7, and spins: not every machine has one that would be refused.
+/// A program that says of itself that it is CPython 3.5, and spins: not every machine has one that would be refused.
 fn stand_in(folder: &Path) -> PathBuf {
-    let (source, program) = (folder.join("stand_in.c"), folder.join("python3.7"));
+    let (source, program) = (folder.join("stand_in.c"), folder.join("python3.5"));
     let text = "#include <time.h>
-        unsigned long Py_Version = 0x030711f0;
+        unsigned long Py_Version = 0x030503f0;
         char _PyRuntime[4096] = {1};
         __attribute__((noinline)) long inner(long i) { for (int k = 0; k < 1000; k++) i += k ^ i; return i; }
         __attribute__((noinline)) long outer(long i) { return inner(i) + 1; }

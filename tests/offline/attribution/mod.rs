@@ -3,10 +3,10 @@
 mod accuracy;
 mod accuracy_table;
 mod conservation;
-mod delegation;
 mod frequency;
 mod gpu;
 mod long_runs;
+mod merged;
 mod over_time;
 mod traced;
 mod validity;

@@ -6,8 +6,8 @@
 use energy_trace::power::survey::survey;
 use energy_trace::power::{self, PowerPlan};
 use energy_trace_model::recording::record::SourceId;
-use energy_trace_model::recording::record::{Origin, Source};
-use energy_trace_report::sentences::ignored_reason;
+use energy_trace_model::recording::record::{Origin, SensorQuantity, Source};
+use energy_trace_report::sentences::{ignored_reason, sensor_fact};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,17 +17,20 @@ struct Machine {
     sysfs: tempfile::TempDir,
     domains: Vec<String>,
     ignored: Vec<(String, String)>,
+    /// Temperatures, as `doctor` tells them; those of a machine that says nothing of them are not asked for.
+    sensors: Vec<String>,
 }
 
 fn lay_out(path: &Path) -> Machine {
     let sysfs = tempfile::tempdir().unwrap();
-    let (mut domains, mut ignored) = (Vec::new(), Vec::new());
+    let (mut domains, mut ignored, mut sensors) = (Vec::new(), Vec::new(), Vec::new());
     let text = fs::read_to_string(path).unwrap();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (key, value) = line.split_once(" =").unwrap_or_else(|| panic!("{}: {line}", path.display()));
         let value = value.trim();
         match key {
             "domains" => domains = value.split_whitespace().map(str::to_owned).collect(),
+            "sensor" => sensors.push(value.to_owned()),
             "ignored" => {
                 let (domain, why) = value.split_once(": ").expect("domain: reason");
                 ignored.push((domain.to_owned(), why.to_owned()));
@@ -39,7 +42,13 @@ fn lay_out(path: &Path) -> Machine {
             }
         }
     }
-    Machine { name: path.file_stem().unwrap().to_string_lossy().into_owned(), sysfs, domains, ignored }
+    Machine {
+        name: path.file_stem().unwrap().to_string_lossy().into_owned(),
+        sysfs,
+        domains,
+        ignored,
+        sensors,
+    }
 }
 
 fn machines() -> Vec<Machine> {
@@ -82,6 +91,20 @@ fn machines_have_the_right_domains() {
             );
         }
     }
+}
+
+/// Each machine's temperatures are found, by socket, with the limits that its sensors tell; one that has none of them has none.
+#[test]
+fn machines_have_their_temperatures() {
+    let mut with_sensors = 0;
+    for machine in machines() {
+        let found = survey(&plan(&machine)).sensors;
+        let warm = found.iter().filter(|(sensor, _)| sensor.quantity == SensorQuantity::Temperature);
+        let told: Vec<String> = warm.map(|(sensor, value)| sensor_fact(sensor, *value)).collect();
+        assert_eq!(told, machine.sensors, "{}", machine.name);
+        with_sensors += usize::from(!told.is_empty());
+    }
+    assert!(with_sensors >= 4, "{with_sensors}");
 }
 
 /// `doctor` tells of the same domains as a recording takes.

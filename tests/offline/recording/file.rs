@@ -5,7 +5,10 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{FileError, RecordingWriter, read};
-use energy_trace_model::recording::record::{CpuOwner, Library, Name, Record, Sample, Slice, StackNode};
+use energy_trace_model::recording::record::{
+    CpuOwner, Library, Name, Record, Sample, SensorValue, Slice, StackNode,
+};
+use energy_trace_model::units::MilliCelsius;
 use energy_trace_report::sentences::recorded;
 use proptest::prelude::*;
 use std::fs;
@@ -16,7 +19,7 @@ fn create(path: &Path) -> RecordingWriter {
     RecordingWriter::over(fs::File::create(path).unwrap(), path).unwrap()
 }
 
-fn write_all(path: &Path, records: &[Record]) {
+pub(super) fn write_all(path: &Path, records: &[Record]) {
     let mut writer = create(path);
     for record in records {
         writer.write(record).unwrap();
@@ -66,8 +69,37 @@ fn a_recording_comes_back() {
     assert_eq!(names, ["main", "sin"]);
     let public = recording.public_names.get("torch.nn.modules.conv", "Conv2d");
     assert_eq!(public, Some("torch.nn.Conv2d"));
+    let [warm] = recording.sensors.as_slice() else { panic!() };
+    let minus = Some(SensorValue::Temperature(MilliCelsius::from_mc(-1_500)));
+    let at = KtimeNs::from_ns;
+    assert_eq!(warm.values, [(at(2_000), None), (at(3_000), minus)]);
+    assert_eq!(recording.sensor_cost.map(|cost| cost.rounds), Some(2));
+    assert_eq!(recording.project.as_ref().and_then(|project| project.committed_s), Some(-5));
+    assert_eq!(recording.input_sizes[0].inputs[0].name, "x");
     assert!(recording.summary.is_some());
     assert_eq!(recording.diagnostics, []);
+}
+
+/// A file of the format before sensors, repositories and sizes is read, and has none of them.
+#[test]
+fn before_sensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let is_new = |record: &Record| {
+        use Record as R;
+        matches!(
+            record,
+            R::Sensor(_) | R::SensorReadings(_) | R::SensorCost(_) | R::Project(_) | R::InputSizes(_)
+        )
+    };
+    let old: Vec<Record> = records().into_iter().filter(|record| !is_new(record)).collect();
+    assert_eq!(old.len() + 6, records().len());
+    write_all(&path, &old);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8..12].copy_from_slice(&11_u32.to_le_bytes());
+    let recording = read_bytes(&bytes).unwrap();
+    assert!(recording.sensors.is_empty() && recording.project.is_none() && recording.sensor_cost.is_none());
+    assert_eq!((recording.samples.len(), recording.calls.len()), (2, 1));
 }
 
 /// A file that was cut at any byte loads up to the cut, with a warning and without a summary, or says why it cannot.

@@ -2,4 +2,6 @@
 
 mod damage;
 mod file;
+mod live;
+mod merged;
 pub(crate) mod records;

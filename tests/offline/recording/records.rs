@@ -2,14 +2,16 @@
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{
-    BackgroundKey, CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid,
+    BackgroundKey, CpuId, DomainId, FrameId, Pid, ProcessKey, SensorId, SocketId, StackId, ThreadKey, Tid,
 };
 use energy_trace_model::recording::record::{
-    BackgroundProcess, CallCount, CallTimes, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind,
-    Frequencies, Header, Jitter, Name, Origin, Process, PublicName, Quality, Reading, Record, Sample,
-    SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Unsampled,
+    BackgroundProcess, CallCount, CallPlace, CallTimes, CounterValue, CpuOwner, Domain, DomainClass, Frame,
+    FrameKind, Frequencies, Header, Input, InputRole, InputSize, InputSizes, Jitter, Name, Origin, Part,
+    Process, Project, PublicName, Quality, Reading, Record, Sample, SampleEvent, Scope, Sensor, SensorCost,
+    SensorQuantity, SensorReadings, SensorValue, Slice, SourceId, StackNode, StackStatus, Summary, Thread,
+    Unsampled,
 };
-use energy_trace_model::units::{KiloHertz, MicroJoules};
+use energy_trace_model::units::{KiloHertz, MicroJoules, MilliCelsius};
 
 pub(crate) fn header() -> Header {
     Header {
@@ -41,6 +43,16 @@ pub(crate) fn domain() -> Domain {
         scope: Scope::Socket(SocketId::new(0)),
         origin,
         idle: None,
+    }
+}
+
+fn sensor() -> Sensor {
+    Sensor {
+        id: SensorId::new(0),
+        part: Part::Cpu(0),
+        quantity: SensorQuantity::Temperature,
+        place: "coretemp Package id 0".into(),
+        limit: Some(MilliCelsius::from_mc(100_000)),
     }
 }
 
@@ -115,17 +127,6 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
         Record::Name(FrameId::new(1), name),
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
-        Record::PublicNames(vec![PublicName {
-            module: "torch.nn.modules.conv".into(),
-            name: "Conv2d".into(),
-            public: "torch.nn.Conv2d".into(),
-        }]),
-        Record::Calls(vec![CallCount {
-            frame: FrameId::new(1),
-            calls: 7,
-            nested: 2,
-            times: Some(CallTimes { p50_ns: 1, p95_ns: 2, p99_ns: 3 }),
-        }]),
         clock(2_000, 800_000),
         clock(1_000, 3_000_000),
         Record::Unsampled(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
@@ -138,10 +139,52 @@ pub(crate) fn records() -> Vec<Record> {
             who: CpuOwner::Background(BackgroundKey::new(0)),
             ..slice(6_000, 7_000)
         }]),
-        Record::Summary(Summary {
-            start: KtimeNs::from_ns(1_000),
-            end: KtimeNs::from_ns(9_000),
-            ..Summary::default()
+    ]
+    .into_iter()
+    .chain(records_beside())
+    .chain([Record::Summary(Summary {
+        start: KtimeNs::from_ns(1_000),
+        end: KtimeNs::from_ns(9_000),
+        ..Summary::default()
+    })])
+    .collect()
+}
+
+/// What is known beside stacks and energy.
+fn records_beside() -> Vec<Record> {
+    vec![
+        Record::PublicNames(vec![PublicName {
+            module: "torch.nn.modules.conv".into(),
+            name: "Conv2d".into(),
+            public: "torch.nn.Conv2d".into(),
+        }]),
+        Record::Calls(vec![CallCount {
+            frame: FrameId::new(1),
+            calls: 7,
+            nested: 2,
+            times: Some(CallTimes { p50_ns: 1, p95_ns: 2, p99_ns: 3 }),
+        }]),
+        Record::Sensor(sensor()),
+        Record::SensorReadings(SensorReadings {
+            at: KtimeNs::from_ns(3_000),
+            of: vec![(SensorId::new(0), Some(SensorValue::Temperature(MilliCelsius::from_mc(-1_500))))],
         }),
+        Record::SensorReadings(SensorReadings {
+            at: KtimeNs::from_ns(2_000),
+            of: vec![(SensorId::new(0), None)],
+        }),
+        Record::SensorCost(SensorCost { rounds: 2, failed: 1, cpu_ns: 9 }),
+        Record::Project(Project { folder: "/x".into(), committed_s: Some(-5), ..Project::default() }),
+        Record::InputSizes(vec![InputSizes {
+            frame: FrameId::new(1),
+            caller: Some(CallPlace { file: "/x/train.py".into(), line: 3 }),
+            inputs: vec![Input {
+                name: "x".into(),
+                role: InputRole::Argument,
+                of_type: "numpy.ndarray".into(),
+                size: InputSize::Array { shape: vec![Some(2), None], dtype: "int8".into(), bytes: None },
+            }],
+            seen: 4,
+        }]),
     ]
 }

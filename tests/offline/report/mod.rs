@@ -2,8 +2,10 @@
 
 mod counts;
 mod difference;
+mod greenlight;
 mod names;
 mod outputs;
 mod recording_builder;
 mod summary;
 mod training_runs;
+mod warm;

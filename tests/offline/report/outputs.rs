@@ -5,6 +5,7 @@
 
 use super::recording_builder::RecordingBuilder;
 use super::training_runs::{estimated_training, gpu_training, measured_training, training};
+use super::warm::warm_training;
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -131,7 +132,7 @@ fn json_golden_and_valid() {
     let mut out = Vec::new();
     json::write(&mut out, &run, &JsonOptions { pretty: true, ..JsonOptions::default() }).unwrap();
     golden("report.json", &String::from_utf8(out).unwrap());
-    for value in [json_value(&run), json_value(&measured_training())] {
+    for value in [json_value(&run), json_value(&measured_training()), json_value(&warm_training())] {
         assert_eq!(schema_errors(&value), [""; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! B13: Python threads that ask a pool of workers for work. The truth is what each Python call had done for it, kernel by kernel.
 //!
 //! A worker's own stack shows no Python. What the recording has beside samples is when Python threads fell asleep and where, and who woke
-//! whom, as `sched_switch` and `sched_waking` show it. Leaves out workers that spin on after a call (`tests/offline/attribution/delegation/after_the_call.rs`).
+//! whom, as `sched_switch` and `sched_waking` show it. Leaves out workers that spin on after a call (`tracer/attribution/src/attribute/tests/delegation`).
 
 use super::engine::{BOOT, MS, Stretch, Who, World, dwell};
 use super::scenarios::{MINUTE, WIDE, one};

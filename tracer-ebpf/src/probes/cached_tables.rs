@@ -4,11 +4,12 @@
 //! until then. Leaves out that a number of a row table comes back: who drops a table must write anew the mappings that named it, and only
 //! then may reuse its number.
 
-use super::maps::Scratch;
+use super::maps::{HOTSPOTS, Scratch, current};
 use super::native_walk::{interrupted_register, rare_step, trial_step};
 use super::sample::scratch;
 use super::tables::full_rule;
 use super::user_memory::UserMemory;
+use tracer_ebpf::hotspot;
 use tracer_ebpf::lookup::Answer;
 use tracer_ebpf::memory::Memory;
 use tracer_ebpf::native::{NativeWalk, Tables};
@@ -46,6 +47,14 @@ impl Tables for CachedTables<'_> {
     #[inline(always)]
     fn interrupted(&mut self, register: u32) -> Option<u64> {
         interrupted_register(register)
+    }
+
+    #[inline(always)]
+    fn hotspot_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
+        let (pid, _) = current();
+        // SAFETY: user space writes it once, before the mappings that lead here.
+        let layout = unsafe { HOTSPOTS.get(&pid) }.ok_or(end::NO_UNWIND_INFO)?;
+        hotspot::caller(walk, layout, memory)
     }
 
     #[inline(always)]

@@ -11,8 +11,8 @@ use tracer_ebpf::countdown::Countdown;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{
-    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, OURS, PAGE_BYTES, POOL_PLACES, PythonLayout,
-    RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
+    AddressSpace, CodeMapping, CpuState, EventHead, HotspotLayout, MAX_TABLES, OURS, PAGE_BYTES, POOL_PLACES,
+    PythonLayout, RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
 };
 
 /// Written by user space before loading.
@@ -90,6 +90,10 @@ pub(crate) static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(POOL_PL
 /// CPython's layout in each process that has one.
 #[map]
 pub(crate) static PYTHONS: HashMap<u32, PythonLayout> = HashMap::with_max_entries(16384, 0);
+
+/// Where the HotSpot of each process that has one keeps what is needed.
+#[map]
+pub(crate) static HOTSPOTS: HashMap<u32, HotspotLayout> = HashMap::with_max_entries(1024, 0);
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE`: inner maps may differ in their number of entries, and user space fills them through mmap. The
 /// flags of the maps that it makes must be the same (include/uapi/linux/bpf.h, v5.10).

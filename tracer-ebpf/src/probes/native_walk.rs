@@ -30,6 +30,10 @@ fn frames() -> u8 {
     if let Err(code) = begin(&mut begun.walk) {
         return code;
     }
+    if begun.walk.registers[register::CS] & 0xffff == register::CS_OF_32_BITS {
+        push_native(begun, begun.walk.native.pc, 0);
+        return end::BITS_32;
+    }
     if settings().unwind_user != 0 || !begun.walk.process.has_tables() {
         push_native(begun, begun.walk.native.pc, 0);
         return end::NOT_READY;

@@ -93,6 +93,7 @@ extern "C" fn walk_python() -> u32 {
     if let Err(code) = python::begin(&walk.layout, walk.thread, &mut walk.python, &UserMemory) {
         return u32::from(code);
     }
+    walk.python.all_classes = scratch.codes.looks_at_classes();
     scratch.head.python_end = end::RUNNING;
     scratch.window.clear();
     repeat(MAX_PYTHON_FRAMES / STRETCH, |_| python_stretch());

@@ -23,6 +23,8 @@ const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECEN
 const RESTLESS_NS: u64 = 50_000_000;
 /// How often a sample brings the bytes of all its code objects along, whatever is remembered of them.
 const ALL_EVERY_NS: u64 = 10_000_000;
+/// How often a sample looks at the classes of all first variables, whoever asked for them: each costs two reads of memory.
+const CLASSES_EVERY_NS: u64 = 100_000_000;
 /// User space is woken so often at most: code objects may be freed soon after they ran (modules while they are imported), and must be read
 /// before. Every few milliseconds is enough, and costs little at any sampling rate.
 const WAKE_EVERY_NS: u64 = 3_000_000;
@@ -41,6 +43,8 @@ pub(crate) struct RecentCodes {
     /// When the sample in the making began, and when one last brought all along.
     now_ns: u64,
     all_ns: u64,
+    /// When a sample last looked at all classes for no other reason.
+    classes_ns: u64,
     /// When user space was last woken for one. Here, and not with what a switch writes: a sample may come in the middle of that.
     woke_ns: u64,
     /// Which of its places the next new one takes.
@@ -73,6 +77,16 @@ impl RecentCodes {
         let is_due = now.wrapping_sub(self.all_ns) >= ALL_EVERY_NS;
         self.restless = u64::from(is_due || now.wrapping_sub(self.new_ns) < RESTLESS_NS);
         self.now_ns = now;
+    }
+
+    /// 1: the sample that begins is to look at the classes of all first variables: something was new lately, or the last time is long ago.
+    #[inline(always)]
+    pub(crate) fn looks_at_classes(&mut self) -> u64 {
+        let is_due = self.now_ns.wrapping_sub(self.classes_ns) >= CLASSES_EVERY_NS;
+        if is_due {
+            self.classes_ns = self.now_ns;
+        }
+        u64::from(is_due || self.now_ns.wrapping_sub(self.new_ns) < RESTLESS_NS)
     }
 
     /// Whether user space is to be woken: the sample held a new one, and the last time is long enough ago.

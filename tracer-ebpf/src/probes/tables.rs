@@ -6,7 +6,7 @@
 use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
 use core::arch::asm;
 use tracer_ebpf::lookup::{Answer, Lookup};
-use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule};
+use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule, rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
 /// The tables of one process during one walk. It keeps the last mapping: callers often lie in the same library.
@@ -47,6 +47,7 @@ impl ProcessTables {
         let CodeMapping { start, end, table, .. } = self.last;
         match table {
             CodeMapping::NO_TABLE => Lookup::only(pc, Answer::none(end::NOT_READY)),
+            CodeMapping::HOTSPOT => Lookup::between(pc, start, end, Answer::rule(Rule(rule::HOTSPOT << 28))),
             CodeMapping::NO_INFO => Lookup::between(pc, start, end, Answer::none(end::NO_UNWIND_INFO)),
             _ => self.row(pc).unwrap_or(Lookup::only(pc, Answer::none(end::NOT_READY))),
         }

@@ -2,6 +2,8 @@
 //!
 //! Leaves out what each of them does.
 
+mod merged;
+
 use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::account::Account;
 use crate::ledger::basis::Basis;
@@ -18,6 +20,7 @@ use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::Accounting;
+use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::profile::{Options, OverTime, Profile, View};
 use energy_trace_model::recording::Recording;
 
@@ -27,19 +30,37 @@ use energy_trace_model::recording::Recording;
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
 pub fn attribute(recording: &Recording, options: &Options) -> Profile {
+    if recording.parts.is_empty() {
+        attribute_one(recording, options)
+    } else {
+        merged::attribute(recording, options)
+    }
+}
+
+/// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
+pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
+    if !recording.parts.is_empty() {
+        return merged::attribute_over_time(recording, options);
+    }
+    let span = span_of(recording);
+    attribute_in_bins(recording, options, Bins::over(span.start, span.end))
+}
+
+/// Of a recording that is not merged.
+pub(crate) fn attribute_one(recording: &Recording, options: &Options) -> Profile {
     let found = Found::of(recording, options.accounting);
     let (mut profile, rows) = with_rows(recording, options, &found);
     found.enter(rows, &mut profile);
     profile
 }
 
-/// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
-pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
+/// Of a recording that is not merged, in these bins, which may begin before it and end after it.
+pub(crate) fn attribute_in_bins(recording: &Recording, options: &Options, bins: Bins) -> (Profile, OverTime) {
     let found = Found::of(recording, options.accounting);
     let (mut profile, rows) = with_rows(recording, options, &found);
     let over_time = over_time::Attributed {
         recording,
-        span: span_of(recording),
+        bins,
         time: &found.time,
         launchers: &found.delegation.launchers,
         accounts: &found.accounts,
@@ -127,7 +148,7 @@ impl Found {
 }
 
 /// The recording's time. One that was cut off ends with the last thing in it.
-fn span_of(recording: &Recording) -> Span {
+pub(crate) fn span_of(recording: &Recording) -> Span {
     if let Some(summary) = &recording.summary {
         return Span::new(summary.start, summary.end);
     }
@@ -137,4 +158,9 @@ fn span_of(recording: &Recording) -> Span {
     let readings = recording.readings.values().flatten().map(|reading| reading.at);
     let last = slices.chain(samples).chain(readings).max().unwrap_or(KtimeNs::default());
     Span::new(start, last)
+}
+
+#[cfg(test)]
+mod tests {
+    mod delegation;
 }

@@ -21,6 +21,8 @@
 //! 9. `ledger`: the row of each domain, what each thread and stack gets, and what the reader must know about it.
 //! 10. `over_time`: the same in bins of time, where somebody asks for it.
 //!
+//! 11. `attribute/merged`: several recordings, each attributed by itself.
+//!
 //! Rooms further down use those above them, and `numerics` stands below all; `attribute` is the one way in.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. A GPU's energy above idle is split by

@@ -169,6 +169,36 @@ impl KiloHertz {
     }
 }
 
+/// A temperature in thousandths of a degree Celsius, as the kernel's sensors give it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MilliCelsius(i32);
+
+impl MilliCelsius {
+    /// From thousandths of a degree.
+    pub const fn from_mc(mc: i32) -> Self {
+        Self(mc)
+    }
+
+    /// In thousandths of a degree.
+    pub const fn as_mc(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for MilliCelsius {
+    /// Whole degrees: sensors are no better.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} °C", f64::from(self.0) / 1e3)
+    }
+}
+
+impl fmt::Display for KiloHertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} MHz", f64::from(self.0) / 1e3)
+    }
+}
+
 impl fmt::Display for MicroWatts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} W", self.as_watts())

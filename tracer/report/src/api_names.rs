@@ -22,17 +22,30 @@ pub struct ApiName<'a> {
     pub name: &'a str,
     /// Position of the rule: of two frames with one name, the smaller one is what the name means.
     pub rule: usize,
+    /// Whether it is a method that the class of the object has by its own name, where that is known.
+    pub of_class: bool,
+    /// Whether it runs a function of the program, which a frame further in may name.
+    pub runs_function: bool,
 }
 
 /// The frames that stand for public names, ready to be asked.
 #[derive(Debug, Default)]
 pub struct ApiNames {
-    names: Vec<(String, String)>,
+    names: Vec<Named>,
     python: HashMap<String, Vec<PythonRule>>,
     native: Vec<(String, usize, usize)>,
     packages: HashMap<String, String>,
     short: HashMap<String, String>,
     wrappers: Vec<String>,
+}
+
+/// A name, and what else is known of it.
+#[derive(Debug)]
+struct Named {
+    framework: String,
+    name: String,
+    of_class: bool,
+    runs_function: bool,
 }
 
 /// A Python function, by its file (as a suffix) and qualified name.
@@ -71,6 +84,10 @@ struct FrameworkEntry {
 struct NameEntry {
     name: String,
     #[serde(default)]
+    of_class: bool,
+    #[serde(default)]
+    runs_function: bool,
+    #[serde(default)]
     python: Vec<PythonEntry>,
     #[serde(default)]
     native: Vec<String>,
@@ -107,7 +124,8 @@ impl ApiNames {
 
     fn add(&mut self, framework: &str, entry: NameEntry, rules: &mut std::ops::RangeFrom<usize>) {
         let name = self.names.len();
-        self.names.push((framework.to_owned(), entry.name));
+        let NameEntry { of_class, runs_function, .. } = entry;
+        self.names.push(Named { framework: framework.to_owned(), name: entry.name, of_class, runs_function });
         for place in entry.python {
             for (qualname, rule) in place.qualnames.into_iter().zip(rules.by_ref()) {
                 let rule = PythonRule { file: place.file.clone(), qualname, name, rule };
@@ -148,8 +166,8 @@ impl ApiNames {
             }
             FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => return None,
         };
-        let (framework, name) = self.names.get(name)?;
-        Some(ApiName { framework, name, rule })
+        let Named { framework, name, of_class, runs_function } = self.names.get(name)?;
+        Some(ApiName { framework, name, rule, of_class: *of_class, runs_function: *runs_function })
     }
 }
 

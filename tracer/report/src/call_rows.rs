@@ -100,11 +100,7 @@ pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) ->
     let (mut made, mut steps): (Interner<Made>, Vec<Step>) = (Interner::new(), Vec::new());
     let groups = fold(profile, |row, path| {
         table.steps(row, &mut steps);
-        let by_program = steps.iter().filter(|step| step.caller.is_some());
-        path.extend(by_program.map(|step| made.number(made_of(profile, step))));
-        if path.is_empty() {
-            path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
-        }
+        made_path(profile, &steps, &mut made, path);
     });
     let row = |(number, spent): (usize, _)| {
         let missing = (String::new(), 0, usize::MAX);
@@ -113,6 +109,15 @@ pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) ->
         site_row(file, *line, label, Row::new(label.name.clone(), spent, uncertainties))
     };
     groups.into_iter().map(row).collect()
+}
+
+/// The rows by call that a stack is part of: the calls of the program on it, or what it is where there are none.
+pub(crate) fn made_path(profile: &Profile, steps: &[Step], made: &mut Interner<Made>, path: &mut Vec<usize>) {
+    let by_program = steps.iter().filter(|step| step.caller.is_some());
+    path.extend(by_program.map(|step| made.number(made_of(profile, step))));
+    if path.is_empty() {
+        path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
+    }
 }
 
 /// What an entry of a stack is as a row by call.

@@ -4,6 +4,7 @@
 
 use super::calls::calls_not_named;
 use super::sentences::source_note;
+use super::thermal::slowdowns;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
@@ -29,8 +30,9 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         residual(profile),
         imbalance(profile),
     ];
+    let slowed = slowdowns(profile);
     let found = recorded.map(Diagnostic::Recorded).chain(profile.diagnostics.iter().cloned());
-    for diagnostic in found.chain(whole.into_iter().flatten()) {
+    for diagnostic in found.chain(whole.into_iter().flatten()).chain(slowed) {
         let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
         if !cut_twice && !all.contains(&diagnostic) {
             all.push(diagnostic);
@@ -56,7 +58,8 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             | DomainDiagnostic::LackOfFit { .. }
             | DomainDiagnostic::IdleAboveCounter { .. } => true,
         },
-        Diagnostic::CallsNotNamed { .. } => false,
+        // Numbers are those of the machine as it was.
+        Diagnostic::CallsNotNamed { .. } | Diagnostic::SlowedDown { .. } => false,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
@@ -82,7 +85,11 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::NamesNotLookedUp { .. }
         | RecordingDiagnostic::FilesNotRead { .. }
         | RecordingDiagnostic::PushTimes { .. }
-        | RecordingDiagnostic::Calls(CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. })
+        | RecordingDiagnostic::Calls(
+            CallDiagnostic::Cost { .. }
+            | CallDiagnostic::PythonCost { .. }
+            | CallDiagnostic::InputSizes { .. },
+        )
         | RecordingDiagnostic::Launches(LaunchDiagnostic::InjectionChained { .. }) => false,
         RecordingDiagnostic::RecordingCut { .. }
         | RecordingDiagnostic::SampleRateLimited { .. }

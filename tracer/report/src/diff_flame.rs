@@ -6,6 +6,7 @@
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
 use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
+use super::names::shorten_end;
 use super::rest::Rest;
 use super::shown::shown;
 use super::{ReportError, native_frames, run, short_names};
@@ -13,6 +14,9 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+
+/// Characters of what was recorded, so that the joules behind it are in the picture.
+const MOST_OF_TITLE: usize = 60;
 
 /// Mean microjoules of a stack on both sides, and whether its innermost function is marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -91,7 +95,8 @@ fn title(compared: &Comparison<'_>) -> String {
     let [a, b] = compared.changes.first().map_or([0.0; 2], |whole| whole.sides.map(|side| side.joules));
     let estimated = compared.sides.iter().any(|side| worst_quality(side) == Some(Quality::Estimated));
     let word = if estimated { ", estimated" } else { "" };
-    format!("{}: {b:.3} J, {a:.3} J before{word}", shown(&what))
+    // Joules are the answer: what was recorded has the room that they leave.
+    format!("{}: {b:.3} J, {a:.3} J before{word}", shorten_end(&shown(&what), MOST_OF_TITLE))
 }
 
 /// What colours mean, and what is not drawn.
@@ -157,6 +162,17 @@ mod tests {
         assert_eq!(reds.len(), blues.len());
         assert_eq!(colours(&drawn(&before[..1], &after[..1])), [""; 0]);
         assert_eq!(colours(&drawn(&before, &before)), [""; 0]);
+    }
+
+    /// A long command line leaves room for the joules.
+    #[test]
+    fn titles_are_shortened() {
+        let mut long = measured_training();
+        long.run.header.command = vec!["python3".into(), "x".repeat(3_000)];
+        let drawn = drawn(&[measured_training()], &[long]);
+        let title = drawn.split("<text id=\"title\"").nth(1).unwrap().split("</text>").next().unwrap();
+        assert!(title.contains("xx…: ") && title.contains(" J before"), "{title}");
+        assert!(title.len() < 250, "{title}");
     }
 
     /// What is not marked has one weight; what the second side lacks has no line.

@@ -51,7 +51,8 @@ fn title(profile: &Profile, folded: &Folded<'_>, domain: DomainChoice) -> String
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
     let seconds = profile.run.duration_ns() as f64 / 1e9;
     let note = folded.note().map(|_| ", parts below zero left out").unwrap_or_default();
-    let command = profile.run.header.command.join(" ");
+    let own = || profile.run.header.command.join(" ");
+    let command = if profile.parts.is_empty() { own() } else { run::what_was_recorded(profile) };
     let words: String = command.chars().take(MOST_OF_COMMAND).collect();
     let command = shown(&words.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
     let command = if command.is_empty() { command } else { format!(": {command}") };

@@ -226,7 +226,8 @@ fn holders(profile: &Profile, thread: ThreadKey, per: Per) -> Vec<Label<'_>> {
         Per::Process => vec![process_name(process)],
         Per::None => vec![],
     };
-    names.into_iter().map(|name| (LabelKind::Holder, escape(Cow::Borrowed(name)))).collect()
+    let part = process.and_then(|process| profile.label_of(process.key));
+    part.into_iter().chain(names).map(|name| (LabelKind::Holder, escape(Cow::Borrowed(name)))).collect()
 }
 
 /// Makes a name safe between the separators of the format: `;` divides frames, white space before a number divides the weight, and a

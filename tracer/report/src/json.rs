@@ -7,6 +7,7 @@ use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
 use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
+use super::json_thermal::ThermalLine;
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
@@ -90,6 +91,9 @@ struct Meta<'a> {
     sources: Vec<SourceLine<'a>>,
     sampling: Sampling<'a>,
     overhead: Overhead,
+    /// Temperatures and clocks, where there are sensors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thermal: Option<ThermalLine>,
     /// The part of the run that all numbers are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
@@ -236,6 +240,9 @@ struct FunctionLine<'a> {
 
 #[derive(Serialize)]
 struct ProcessLine<'a> {
+    /// The label of its recording, where several were merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'a str>,
     pid: u32,
     parent_pid: Option<u32>,
     name: &'a str,
@@ -248,6 +255,9 @@ struct ProcessLine<'a> {
 
 #[derive(Serialize)]
 struct ThreadLine<'a> {
+    /// The label of its recording, where several were merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'a str>,
     tid: u32,
     pid: Option<u32>,
     name: &'a str,
@@ -291,6 +301,7 @@ impl<'a> Meta<'a> {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
+            thermal: ThermalLine::of(profile),
             part: profile.part.map(PartLine::from),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),
@@ -414,6 +425,7 @@ fn process_lines<'a>(profile: &'a Profile) -> Vec<ProcessLine<'a>> {
         let cost = spent.get(&Some(process.key)).map_or_else(Cost::default, |spent| spent.own);
         let parent = process.parent.and_then(|parent| profile.processes.get(parent.index()));
         ProcessLine {
+            part: profile.label_of(process.key),
             pid: pid_of(process),
             parent_pid: parent.map(pid_of),
             name: &process.name,
@@ -433,6 +445,7 @@ fn thread_lines<'a>(profile: &'a Profile) -> Vec<ThreadLine<'a>> {
         let cost = spent.get(&thread.key).map_or_else(Cost::default, |spent| spent.own);
         let process = profile.processes.get(thread.process.index());
         ThreadLine {
+            part: profile.label_of(thread.process),
             tid: thread.tid.get(),
             pid: process.map(|process| process.pid.get()),
             name: &thread.name,

@@ -35,6 +35,7 @@ pub mod study;
 pub mod study_tables;
 pub mod summary;
 pub mod table;
+pub mod top;
 
 mod call_rows;
 mod calls;
@@ -48,6 +49,7 @@ mod flame_rectangles;
 mod flame_titles;
 mod json_calls;
 mod json_rows;
+mod json_thermal;
 mod names;
 mod run;
 mod sampling_error;
@@ -55,6 +57,7 @@ mod short_names;
 mod summary_rows;
 mod table_cells;
 mod table_details;
+mod thermal;
 mod uncertainty;
 
 pub use call_rows::{CallSite, Level};

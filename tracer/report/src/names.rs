@@ -2,6 +2,8 @@
 //!
 //! Leaves out API names (`api_names.rs`): those replace a name only in tables.
 
+use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Frame, FrameKind, Process, Thread};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -89,6 +91,23 @@ pub(crate) fn process_title(process: &Process) -> String {
 /// The thread as a frame: the kernel's name for it.
 pub(crate) fn thread_name(thread: Option<&Thread>) -> &str {
     thread.map(|thread| thread.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("[unknown thread]")
+}
+
+/// The label of the recording that a thread is of, where several were merged.
+pub(crate) fn part_of(profile: &Profile, thread: ThreadKey) -> Option<&str> {
+    profile.label_of(profile.threads.get(thread.index())?.process)
+}
+
+/// A process as a row of a table.
+pub(crate) fn process_row_name(profile: &Profile, process: &Process) -> String {
+    let part = profile.label_of(process.key).map(|label| format!("{label}: ")).unwrap_or_default();
+    format!("{part}{} (pid {})", process_title(process), process.pid)
+}
+
+/// A thread as a row of a table.
+pub(crate) fn thread_row_name(profile: &Profile, thread: &Thread) -> String {
+    let part = profile.label_of(thread.process).map(|label| format!("{label}: ")).unwrap_or_default();
+    format!("{part}{} (tid {})", thread_name(Some(thread)), thread.tid)
 }
 
 /// The last part of a path.

@@ -8,7 +8,7 @@ use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, place_name, process_title, thread_name};
+use super::names::{library_name, line_name, place_name, process_row_name, thread_row_name};
 use super::native_frames::{self, NativeFrames};
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
@@ -173,7 +173,7 @@ fn thread_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row>
     let groups = fold(profile, |row, path| path.push(row.thread));
     labelled(groups, uncertainties, |key| {
         let thread = profile.threads.get(key.index())?;
-        Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
+        Some(thread_row_name(profile, thread))
     })
 }
 
@@ -181,7 +181,7 @@ fn process_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row
     let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
     labelled(groups, uncertainties, |key: Option<ProcessKey>| {
         let process = profile.processes.get(key?.index())?;
-        Some(format!("{} (pid {})", process_title(process), process.pid))
+        Some(process_row_name(profile, process))
     })
 }
 

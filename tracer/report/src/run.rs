@@ -11,12 +11,26 @@ use std::collections::BTreeMap;
 /// The command, or what was recorded instead of one.
 pub(crate) fn what_was_recorded(profile: &Profile) -> String {
     let header = &profile.run.header;
+    if !profile.parts.is_empty() {
+        let recordings = recordings(profile);
+        let command = header.command.join(" ");
+        return if command.is_empty() { recordings } else { format!("{command} ({recordings})") };
+    }
     match (header.command.is_empty(), header.system_wide) {
         (false, false) => header.command.join(" "),
         (false, true) => format!("{} (and the whole system)", header.command.join(" ")),
         (true, true) => "whole system".to_owned(),
         (true, false) => "attached processes".to_owned(),
     }
+}
+
+/// `3 recordings: rank0, rank1, rank2`.
+fn recordings(profile: &Profile) -> String {
+    const NAMED: usize = 4;
+    let labels: Vec<&str> = profile.parts.iter().map(|part| part.label.as_str()).collect();
+    let named = labels.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = if labels.len() > NAMED { ", …" } else { "" };
+    format!("{} recordings: {named}{more}", labels.len())
 }
 
 /// The energy that a report leads with: the total, or psys where a machine has nothing else.
@@ -124,6 +138,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::ProcessGone => "process-gone",
         Truncation::Unreadable => "unreadable",
         Truncation::Unanchored => "unanchored",
+        Truncation::Bits32 => "32-bit",
     }
 }
 

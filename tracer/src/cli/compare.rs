@@ -10,10 +10,11 @@ use super::unprivileged::give_up_privileges;
 use crate::roles::child::{Parent, fork_role};
 use crate::study::plan::{self, Plan};
 use crate::study::suite::Suite;
-use crate::study::{Metric, Shown, conduct, launcher};
+use crate::study::{Metric, Pattern, Shown, conduct, launcher};
 use clap::{Args, FromArgMatches, ValueEnum};
 use energy_trace_report::study::Study;
-use energy_trace_report::study_tables::{dataset, markup, table};
+use energy_trace_report::study_tables::layouts::{self, As, Layout};
+use energy_trace_report::study_tables::{dataset, markup, page, table};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,6 +73,22 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "NAME=REGEX")]
     pub metric: Vec<Metric>,
 
+    /// A text that programs print, such as a version, for the data sets
+    #[arg(long, value_name = "NAME=REGEX")]
+    pub fact: Vec<Metric>,
+
+    /// How often programs called what, as they print it: two groups, a name and a number. Gives the joules of one call
+    #[arg(long, value_name = "REGEX")]
+    pub calls: Option<Pattern>,
+
+    /// Divide energies and times by this metric, which counts the work of a run
+    #[arg(long, value_name = "METRIC")]
+    pub per: Option<String>,
+
+    /// Something to remember, which goes into the data sets
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_note)]
+    pub note: Vec<(String, String)>,
+
     /// Names of the programs in tables, in their order [default: A, B, …]
     #[arg(long, value_name = "NAME")]
     pub label: Vec<String>,
@@ -94,6 +111,10 @@ pub(super) struct CompareArgs {
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 
+    /// As published studies lay out their tables; for table, markdown, latex and csv
+    #[arg(long, value_enum)]
+    pub layout: Option<TableLayout>,
+
     /// Most rows of calls, and of functions
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rows: usize,
@@ -110,15 +131,47 @@ pub(super) enum Format {
     Latex,
     /// The tables' numbers.
     Csv,
+    /// A page with every run as a dot.
+    Html,
     /// Everything: schema energy-trace/study/1.
     Json,
     /// A row for each run.
     Dataset,
 }
 
+/// How tables are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TableLayout {
+    /// A model a row, frameworks side by side, with p/p_min
+    Models,
+    /// Energy with time, for each framework
+    Correlations,
+    /// A configuration a row, with watts
+    Configurations,
+    /// A call a row: how often, joules, share, joules of one
+    Calls,
+    /// Fixed joules, and joules of one more of a size
+    Growth,
+}
+
+impl From<TableLayout> for Layout {
+    fn from(layout: TableLayout) -> Self {
+        match layout {
+            TableLayout::Models => Self::Models,
+            TableLayout::Correlations => Self::Correlations,
+            TableLayout::Configurations => Self::Configurations,
+            TableLayout::Calls => Self::Calls,
+            TableLayout::Growth => Self::Growth,
+        }
+    }
+}
+
 /// Runs the study, or what is left of it.
 pub(super) fn run(args: &CompareArgs, common: &Common) -> Result<ExitCode, Failure> {
     let options = record_options(&args.record)?;
+    if args.layout.is_some() && sheet_format(args.format, None).is_none() {
+        return Err(Failure::usage("--layout is for --format table, markdown, latex and csv"));
+    }
     if !args.programs.is_empty() {
         plan::programs(&args.programs, &args.label).map_err(Failure::usage)?;
     }
@@ -151,6 +204,17 @@ fn study(parent: &Parent, args: &CompareArgs, options: &[String], common: &Commo
     show(&study, args, common)
 }
 
+/// How a layout is written in this format, where it can be.
+const fn sheet_format(format: Format, width: Option<u16>) -> Option<As> {
+    match format {
+        Format::Table => Some(As::Text(width)),
+        Format::Markdown => Some(As::Markdown),
+        Format::Latex => Some(As::Latex),
+        Format::Csv => Some(As::Csv),
+        Format::Html | Format::Json | Format::Dataset => None,
+    }
+}
+
 fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failure> {
     let stdout = io::stdout();
     let options = table::Options {
@@ -158,6 +222,9 @@ fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failur
         color: common.color.resolve(stdout.is_terminal()),
         width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
     };
+    if let Some((layout, how)) = args.layout.zip(sheet_format(args.format, options.width)) {
+        return write_to(None, |out| layouts::write(out, study, layout.into(), how)).map(|_| ());
+    }
     write_to(None, |out| match args.format {
         Format::Table => {
             table::write(out, study, &options)?;
@@ -166,6 +233,7 @@ fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failur
         Format::Markdown => markup::markdown(out, study, args.rows),
         Format::Latex => markup::latex(out, study, args.rows),
         Format::Csv => markup::csv(out, study),
+        Format::Html => page::write(out, study, args.rows),
         Format::Json => dataset::json(out, study),
         Format::Dataset => dataset::csv(out, study),
     })
@@ -178,11 +246,19 @@ fn wanted(args: &CompareArgs, options: &[String]) -> Result<Option<Plan>, Failur
     let programs = match &suite {
         None if args.programs.is_empty() => return Ok(None),
         None => plan::programs(&args.programs, &args.label),
-        Some(suite) => suite.programs(),
+        Some(suite) => suite.programs(&suite_folder(args.suite.as_deref())),
     };
     let suite = suite.unwrap_or_default();
     let mut metrics = suite.metrics().map_err(Failure::usage)?;
     metrics.extend(args.metric.iter().cloned());
+    let mut facts = suite.facts().map_err(Failure::usage)?;
+    facts.extend(args.fact.iter().cloned());
+    let per = args.per.clone().or(suite.per);
+    if let Some(per) = per.as_ref().filter(|per| !metrics.iter().any(|metric| metric.name == **per)) {
+        return Err(Failure::usage(format!(
+            "--per {per}: there is no metric of that name; add --metric '{per}=REGEX'"
+        )));
+    }
     Ok(Some(Plan {
         schema: plan::SCHEMA.to_owned(),
         seed: args.seed.or(suite.seed).unwrap_or_else(|| u64::from(fastrand::u16(..))),
@@ -194,10 +270,23 @@ fn wanted(args: &CompareArgs, options: &[String]) -> Result<Option<Plan>, Failur
         stable_within: args.stable_within,
         limit: args.limit.or(suite.limit),
         metrics,
+        facts,
+        calls: args.calls.clone().or(suite.calls),
+        per,
+        compared: suite.compare,
+        against: suite.against,
+        noted: args.note.iter().cloned().collect(),
         record: options.to_vec(),
         programs: programs.map_err(Failure::usage)?,
         notes: Vec::new(),
     }))
+}
+
+/// The folder of a suite file, whole, so that its commands work from any folder.
+fn suite_folder(file: Option<&Path>) -> PathBuf {
+    let folder = file.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 fn read_suite(path: &Path) -> Result<Suite, Failure> {
@@ -221,6 +310,15 @@ fn record_options(text: &str) -> Result<Vec<String>, Failure> {
     match matches.ids().find(is_own) {
         Some(own) => Err(Failure::usage(format!("--record: {own} is the study's own; leave it away"))),
         None => Ok(words),
+    }
+}
+
+fn parse_note(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    if key.trim().is_empty() {
+        Err("expected KEY=VALUE".into())
+    } else {
+        Ok((key.trim().into(), value.trim().into()))
     }
 }
 

@@ -17,6 +17,7 @@ mod failure;
 mod first_word;
 mod flamegraph;
 mod logger;
+mod merge;
 mod output;
 mod pages;
 mod range;
@@ -25,6 +26,7 @@ mod report;
 mod resolve;
 mod run;
 mod stacks;
+mod top;
 mod unprivileged;
 
 pub use run::run;

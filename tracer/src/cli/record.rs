@@ -7,7 +7,7 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::resolve::{PlanError, resolve};
-use crate::plan::GpuLevel;
+use crate::plan::{GpuLevel, RecordPlan};
 use crate::power::SourceChoice;
 use crate::probe::event::EventChoice;
 use crate::session;
@@ -131,6 +131,11 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
 
+    /// Note types and sizes of the arguments of Python functions (3.12 and later), of a hundred calls of each a second at the most: of the
+    /// public functions of packages, or of those that --count names. For `export --format greenlight`
+    #[arg(help_heading = "Sampling", long)]
+    pub input_sizes: bool,
+
     /// Under sudo, run the program as root instead of as the user who called sudo
     #[arg(help_heading = "What to record", long)]
     pub as_root: bool,
@@ -150,11 +155,20 @@ pub(super) struct ModelWatts {
 
 /// Records.
 pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let plan = resolve(args, common).map_err(|error| match error {
+    run_plan(&resolve(args, common).map_err(refused)?)
+}
+
+/// Why options make no recording.
+pub(super) fn refused(error: PlanError) -> Failure {
+    match error {
         PlanError::User(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
-    })?;
-    session::run(&plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
+    }
+}
+
+/// Records as planned.
+pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
+    session::run(plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {
             session::SessionError::NotFound { .. } => Failure::not_found(&error),
             session::SessionError::NotExecutable { .. } => Failure::not_executable(&error),
@@ -183,7 +197,8 @@ fn parse_watts(text: &str) -> Result<MicroWatts, String> {
     watts.ok_or_else(|| "expected watts, such as 12.5".into())
 }
 
-fn parse_model(text: &str) -> Result<ModelWatts, String> {
+/// Parameters of the power model.
+pub(super) fn parse_model(text: &str) -> Result<ModelWatts, String> {
     let mut model = ModelWatts::default();
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or("expected idle=W,core=W")?;

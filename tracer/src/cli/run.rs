@@ -4,7 +4,7 @@
 
 use super::command_line::{Cli, Command, parse};
 use super::unprivileged::give_up_privileges;
-use super::{compare, diff, doctor, export, flamegraph, logger, pages, record, report};
+use super::{compare, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::io::Write;
@@ -25,6 +25,8 @@ pub fn run() -> ExitCode {
         Some(Command::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
         Some(Command::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
         Some(Command::Diff(args)) => give_up_privileges().and_then(|()| diff::run(&args, &common)),
+        Some(Command::Merge(args)) => give_up_privileges().and_then(|()| merge::run(&args)),
+        Some(Command::Top(args)) => top::run(&args, &common),
         Some(Command::Compare(args)) => compare::run(&args, &common),
         Some(Command::Pages(args)) => give_up_privileges().and_then(|()| pages::run(&args)),
         Some(Command::Doctor(args)) => doctor::run(&args, &common),

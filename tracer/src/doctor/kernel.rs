@@ -129,6 +129,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         reader: None,
         gpu: false,
         count: false,
+        live: false,
         oldest_kernel: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),

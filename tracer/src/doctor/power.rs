@@ -4,8 +4,12 @@ use super::finding::{DoctorPlan, Finding};
 use super::gpu_kernel_tier;
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SOURCES};
-use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceId};
-use energy_trace_report::sentences::{advice, ignored_reason, power_fact, source_note};
+use energy_trace_model::recording::record::{
+    PowerDiagnostic, Quality, Sensor, SensorValue, Source, SourceId,
+};
+use energy_trace_report::sentences::{
+    NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note,
+};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
@@ -16,11 +20,21 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     });
     let mut findings = describe(&survey.sources);
     findings.extend(survey.diagnostics.iter().map(of_device));
+    findings.push(of_sensors(&survey.sensors));
     let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
         findings.extend(gpu_kernel_tier::examine(plan));
     }
     findings
+}
+
+/// Which temperatures and clocks a recording has. The clocks of CPUs are recorded where a counter shows what these draw.
+fn of_sensors(sensors: &[(Sensor, Option<SensorValue>)]) -> Finding {
+    let texts: Vec<String> = sensors.iter().map(|(sensor, value)| sensor_fact(sensor, *value)).collect();
+    match texts.is_empty() {
+        true => Finding::unused("sensors", NO_SENSORS),
+        false => Finding::ok("sensors", texts.join(", ")),
+    }
 }
 
 /// A finding with its word, by which reports name it too.

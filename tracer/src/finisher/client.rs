@@ -7,6 +7,7 @@ use super::role;
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, fork_role};
+use energy_trace_model::recording::record::Project;
 use energy_trace_report::budgets::Verdict;
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -92,6 +93,17 @@ impl Finisher {
             (Answer::ToPrefetch(paths), _) => {
                 Ok(paths.into_iter().map(|path| OsString::from_vec(path).into()).collect())
             }
+            (answer, _) => Err(self.unexpected(answer)),
+        }
+    }
+
+    /// The repository in which the command starts; `None` where no command is started.
+    ///
+    /// # Errors
+    /// When the finisher is gone.
+    pub async fn project(&self) -> Result<Option<Project>, FinisherError> {
+        match self.ask(Request::Project).await? {
+            (Answer::Project(project), _) => Ok(project),
             (answer, _) => Err(self.unexpected(answer)),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the socket between them (`roles::channel`).
 
+use energy_trace_model::recording::record::Project;
 use energy_trace_report::budgets::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub(super) const MOST: usize = 1 << 20;
 pub(super) enum Request {
     Prepare,
     Prefetch,
+    Project,
     Began,
     Finish,
     Show,
@@ -26,6 +28,8 @@ pub(super) enum Answer {
     Prepared,
     /// Paths of the files that the command will map.
     ToPrefetch(Vec<Vec<u8>>),
+    /// The repository in which the command starts.
+    Project(Option<Project>),
     Done,
     /// What became of the budgets.
     Budgets(Verdict),

@@ -6,6 +6,7 @@
 //!  Prepare ─────────────────────►    older recording to .old, new one O_EXCL; room for the flame graph
 //!  ◄──── the recording, open         looks which files the command will map (a process of its own)
 //!  Prefetch ────────────────────►    … their paths
+//!  Project ─────────────────────►    … what Git says of the folder in which the command starts
 //!  Began ───────────────────────►    from now on files are kept; whoever leaves before that has them taken away
 //!  writes the recording
 //!  Finish ──────────────────────►    reads its own descriptor, attributes, draws, puts the flame graph into its place
@@ -19,6 +20,7 @@ mod message;
 mod outputs;
 mod place;
 mod prefetch;
+mod project;
 mod results;
 mod role;
 

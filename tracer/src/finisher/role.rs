@@ -5,12 +5,14 @@
 use super::message::{Answer, MOST, Request};
 use super::outputs::Outputs;
 use super::prefetch::Prefetch;
+use super::project::ProjectSearch;
 use super::results::Results;
 use crate::host::limits::advise;
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::Parent;
 use crate::roles::renounce::{renounce, renounce_all_but};
+use crate::top::View;
 use caps::{Capability, CapsHashSet};
 use nix::unistd::geteuid;
 use std::io;
@@ -18,9 +20,19 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
-    let become_user = become_user(plan).and_then(|()| parent.die_with_it());
-    let mut state =
-        State { plan, became: become_user, prefetch: None, outputs: None, began: false, results: None };
+    // Who draws sets the terminal right when its parent is gone, and ends then by itself.
+    let bound = || if plan.live { Ok(()) } else { parent.die_with_it() };
+    let become_user = become_user(plan).and_then(|()| bound());
+    let mut state = State {
+        plan,
+        became: become_user,
+        prefetch: None,
+        project: None,
+        outputs: None,
+        view: None,
+        began: false,
+        results: None,
+    };
     let ended = state.serve(parent);
     state.end();
     match ended {
@@ -46,7 +58,10 @@ struct State<'a> {
     plan: &'a RecordPlan,
     became: io::Result<()>,
     prefetch: Option<Prefetch>,
+    project: Option<ProjectSearch>,
     outputs: Option<Outputs>,
+    /// Instead of files, where somebody looks while it is recorded.
+    view: Option<View>,
     /// Whether the command runs: from now on files are kept.
     began: bool,
     results: Option<Results>,
@@ -60,7 +75,9 @@ impl State<'_> {
                 Err(error) => return error,
             };
             let Some(answer) = self.answer(&request) else { continue };
+            let pipe = self.view.as_mut().and_then(View::take_writing_end);
             let recording = self.outputs.as_ref().map(|outputs| outputs.recording().as_fd());
+            let recording = recording.or_else(|| pipe.as_ref().map(|pipe| pipe.as_fd()));
             let files: Vec<BorrowedFd<'_>> =
                 recording.into_iter().filter(|_| matches!(answer, Answer::Prepared)).collect();
             if let Err(error) = parent.channel.send(&answer, &files, None) {
@@ -77,8 +94,10 @@ impl State<'_> {
                 let paths = self.prefetch.take().map(Prefetch::wait);
                 Answer::ToPrefetch(paths.unwrap_or_default())
             }
+            Request::Project => Answer::Project(self.project.take().map(ProjectSearch::finish)),
             Request::Began => {
                 self.began = true;
+                self.view.iter_mut().for_each(View::begin);
                 return None;
             }
             Request::Finish => self.finish(),
@@ -97,6 +116,10 @@ impl State<'_> {
 
     fn finish(&mut self) -> Answer {
         self.began = true;
+        if let Some(view) = &mut self.view {
+            view.end();
+            return Answer::Done;
+        }
         let Some(outputs) = &mut self.outputs else {
             return Answer::Refused("there is no recording to make a result of".into());
         };
@@ -117,6 +140,16 @@ impl State<'_> {
             ));
         }
         self.prefetch = Prefetch::begin(self.plan);
+        if self.plan.live {
+            return match View::new(self.plan.screen.color) {
+                Ok(view) => {
+                    self.view = Some(view);
+                    Answer::Prepared
+                }
+                Err(error) => refuse(&error),
+            };
+        }
+        self.project = ProjectSearch::begin(self.plan);
         match Outputs::prepare(self.plan) {
             Ok(outputs) => {
                 self.outputs = Some(outputs);

@@ -1,4 +1,4 @@
-//! A file of sysfs that holds one number (a counter, a frequency), kept open and read again and again.
+//! A file of sysfs that holds one number (a counter, a frequency, a temperature), kept open and read again and again.
 //!
 //! What else such a file holds is not shown: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// One counter file, kept open: a `pread` costs half of what opening, reading and closing does.
 pub(super) struct CounterFile {
@@ -20,6 +21,13 @@ impl CounterFile {
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = File::open(&path)?;
         read_counter(&file)?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    /// The same for a number that may be below zero.
+    pub(super) fn open_signed(path: PathBuf) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        read_number::<i64>(&file)?;
         Ok(Self { path, file: Some(file) })
     }
 
@@ -38,11 +46,20 @@ impl CounterFile {
 
     /// The number alone.
     pub(super) fn read(&mut self) -> io::Result<u64> {
+        self.number()
+    }
+
+    /// The number alone, which may be below zero.
+    pub(super) fn read_signed(&mut self) -> io::Result<i64> {
+        self.number()
+    }
+
+    fn number<T: FromStr>(&mut self) -> io::Result<T> {
         let file = match self.file.take() {
             Some(file) => file,
             None => File::open(&self.path)?,
         };
-        let value = read_counter(&file)?;
+        let value = read_number(&file)?;
         self.file = Some(file);
         Ok(value)
     }
@@ -50,6 +67,10 @@ impl CounterFile {
 
 /// Reads the decimal number at the start of an open file.
 pub(super) fn read_counter(file: &File) -> io::Result<u64> {
+    read_number(file)
+}
+
+fn read_number<T: FromStr>(file: &File) -> io::Result<T> {
     // 20 digits and a newline are the longest that a u64 can be.
     let mut buffer = [0; 24];
     let length = file.read_at(&mut buffer, 0)?;

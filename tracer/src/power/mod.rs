@@ -2,7 +2,7 @@
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
 //! `timeline/`'s. `source` says what a source is, `sources/` has one file for each kind and the table of them, `set` chooses among them, `idle` measures the
-//! baseline, `reading/` reads while the run lasts, `survey` tells `doctor` what there is.
+//! baseline, `sensors/` has temperatures and clocks, `reading/` reads while the run lasts, `survey` tells `doctor` what there is.
 
 mod choice;
 mod counter_file;
@@ -12,6 +12,7 @@ mod kind;
 mod meter_log;
 mod plan;
 mod reading;
+mod sensors;
 mod set;
 mod source;
 mod sources;
@@ -23,6 +24,7 @@ pub use kind::SourceKind;
 pub use meter_log::ReplayError;
 pub use plan::{PowerPlan, SourceChoice};
 pub use reading::{PowerEnd, PowerTask};
+pub use sensors::SensorReader;
 pub use set::{PowerSet, open};
 pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource};
 pub use sources::SOURCES;

@@ -7,14 +7,15 @@ use super::error::{PowerError, ignored_reasons};
 use super::idle;
 use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
-use super::reading::{self, Clocks, CrossCheck, Live, LiveReplay, PowerTask};
+use super::reading::{self, Beside, Clocks, CrossCheck, Live, LiveReplay, PowerTask, Sensors};
+use super::sensors;
 use super::source::PowerSource;
 use super::sources::{SOURCES, model};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, PowerDiagnostic, Quality, Record,
-    Scope, Source, SourceId, SourceNote,
+    Scope, Sensor, SensorValue, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub struct PowerSet {
     replays: Vec<LiveReplay>,
     /// The clocks of CPUs, where a counter shows what these draw.
     clocks: Option<Clocks>,
+    /// Temperatures, clocks of GPUs, and what slows parts down.
+    sensors: Option<Sensors>,
     period: Duration,
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
@@ -69,6 +72,7 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     if set.domains.iter().any(counts_cpus) {
         set.clocks = Clocks::open_at(&plan.sysfs);
     }
+    set.find_sensors(&plan.sysfs);
     Ok(set)
 }
 
@@ -80,6 +84,7 @@ impl PowerSet {
             live: Vec::new(),
             replays: Vec::new(),
             clocks: None,
+            sensors: None,
             period,
             check: None,
             disagreements: Vec::new(),
@@ -103,7 +108,21 @@ impl PowerSet {
     /// When no thread can be had.
     pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
         let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
-        reading::start(self.live, self.replays, self.clocks, self.period, diagnostics, records)
+        let beside = Beside { clocks: self.clocks, sensors: self.sensors };
+        reading::start(self.live, self.replays, beside, self.period, diagnostics, records)
+    }
+
+    /// Opens the sensors of sysfs, and those of the devices that are read.
+    pub(super) fn find_sensors(&mut self, sysfs: &Path) {
+        let of_devices = self.live.iter().filter_map(|live| live.source.sensors());
+        self.sensors = Sensors::of(sensors::in_sysfs(sysfs).into_iter().chain(of_devices));
+    }
+
+    /// What the sensors say now.
+    pub(super) fn read_sensors(&mut self) -> Vec<(Sensor, Option<SensorValue>)> {
+        let Some(sensors) = &mut self.sensors else { return Vec::new() };
+        let values = sensors.read();
+        sensors.all().iter().cloned().zip(values).collect()
     }
 
     /// Adds a source that was looked at and gives nothing.

@@ -2,6 +2,7 @@
 //!
 //! Leaves out which sources there are (`sources/`) and when they are read (`reading/`).
 
+use super::sensors::SensorReader;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{
     Domain, GpuMeter, GpuUse, PowerDiagnostic, Quality, Source, SourceId, SourceNote,
@@ -30,6 +31,11 @@ pub trait PowerSource: Send {
 
     /// How often it has to be read so that its steps are seen one by one; `None`: the requested rate is enough, or nobody knows.
     fn longest_period(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The temperatures and clocks of its devices, to be read on another thread.
+    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
         None
     }
 

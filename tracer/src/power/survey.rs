@@ -7,7 +7,9 @@ use super::kind::{Discovered, SourceKind};
 use super::plan::PowerPlan;
 use super::set::PowerSet;
 use super::sources::SOURCES;
-use energy_trace_model::recording::record::{Ignored, IgnoredReason, PowerDiagnostic, Source, SourceId};
+use energy_trace_model::recording::record::{
+    Ignored, IgnoredReason, PowerDiagnostic, Sensor, SensorValue, Source, SourceId,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub struct Survey {
     pub sources: Vec<Source>,
     /// What a reader should know before believing their numbers.
     pub diagnostics: Vec<PowerDiagnostic>,
+    /// Sensors of temperature and clocks, and what each says now.
+    pub sensors: Vec<(Sensor, Option<SensorValue>)>,
 }
 
 /// Looks at everything; GPUs for half a second, to see how their meters step.
@@ -36,8 +40,10 @@ pub fn survey(plan: &PowerPlan) -> Survey {
             Some(reason) => add_declined(&mut set, kind, plan, &reason),
         }
     }
+    set.find_sensors(&plan.sysfs);
+    let sensors = set.read_sensors();
     let (sources, diagnostics) = set.examine(WATCHED);
-    Survey { sources, diagnostics }
+    Survey { sources, diagnostics, sensors }
 }
 
 /// Adds a source; one that cannot be taken says why.

@@ -6,6 +6,7 @@ use super::bpf::error::ProbeError;
 use super::bpf::log::LogPump;
 use super::bpf::object::{LoadedProgram, Object};
 use super::collect::collector::Collector;
+use super::collect::live::Live;
 use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
@@ -205,6 +206,7 @@ impl Tracer {
         let start = crate::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
+        collector.live = self.config.live.then(|| Live::new(self.cpus.clone(), self.config.reader, start));
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
     }
@@ -284,8 +286,11 @@ impl Tracer {
                 self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
                 let found = send_counts(&mut collector, python);
                 self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
-                send_names(&collector.stacks, self.config.names);
-                send_public_names(&collector.stacks, self.config.reader);
+                // Who looked meanwhile has the names, and is not kept waiting for the rest.
+                if !self.config.live {
+                    send_names(&collector.stacks, self.config.names);
+                    send_public_names(&collector.stacks, self.config.reader);
+                }
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
                 self.diagnostics.extend(files_not_read(&failures));
             }

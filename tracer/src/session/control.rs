@@ -57,6 +57,13 @@ impl Control {
         self.command.is_some()
     }
 
+    /// Has the command end, as Ctrl-C would, where there is one that still runs.
+    pub(super) fn interrupt_command(&self) {
+        if let Some(command) = &self.command {
+            command.signal(Signal::SIGINT);
+        }
+    }
+
     /// The next thing that matters. May be dropped and called again.
     pub(super) async fn event(&mut self) -> Result<Event, SessionError> {
         loop {

@@ -12,6 +12,7 @@ use crate::probe::TraceEnd;
 use crate::threads::on_thread;
 use crate::tracee::launch::shell_status;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::file::FileError;
 use energy_trace_model::recording::record::{LaunchDiagnostic, Record, RecordingDiagnostic, Summary};
 use energy_trace_report::budgets::Verdict;
 use std::io;
@@ -47,7 +48,8 @@ async fn finish_all(
     progress: &mut Progress,
 ) -> Result<Ended, SessionError> {
     let stopped = stop_stages(stage, stop, control.status(), launches);
-    if let Err(error) = control.finish(stopped).await? {
+    let stopped = control.finish(stopped).await?;
+    if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
         if control.command_is_running() {
             log::warn!("recording has stopped; the command keeps running: {error}");
         }
@@ -66,6 +68,18 @@ async fn finish_all(
     }
     let budgets = control.finish(finisher.budgets()).await??;
     Ok(Ended { status, budgets })
+}
+
+/// Whoever looked at the recording may have gone before its end.
+fn unless_nobody_looks(plan: &RecordPlan, error: SessionError) -> Result<(), SessionError> {
+    match error {
+        SessionError::Recording(FileError::Write { source, .. })
+            if plan.live && source.kind() == io::ErrorKind::BrokenPipe =>
+        {
+            Ok(())
+        }
+        error => Err(error),
+    }
 }
 
 /// Stops power, then the tracer, and writes the summary.

@@ -21,12 +21,14 @@ impl PythonCounts {
     /// Puts the module in place, if calls are to be counted and the command is started here.
     pub(super) fn prepare(plan: &RecordPlan) -> Self {
         let mut counts = Self::default();
-        let Some(names) = plan.count.as_ref().and_then(|names| python_names(names)) else { return counts };
+        let counted = plan.count.as_ref().and_then(|names| python_names(names));
+        // Without names the module looks at the public functions of packages.
+        let Some(names) = counted.or_else(|| plan.input_sizes.then(Vec::new)) else { return counts };
         if !matches!(plan.target, Target::Command(_)) {
             counts.found.push(CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached));
             return counts;
         }
-        match PythonCounting::prepare(names, plan.run_as.as_ref().map(|user| user.uid)) {
+        match PythonCounting::prepare(names, plan.input_sizes, plan.run_as.as_ref().map(|user| user.uid)) {
             Ok(counting) => counts.counting = Some(counting),
             Err(error) => counts.fail(&error),
         }

@@ -15,7 +15,10 @@ use crate::roles::renounce::keep_for_recording;
 use crate::tracee::signals::Signals;
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_report::budgets::Verdict;
+use std::fs::File;
 use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// How a recording ended.
@@ -56,10 +59,13 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
 
 async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<Ended, SessionError> {
     let file = control.set_up(roles.finisher.prepare()).await??;
+    let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut stage = start(plan, &mut control, &roles, writer).await?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
-    let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
+    let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
+    // Whoever looks waits for the end of the pipe, of which this is one end too.
+    drop(viewer);
     finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 
@@ -69,6 +75,7 @@ async fn watch(
     control: &mut Control,
     stage: &mut Stage,
     progress: &mut Progress,
+    viewer: Option<&Viewer>,
 ) -> Result<Stop, SessionError> {
     let began = Instant::now();
     let gone = stage.exit_condition.met();
@@ -85,11 +92,42 @@ async fn watch(
             },
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
-            ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
+            () = gone_away(viewer) => {
+                control.interrupt_command();
+                return Ok(Stop::Requested);
+            }
+            ended = &mut stage.writer => {
+                if plan.live {
+                    control.interrupt_command();
+                }
+                return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(()))));
+            }
             _ = tick.tick(), if period.is_some() => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
             }
         }
+    }
+}
+
+/// Where somebody looks: their end of the pipe that the recording goes into.
+struct Viewer(AsyncFd<File>);
+
+impl Viewer {
+    fn at(recording: &File) -> Result<Self, SessionError> {
+        let ours = recording.try_clone().and_then(|file| {
+            // SAFETY: the file is this struct's own, and is open for as long as it lives.
+            let registered = unsafe { AsyncFd::register_with_interest(file, Interest::ERROR) };
+            registered.map_err(std::io::Error::from)
+        });
+        ours.map(Self).map_err(|source| SessionError::System { doing: "watch the screen's process", source })
+    }
+}
+
+/// Whoever looked has had enough, or is gone.
+async fn gone_away(viewer: Option<&Viewer>) {
+    match viewer {
+        Some(Viewer(pipe)) => drop(pipe.ready(Interest::ERROR).await),
+        None => std::future::pending().await,
     }
 }
 

@@ -9,6 +9,7 @@ use super::python_counts::PythonCounts;
 use super::target_spec::{ExitCondition, TargetSpec};
 use super::{header, writer};
 use crate::finisher::Finisher;
+use crate::host::kernel::read_host_at;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer, is_counted_by_default};
@@ -17,7 +18,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
 use energy_trace_report::sentences::ignored_reason;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -98,6 +99,11 @@ async fn start_stages(
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;
+    let project = control.set_up(roles.finisher.project()).await??;
+    project.into_iter().for_each(|project| {
+        // The receiver is here.
+        let _ = records.send(Record::Project(project));
+    });
     let started = power.start(records.clone());
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
@@ -132,6 +138,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         gpu: plan.gpu.traces_launches()
             && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
         count: plan.count.is_some(),
+        live: plan.live,
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
@@ -151,7 +158,8 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
     let domains = power.domains().iter().cloned().map(Record::Domain);
     let cores = header::cores(plan);
     let cores = (!cores.is_empty()).then_some(Record::Cores(cores));
-    std::iter::once(Record::Header(header)).chain(cores).chain(domains).collect()
+    let host = Record::Host(read_host_at(Path::new("/")));
+    [Record::Header(header), host].into_iter().chain(cores).chain(domains).collect()
 }
 
 /// With `-v`: what the power sources are, before the run.

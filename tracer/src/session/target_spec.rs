@@ -8,7 +8,7 @@ use crate::probe::Tracer;
 use crate::tracee::Target;
 use crate::tracee::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
 use crate::tracee::cgroup::read_processes_at;
-use crate::tracee::launch::{Held, launch};
+use crate::tracee::launch::{Held, Terminal, launch};
 use energy_trace_model::ids::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -59,7 +59,9 @@ impl TargetSpec {
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
-                let held = launch(words, plan.run_as.as_ref(), &environment, control.signals_for_command())?;
+                let terminal = if plan.live { Terminal::NotTheirs } else { Terminal::Theirs };
+                let before = control.signals_for_command();
+                let held = launch(words, plan.run_as.as_ref(), &environment, before, terminal)?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
             }
             Target::Processes(pids) => {

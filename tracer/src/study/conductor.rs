@@ -4,7 +4,7 @@
 
 use super::folder::{Folder, FolderError};
 use super::machine::{self, Load};
-use super::metrics::read_end;
+use super::metrics::{Metric, read_end};
 use super::order::{Answer, Order};
 use super::plan::{Plan, Step};
 use crate::roles::channel::{Channel, ChannelError};
@@ -13,8 +13,8 @@ use energy_trace_model::profile::Options;
 use energy_trace_model::recording::file;
 use energy_trace_report::sentences;
 use energy_trace_report::study::{Measured, Outcome, Run, Study};
-use energy_trace_report::study_tables::{dataset, markup, table};
-use std::collections::BTreeMap;
+use energy_trace_report::study_tables::{dataset, markup, page, table};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ pub enum StudyError {
     #[error("this study was begun with other options of recordings; add {}", with_record(.0))]
     OtherOptions(Vec<String>),
     /// A program never succeeds.
-    #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}, and the tables of all runs so far are in the study's folder", .output.display())]
+    #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}. The tables of all runs so far are in the study's folder; to have \
+         it tried again, take the .json files of its failed runs away there", .output.display())]
     Hopeless {
         /// The program.
         label: String,
@@ -105,8 +106,8 @@ pub fn conduct(
         plan: &plan,
         all: steps.len(),
         runs: Vec::new(),
+        facts: machine::facts(),
         made: 0,
-        unstable: 0,
         begun: Instant::now(),
         shown,
     };
@@ -133,10 +134,10 @@ struct Conductor<'a> {
     plan: &'a Plan,
     all: usize,
     runs: Vec<Run>,
+    /// What is written beside each run of this process.
+    facts: BTreeMap<String, String>,
     /// Runs made since this process began.
     made: u32,
-    /// Runs before which power was not stable in time.
-    unstable: usize,
     begun: Instant,
     shown: Shown,
 }
@@ -148,10 +149,9 @@ impl Conductor<'_> {
             self.runs.push(done);
             return Ok(());
         }
+        self.check_hope()?;
         let busy_cpus = self.rest()?;
-        if self.plan.stable.is_some() && !self.become_stable(step.number)? {
-            self.unstable += 1;
-        }
+        let stable = self.plan.stable.map(|_| self.become_stable(step.number)).transpose()?;
         let celsius = machine::celsius(Path::new("/sys"));
         let program = step.program.unwrap_or(self.plan.programs.len());
         let limit = self.plan.limit.filter(|_| step.program.is_some());
@@ -164,6 +164,8 @@ impl Conductor<'_> {
             outcome,
             busy_cpus,
             celsius,
+            stable,
+            facts: self.facts.clone(),
             ..Run::default()
         };
         self.measure(&mut run);
@@ -171,7 +173,7 @@ impl Conductor<'_> {
         self.made += 1;
         self.say(&run);
         self.runs.push(run);
-        self.check_hope(step)
+        self.check_hope()
     }
 
     fn tell(&self, order: &Order) -> Result<(), StudyError> {
@@ -206,7 +208,7 @@ impl Conductor<'_> {
         let mut watts = Vec::new();
         while Instant::now() < end {
             self.run(number, self.plan.programs.len() + 1, None)?;
-            let look = measured(&self.files.of_run(number, "data")).ok();
+            let look = measured(&self.files.of_run(number, "data"), &BTreeSet::new()).ok();
             watts.extend(look.map(|look| look.machine_joules / look.seconds));
             if is_stable(&watts, limit) {
                 return Ok(true);
@@ -233,25 +235,31 @@ impl Conductor<'_> {
         })
     }
 
-    /// Takes a run's numbers from its recording, and from what it printed.
+    /// Takes a run's numbers from what it printed, and from its recording.
     fn measure(&self, run: &mut Run) {
-        match measured(&self.files.of_run(run.number, "data")) {
+        if run.program.is_some() {
+            self.read_outputs(run);
+        }
+        let counted = run.counts.keys().cloned().collect();
+        match measured(&self.files.of_run(run.number, "data"), &counted) {
             Ok(numbers) => run.measured = Some(numbers),
             Err(why) if run.outcome == Outcome::Done => run.outcome = Outcome::NotRecorded(why),
             Err(_) => (),
         }
-        if run.program.is_none() || self.plan.metrics.is_empty() {
+    }
+
+    fn read_outputs(&self, run: &mut Run) {
+        let plan = self.plan;
+        if plan.metrics.is_empty() && plan.facts.is_empty() && plan.calls.is_none() {
             return;
         }
         let output = |ending| read_end(&self.files.of_run(run.number, ending)).unwrap_or_default();
         let (out, err) = (output("out"), output("err"));
-        let metrics = self.plan.metrics.iter();
-        let found: BTreeMap<String, f64> = metrics
-            .filter_map(|metric| {
-                Some((metric.name.clone(), metric.find(&out).or_else(|| metric.find(&err))?))
-            })
-            .collect();
-        run.metrics = found;
+        let number = |of: &Metric| Some((of.name.clone(), of.find(&out).or_else(|| of.find(&err))?));
+        let text = |of: &Metric| Some((of.name.clone(), of.find_text(&out).or_else(|| of.find_text(&err))?));
+        run.metrics = plan.metrics.iter().filter_map(number).collect();
+        run.facts.extend(plan.facts.iter().filter_map(text));
+        run.counts = plan.calls.as_ref().map(|calls| calls.find(&out)).unwrap_or_default();
     }
 
     fn say(&self, run: &Run) {
@@ -268,24 +276,31 @@ impl Conductor<'_> {
         let _ = writeln!(io::stderr(), "{line}");
     }
 
-    /// Ends a study of a program that never succeeds.
-    fn check_hope(&self, step: Step) -> Result<(), StudyError> {
-        let Some(program) = step.program else { return Ok(()) };
+    /// Ends a study with a program that never succeeds.
+    fn check_hope(&self) -> Result<(), StudyError> {
+        (0..self.plan.programs.len()).try_for_each(|program| self.check_program(program))
+    }
+
+    fn check_program(&self, program: usize) -> Result<(), StudyError> {
         let of_program = self.runs.iter().filter(|run| run.program == Some(program));
         let (good, bad): (Vec<&Run>, Vec<&Run>) = of_program.partition(|run| run.outcome == Outcome::Done);
-        if !good.is_empty() || bad.len() < HOPELESS {
+        let Some(last) = bad.last().filter(|_| good.is_empty() && bad.len() >= HOPELESS) else {
             return Ok(());
-        }
+        };
         let label = self.plan.programs.get(program).map_or_else(String::new, |of| of.label.clone());
-        Err(StudyError::Hopeless { label, output: self.files.of_run(step.number, "err") })
+        Err(StudyError::Hopeless { label, output: self.files.of_run(last.number, "err") })
     }
 
     fn study(self) -> Study {
         let mut notes = self.plan.notes.clone();
-        notes.extend(sentences::study_notes(&self.runs, self.unstable));
+        notes.extend(sentences::study_notes(&self.runs));
         Study {
             seed: self.plan.seed,
             rounds: self.plan.rounds,
+            compared: self.plan.compared.clone(),
+            against: self.plan.against.clone(),
+            per: self.plan.per.clone(),
+            noted: self.plan.noted.clone(),
             programs: self.plan.programs.clone(),
             runs: self.runs,
             notes,
@@ -303,21 +318,22 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
 }
 
 /// The numbers of a recording.
-fn measured(path: &Path) -> Result<Measured, String> {
+fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String> {
     let recording = file::read(path).map_err(|error| error.to_string())?;
-    Ok(Measured::of(&attribute(&recording, &Options::default())))
+    Ok(Measured::of(&attribute(&recording, &Options::default()), counted))
 }
 
 /// Tables and data sets, beside the runs.
 fn write_files(files: &Folder, study: &Study) -> Result<(), StudyError> {
     type Format = fn(&mut dyn io::Write, &Study) -> io::Result<()>;
-    let formats: [(&str, Format); 7] = [
+    let formats: [(&str, Format); 8] = [
         ("table.txt", |out, study| {
             table::write(out, study, &table::Options { rows: FILE_ROWS, color: false, width: None })
         }),
         ("table.md", |out, study| markup::markdown(out, study, FILE_ROWS)),
         ("table.tex", |out, study| markup::latex(out, study, FILE_ROWS)),
         ("table.csv", markup::csv),
+        ("study.html", |out, study| page::write(out, study, FILE_ROWS)),
         ("dataset.csv", dataset::csv),
         ("dataset.json", dataset::rows_json),
         ("study.json", dataset::json),

@@ -1,5 +1,5 @@
-//! Starts recordings for the conductor, with the privileges that they need. Reads no file, and runs only what it was told before the first
-//! run: whoever could speak in the conductor's name later gets nothing else run.
+//! Starts recordings for the conductor, with the privileges that they need. Reads no file but which children a recorder has, and runs only
+//! what it was told before the first run: whoever could speak in the conductor's name later gets nothing else run.
 //!
 //! Leaves out what is run when (`conductor`).
 
@@ -8,8 +8,10 @@ use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::Child;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, killpg, sigaction};
 use nix::unistd::Pid;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +23,8 @@ const MOST_BYTES: usize = 16 << 20;
 const POLL: Duration = Duration::from_millis(20);
 /// A program that was told to end gets this long, and its recording after it.
 const GRACE: Duration = Duration::from_secs(10);
+/// A recorder that has not begun its program by then is told to end as one that takes too long.
+const LONGEST_START: Duration = Duration::from_mins(2);
 /// Status of a launcher whose conductor is gone.
 const LOST: u8 = 125;
 
@@ -112,8 +116,7 @@ fn run(recorder: &mut Command, [out, err]: [OwnedFd; 2], limit: Option<Duration>
         Ok(child) => child,
         Err(error) => return Answer::NotStarted(error.to_string()),
     };
-    let pid = Pid::from_raw(child.id().cast_signed());
-    let mut ender = Ender { pid, deadline: limit.map(|limit| Instant::now() + limit), ..Ender::default() };
+    let mut ender = Ender::new(Pid::from_raw(child.id().cast_signed()), limit);
     loop {
         match child.try_wait() {
             Ok(Some(_)) if is_asked() => return Answer::Interrupted,
@@ -131,37 +134,67 @@ fn as_number(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Ends a run that takes too long, or that nobody wants any more: first by asking, then without.
+/// Ends a run that takes too long, or that nobody wants any more: first by asking, then without. Somebody who asks twice does not wait.
 struct Ender {
     pid: Pid,
-    deadline: Option<Instant>,
+    limit: Option<Duration>,
+    started: Instant,
+    /// When the program began, which is after the recorder is ready.
+    begun: Option<Instant>,
     timed_out: bool,
     /// When it was asked.
     asked: Option<Instant>,
     killed: bool,
 }
 
-impl Default for Ender {
-    fn default() -> Self {
-        Self { pid: Pid::from_raw(0), deadline: None, timed_out: false, asked: None, killed: false }
+impl Ender {
+    fn new(pid: Pid, limit: Option<Duration>) -> Self {
+        let started = Instant::now();
+        Self { pid, limit, started, begun: None, timed_out: false, asked: None, killed: false }
+    }
+
+    fn look(&mut self) {
+        match self.asked {
+            None => self.ask_where_it_is_time(),
+            Some(when) if !self.killed && (when.elapsed() > GRACE || ASKED.load(Ordering::Relaxed) > 1) => {
+                self.killed = true;
+                // Who has ended meanwhile takes no signal.
+                let _ = killpg(self.pid, Signal::SIGKILL);
+            }
+            Some(_) => (),
+        }
+    }
+
+    fn ask_where_it_is_time(&mut self) {
+        let too_long = self.is_too_long();
+        if too_long || is_asked() {
+            self.timed_out = too_long;
+            self.asked = Some(Instant::now());
+            // The recorder passes it on to the program. One that has just ended takes no signal.
+            let _ = kill(self.pid, Signal::SIGTERM);
+        }
+    }
+
+    /// Whether the program has had its time: the recorder's own start is none of it.
+    fn is_too_long(&mut self) -> bool {
+        let Some(limit) = self.limit else { return false };
+        if self.begun.is_none() && has_begun(self.pid) {
+            self.begun = Some(Instant::now());
+        }
+        match self.begun {
+            Some(begun) => begun.elapsed() >= limit,
+            None => self.started.elapsed() >= limit + LONGEST_START,
+        }
     }
 }
 
-impl Ender {
-    fn look(&mut self) {
-        let too_long = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        match self.asked {
-            None if too_long || is_asked() => {
-                self.timed_out = too_long;
-                self.asked = Some(Instant::now());
-                // The recorder passes it on to the program. One that has just ended takes no signal.
-                let _ = kill(self.pid, Signal::SIGTERM);
-            }
-            Some(when) if when.elapsed() > GRACE && !self.killed => {
-                self.killed = true;
-                let _ = killpg(self.pid, Signal::SIGKILL);
-            }
-            _ => (),
-        }
-    }
+/// Whether a recorder's program runs: a child of it that is not this same program any more.
+fn has_begun(recorder: Pid) -> bool {
+    let file = |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|of| (of.dev(), of.ino())).ok();
+    let own = file("self");
+    let threads = fs::read_dir(format!("/proc/{recorder}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let pids = children.iter().flat_map(|pids| pids.split_whitespace());
+    pids.filter_map(file).any(|program| Some(program) != own)
 }

@@ -1,8 +1,32 @@
-//! What of the machine changes a study: governor, turbo, temperatures, and what else runs. Leaves out power (`power/`).
+//! What of the machine changes a study: governor, turbo, temperatures, what else runs, and versions. Leaves out power (`power/`).
 
+use crate::host::cpu_model::read_cpu_model_at;
+use crate::host::kernel::read_kernel_at;
 use energy_trace_report::sentences;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What is written beside each run: CPU, kernel, this program's version, and the commit of the folder in which programs run.
+pub(super) fn facts() -> BTreeMap<String, String> {
+    let root = Path::new("/");
+    let known = [
+        ("cpu", Some(read_cpu_model_at(root))),
+        ("kernel", Some(read_kernel_at(root))),
+        ("energy_trace", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("git_commit", git_commit()),
+    ];
+    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    known.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The commit of the current folder, with `-dirty` where files were changed since; `None` outside a repository and without git.
+fn git_commit() -> Option<String> {
+    let words = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"];
+    let output = Command::new("git").args(words).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(text.trim().to_owned())
+}
 
 /// What should be said of this machine before a study.
 pub(super) fn notes(sysfs: &Path) -> Vec<String> {

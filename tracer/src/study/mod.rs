@@ -18,5 +18,5 @@ pub mod plan;
 pub mod suite;
 
 pub use conductor::{Shown, conduct, end};
-pub use metrics::Metric;
+pub use metrics::{Metric, Pattern};
 pub use suite::read_text;

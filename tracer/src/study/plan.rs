@@ -1,8 +1,9 @@
 //! What a study will do, fixed before its first run: programs, rounds, and their order. Leaves out doing it.
 
-use super::metrics::Metric;
+use super::metrics::{Metric, Pattern};
 use energy_trace_report::study::{Program, Purpose};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A plan. The same plan gives the same steps.
@@ -29,6 +30,24 @@ pub struct Plan {
     pub limit: Option<Duration>,
     /// What programs print of themselves.
     pub metrics: Vec<Metric>,
+    /// What they print that is no number, such as versions.
+    #[serde(default)]
+    pub facts: Vec<Metric>,
+    /// How often they called what, as they print it.
+    #[serde(default)]
+    pub calls: Option<Pattern>,
+    /// The metric that counts the work of a run.
+    #[serde(default)]
+    pub per: Option<String>,
+    /// The variable whose values are compared.
+    #[serde(default)]
+    pub compared: Option<String>,
+    /// The variable that is a size.
+    #[serde(default)]
+    pub against: Option<String>,
+    /// What the user noted.
+    #[serde(default)]
+    pub noted: BTreeMap<String, String>,
     /// Options of each recording.
     pub record: Vec<String>,
     /// What is compared.
@@ -149,6 +168,12 @@ mod tests {
             stable_within: Duration::ZERO,
             limit: None,
             metrics: Vec::new(),
+            facts: Vec::new(),
+            calls: None,
+            per: None,
+            compared: None,
+            against: None,
+            noted: BTreeMap::new(),
             record: Vec::new(),
             programs: programs(&words("a -- b -x -- c"), &[]).unwrap(),
             notes: Vec::new(),

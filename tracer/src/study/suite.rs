@@ -14,7 +14,7 @@
 //!
 //! Leaves out where the file is.
 
-use super::metrics::Metric;
+use super::metrics::{Metric, Pattern};
 use super::plan::check_labels;
 use energy_trace_report::study::Program;
 use serde::Deserialize;
@@ -47,13 +47,23 @@ pub struct Suite {
     /// Seed of the order.
     pub seed: Option<u64>,
     /// The variable whose values are compared; without it all programs are.
-    compare: Option<String>,
+    pub compare: Option<String>,
+    /// The variable that is a size: how energy grows with it.
+    pub against: Option<String>,
+    /// The metric that counts a run's work: energies and times are divided by it.
+    pub per: Option<String>,
+    /// An expression for calls that programs count: a name and a number.
+    #[serde(default, deserialize_with = "pattern")]
+    pub calls: Option<Pattern>,
     /// Values of each variable.
     #[serde(default)]
     variables: BTreeMap<String, Vec<Value>>,
     /// Expressions for what programs print.
     #[serde(default)]
     metrics: BTreeMap<String, String>,
+    /// Expressions for texts that programs print, such as versions.
+    #[serde(default)]
+    facts: BTreeMap<String, String>,
     /// Commands.
     #[serde(default)]
     program: Vec<Template>,
@@ -91,6 +101,11 @@ impl Value {
     }
 }
 
+fn pattern<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
 fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = humantime::parse_duration(&text);
@@ -125,11 +140,22 @@ impl Suite {
         self.metrics.iter().map(|(name, pattern)| Metric::new(name, pattern)).collect()
     }
 
-    /// Every program that the variables make.
+    /// Its expressions for texts.
+    ///
+    /// # Errors
+    /// What is wrong with one, as a sentence.
+    pub fn facts(&self) -> Result<Vec<Metric>, String> {
+        self.facts.iter().map(|(name, pattern)| Metric::new(name, pattern)).collect()
+    }
+
+    /// Every program that the variables make; `{suite}` in commands is this folder.
     ///
     /// # Errors
     /// What is wrong, as a sentence.
-    pub fn programs(&self) -> Result<Vec<Program>, String> {
+    pub fn programs(&self, folder: &Path) -> Result<Vec<Program>, String> {
+        if let Some(wrong) = self.no_size() {
+            return Err(wrong);
+        }
         if let Some(unknown) = self.unknown_variable() {
             return Err(format!("there is no variable {unknown:?} in [variables]"));
         }
@@ -137,7 +163,7 @@ impl Suite {
         let mut programs = Vec::new();
         for template in &self.program {
             for variables in combinations.iter().filter(|values| template.fits(values)) {
-                let program = self.program_of(template, variables)?;
+                let program = self.program_of(template, variables, folder)?;
                 // A command that holds not all variables is the same for several values.
                 if !programs.contains(&program) {
                     programs.push(program);
@@ -157,7 +183,27 @@ impl Suite {
 
     fn unknown_variable(&self) -> Option<&String> {
         let of_templates = self.program.iter().flat_map(|template| template.when.keys());
-        self.compare.iter().chain(of_templates).find(|name| !self.variables.contains_key(*name))
+        self.compare
+            .iter()
+            .chain(&self.against)
+            .chain(of_templates)
+            .find(|name| !self.variables.contains_key(*name))
+    }
+
+    /// Why the variable of `against` is no size.
+    fn no_size(&self) -> Option<String> {
+        let name = self.against.as_ref()?;
+        let values = self.variables.get(name)?;
+        let sizes: BTreeSet<String> = values.iter().map(Value::text).collect();
+        let wrong = sizes.iter().find(|text| !text.parse::<f64>().is_ok_and(f64::is_finite));
+        match wrong {
+            Some(text) => Some(format!("against {name:?}: {text:?} is no number")),
+            None if sizes.len() < 2 => Some(format!("against {name:?}: growth takes two sizes or more")),
+            None if self.compare.as_ref() == Some(name) => {
+                Some(format!("{name:?} cannot be both compared and a size"))
+            }
+            None => None,
+        }
     }
 
     fn combinations(&self) -> Result<Vec<BTreeMap<String, String>>, String> {
@@ -180,13 +226,16 @@ impl Suite {
         &self,
         template: &Template,
         variables: &BTreeMap<String, String>,
+        folder: &Path,
     ) -> Result<Program, String> {
         let used: BTreeMap<String, String> = variables
             .iter()
             .filter(|(name, _)| template.uses(name) || template.when.contains_key(*name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        let command: Vec<String> = template.command.iter().map(|word| filled(word, &used)).collect();
+        let folder = folder.to_string_lossy();
+        let word = |word: &String| filled(&word.replace("{suite}", &folder), &used);
+        let command: Vec<String> = template.command.iter().map(word).collect();
         if command.is_empty() {
             return Err("a [[program]] has an empty command".to_owned());
         }
@@ -200,6 +249,8 @@ impl Suite {
         };
         let group = match &self.compare {
             Some(compared) => pairs(&|name| name != compared).join(" "),
+            // Sizes of one program are no rivals.
+            None if self.against.is_some() => pairs(&|_| true).join(" "),
             None => String::new(),
         };
         Ok(Program {
@@ -236,6 +287,7 @@ fn filled(word: &str, variables: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::Suite;
+    use std::path::Path;
 
     const SUITE: &str = r#"
 runs = 3
@@ -258,13 +310,28 @@ when = { framework = "tf", batch = 64 }
     #[test]
     fn matrix() {
         let suite = Suite::parse(SUITE).unwrap();
-        let programs = suite.programs().unwrap();
+        let programs = suite.programs(Path::new("/s")).unwrap();
         let labels: Vec<&str> = programs.iter().map(|of| of.label.as_str()).collect();
         assert_eq!(labels, ["1 torch", "1 tf", "64 torch", "64 tf", "extra 64"]);
         let groups: Vec<&str> = programs.iter().map(|of| of.group.as_str()).collect();
         assert_eq!(groups, ["batch=1", "batch=1", "batch=64", "batch=64", "batch=64"]);
         assert_eq!(programs[3].command, ["python3", "tf.py", "64", "--", "{other}"]);
         assert_eq!(suite.metrics().unwrap().len(), 1);
+    }
+
+    /// Sizes of one program are a sweep and no rivals; `{suite}` is the suite's folder; a size is a number, and there are two.
+    #[test]
+    fn sweeps() {
+        let text = "against = 'rows'\n[variables]\nrows = [10, 20]\n[[program]]\ncommand = ['{suite}/a', '{rows}']\n";
+        let programs = Suite::parse(text).unwrap().programs(Path::new("/s")).unwrap();
+        assert_eq!(programs[1].command, ["/s/a", "20"]);
+        assert_ne!(programs[0].group, programs[1].group);
+        for (values, why) in [("[10, 'many']", "no number"), ("[10, 10]", "two sizes")] {
+            let said = Suite::parse(&text.replace("[10, 20]", values)).unwrap().programs(Path::new("/s"));
+            assert!(said.as_ref().is_err_and(|said| said.contains(why)), "{said:?}");
+        }
+        let said = Suite::parse("calls = 'x ([0-9])'").unwrap_err();
+        assert!(said.contains("two groups"), "{said}");
     }
 
     /// What is not known is named with its line; what makes no study says why.
@@ -281,14 +348,15 @@ when = { framework = "tf", batch = 64 }
             ("\"extra\", \"{batch}\"", "", "empty command"),
         ] {
             let suite = Suite::parse(&SUITE.replace(from, to)).unwrap();
-            let found = suite.programs();
+            let found = suite.programs(Path::new("/s"));
             assert!(
                 found.as_ref().is_err_and(|said| said.contains(why)) || why.is_empty() && found.is_ok(),
                 "{to}: {found:?}"
             );
         }
         assert!(
-            Suite::parse("runs = 'many'").is_err() && Suite::parse("runs = 2").unwrap().programs().is_err()
+            Suite::parse("runs = 'many'").is_err()
+                && Suite::parse("runs = 2").unwrap().programs(Path::new("/s")).is_err()
         );
     }
 }

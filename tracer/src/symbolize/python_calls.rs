@@ -3,6 +3,7 @@
 //! Belongs to the resolver: any program may have written it. A line that makes no sense is passed over; how many functions, times and versions
 //! are kept is limited. Times come as counts by length, each rounded down to five binary digits. Leaves out how the lines came here.
 
+use super::python_inputs::PythonInputs;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read};
@@ -50,6 +51,8 @@ pub struct PythonCalls {
     pub call_ns: u64,
     /// The functions.
     pub functions: Vec<(PythonFunction, PythonCount)>,
+    /// What functions were called with.
+    pub inputs: PythonInputs,
 }
 
 #[derive(Default)]
@@ -92,6 +95,8 @@ fn take_line(line: &str, calls: &mut PythonCalls, sums: &mut BTreeMap<PythonFunc
             let ns = fields.next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
             calls.call_ns = if calls.call_ns == 0 { ns } else { calls.call_ns.min(ns) };
         }
+        Some("L") => calls.inputs.add_cost(fields),
+        Some("A") => calls.inputs.add(fields),
         Some("F") => {
             if let Some((function, sum)) = function_of(fields)
                 && (sums.len() < MOST_FUNCTIONS || sums.contains_key(&function))
@@ -103,16 +108,21 @@ fn take_line(line: &str, calls: &mut PythonCalls, sums: &mut BTreeMap<PythonFunc
     }
 }
 
-fn function_of<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<(PythonFunction, Sum)> {
+/// A function by its first three fields.
+pub(super) fn named<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<PythonFunction> {
     let (name, file) = (fields.next()?.to_owned(), fields.next()?.to_owned());
-    let first_line = fields.next()?.parse().ok()?;
+    Some(PythonFunction { name, file, first_line: fields.next()?.parse().ok()? })
+}
+
+fn function_of<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<(PythonFunction, Sum)> {
+    let function = named(&mut fields)?;
     let (calls, nested) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     let pairs = fields.next().unwrap_or_default().split(' ').filter_map(|pair| {
         let (ns, count) = pair.split_once(':')?;
         Some((ns.parse().ok()?, count.parse().ok()?))
     });
     let times = pairs.take(MOST_TIMES).collect();
-    (nested <= calls).then_some((PythonFunction { name, file, first_line }, Sum { calls, nested, times }))
+    (nested <= calls).then_some((function, Sum { calls, nested, times }))
 }
 
 impl Sum {

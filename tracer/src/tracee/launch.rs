@@ -24,10 +24,10 @@ use nix::sys::signal::Signal;
 use nix::unistd::pipe2;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use tokio::sync::oneshot;
 
 /// Why there is no child to release.
@@ -62,12 +62,23 @@ pub struct Running {
     ended: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
+/// Whether the command may use the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Terminal {
+    /// It has what we have.
+    #[default]
+    Theirs,
+    /// We draw there: what would go to it or come from it goes to `/dev/null`; files and pipes stay.
+    NotTheirs,
+}
+
 /// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with signals as they were `before`.
 pub fn launch(
     words: &[OsString],
     run_as: Option<&InvokingUser>,
     environment: &[(&str, OsString)],
     before: Before,
+    terminal: Terminal,
 ) -> Result<Held, LaunchError> {
     let (program, arguments) = words.split_first().ok_or(LaunchError::NoCommand)?;
     let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
@@ -76,6 +87,9 @@ pub fn launch(
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     if let Some(user) = run_as {
         command.envs(user.corrections(|variable| std::env::var_os(variable)));
+    }
+    if terminal == Terminal::NotTheirs {
+        keep_off_terminal(&mut command);
     }
     let user = run_as.cloned();
     let [ready, gate, gate_of_parent] = [&ready_write, &gate_read, &gate_write].map(AsRawFd::as_raw_fd);
@@ -112,6 +126,18 @@ pub fn launch(
         });
     };
     Ok(Held { pid, gate: File::from(gate_write), pidfd: open_pidfd(pid).ok(), executed, ended })
+}
+
+fn keep_off_terminal(command: &mut Command) {
+    if io::stdin().is_terminal() {
+        command.stdin(Stdio::null());
+    }
+    if io::stdout().is_terminal() {
+        command.stdout(Stdio::null());
+    }
+    if io::stderr().is_terminal() {
+        command.stderr(Stdio::null());
+    }
 }
 
 impl Held {
@@ -206,7 +232,7 @@ fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
 
 #[cfg(test)]
 mod tests {
-    use super::{launch, shell_status};
+    use super::{Terminal, launch, shell_status};
     use crate::tracee::signals::Before;
     use nix::sys::signal::Signal;
     use std::os::unix::process::ExitStatusExt;
@@ -221,9 +247,14 @@ mod tests {
     async fn nothing_runs_before_the_release() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held =
-            launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], Before::default())
-                .unwrap();
+        let held = launch(
+            &shell(&format!("echo > {}; exit 7", proof.display())),
+            None,
+            &[],
+            Before::default(),
+            Terminal::Theirs,
+        )
+        .unwrap();
         let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         assert_eq!(exe(held.pid().to_string()), exe("self".into()));
         assert!(!proof.exists());
@@ -237,8 +268,14 @@ mod tests {
     async fn dropped_it_ends_without_running() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held =
-            launch(&shell(&format!("echo > {}", proof.display())), None, &[], Before::default()).unwrap();
+        let held = launch(
+            &shell(&format!("echo > {}", proof.display())),
+            None,
+            &[],
+            Before::default(),
+            Terminal::Theirs,
+        )
+        .unwrap();
         drop(held.gate);
         assert_eq!(shell_status(held.ended.await.unwrap().unwrap()), 125);
         assert!(!proof.exists());
@@ -247,22 +284,27 @@ mod tests {
     /// What cannot be executed is an error of `exec`, after the release.
     #[tokio::test]
     async fn exec_errors_come_back() {
-        let held = launch(&["/nonexistent/tool".into()], None, &[], Before::default()).unwrap();
+        let held =
+            launch(&["/nonexistent/tool".into()], None, &[], Before::default(), Terminal::Theirs).unwrap();
         assert_eq!(held.release().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }
 
     /// What cannot even be forked (a NUL in an argument) is an error at once.
     #[tokio::test]
     async fn preparation_errors_come_at_once() {
-        let error = launch(&["echo".into(), "a\0b".into()], None, &[], Before::default()).unwrap_err();
+        let error = launch(&["echo".into(), "a\0b".into()], None, &[], Before::default(), Terminal::Theirs)
+            .unwrap_err();
         assert!(matches!(error, super::LaunchError::Prepare(_)), "{error}");
     }
 
     /// A signal that is passed on reaches the command, and the status says which one it was.
     #[tokio::test]
     async fn signals_are_passed_on() {
-        let mut running =
-            launch(&shell("kill -STOP $$"), None, &[], Before::default()).unwrap().release().await.unwrap();
+        let mut running = launch(&shell("kill -STOP $$"), None, &[], Before::default(), Terminal::Theirs)
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
         running.signal(Signal::SIGKILL);
         assert_eq!(shell_status(running.ended().await.unwrap()), 128 + 9);
     }

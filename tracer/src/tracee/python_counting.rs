@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MODULE: &str = include_str!("../../data/count_python_calls.py");
+/// What it loads where sizes of arguments are wanted.
+const SIZES: &str = include_str!("../../data/python_input_sizes.py");
 /// Milliseconds after which it is looked whether the recording has ended.
 const LOOK_MS: u16 = 200;
 /// How long a process may take to tell, and all that have not been heard at the end.
@@ -32,6 +34,7 @@ const MOST_IN_ALL: usize = 64 << 20;
 pub struct PythonCounting {
     folder: TempDir,
     names: Vec<String>,
+    sizes: bool,
     listener: UnixListener,
     user: Uid,
     stop: Arc<AtomicBool>,
@@ -39,23 +42,27 @@ pub struct PythonCounting {
 }
 
 impl PythonCounting {
-    /// Puts the module in place, for processes of this user; `None`: of the one who runs this.
+    /// Puts the module in place, for processes of this user; `None`: of the one who runs this. It notes the sizes of arguments where they are
+    /// wanted.
     ///
     /// # Errors
     /// When there is no folder or socket to be had.
-    pub fn prepare(names: Vec<String>, user: Option<Uid>) -> io::Result<Self> {
+    pub fn prepare(names: Vec<String>, sizes: bool, user: Option<Uid>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir()?;
-        std::fs::write(folder.path().join("sitecustomize.py"), MODULE)?;
+        let modules =
+            [folder.path().join("sitecustomize.py"), folder.path().join("energy_trace_input_sizes.py")];
+        for (path, text) in modules.iter().zip([MODULE, SIZES]) {
+            std::fs::write(path, text)?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o644))?;
+        }
         let socket = folder.path().join("socket");
         let listener = UnixListener::bind(&socket)?;
         listener.set_nonblocking(true)?;
-        for (path, mode) in
-            [(folder.path(), 0o755), (&*folder.path().join("sitecustomize.py"), 0o644), (&*socket, 0o666)]
-        {
+        for (path, mode) in [(folder.path(), 0o755), (&*socket, 0o666)] {
             std::fs::set_permissions(path, Permissions::from_mode(mode))?;
         }
         let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
-        Ok(Self { folder, names, listener, user, stop, thread: None })
+        Ok(Self { folder, names, sizes, listener, user, stop, thread: None })
     }
 
     /// Begins to listen, on a thread of its own; what is told before waits.
@@ -77,11 +84,13 @@ impl PythonCounting {
             path.push(own);
         }
         let socket = self.folder.path().join("socket").into_os_string();
-        vec![
+        let mut environment = vec![
             ("PYTHONPATH", path),
             ("ENERGY_TRACE_COUNT", socket),
             ("ENERGY_TRACE_COUNT_NAMES", self.names.join(",").into()),
-        ]
+        ];
+        environment.extend(self.sizes.then(|| ("ENERGY_TRACE_INPUT_SIZES", "1".into())));
+        environment
     }
 
     /// What was told, with what has not been heard yet.
@@ -151,7 +160,7 @@ mod tests {
     /// What processes tell is kept, each on lines of its own, also what comes as the recording ends; the folder goes.
     #[test]
     fn what_is_told_is_kept() {
-        let mut counting = PythonCounting::prepare(vec!["f".into()], None).unwrap();
+        let mut counting = PythonCounting::prepare(vec!["f".into()], false, None).unwrap();
         counting.start().unwrap();
         let environment = counting.environment();
         let socket = environment.iter().find(|(name, _)| *name == "ENERGY_TRACE_COUNT").unwrap().1.clone();

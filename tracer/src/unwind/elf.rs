@@ -4,12 +4,14 @@
 //! read (`file_bytes.rs`).
 
 use super::file_bytes::{FileBytes, believable_bytes};
+use super::hotspot::{self, Export};
 use energy_trace_model::ids::BuildId;
 use object::elf::FileHeader64;
 use object::read::elf::{
-    Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _, SymbolTable,
+    Dyn as _, ElfFile, ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _,
+    SymbolTable,
 };
-use object::{Endianness, Object as _, ObjectSection as _};
+use object::{Endianness, FileKind, Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 use std::fs::File;
@@ -71,16 +73,28 @@ pub struct ElfFacts {
     pub tls_block: u64,
     /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
     pub py_runtime: Option<u64>,
+    /// What a HotSpot exports of itself, where its table was asked for.
+    pub hotspot: Vec<Export>,
 }
 
 impl ElfFacts {
     /// Reads a file and looks for the named symbols, in `.dynsym` first.
     pub fn read(file: &File, wanted: &[&str]) -> Result<Self, ElfError> {
-        with_elf(file, |elf| Ok(Self::of(elf, wanted)))
+        with_either(file, |elf| Ok(Self::of(elf, wanted)), |elf| Ok(Self::of_headers(elf)))
     }
 
     /// The same of a file that is being read.
     pub(super) fn of(elf: &Elf<'_>, wanted: &[&str]) -> Self {
+        let symbols = find_symbols(elf, wanted);
+        let table = symbols.iter().find(|(name, ..)| name == hotspot::TABLE);
+        let hotspot = table.map(|&(_, table, _)| hotspot::read_exports(elf, table)).unwrap_or_default();
+        Self { symbols, hotspot, ..Self::of_headers(elf) }
+    }
+
+    /// What its headers say.
+    fn of_headers<'a, Header: FileHeader<Endian = Endianness>>(
+        elf: &ElfFile<'a, Header, &'a FileBytes<'a>>,
+    ) -> Self {
         let endian = ENDIAN;
         let mut base = u64::MAX;
         let mut code = Vec::new();
@@ -93,23 +107,33 @@ impl ElfFacts {
                     continue;
                 }
                 object::elf::PT_TLS => {
-                    let (bytes, align) = (header.p_memsz(endian), header.p_align(endian));
+                    let (bytes, align): (u64, u64) =
+                        (header.p_memsz(endian).into(), header.p_align(endian).into());
                     tls = bytes.checked_next_multiple_of(align.max(1)).unwrap_or(0);
                     continue;
                 }
                 _ => continue,
             }
-            base = base.min(header.p_vaddr(endian) & !0xfff);
+            let svma: u64 = header.p_vaddr(endian).into();
+            base = base.min(svma & !0xfff);
             if header.p_flags(endian).contains(object::elf::PF_X) {
-                let (svma, offset) = (header.p_vaddr(endian), header.p_offset(endian));
-                code.push(CodeSegment { svma, offset, size: header.p_filesz(endian) });
+                code.push(CodeSegment {
+                    svma,
+                    offset: header.p_offset(endian).into(),
+                    size: header.p_filesz(endian).into(),
+                });
             }
         }
-        let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
-        let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
-        let entry = elf.elf_header().e_entry(endian);
-        let symbols = find_symbols(elf, wanted);
-        Self { base, entry, code, build_id, symbols, py_runtime, tls_block: if is_program { tls } else { 0 } }
+        Self {
+            base,
+            entry: elf.elf_header().e_entry(endian).into(),
+            code,
+            build_id: elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec())),
+            symbols: Vec::new(),
+            py_runtime: elf.section_by_name(".PyRuntime").map(|s| s.address()),
+            hotspot: Vec::new(),
+            tls_block: if is_program { tls } else { 0 },
+        }
     }
 
     /// What to subtract from an address in a mapping of this file to get the file's own address (SVMA).
@@ -226,12 +250,14 @@ pub struct DebugSections {
 impl DebugSections {
     /// Reads the file's sections.
     pub fn read(file: &File) -> Result<Self, ElfError> {
-        with_elf(file, |elf| {
-            let has = |name: &str| elf.section_by_name(name).is_some_and(|section| section.size() > 0);
-            let link = elf.gnu_debuglink().ok().flatten();
-            let link = link.map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc));
-            Ok(Self { symtab: has(".symtab"), debug_info: has(".debug_info"), link })
-        })
+        with_either(file, |elf| Ok(Self::of(elf)), |elf| Ok(Self::of(elf)))
+    }
+
+    fn of<'a>(elf: &impl object::Object<'a>) -> Self {
+        let has = |name: &str| elf.section_by_name(name).is_some_and(|section| section.size() > 0);
+        let link = elf.gnu_debuglink().ok().flatten();
+        let link = link.map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc));
+        Self { symtab: has(".symtab"), debug_info: has(".debug_info"), link }
     }
 }
 
@@ -245,30 +271,37 @@ const MOST_NAMES: u64 = 8 << 30;
 pub fn name_parts(file: &File, debug_info: bool) -> Result<Vec<Range<u64>>, ElfError> {
     let length = file.metadata()?.len();
     let most = believable_bytes(file)?;
-    let parts = with_elf(file, |elf| {
-        let (endian, header) = (ENDIAN, elf.elf_header());
-        let table =
-            |at: u64, entry: u16, count: usize| at..at.saturating_add(u64::from(entry) * count as u64);
-        let sections = elf.elf_section_table();
-        let mut parts = vec![
-            0..size_of_val(header) as u64,
-            table(header.e_phoff(endian), header.e_phentsize(endian), elf.elf_program_headers().len()),
-            table(header.e_shoff(endian), header.e_shentsize(endian), sections.len()),
-        ];
-        for section in sections.iter() {
-            let name = sections.section_name(endian, section).unwrap_or_default();
-            if has_names(section.sh_type(endian)) || debug_info && is_debug_info(name) {
-                parts.extend(section.file_range(endian).map(|(at, size)| at..at.saturating_add(size)));
-            }
-        }
-        Ok(parts)
-    })?;
+    let parts = with_either(file, |elf| Ok(parts_of(elf, debug_info)), |elf| Ok(parts_of(elf, debug_info)))?;
     let too_long = |part: &Range<u64>| part.end > length || part.end - part.start > most;
     let total: u64 = parts.iter().map(|part| part.end - part.start).sum();
     if parts.iter().any(too_long) || total > MOST_NAMES {
         return Err(ElfError::TooLarge);
     }
     Ok(parts)
+}
+
+fn parts_of<'a, Header: FileHeader<Endian = Endianness>>(
+    elf: &ElfFile<'a, Header, &'a FileBytes<'a>>,
+    debug_info: bool,
+) -> Vec<Range<u64>> {
+    let (endian, header) = (ENDIAN, elf.elf_header());
+    let table = |at: Header::Word, entry: u16, count: usize| {
+        let at: u64 = at.into();
+        at..at.saturating_add(u64::from(entry) * count as u64)
+    };
+    let sections = elf.elf_section_table();
+    let mut parts = vec![
+        0..size_of_val(header) as u64,
+        table(header.e_phoff(endian), header.e_phentsize(endian), elf.elf_program_headers().len()),
+        table(header.e_shoff(endian), header.e_shentsize(endian), sections.len()),
+    ];
+    for section in sections.iter() {
+        let name = sections.section_name(endian, section).unwrap_or_default();
+        if has_names(section.sh_type(endian)) || debug_info && is_debug_info(name) {
+            parts.extend(section.file_range(endian).map(|(at, size)| at..at.saturating_add(size)));
+        }
+    }
+    parts
 }
 
 /// Symbol tables, their strings, notes, and what the dynamic linker finds symbols by.
@@ -291,7 +324,9 @@ pub fn path_of(file: &File) -> PathBuf {
 }
 
 /// Of all files that are read: x86-64's and arm64's.
-const ENDIAN: Endianness = Endianness::Little;
+pub(super) const ENDIAN: Endianness = Endianness::Little;
+
+type Elf32<'a> = ElfFile32<'a, Endianness, &'a FileBytes<'a>>;
 
 pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
@@ -312,6 +347,22 @@ impl From<object::Error> for ElfError {
     fn from(error: object::Error) -> Self {
         Self::Damaged(error.to_string())
     }
+}
+
+/// The same of a file of 64 bits or of 32, whose names alone are of use.
+fn with_either<T>(
+    file: &File,
+    of_64: impl FnOnce(&Elf<'_>) -> Result<T, String>,
+    of_32: impl FnOnce(&Elf32<'_>) -> Result<T, String>,
+) -> Result<T, ElfError> {
+    let bytes = FileBytes::new(file)?;
+    let read = match FileKind::parse(&bytes) {
+        Ok(FileKind::Elf32) => {
+            ElfFile32::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| of_32(&elf))
+        }
+        _ => Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| of_64(&elf)),
+    };
+    if bytes.has_refused() { Err(ElfError::TooLarge) } else { read.map_err(ElfError::Damaged) }
 }
 
 /// A symbol that the file itself has.
@@ -380,6 +431,7 @@ mod tests {
             build_id: None,
             symbols: Vec::new(),
             py_runtime: None,
+            hotspot: Vec::new(),
             tls_block: 0,
         };
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));

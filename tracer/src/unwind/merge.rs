@@ -147,6 +147,7 @@ const fn mark_of(native_end: u8) -> Option<Mark> {
         end::UNSUPPORTED => Some(Mark::UnsupportedRule),
         end::FAULT => Some(Mark::PageFault),
         end::UNREADABLE => Some(Mark::Unreadable),
+        end::BITS_32 => Some(Mark::Bits32),
         end::TOO_DEEP => Some(Mark::TooDeep),
         end::UNANCHORED => Some(Mark::WhereCCalledPython),
         end::BROKEN_CHAIN => Some(Mark::BrokenPythonChain),
@@ -179,6 +180,7 @@ fn verdict_of(raw: &RawStack, unanchored: bool) -> StackStatus {
         end::BEYOND_COPY => Truncation::DeeperThanCopy,
         end::GONE => Truncation::ProcessGone,
         end::UNREADABLE => Truncation::Unreadable,
+        end::BITS_32 => Truncation::Bits32,
         end::UNANCHORED => Truncation::Unanchored,
         _ => Truncation::BadFrame,
     })

@@ -16,6 +16,7 @@ pub mod file_bytes;
 mod frame_state;
 pub mod functions;
 pub(crate) mod go;
+pub mod hotspot;
 pub mod merge;
 pub mod stack_copy;
 pub mod vdso;

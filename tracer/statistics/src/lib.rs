@@ -13,6 +13,7 @@ pub mod location;
 pub mod power;
 pub mod rank_sum;
 mod ranks;
+pub mod regression;
 pub mod signed_rank;
 pub mod student;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod chains;
 mod hostile;
+mod hotspot;
 mod native;
 mod python;
 mod scan;

@@ -100,7 +100,18 @@ impl Tables for &Rules {
 /// A Python walk that has not begun.
 pub(crate) const fn python_walk() -> PythonWalk {
     let cycle = CycleDetector::new();
-    PythonWalk { thread: 0, frame: 0, cframe: 0, root_cframe: 0, unproved: 0, cycle, words: [0; FRAME_WORDS] }
+    PythonWalk {
+        thread: 0,
+        frame: 0,
+        cframe: 0,
+        root_cframe: 0,
+        unproved: 0,
+        all_classes: 0,
+        last_first: 0,
+        last_class: 0,
+        cycle,
+        words: [0; FRAME_WORDS],
+    }
 }
 
 /// Walks to the end as the probes do; the frames and why it ended.

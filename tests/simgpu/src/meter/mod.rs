@@ -1,12 +1,15 @@
 //! What NVML's meters do to the truth: they step, lag, look at a part of the time only, have a gain, average, get lost and start anew.
 //!
 //! The models of boards are those of Yang et al. (SC '24, 70 boards: update period and averaging window) and of ml.energy's and Zeus's
-//! measurements for the counter; lags are plausible and no board's data. Leaves out NVML's functions (`nvml`).
+//! measurements for the counter; lags are plausible and no board's data. `warmth` has temperatures and clocks. Leaves out NVML's functions (`nvml`).
+
+mod warmth;
 
 use crate::place::{Place, seconds};
 use crate::scenario::whole;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+pub use warmth::Warmth;
 
 /// A meter. In a scenario it may be a model's name, or an object with `model` and what is different.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +47,8 @@ pub struct Meter {
     pub lost_after_s: Option<f64>,
     /// At this time after the start, in seconds, the counter begins at zero again.
     pub reset_after_s: Option<f64>,
+    /// How warm the device becomes.
+    pub warmth: Warmth,
     /// NVML's functions that say "not supported" on this device.
     pub unsupported: Vec<String>,
 }
@@ -68,6 +73,7 @@ impl Default for Meter {
             module: false,
             lost_after_s: None,
             reset_after_s: None,
+            warmth: Warmth::default(),
             unsupported: Vec::new(),
         }
     }

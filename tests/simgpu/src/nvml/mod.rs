@@ -1,11 +1,12 @@
 //! NVML: the functions of `libnvidia-ml.so.1`, each under `simgpu_` and its name. What the meters say is `meter`'s.
 //!
 //! Argument lists and structures are those of nvml.h (driver 570). A function that is not here is missing in the face as well, as in an old
-//! driver. Leaves out clocks, temperatures, limits, MIG instances and GPM.
+//! driver. Leaves out limits of power, MIG instances and GPM.
 
 mod devices;
 mod energy;
 mod processes;
+mod warmth;
 
 use crate::clock::now_ns;
 use crate::meter::{Meter, Seen};

@@ -1,9 +1,10 @@
 //! Joined stacks: `<Python stack of who asked>;[on behalf of];<the worker's own stack>`.
 //!
 //! New frames and stacks are kept apart, with numbers that go on behind the recording's, until the view takes them. The stack of who asked
-//! ends at its innermost Python frame. A wait holds Python frames only: the native frames between them are taken from a sample of the same
+//! ends at its innermost Python frame, or at the native call below it in which the worker was asked (`native_calls`). A wait holds Python frames only: the native frames between them are taken from a sample of the same
 //! thread that came through the same functions, so that both stand on one tower.
 
+use super::native_calls::NativeCalls;
 use super::requesters::Step;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
@@ -24,6 +25,7 @@ pub(super) struct Joints<'a> {
     pools: HashMap<String, FrameId>,
     requesters: HashMap<(ThreadKey, StackId), Vec<FrameId>>,
     natives: Natives<'a>,
+    calls: NativeCalls<'a>,
 }
 
 impl<'a> Joints<'a> {
@@ -37,6 +39,7 @@ impl<'a> Joints<'a> {
             pools: HashMap::new(),
             requesters: HashMap::new(),
             natives: Natives::of(recording),
+            calls: NativeCalls::of(recording),
         }
     }
 
@@ -48,6 +51,9 @@ impl<'a> Joints<'a> {
                 Step::In(thread, own) | Step::After(thread, own) => {
                     let joint = self.new_frame(if matches!(step, Step::In(..)) { 0 } else { 2 });
                     for frame in self.requester(thread, own) {
+                        stack = Some(self.call(stack, frame));
+                    }
+                    for frame in self.native_call(worker, own) {
                         stack = Some(self.call(stack, frame));
                     }
                     stack = Some(self.call(stack, joint));
@@ -105,6 +111,13 @@ impl<'a> Joints<'a> {
         self.frames.push(Frame::special(&format!("[pool: {name}]")));
         self.pools.insert(name.to_owned(), frame);
         frame
+    }
+
+    /// The native call below who asked's Python frames in which the worker was asked.
+    fn native_call(&self, worker: ThreadKey, stack: StackId) -> Vec<FrameId> {
+        let frames = self.recording.frames_of(stack).filter(|(_, frame)| frame.kind == FrameKind::Python);
+        let python: Vec<FrameId> = frames.map(|(id, _)| id).collect();
+        self.calls.of_worker(worker, &python).to_vec()
     }
 
     /// The frames of who asked: its Python frames and what native frames lie between them.

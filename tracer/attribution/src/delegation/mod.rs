@@ -9,13 +9,14 @@
 //! owners up again, the logical view gives each to its joined stack (`joined_stacks`), in equal parts where several threads wait. So energy counts
 //! once, and the views agree to the microjoule for each thread and domain.
 //!
-//! `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
+//! `native_calls` finds the native call that a worker's stack stands below. `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
 //! the rules. Leaves out how the facts are found (`probe/`).
 
 mod awake;
 mod call_context;
 mod call_lines;
 mod joined_stacks;
+mod native_calls;
 mod native_rules;
 mod requesters;
 mod thread_activity;
@@ -315,4 +316,16 @@ fn merged(mut rows: Vec<Sourced>) -> Vec<Sourced> {
     let nothing = EnergyByClass::default();
     merged.retain(|(row, _)| (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing));
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Delegation;
+
+    /// An owner's set of requesters; those that work for themselves, or are not known, have none.
+    #[test]
+    fn sets_of_owners() {
+        let delegation = Delegation { of_owner: vec![None, Some(3)], ..Delegation::default() };
+        assert_eq!([0, 1, 2].map(|owner| delegation.requesters_of(owner)), [None, Some(3), None]);
+    }
 }

@@ -102,12 +102,6 @@ pub(super) const LEAST_PART: f64 = 1e-3;
 pub(super) const NEAR_END: f64 = 1e-3;
 /// How well it is known when a look begins and ends: standard deviation in seconds (the last step of `LAG_STEPS`).
 pub(super) const END_SD: f64 = 2.5e-4;
-/// A direction in which units vary less than so many times as much as their errors do is not seen (simulated).
-pub(super) const SEEN: f64 = 8.0;
-/// What is not seen is held by so many times what is known best (simulated).
-pub(super) const HELD: f64 = 10.0;
-/// Errors are at least this part of what there is, so that they can be divided by.
-pub(super) const LEAST_ERROR: f64 = 1e-9;
 
 // The split.
 
@@ -143,9 +137,7 @@ pub(super) const AGAINST: f64 = -0.5;
 pub(super) const PARALLEL: f64 = 0.999;
 /// Standard deviations within which energies cannot be ruled out (usual).
 pub(super) const REACH: f64 = 3.0;
-/// Windows of a step of the bootstrap, at least (simulated).
-pub(super) const BOOTSTRAP_STEP: usize = 5;
+/// Windows that may stray together, at least: two seconds of them, as of a CPU's (simulated).
+pub(super) const BLOCK_WINDOWS: usize = 20;
 /// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
 pub(super) const TIME_SD: f64 = 0.002;
-/// Parts that are less are taken for so much where errors are made relative.
-pub(super) const LEAST_HELD: f64 = 1e-3;

@@ -254,7 +254,7 @@ mod tests {
                 rows: vec![],
                 belief: 0.5,
                 together: 1,
-                grain: None,
+                errors: None,
             },
             fit: Fit { parts: vec![1.0; 2], noise: 0.5, trust: vec![] },
             others: vec![],
@@ -312,6 +312,10 @@ mod tests {
         let part = 2.0 / 7.7;
         near(&of.unobserved(&costs, &shown), &[part * part; 4], 1e-9);
         assert_eq!(of.unobserved(&costs, &[]), [0.0; 4]);
+        // What ran no more after that lacks nothing.
+        let mut ended = estimate(PARTIAL);
+        ended.batches.list.iter_mut().skip(8).for_each(|batch| batch.cells.retain(|cell| cell.column == 0));
+        near(&ended.unobserved(&costs, &shown), &[part * part, 0.0, 0.0, 0.0], 1e-9);
         let all = of.all_of(&shown);
         near(&[all[0].from, all[0].until, all[1].from, all[1].until], &[0.0, 4.0, 4.0, 10.0], 1e-12);
         // Behind the last step is no more than one step and what the meter is late.

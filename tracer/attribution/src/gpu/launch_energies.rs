@@ -15,9 +15,11 @@ use super::constants::{
     AGAIN, BETTER_DUTY, DUTIES, ENOUGH_WINDOWS, FEWEST_WINDOWS, FOLD_BLOCK, FOLDS, HUBER, LAG_STEPS, LAGS,
     LEAST_PART, MEANS, NEAR_WHOLE, ROUNDS,
 };
-use super::errors_in_variables::{Coarse, FeatureErrors, errors_of};
+use super::errors_in_variables::{Coarse, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
+use crate::numerics::shares::{Row, predicted};
+use nalgebra::DVector;
 
 /// The median of the absolute value of a standard normal variable.
 const MEDIAN_ABSOLUTE: f64 = 0.6745;
@@ -27,13 +29,13 @@ const MEDIAN_ABSOLUTE: f64 = 0.6745;
 pub(super) struct Problem {
     pub(super) columns: usize,
     pub(super) joules: Vec<f64>,
-    pub(super) rows: Vec<f64>,
+    pub(super) rows: Vec<Vec<(usize, f64)>>,
     /// Standard deviation of what is believed of parts.
     pub(super) belief: f64,
     /// Neighbouring windows whose errors may go together: those of a few means of the meter.
     pub(super) together: usize,
-    /// Errors of rows, where they are known.
-    pub(super) grain: Option<FeatureErrors>,
+    /// Variance of a row's error in each column (J²), where it is known.
+    pub(super) errors: Option<DVector<f64>>,
 }
 
 /// Parts of the prior, and how windows stray from them.
@@ -54,10 +56,7 @@ impl Problem {
         prior: &[f64],
         belief: f64,
     ) -> Self {
-        let mut rows = units_of(windows, batches, meter, prior.len());
-        for row in rows.chunks_mut(prior.len().max(1)) {
-            row.iter_mut().zip(prior).for_each(|(units, joules)| *units *= joules);
-        }
+        let rows = rows_of(&units_of(windows, batches, meter, prior.len()), prior);
         let all: f64 = windows.iter().map(|window| window.time.length()).sum();
         Self {
             together: (MEANS * meter.mean * windows.len() as f64 / all.max(1e-9)).ceil() as usize,
@@ -65,7 +64,7 @@ impl Problem {
             joules: windows.iter().map(|window| window.joules).collect(),
             rows,
             belief,
-            grain: None,
+            errors: None,
         }
     }
 
@@ -78,22 +77,21 @@ impl Problem {
         (prior, coarse): (&[f64], &[Coarse]),
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
-        let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
-        let grain = FeatureErrors::new(&self.unweighted(), self.len(), &errors);
-        Self { grain: Some(grain), ..self }
+        let errors = DVector::from_fn(prior.len(), |c, _| errors[c] * prior[c] * prior[c]);
+        Self { errors: Some(errors), ..self }
     }
 
     pub(super) const fn len(&self) -> usize {
         self.joules.len()
     }
 
-    pub(super) fn row(&self, window: usize) -> &[f64] {
-        self.rows.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
+    fn row(&self, window: usize) -> &Row {
+        self.rows.get(window).map_or(&[], Vec::as_slice)
     }
 
     /// Each window's row, and its energy in joules.
-    pub(super) fn windows(&self) -> impl Iterator<Item = (&[f64], f64)> {
-        self.joules.iter().enumerate().map(|(window, &joules)| (self.row(window), joules))
+    pub(super) fn windows(&self) -> impl Iterator<Item = (&Row, f64)> {
+        self.rows.iter().map(Vec::as_slice).zip(self.joules.iter().copied())
     }
 
     fn error(&self, window: usize, parts: &[f64]) -> f64 {
@@ -102,12 +100,8 @@ impl Problem {
 
     /// What is observed in some windows.
     pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> NormalEquations {
-        let mut normal = NormalEquations::new(self.columns);
-        for window in windows {
-            normal.add_dense_row(self.row(window), self.joules[window], trust[window]);
-        }
-        self.grain.iter().for_each(|grain| grain.clean(&mut normal));
-        normal
+        let rows = windows.map(|window| (self.row(window), self.joules[window], trust[window]));
+        NormalEquations::of_rows(self.columns, rows)
     }
 
     /// What is observed in all windows if each counts once.
@@ -124,12 +118,7 @@ impl Problem {
 
     /// The parts that explain the windows that are wanted.
     fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
-        let normal = self.normal(trust, wanted);
-        let solved = self
-            .grain
-            .as_ref()
-            .map_or_else(|| normal.solve(1.0, LEAST_PART), |grain| grain.solve(&normal, LEAST_PART));
-        solved.data.into()
+        self.normal(trust, wanted).solve(1.0, LEAST_PART).data.into()
     }
 
     /// The parts that explain the windows best.
@@ -212,7 +201,7 @@ impl Problem {
     pub(super) fn level(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> f64 {
         let (mut xy, mut xx) = (0.0, 1e-12);
         for window in (0..self.len()).filter(|&window| wanted(window)) {
-            let sum: f64 = self.row(window).iter().sum();
+            let sum: f64 = self.row(window).iter().map(|(_, x)| x).sum();
             xy += trust[window] * sum * self.joules[window];
             xx += trust[window] * sum * sum;
         }
@@ -315,34 +304,35 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
 /// A stretch of a problem, in parts of what the whole run showed.
 fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Problem {
     let columns = problem.columns;
-    let mut rows = problem.rows[windows.start * columns..windows.end * columns].to_vec();
-    for row in rows.chunks_mut(columns.max(1)) {
-        row.iter_mut().zip(&fit.parts).for_each(|(joules, part)| *joules *= part);
-    }
-    let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
+    let mut rows = problem.rows[windows.clone()].to_vec();
+    rows.iter_mut().flatten().for_each(|(column, joules)| *joules *= fit.parts[*column]);
     let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
-    Problem { columns, joules, rows, belief: NEAR_WHOLE, together, grain }
+    Problem { columns, joules, rows, belief: NEAR_WHOLE, together, errors: None }
 }
 
-/// What a window is expected to hold if each feature holds so many parts.
-fn predicted(row: &[f64], parts: &[f64]) -> f64 {
-    row.iter().zip(parts).map(|(x, part)| x * part).sum()
+/// Rows of units, one after the other, in joules.
+pub(super) fn rows_of(units: &[f64], prior: &[f64]) -> Vec<Vec<(usize, f64)>> {
+    let joules = |(column, (units, joules)): (usize, (&f64, &f64))| (column, units * joules);
+    let row =
+        |row: &[f64]| row.iter().zip(prior).enumerate().map(joules).filter(|(_, x)| *x != 0.0).collect();
+    units.chunks(prior.len().max(1)).map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
+    use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time, rows_of};
     use crate::tests::vectors::Vectors;
 
-    fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
-        Problem { columns, joules, rows, belief: 5.0, together: 0, grain: None }
+    fn problem(columns: usize, rows: &[f64], joules: Vec<f64>) -> Problem {
+        let rows = rows_of(rows, &vec![1.0; columns]);
+        Problem { columns, joules, rows, belief: 5.0, together: 0, errors: None }
     }
 
     /// Windows of two columns; `parts` says what each unit takes in a window.
     fn two(windows: u32, parts: impl Fn(u32) -> [f64; 2]) -> Problem {
         let row = |window: u32| [f64::from(1 + window % 7), f64::from(1 + window * 5 % 11)];
         let joules = |window| row(window).iter().zip(parts(window)).map(|(x, part)| x * part).sum();
-        problem(2, (0..windows).flat_map(row).collect(), (0..windows).map(joules).collect())
+        problem(2, &(0..windows).flat_map(row).collect::<Vec<_>>(), (0..windows).map(joules).collect())
     }
 
     /// Exact windows show their parts, and one that is off by a hundred joules changes them by less than what it says.
@@ -360,7 +350,7 @@ mod tests {
     /// Noise is the median error by that of a normal variable; a window counts by its inverse square, less by how far it is beyond Huber's limit.
     #[test]
     fn windows_count_by_their_errors() {
-        let problem = problem(1, vec![0.0; 5], vec![1.0, -2.0, 3.0, 0.5, 100.0]);
+        let problem = problem(1, &[0.0; 5], vec![1.0, -2.0, 3.0, 0.5, 100.0]);
         let mut fit = problem.fit(0);
         problem.weigh(&mut fit, 1e-6);
         let noise = 2.0 / MEDIAN_ABSOLUTE;
@@ -372,14 +362,14 @@ mod tests {
     /// Huber's function, by hand: z² up to 2.5, 2.5 (2 z − 2.5) beyond.
     #[test]
     fn large_errors_cost_by_their_size() {
-        let problem = problem(1, vec![0.0; 2], vec![4.0, -8.0]);
+        let problem = problem(1, &[0.0; 2], vec![4.0, -8.0]);
         assert!((problem.cost(&[1.0], 2.0) - (4.0 + 2.5 * (8.0 - 2.5))).abs() < 1e-12);
     }
 
     /// Least squares of one unknown, by hand: Σ w s y / Σ w s², and never below zero.
     #[test]
     fn one_part_for_all() {
-        let problem = problem(2, vec![1.0, 2.0, 2.0, 2.0], vec![6.0, 4.0]);
+        let problem = problem(2, &[1.0, 2.0, 2.0, 2.0], vec![6.0, 4.0]);
         let level = problem.level(&[1.0, 0.5], |_| true);
         assert!((level - (3.0 * 6.0 + 0.5 * 4.0 * 4.0) / (9.0 + 0.5 * 16.0)).abs() < 1e-9, "{level}");
         assert!((problem.level(&[1.0, 0.5], |window| window == 1) - 1.0).abs() < 1e-9);

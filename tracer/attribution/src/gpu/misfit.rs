@@ -65,7 +65,7 @@ impl Watts {
         for ((windows, predicted), &beyond) in places {
             let (&[before, this, after], &[p, q, r]) = (windows, predicted) else { continue };
             if touch(before, this) && touch(this, after) {
-                normal.add_dense_row(&[p - q, r - q], beyond, 1.0);
+                normal.add_row(&[(0, p - q), (1, r - q)], beyond, 1.0);
                 (squares, count) = (squares + beyond * beyond, count + 1);
             }
         }
@@ -86,6 +86,7 @@ fn touch(before: Window, after: Window) -> bool {
 mod tests {
     use super::{GpuMisfit, Problem, Window, misfit};
     use crate::gpu::batches::Stretch;
+    use crate::gpu::launch_energies::rows_of;
 
     const COUNT: u32 = 400;
 
@@ -100,7 +101,7 @@ mod tests {
         let rows: Vec<f64> = (0..COUNT).map(|place| f64::from(1 + place * 7 % 11)).collect();
         let odd = |place: usize| f64::from(u8::try_from(place * 37 % 13).unwrap_or(0)) - 6.0;
         let joules = (0..rows.len()).map(|place| shown(&rows, place) + noise * odd(place) / 4.0).collect();
-        Problem { columns: 1, joules, rows, belief: 5.0, together: 0, grain: None }
+        Problem { columns: 1, joules, rows: rows_of(&rows, &[1.0]), belief: 5.0, together: 0, errors: None }
     }
 
     fn found(problem: &Problem) -> Option<GpuMisfit> {

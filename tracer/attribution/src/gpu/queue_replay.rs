@@ -15,7 +15,6 @@
 
 use super::batches::{Batch, Stretch};
 use super::constants::{DRAWS, DURATION_SD, EPOCH_SD, FEWEST_EPOCHS, GOOD_DURATIONS, TELLING, WAITED};
-use super::resampling::Xorshift;
 use crate::numerics::normal_equations::NormalEquations;
 
 /// Launches between the ends of two waits.
@@ -118,7 +117,7 @@ fn apart(epochs: &[Telling], columns: usize) -> Vec<f64> {
         return vec![];
     }
     let mut normal = NormalEquations::new(columns);
-    epochs.iter().for_each(|(units, time)| normal.add_dense_row(units, *time, (time * time).recip()));
+    epochs.iter().for_each(|(units, time)| normal.add_row(&launched(units), *time, (time * time).recip()));
     normal.tolerances().into_iter().map(f64::sqrt).collect()
 }
 
@@ -148,13 +147,17 @@ fn durations(epochs: &[Telling], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f6
 fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
     let mut normal = NormalEquations::new(columns);
     for (units, time) in epochs {
-        let launched = units.iter().enumerate().filter(|(_, units)| **units > 0.0);
-        let relative: Vec<(usize, f64)> =
-            launched.map(|(column, units)| (column, units * mean / time)).collect();
+        let mut relative = launched(units);
+        relative.iter_mut().for_each(|(_, units)| *units *= mean / time);
         normal.add_row(&relative, 1.0, 1.0 / (EPOCH_SD * EPOCH_SD));
     }
     normal.add_prior(1.0, 1.0 / (DURATION_SD * DURATION_SD));
     normal.solve(1.0, 1e-3).iter().map(|part| part * mean).collect()
+}
+
+/// The columns of which there are units.
+fn launched(units: &[f64]) -> Vec<(usize, f64)> {
+    units.iter().copied().enumerate().filter(|(_, units)| *units > 0.0).collect()
 }
 
 /// Executes batches one after the other, each not before its launch; returns when the last one ends.
@@ -199,10 +202,30 @@ fn stretch(batches: &mut [Batch], from: f64, until: f64) {
     }
 }
 
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
+/// Xorshift64 (Marsaglia: Xorshift RNGs, Journal of Statistical Software 2003).
+struct Xorshift(u64);
+
+impl Xorshift {
+    /// The same in every run.
+    const fn new() -> Self {
+        Self(SEED)
+    }
+
+    /// From `0..below`; 0 where that is empty.
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % (below.max(1) as u64)).unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::features::Cell;
-    use super::{Batch, Queue, Stretch, durations_of, factor_until, replay, stretch};
+    use super::{Batch, Queue, Stretch, Xorshift, durations_of, factor_until, replay, stretch};
 
     fn at(moment: f64, column: usize, units: f64) -> Batch {
         let launched = Stretch { from: moment, until: moment };
@@ -287,5 +310,14 @@ mod tests {
         let (queue, batches) = of(19);
         assert!(queue.durations.is_none());
         assert!((batches[1].executed.until - 0.35).abs() < 1e-9, "{:?}", batches[1]);
+    }
+
+    /// The first of Marsaglia's numbers for this seed (Python's integers), and what has no room.
+    #[test]
+    fn numbers_are_always_the_same() {
+        let mut random = Xorshift::new();
+        let found: Vec<usize> = (0..6).map(|_| random.below(1_000)).collect();
+        assert_eq!(found, [951, 408, 135, 574, 710, 857]);
+        assert_eq!(random.below(0), 0);
     }
 }

@@ -62,6 +62,7 @@ impl Weights {
 }
 
 /// What the split needs to know.
+#[derive(Clone, Copy)]
 pub(super) struct Splitter<'a> {
     pub(super) batches: &'a Batches,
     /// Joules of a unit of each column.
@@ -220,6 +221,9 @@ mod tests {
             [uj(6_000_000 + 700_000), uj(2_200_001 + 2_000_000), uj(1_100_000 + 1_000_000)]
         );
         assert_eq!((split.residual, split.negative, split.unobserved), (uj(-70), uj(0), uj(0)));
+        // A meter that looks at a part of each step may have seen too much: what is beyond is theirs, but not where nothing was launched.
+        let partial = Splitter { partial: true, ..splitter }.split(&energies, 3);
+        assert_eq!(partial.of_owner, [uj(700_000), uj(2_200_001 + 6_000_000), uj(1_100_000 + 3_000_000)]);
         // Predicted, launches have what they are known to take; the rest of what is theirs is nobody's.
         let split = Splitter { total: Total::Predicted, ..splitter }.split(&energies, 3);
         assert_eq!(split.of_owner, [uj(6_000_000 + 700_000), uj(4_000_000), uj(2_000_000)]);

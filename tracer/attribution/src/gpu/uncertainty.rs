@@ -1,7 +1,7 @@
 //! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell at all.
 //!
-//! Spread comes from a moving-block bootstrap (`resampling`), and from how far the belief has pulled (`A⁻¹ Λ A⁻¹`). It becomes a spread of
-//! energies by the split's own derivative (`derivative`), so that what one column has too much the others have too little.
+//! Spread is that of the fit, widened where blocks of windows stray together (`sandwich`). It becomes a spread of energies by the split's own
+//! derivative (`shares`), so that what one column has too much the others have too little.
 //!
 //! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
 //! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
@@ -9,17 +9,15 @@
 //! where one wait after the other ends the same launches: when each of them ran in between is not known, only what all took.
 
 use super::constants::{
-    AGAINST, BOOTSTRAP_STEP, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_APART, LEAST_HELD, PARALLEL, REACH,
-    TIME_SD,
+    AGAINST, BLOCK_WINDOWS, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_APART, PARALLEL, REACH, TIME_SD,
 };
-use super::derivative;
 use super::launch_energies::{Fit, Problem};
-use super::resampling::{add_square, resampled};
 use super::split::Total;
-use crate::numerics::normal_equations::NormalEquations;
+use crate::numerics::sandwich::widened;
+use crate::numerics::shares::{energies, slopes};
 use crate::uncertainty::propagation::OwnerCertainty;
 use energy_trace_model::profile::certainty::Column;
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 
 /// What is known about columns.
 #[derive(Debug, Default)]
@@ -62,8 +60,11 @@ pub(super) fn uncertainty(
         return Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() };
     }
     let mut covariance = covariance(problem, fit);
-    others.iter().for_each(|(weight, parts)| add_square(&mut covariance, parts, &fit.parts, *weight));
-    let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
+    for (weight, parts) in others {
+        let apart = DVector::from_fn(n, |c, _| parts[c] - fit.parts[c]);
+        covariance.ger(*weight, &apart, &apart, 1.0);
+    }
+    let deviation: Vec<f64> = covariance.diagonal().iter().map(|variance| variance.max(0.0).sqrt()).collect();
     let alike = |c: usize| apart.get(c).is_some_and(|apart| *apart < LEAST_APART);
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || alike(c) || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
@@ -72,7 +73,7 @@ pub(super) fn uncertainty(
     let parallel =
         |i, j| rows.as_ref().is_some_and(|rows| alike(i) && alike(j) || rows.cosine(i, j) > PARALLEL);
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
-    let energies = derivative::energies(problem.windows(), &fit.parts);
+    let energies = energies(problem.windows(), &fit.parts, n);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
         let group = groups.iter().find(|group| group.contains(&c));
@@ -84,15 +85,16 @@ pub(super) fn uncertainty(
         }
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
-    let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST_HELD)).collect();
+    let relative = match total {
+        Total::Counted => {
+            let (slope, _) = slopes(problem.windows(), &fit.parts, n);
+            relative(&(slope.transpose() * covariance * slope), &energies)
+        }
+        Total::Predicted => predicted(&covariance, &fit.parts),
+    };
     Uncertainty {
         columns: (0..n).map(column).collect(),
-        relative: match total {
-            Total::Counted => {
-                derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
-            }
-            Total::Predicted => (0..n * n).map(|at| predicted(&covariance, &held, at)).collect(),
-        },
+        relative: relative.data.into(),
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
     }
@@ -117,63 +119,52 @@ impl Uncertainty {
     }
 }
 
+/// A covariance in parts of what it is of.
+fn relative(covariance: &DMatrix<f64>, of: &[f64]) -> DMatrix<f64> {
+    covariance.map_with_location(|c, d, sum| sum / (of[c].abs().max(1e-9) * of[d].abs().max(1e-9)))
+}
+
 /// The relative covariance of energies that are power times time.
-fn predicted(covariance: &[f64], held: &[f64], at: usize) -> f64 {
-    let n = held.len();
-    let times = if at / n == at % n { TIME_SD * TIME_SD } else { 0.0 };
-    covariance[at] / (held[at / n] * held[at % n]) + times
+fn predicted(covariance: &DMatrix<f64>, parts: &[f64]) -> DMatrix<f64> {
+    relative(covariance, parts) + DMatrix::identity(parts.len(), parts.len()) * TIME_SD.powi(2)
 }
 
-/// The covariance of parts, row by row.
-fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
+/// The covariance of parts.
+fn covariance(problem: &Problem, fit: &Fit) -> DMatrix<f64> {
     let n = problem.columns;
-    let mut covariance = vec![0.0; n * n];
-    let precision = 1.0 / (problem.belief * problem.belief);
-    if let Some(factor) = problem.normal(&fit.trust, |_| true).factor() {
-        let inverse = factor.inverse();
-        for i in 0..n {
-            for j in 0..n {
-                let pulled = inverse.column(i).dot(&inverse.column(j));
-                covariance[i * n + j] += precision * pulled;
-            }
-        }
-        let trust = fit.trust.iter().sum();
-        if let Some(grain) = &problem.grain {
-            add_blur(&mut covariance, &(problem.belief * inverse * grain.blurred(trust)));
-        }
-    }
-    // A block is four steps.
-    let length = BOOTSTRAP_STEP.max(problem.together.div_ceil(4));
-    let steps: Vec<NormalEquations> =
-        (0..problem.len().div_ceil(length)).map(|step| of_step(problem, fit, step, length)).collect();
-    let mut belief = NormalEquations::new(n);
-    belief.add_prior(1.0, precision);
-    let drawn = if steps.len() > 4 { resampled(&steps, &belief, 0.0) } else { vec![] };
-    let centre = |c: usize| drawn.iter().map(|parts| parts[c]).sum::<f64>() / drawn.len() as f64;
-    let centre: Vec<f64> = (0..n).map(centre).collect();
-    drawn.iter().for_each(|parts| add_square(&mut covariance, parts, &centre, 1.0 / drawn.len() as f64));
-    covariance
-}
-
-fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> NormalEquations {
-    problem.observed(&fit.trust, (step * length..problem.len()).take(length))
-}
-
-/// Errors of rows draw parts to what was believed.
-fn add_blur(covariance: &mut [f64], pulls: &DMatrix<f64>) {
-    covariance.iter_mut().zip(&(pulls * pulls.transpose())).for_each(|(sum, square)| *sum += square);
+    let Some(factor) = problem.normal(&fit.trust, |_| true).factor() else { return DMatrix::zeros(n, n) };
+    let posterior = factor.inverse();
+    // Errors of rows draw parts to nothing.
+    let trust = problem.belief * fit.trust.iter().sum::<f64>();
+    let blur = problem.errors.as_ref().map(|errors| {
+        let pulls = &posterior * DMatrix::from_diagonal(&(errors * trust));
+        &pulls * pulls.transpose()
+    });
+    let length = BLOCK_WINDOWS.max(problem.together);
+    let parts = DVector::from_column_slice(&fit.parts);
+    let score = |first| {
+        let block = problem.observed(&fit.trust, (first..problem.len()).take(length));
+        block.target - block.gram * &parts
+    };
+    let scores: Vec<DVector<f64>> = (0..problem.len()).step_by(length).map(score).collect();
+    let observed = problem.observed(&fit.trust, 0..problem.len()).gram;
+    let spread = match scores.as_slice() {
+        [] => posterior,
+        scores => widened(posterior, &observed, &DMatrix::from_columns(scores)),
+    };
+    blur.map_or(spread.clone(), |blur| spread + blur)
 }
 
 /// Features that are not known and whose errors go against each other, or whose rows are parallel.
 fn groups_of(
-    covariance: &[f64],
+    covariance: &DMatrix<f64>,
     deviation: &[f64],
     unsure: &[bool],
     parallel: impl Fn(usize, usize) -> bool,
 ) -> Vec<Vec<usize>> {
     let n = deviation.len();
     let against = |i: usize, j: usize| {
-        let opposed = covariance[i * n + j] < AGAINST * deviation[i] * deviation[j];
+        let opposed = covariance[(i, j)] < AGAINST * deviation[i] * deviation[j];
         unsure[i] && unsure[j] && (opposed || parallel(i, j))
     };
     let mut group_of: Vec<usize> = (0..n).collect();
@@ -192,15 +183,16 @@ fn groups_of(
 #[cfg(test)]
 mod tests {
     use super::{
-        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, Problem, TIME_SD, Total, add_blur, covariance, groups_of,
-        predicted, uncertainty,
+        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, Problem, TIME_SD, Total, covariance, groups_of, predicted,
+        uncertainty,
     };
+    use crate::gpu::launch_energies::rows_of;
     use crate::tests::vectors::{Vectors, near};
 
     /// Columns whose errors go against each other share a group if both are unsure, and so does one whose rows are parallel to one of theirs.
     #[test]
     fn what_cannot_be_told_apart_is_a_group() {
-        let covariance = [1.0, -1.8, 0.1, -1.8, 4.0, 0.0, 0.1, 0.0, 1.0];
+        let covariance = DMatrix::from_row_slice(3, 3, &[1.0, -1.8, 0.1, -1.8, 4.0, 0.0, 0.1, 0.0, 1.0]);
         let deviation = [1.0, 2.0, 1.0];
         let groups = |unsure: &[bool], parallel| groups_of(&covariance, &deviation, unsure, |_, _| parallel);
         assert_eq!(groups(&[true; 3], false), [vec![0, 1]]);
@@ -212,38 +204,33 @@ mod tests {
     /// Power times time, relative: the covariance by both parts, and on the diagonal that of times.
     #[test]
     fn predicted_energies() {
-        let relative = |at| predicted(&[0.04, 0.02, 0.02, 0.09], &[2.0, 0.5], at);
-        assert!((relative(0) - (0.01 + TIME_SD * TIME_SD)).abs() < 1e-12);
-        assert!((relative(1) - 0.02).abs() < 1e-12 && (relative(2) - 0.02).abs() < 1e-12);
-        assert!((relative(3) - (0.36 + TIME_SD * TIME_SD)).abs() < 1e-12);
-    }
-
-    /// P Pᵀ of [[1, 2], [0, 3]], by hand.
-    #[test]
-    fn pulls_add_their_squares() {
-        let mut covariance = [1.0; 4];
-        add_blur(&mut covariance, &DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, 3.0]));
-        assert_eq!(covariance, [6.0, 7.0, 7.0, 10.0]);
+        let covariance = DMatrix::from_row_slice(2, 2, &[0.04, 0.02, 0.02, 0.09]);
+        let times = TIME_SD * TIME_SD;
+        near(
+            predicted(&covariance, &[2.0, 0.5]).as_slice(),
+            &[0.01 + times, 0.02, 0.02, 0.36 + times],
+            1e-12,
+        );
     }
 
     fn problem(vectors: &Vectors) -> (Problem, Fit) {
         let problem = Problem {
             columns: 3,
             joules: vectors.list("joules"),
-            rows: vectors.table("rows").concat(),
+            rows: rows_of(&vectors.table("rows").concat(), &[1.0; 3]),
             belief: vectors.number("belief"),
             together: 0,
-            grain: None,
+            errors: None,
         };
         (problem, Fit { parts: vectors.list("parts"), noise: 1.0, trust: vectors.list("trust") })
     }
 
-    /// What the belief pulls, A⁻¹ Λ A⁻¹ (NumPy), where there are too few windows to draw from; and the relative covariance of energies by it.
+    /// The posterior (NumPy), where there are too few windows to show anything together; and the relative covariance of energies by it.
     #[test]
-    fn pull_of_the_belief() {
+    fn posterior_of_few_windows() {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
-        near(&covariance(&problem, &fit), vectors.matrix("pull").as_slice(), 1e-8);
+        near(covariance(&problem, &fit).as_slice(), vectors.matrix("posterior").as_slice(), 1e-8);
         let certain = Certain { believed: true, timed: true, apart: &[] };
         let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
         near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
@@ -251,10 +238,10 @@ mod tests {
         let others = [(0.5, vec![fit.parts[0] + 0.2, fit.parts[1], fit.parts[2]])];
         let wider = uncertainty(&problem, &fit, &others, certain, Total::Predicted);
         let part = |at: usize| fit.parts[at / 3] * fit.parts[at % 3];
-        let pull = vectors.matrix("pull");
-        let first = (pull[(0, 0)] + 0.02) / part(0) + TIME_SD * TIME_SD;
+        let posterior = vectors.matrix("posterior");
+        let first = (posterior[(0, 0)] + 0.02) / part(0) + TIME_SD * TIME_SD;
         assert!((wider.relative[0] / first - 1.0).abs() < 1e-9, "{:?}", wider.relative);
-        assert!((wider.relative[1] - pull[(0, 1)] / part(1)).abs() < 1e-9);
+        assert!((wider.relative[1] - posterior[(0, 1)] / part(1)).abs() < 1e-9);
     }
 
     /// Columns that are launched in the same proportion between all waits are one group, however sure their parts seem: each may have nothing or
@@ -290,10 +277,10 @@ mod tests {
         let of = |believed, timed| {
             uncertainty(&problem, &fit, &[], Certain { believed, timed, apart: &[] }, Total::Counted).columns
         };
-        let pull = vectors.matrix("pull");
+        let posterior = vectors.matrix("posterior");
         let energies = vectors.list("energies");
         for (c, column) in of(true, true).iter().enumerate() {
-            let sd = pull[(c, c)].sqrt() / fit.parts[c];
+            let sd = posterior[(c, c)].sqrt() / fit.parts[c];
             assert_eq!(column.identified, sd <= IDENTIFIED_BY_TIME);
             let most = energies.iter().sum::<f64>() / energies[c];
             near(
@@ -303,7 +290,7 @@ mod tests {
             );
         }
         assert!(of(false, true).iter().all(|column| !column.identified && column.bounds.0 == 0.0));
-        let alone = Problem { columns: 1, rows: vec![1.0; 12], ..problem };
+        let alone = Problem { columns: 1, rows: vec![vec![(0, 1.0)]; 12], ..problem };
         let fit = Fit { parts: vec![1.0], ..fit };
         let of = |believed| {
             uncertainty(&alone, &fit, &[], Certain { believed, timed: false, apart: &[] }, Total::Counted)

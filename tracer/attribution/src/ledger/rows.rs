@@ -64,6 +64,7 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
     };
     DomainCertainty {
         class: Some(account.row.class),
+        first_row: 0,
         energy: rows.iter().map(energy).collect(),
         seconds: sum(&|owner, part| part * at(&of.seconds, owner)),
         variance: sum(&|owner, part| part * at(&of.variance, owner)),

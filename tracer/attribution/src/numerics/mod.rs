@@ -2,4 +2,6 @@
 
 pub(crate) mod normal_equations;
 pub(crate) mod parallel;
+pub(crate) mod sandwich;
 pub(crate) mod search;
+pub(crate) mod shares;

@@ -72,15 +72,6 @@ impl NormalEquations {
         sums
     }
 
-    /// Adds one observation: what it has of each unknown.
-    pub(crate) fn add_dense_row(&mut self, row: &[f64], value: f64, weight: f64) {
-        for (i, x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-            let scaled = weight * x;
-            self.target[i] += scaled * value;
-            self.gram.column_mut(i).iter_mut().zip(row).for_each(|(sum, other)| *sum += scaled * other);
-        }
-    }
-
     /// Adds another's sums, times `factor`.
     pub(crate) fn add(&mut self, other: &Self, factor: f64) {
         self.gram.iter_mut().zip(&other.gram).for_each(|(sum, x)| *sum += factor * x);
@@ -210,6 +201,12 @@ mod tests {
         assert!(apart <= by, "{found:?} instead of {expected:?}");
     }
 
+    /// One observation with something of each unknown, zeros included.
+    fn dense(normal: &mut NormalEquations, row: &[f64], value: f64, weight: f64) {
+        let row: Vec<(usize, f64)> = row.iter().copied().enumerate().collect();
+        normal.add_row(&row, value, weight);
+    }
+
     /// Six observations of five unknowns, with weights.
     fn six() -> NormalEquations {
         let rows = [
@@ -221,7 +218,7 @@ mod tests {
             ([1.0, 0.0, 2.0, 0.0, 1.0], 4.0, 1.0),
         ];
         let mut normal = NormalEquations::new(5);
-        rows.iter().for_each(|(row, value, weight)| normal.add_dense_row(row, *value, *weight));
+        rows.iter().for_each(|(row, value, weight)| dense(&mut normal, row, *value, *weight));
         normal
     }
 
@@ -238,7 +235,7 @@ mod tests {
         let mut normal = NormalEquations::new(4);
         for i in 0..9 {
             let (a, b) = (f64::from(i), f64::from(i * i % 5));
-            normal.add_dense_row(&[a, b, a + b, 0.0], 1.0, 1.0);
+            dense(&mut normal, &[a, b, a + b, 0.0], 1.0, 1.0);
         }
         let found = normal.tolerances();
         assert!(found[..3].iter().all(|part| *part < 1e-6) && found[3] == 1.0, "{found:?}");
@@ -270,12 +267,12 @@ mod tests {
     fn adds_up() {
         let mut sparse = NormalEquations::new(5);
         sparse.add_row(&[(4, 2.0), (1, -3.0)], 7.0, 0.5);
-        let mut dense = NormalEquations::new(5);
-        dense.add_dense_row(&[0.0, -3.0, 0.0, 0.0, 2.0], 7.0, 0.5);
-        assert_eq!(sparse, dense);
-        assert_eq!((dense.gram[(1, 4)], dense.gram[(4, 1)], dense.target[1]), (-3.0, -3.0, -10.5));
+        let mut full = NormalEquations::new(5);
+        dense(&mut full, &[0.0, -3.0, 0.0, 0.0, 2.0], 7.0, 0.5);
+        assert_eq!(sparse, full);
+        assert_eq!((full.gram[(1, 4)], full.gram[(4, 1)], full.target[1]), (-3.0, -3.0, -10.5));
         let mut sum = six();
-        sum.add(&dense, -2.0);
+        sum.add(&full, -2.0);
         assert_eq!((sum.gram[(1, 4)], sum.target[4]), (1.0 + 6.0, 150.0 - 14.0));
         let (mut all, mut each) = (six(), six());
         all.add_prior(2.0, 3.0);
@@ -316,7 +313,7 @@ mod tests {
     fn condition_numbers() {
         let of = |rows: &[[f64; 3]]| {
             let mut normal = NormalEquations::new(3);
-            rows.iter().for_each(|row| normal.add_dense_row(row, 0.0, 1.0));
+            rows.iter().for_each(|row| dense(&mut normal, row, 0.0, 1.0));
             normal.condition()
         };
         assert!((of(&[[1.0, 0.0, 0.0], [0.0, 300.0, 0.0], [0.0, 0.0, 1e-4]]) - 1.0).abs() < 1e-9);
@@ -331,8 +328,8 @@ mod tests {
     #[test]
     fn cosines() {
         let mut normal = NormalEquations::new(3);
-        normal.add_dense_row(&[2.0, 3.0, 0.0], 0.0, 4.0);
-        normal.add_dense_row(&[0.0, 3.0, 0.0], 0.0, 4.0);
+        dense(&mut normal, &[2.0, 3.0, 0.0], 0.0, 4.0);
+        dense(&mut normal, &[0.0, 3.0, 0.0], 0.0, 4.0);
         assert!((normal.cosine(0, 1) - 0.5_f64.sqrt()).abs() < 1e-12);
         assert_eq!(normal.cosine(0, 2), 0.0);
     }
@@ -346,7 +343,7 @@ mod tests {
             for i in 0..1_000 {
                 let x = 1.0 + f64::from(i % 10);
                 let row = [x, x * (1.0 + 1e-4 * f64::from(i % 7))];
-                normal.add_dense_row(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
+                dense(&mut normal, &row, row[0] * watts[0] + row[1] * watts[1], 1.0);
             }
             normal
         };
@@ -374,7 +371,7 @@ mod tests {
     #[test]
     fn floors_and_singular_matrices() {
         let mut normal = NormalEquations::new(2);
-        normal.add_dense_row(&[1.0, 0.0], -3.0, 1.0);
+        dense(&mut normal, &[1.0, 0.0], -3.0, 1.0);
         assert!(normal.factor().is_none());
         near(normal.solve(4.0, 0.5).as_slice(), &[0.5, 4.0], 1e-12);
         normal.add_prior(4.0, 1e-6);

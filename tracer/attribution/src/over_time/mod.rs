@@ -36,7 +36,7 @@ use places::{Place, Source};
 /// What bins are made of.
 pub(crate) struct Attributed<'a> {
     pub(crate) recording: &'a Recording,
-    pub(crate) span: Span,
+    pub(crate) bins: Bins,
     pub(crate) time: &'a CpuTime,
     pub(crate) launchers: &'a Launchers,
     pub(crate) accounts: &'a [Account],
@@ -46,7 +46,7 @@ pub(crate) struct Attributed<'a> {
 impl Attributed<'_> {
     /// The energy of all rows and domains over time.
     pub(crate) fn over_time(&self) -> OverTime {
-        let bins = Bins::over(self.span.start, self.span.end);
+        let bins = self.bins;
         let cpus = Cpus::of(self.recording);
         let everywhere = self.presences(&bins, |_| true);
         let others_ns = self.others_ns(&bins, &everywhere);

@@ -9,6 +9,7 @@ use crate::between_samples::markov_bridge::Blend;
 use crate::between_samples::parts::Parts;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
+use crate::numerics::shares::energies;
 use crate::time::pieces::Mark;
 use std::ops::Range;
 use std::sync::Arc;
@@ -335,11 +336,7 @@ impl Design {
 
     /// Joules of each call path when these powers split windows.
     pub(crate) fn energies(&self, watts: &[f64]) -> Vec<f64> {
-        let mut energies = vec![0.0; self.paths];
-        for (row, joules) in self.rows() {
-            parts(row, watts).into_iter().for_each(|(c, q)| energies[c % self.paths] += joules * q);
-        }
-        energies
+        energies(self.rows(), watts, self.paths)
     }
 
     /// Expected seconds over all windows.
@@ -405,22 +402,6 @@ impl Doubt {
         let blend = Blend { left, right, mix, spread };
         Share { left: self.left, right: self.right, mix: number, blend, seconds: 0.0, beside: 0.0 }
     }
-}
-
-/// What each column of a window has of its energy.
-pub(crate) fn parts(row: &[(usize, f64)], watts: &[f64]) -> Vec<(usize, f64)> {
-    let sum = predicted(row, watts);
-    let part = |entry: &(usize, f64)| {
-        let own = predicted(std::slice::from_ref(entry), watts);
-        (entry.0, if sum > 0.0 { own / sum } else { 0.0 })
-    };
-    row.iter().map(part).collect()
-}
-
-/// What a window or a part of it is expected to hold for columns that draw `watts`.
-pub(crate) fn predicted(row: &[(usize, f64)], watts: &[f64]) -> f64 {
-    let of = |&(column, seconds): &(usize, f64)| seconds * watts.get(column).copied().unwrap_or(0.0);
-    row.iter().map(of).sum()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`dvfs`) times are weighted by that
 //! before, and this follows what is left, if anything is.
 
+use crate::numerics::shares::predicted;
 use crate::power_model::design::Design;
-use crate::power_model::design::predicted;
 use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
 
 const STRETCH_NS: u64 = 250_000_000;

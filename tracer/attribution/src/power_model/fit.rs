@@ -11,10 +11,11 @@
 //! Leaves out what the windows are (`design`), what is believed beforehand (`prior`), and whether the result may be used (`lack_of_fit`).
 
 use super::counter_edges::Edges;
-use super::design::{Design, predicted};
+use super::design::Design;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::map;
+use crate::numerics::shares::predicted;
 use nalgebra::{DMatrix, DVector};
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %

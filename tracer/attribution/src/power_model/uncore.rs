@@ -10,7 +10,7 @@
 //! likelier. With a split by time alone it is 0 too: that is the model without any regression.
 
 use crate::numerics::normal_equations::NormalEquations;
-use crate::power_model::design::predicted;
+use crate::numerics::shares::predicted;
 
 use crate::power_model::learn::Model;
 use crate::time::contention::changes;

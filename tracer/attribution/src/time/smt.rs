@@ -127,4 +127,11 @@ mod tests {
         assert!((weight(0.5, 0.0) - 0.75).abs() < 1e-12);
         assert!((weight(0.7, 1.0) - 1.0).abs() < 1e-12);
     }
+
+    /// A core of one CPU has no siblings.
+    #[test]
+    fn cores_of_one_cpu() {
+        let of = |cpus: u32| Siblings::of(&[(0..cpus).map(CpuId::new).collect()], &[]);
+        assert!(of(1).is_empty() && !of(2).is_empty());
+    }
 }

@@ -1,12 +1,9 @@
 //! How sure the powers of a fit are, and what that makes of the columns' energies.
 //!
 //! ```text
-//! C  = (XᵀWX + K⁻¹)⁻¹                                 the posterior covariance of powers
-//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks of two seconds show together (clustered sandwich: Liang, Zeger,
-//!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
-//! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
-//! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j
-//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))
+//! C*: the posterior covariance of powers, widened where blocks of two seconds stray together (`sandwich`)
+//! ∂E: what energies change by with powers (`shares`)
+//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))        q: parts of a window's energy
 //! ```
 //!
 //! The last term: powers that differ from window to window by the part φ, for L windows in a row. b: what is
@@ -14,37 +11,27 @@
 //! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
 
 use crate::numerics::parallel::map;
-use crate::power_model::design::{Design, parts};
+use crate::numerics::sandwich::widened;
+use crate::numerics::shares;
+use crate::power_model::design::Design;
 use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::{BLOCK_NS, birge, chain};
 use crate::power_model::learn::Model;
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use std::ops::Range;
 
 /// Windows that are looked at by one thread at once.
 const STRETCH: usize = 1_024;
-/// Fewer blocks than this show nothing together.
-const FEWEST_BLOCKS: usize = 4;
 
 /// The covariance of the powers (W²); `None` where the equations have no solution.
 pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
     let covariance = model.fit.equations(&model.design, &model.prior).factor()?.inverse();
     let blocks = model.design.windows.blocks(BLOCK_NS);
-    if blocks.len() < FEWEST_BLOCKS {
-        return Some(covariance);
-    }
-    let scores = scores(&model.design, &model.fit, &blocks);
-    let shown = &covariance * (&scores * scores.transpose()) * &covariance;
-    let expected = &covariance * model.fit.observed(&model.design).gram * &covariance;
-    let scale = |c: usize| {
-        let ratio = shown[(c, c)] / expected[(c, c)].max(f64::MIN_POSITIVE);
-        if ratio.is_finite() { ratio.max(1.0).sqrt() } else { 1.0 }
-    };
-    let scale = DMatrix::from_diagonal(&DVector::from_fn(model.design.columns, |c, _| scale(c)));
-    Some(&scale * covariance * &scale)
+    let observed = model.fit.observed(&model.design).gram;
+    Some(widened(covariance, &observed, &scores(&model.design, &model.fit, &blocks)))
 }
 
-/// S_b of each block, as columns.
+/// What each block shows together, as columns.
 fn scores(design: &Design, fit: &Fit, blocks: &[Range<usize>]) -> DMatrix<f64> {
     let mut scores = DMatrix::zeros(design.columns, blocks.len());
     for (block, windows) in blocks.iter().enumerate() {
@@ -87,7 +74,11 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
 fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     let (design, fit) = (&model.design, &model.fit);
     let firsts: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
-    let of_stretch = |&first: &usize| slopes_of(design, fit, first..design.len().min(first + STRETCH));
+    let of_stretch = |&first: &usize| {
+        let windows = (first..design.len()).take(STRETCH);
+        let rows = windows.map(|window| (design.row(window), design.windows.joules[window]));
+        shares::slopes(rows, &fit.watts, design.paths)
+    };
     let (n, steps) = (design.paths, design.len() * design.columns);
     let nothing = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
     let sums = map(&firsts, steps, of_stretch);
@@ -95,35 +86,9 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     (slope.transpose(), own.transpose() * (fit.fluctuation * chain(design, fit)))
 }
 
-/// What some windows add to them, transposed.
-fn slopes_of(design: &Design, fit: &Fit, windows: Range<usize>) -> (DMatrix<f64>, DMatrix<f64>) {
-    let (columns, n) = (design.columns, design.paths);
-    let (mut slope, mut own) = (DMatrix::zeros(columns, n), DMatrix::zeros(n, n));
-    for window in windows {
-        let joules = design.windows.joules[window];
-        let parts = parts(design.row(window), &fit.watts);
-        let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
-        // Column, its call path, its watts, and its part.
-        let path = |column: usize| if column < n { column } else { column - n };
-        let parts: Vec<(usize, usize, f64, f64)> =
-            parts.into_iter().map(|(c, q)| (c, path(c), fit.watts[c], q)).collect();
-        for &(c, of_c, _, q) in &parts {
-            let by_watts = &mut slope.as_mut_slice()[of_c * columns..][..columns];
-            let by_chance = &mut own.as_mut_slice()[of_c * n..][..n];
-            let (joules_q, squared_q) = (joules * q, joules * joules * q);
-            for &(d, of_d, watts, p) in &parts {
-                let same = f64::from(u8::from(c == d));
-                by_watts[d] += joules_q * (same - p) / watts;
-                by_chance[of_d] += squared_q * p * (same - q - p + squares);
-            }
-        }
-    }
-    (slope, own)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{of_powers, relative, slopes};
+    use super::{birge, of_powers, relative, slopes};
     use crate::between_samples::expected_time::Times;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;

@@ -35,11 +35,13 @@ const WIDE: f64 = 0.15;
 /// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
 
-/// What is known about one domain. All lists over rows are in the order of `Profile::rows`.
+/// What is known about one domain. All lists over rows are in the order of `Profile::rows`, from `first_row` on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainCertainty {
     /// Its class; `None` in an empty one.
     pub class: Option<DomainClass>,
+    /// The row at which the lists over rows begin; rows before it have nothing of the domain.
+    pub first_row: usize,
     /// Energy of each row, by the columns that it is in.
     pub energy: Vec<Vec<InColumn>>,
     /// CPU time of each row on the domain's CPUs, in seconds.
@@ -203,6 +205,7 @@ impl<'a> Collector<'a> {
     }
 
     fn add(&mut self, row: usize) {
+        let Some(row) = row.checked_sub(self.of.first_row) else { return };
         let at = |list: &[f64]| list.get(row).copied().unwrap_or(0.0);
         let of_row = self.of.energy.get(row).map_or(&[][..], Vec::as_slice);
         for part in of_row {

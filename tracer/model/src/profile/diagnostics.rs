@@ -5,7 +5,7 @@
 
 use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
-use crate::recording::record::{KernelTier, LaunchStacks, LossReason, RecordingDiagnostic};
+use crate::recording::record::{KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -66,8 +66,43 @@ pub enum Diagnostic {
     },
     /// Energy of windows in which nobody ran is left over: the idle baseline does not fit.
     ResidualLarge(Vec<(String, MicroJoules)>),
+    /// A part of the machine was slowed down.
+    SlowedDown {
+        /// Which.
+        part: Part,
+        /// Why.
+        by: SlowedBy,
+        /// For how long, where that is known.
+        ns: Option<u64>,
+        /// How often, where that was counted.
+        times: Option<u64>,
+        /// Of how much time.
+        of_ns: u64,
+    },
     /// Sums that should be equal are not: an error in energy-trace.
     LedgerImbalance(Vec<(Imbalance, MicroJoules)>),
+}
+
+/// What slows a part of the machine down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowedBy {
+    /// It is too warm.
+    Heat,
+    /// It draws as much power as it may.
+    Power,
+    /// The hardware does not say.
+    Unknown,
+}
+
+impl SlowedBy {
+    /// Its word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heat => "heat",
+            Self::Power => "power",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Which sum is not what it should be.
@@ -225,6 +260,7 @@ impl Diagnostic {
             Self::KernelsMissing(_) => "gpu-kernels-missing",
             Self::LaunchStacksThinned(_) => "gpu-stacks-thinned",
             Self::PartOfRun(_) => "part-of-run",
+            Self::SlowedDown { .. } => "slowed-down",
             Self::EventsLost(_) => "events-lost",
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",

@@ -3,10 +3,12 @@
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
 //! * `over_time`: energy in bins of time, and the profile of a part of a run.
+//! * `adding`: the profiles of several machines as one.
 //! * `diagnostics`: what to know before believing a number.
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`).
 
+mod adding;
 pub mod certainty;
 pub mod diagnostics;
 pub mod options;
@@ -17,4 +19,4 @@ pub mod validity;
 
 pub use options::{Options, View};
 pub use over_time::{OverTime, PartOfRun};
-pub use tables::{EnergyByClass, LedgerRow, Profile, ProfileRow, UnattributedReason};
+pub use tables::{EnergyByClass, LedgerRow, PartOfProfile, Profile, ProfileRow, UnattributedReason};

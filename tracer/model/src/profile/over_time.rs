@@ -181,6 +181,7 @@ impl OverTime {
         profile.part = Some(part);
         profile.certainty = Certainty::default();
         profile.calls.clear();
+        profile.input_sizes.clear();
         profile
     }
 

@@ -5,7 +5,8 @@
 use crate::clock::KtimeNs;
 use crate::recording::Recording;
 use crate::recording::record::{
-    CpuOwner, FrameKind, GpuMeter, GpuUse, Header, LaunchStacks, Sample, StackStatus, Summary,
+    Clocks, CpuOwner, FrameKind, GpuMeter, GpuUse, Header, Host, LaunchStacks, Project, Sample, SensorCost,
+    SensorSeries, StackStatus, Summary,
 };
 use std::collections::BTreeMap;
 
@@ -14,6 +15,8 @@ use std::collections::BTreeMap;
 pub struct Run {
     /// What was known when the recording started.
     pub header: Header,
+    /// The machine, where that is known.
+    pub host: Option<Host>,
     /// What was known when it ended; `None` when it was cut off.
     pub summary: Option<Summary>,
     /// Start of the recording's time.
@@ -32,6 +35,14 @@ pub struct Run {
     pub launch_stacks: LaunchStacks,
     /// What was learned of GPUs beside their readings.
     pub gpus: Vec<GpuFact>,
+    /// What sensors of warmth and clocks said.
+    pub sensors: Vec<SensorSeries>,
+    /// What reading them took.
+    pub sensor_cost: Option<SensorCost>,
+    /// How fast each CPU's clock ran.
+    pub clocks: Clocks,
+    /// Where the program's code comes from.
+    pub project: Option<Project>,
 }
 
 /// What was learned of one GPU.
@@ -51,6 +62,7 @@ impl Run {
         let (start, end) = time_range(recording);
         Self {
             header: recording.header.clone(),
+            host: recording.host.clone(),
             summary: recording.summary.clone(),
             start,
             end,
@@ -60,6 +72,10 @@ impl Run {
             other_ns: other_ns(recording),
             launch_stacks: recording.gpu.stacks,
             gpus: gpu_facts(recording),
+            sensors: recording.sensors.clone(),
+            sensor_cost: recording.sensor_cost,
+            clocks: recording.clocks.clone(),
+            project: recording.project.clone(),
         }
     }
 

@@ -7,12 +7,14 @@ use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
-use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
+use crate::recording::record::{
+    CallCount, CalledOn, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
+};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, Index, IndexMut};
+use std::ops::{AddAssign, Index, IndexMut, Range};
 
 /// Energy by class of domain. `psys` contains the others and `core` is part of `package`: `total` leaves both out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,6 +132,15 @@ pub struct ProfileRow {
     pub on_behalf_of: Option<ThreadKey>,
 }
 
+/// One of several recordings that were merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartOfProfile {
+    /// Its label: a rank, a host.
+    pub label: String,
+    /// The numbers of its processes.
+    pub processes: Range<u32>,
+}
+
 /// What a recording means. Per class, exactly: Σ rows = Σ ledger targets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
@@ -149,8 +160,12 @@ pub struct Profile {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
+    /// What functions were called with, where that was asked for.
+    pub input_sizes: Vec<InputSizes>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
@@ -159,6 +174,8 @@ pub struct Profile {
     pub certainty: Certainty,
     /// The part of the run that it is of; `None`: all of it.
     pub part: Option<PartOfRun>,
+    /// Whose processes these are, where several recordings were merged.
+    pub parts: Vec<PartOfProfile>,
     /// What the attribution found that the reader must know.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -174,9 +191,17 @@ impl Profile {
             stacks: recording.stacks.clone(),
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
+            called_on: recording.called_on.clone(),
             calls: recording.calls.clone(),
+            input_sizes: recording.input_sizes.clone(),
             ..Self::default()
         }
+    }
+
+    /// The label of the recording that a process is of, where several were merged.
+    pub fn label_of(&self, process: ProcessKey) -> Option<&str> {
+        let part = self.parts.iter().find(|part| part.processes.contains(&process.get()));
+        part.map(|part| part.label.as_str())
     }
 
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.

@@ -6,9 +6,9 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    CallCount, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier,
-    LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled,
-    Wait, Wake,
+    CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
+    InputSizes, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading, Record, Sample,
+    SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -58,6 +58,21 @@ impl Assembly {
         }
     }
 
+    /// Whether nothing was added.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.recording.is_none()
+    }
+
+    /// Whether its last record came.
+    pub(super) fn has_end(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.summary.is_some())
+    }
+
+    /// What was added so far, its lists in the order in which they came.
+    pub(super) const fn so_far(&mut self) -> Option<&mut Recording> {
+        self.recording.as_mut()
+    }
+
     /// The recording with its lists in order, or `None` when there was not even a header.
     pub(super) fn finish(self) -> Option<Recording> {
         let mut recording = self.recording?;
@@ -74,6 +89,9 @@ impl Assembly {
         for clock in recording.clocks.values_mut() {
             clock.sort_by_key(|(at, _)| *at);
         }
+        for series in &mut recording.sensors {
+            series.values.sort_by_key(|(at, _)| *at);
+        }
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -85,45 +103,33 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
     match record {
         Record::Header(_) => Err(Nonsense::SecondHeader),
         Record::Domain(domain) => place(&mut to.domains, "domain", domain.id.get(), domain),
-        Record::Readings(domain, readings) => {
-            defined(&to.domains, "domain", domain.get())?;
-            to.readings.entry(domain).or_default().extend(readings);
-            Ok(())
-        }
+        Record::Readings(domain, readings) => add_readings(to, domain, readings),
         Record::Process(process) => add_process(to, process),
         Record::Thread(thread) => add_thread(to, thread),
         Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
         Record::Stack(id, node) => add_stack(to, id, node),
         Record::Slices(slices) => add_slices(to, slices),
         Record::Samples(samples) => add_samples(to, samples),
-        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
-        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
         Record::Cores(cores) => add_cores(to, cores),
         Record::Frequencies(read) => add_frequencies(to, &read),
         Record::Slept(at) => add_sleep(to, at),
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
         Record::Waits(waits) => add_waits(to, waits),
         Record::Wakes(wakes) => add_wakes(to, wakes),
-        Record::PoolLoop(frame) => {
-            defined(&to.frames, "frame", frame.get())?;
-            to.requests.pool_loops.insert(frame);
-            Ok(())
-        }
-        Record::Launches(launches) => add_launches(to, launches),
-        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
-        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
-        Record::KernelTier(tier) => add_tier(to, tier),
-        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        Record::PoolLoop(frame) => add_pool_loop(to, frame),
         Record::Background(process) => {
             place(&mut to.background, "background process", process.key.get(), process)
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::PublicNames(names) => add_public_names(to, names),
         Record::Calls(counts) => add_calls(to, counts),
-        Record::Summary(summary) => {
-            to.summary = Some(summary);
-            Ok(())
+        Record::Sensor(sensor) => {
+            let id = sensor.id.get();
+            place(&mut to.sensors, "sensor", id, SensorSeries { sensor, values: Vec::new() })
         }
+        Record::SensorReadings(read) => add_sensor_readings(to, &read),
+        Record::InputSizes(sizes) => add_input_sizes(to, sizes),
+        Record::CalledOn(id, on) => add_called_on(to, id, on),
         Record::Inlined(id, names) => {
             defined(&to.frames, "frame", id.get())?;
             late.add_inlined(id, names);
@@ -134,10 +140,61 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             late.add_renamed(id, at, name);
             Ok(())
         }
-        Record::Library(library) => {
-            to.build_ids.insert(library.path, library.build_id);
+        Record::GpuMeter(..)
+        | Record::GpuUses(..)
+        | Record::Launches(_)
+        | Record::GpuWaits(_)
+        | Record::GpuBusy(_)
+        | Record::KernelTier(_)
+        | Record::LaunchStacks(_) => add_of_gpu(to, record),
+        Record::SensorCost(_)
+        | Record::Project(_)
+        | Record::Summary(_)
+        | Record::Host(_)
+        | Record::Library(_) => {
+            set(to, record);
             Ok(())
         }
+    }
+}
+
+fn add_readings(to: &mut Recording, domain: DomainId, readings: Vec<Reading>) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.readings.entry(domain).or_default().extend(readings);
+    Ok(())
+}
+
+fn add_pool_loop(to: &mut Recording, frame: FrameId) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", frame.get())?;
+    to.requests.pool_loops.insert(frame);
+    Ok(())
+}
+
+/// Takes in what GPUs were given to do, and how their energy is read.
+fn add_of_gpu(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
+    match record {
+        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
+        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
+        Record::Launches(launches) => add_launches(to, launches),
+        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
+        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
+        Record::KernelTier(tier) => add_tier(to, tier),
+        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        _ => Ok(()),
+    }
+}
+
+/// Takes in what a recording has once, and refers to nothing.
+fn set(to: &mut Recording, record: Record) {
+    match record {
+        Record::SensorCost(cost) => to.sensor_cost = Some(cost),
+        Record::Project(project) => to.project = Some(project),
+        Record::Summary(summary) => to.summary = Some(summary),
+        Record::Host(host) => to.host = Some(host),
+        Record::Library(library) => {
+            to.build_ids.insert(library.path, library.build_id);
+        }
+        _ => (),
     }
 }
 
@@ -179,10 +236,32 @@ fn add_calls(to: &mut Recording, counts: Vec<CallCount>) -> Result<(), Nonsense>
     Ok(())
 }
 
+fn add_called_on(to: &mut Recording, id: FrameId, on: CalledOn) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", id.get())?;
+    to.called_on.insert(id, on);
+    Ok(())
+}
+
 fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsense> {
     for &(cpu, frequency) in &read.of {
         to.clocks.entry(cpu).or_default().push((read.at, frequency));
     }
+    Ok(())
+}
+
+fn add_sensor_readings(to: &mut Recording, read: &SensorReadings) -> Result<(), Nonsense> {
+    read.of.iter().try_for_each(|(sensor, _)| defined(&to.sensors, "sensor", sensor.get()))?;
+    for &(sensor, value) in &read.of {
+        if let Some(series) = to.sensors.get_mut(sensor.index()) {
+            series.values.push((read.at, value));
+        }
+    }
+    Ok(())
+}
+
+fn add_input_sizes(to: &mut Recording, sizes: Vec<InputSizes>) -> Result<(), Nonsense> {
+    sizes.iter().try_for_each(|of| defined(&to.frames, "frame", of.frame.get()))?;
+    to.input_sizes.extend(sizes);
     Ok(())
 }
 

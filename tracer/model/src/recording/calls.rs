@@ -82,6 +82,15 @@ pub enum CallDiagnostic {
         /// Nanoseconds since that was noticed.
         late_ns: u64,
     },
+    /// What looking at arguments cost, and what was left out.
+    InputSizes {
+        /// Calls whose arguments were looked at.
+        looks: u64,
+        /// Of these, those of which nothing is kept: they had other sizes than the first different ones of their function and line.
+        left_out: u64,
+        /// CPU time that the program spent on it, in nanoseconds.
+        cost_ns: u64,
+    },
 }
 
 impl CallDiagnostic {
@@ -93,6 +102,7 @@ impl CallDiagnostic {
             Self::NotFound { .. } => "count-not-found",
             Self::TooMany { .. } => "count-limited",
             Self::Late { .. } => "count-late",
+            Self::InputSizes { .. } => "input-sizes-cost",
             Self::PythonCost { .. } => "count-python-cost",
             Self::PythonNotCounted(_) => "python-calls-not-counted",
         }

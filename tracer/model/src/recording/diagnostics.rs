@@ -389,6 +389,16 @@ pub enum CutReason {
     /// A record cannot be decoded, or makes no sense beside those before it.
     #[error("a record is damaged: {0}")]
     Record(String),
+    /// Of a merged file, only the first recordings are there.
+    #[error(
+        "of the {of} recordings that were merged it holds {read}, of which the last may be cut: their joules are missing"
+    )]
+    Parts {
+        /// How many are there.
+        read: u32,
+        /// How many were merged.
+        of: u32,
+    },
 }
 
 /// Why a file could not be read to the end.

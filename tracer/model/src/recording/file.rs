@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! \x89ETR\r\n\x1a\n   format: u32   length: u8, version: UTF-8     all integers little-endian
-//! kind: u8 (1 = records)   length: u32   crc32(kind, length, payload): u32   payload …            repeated
+//! kind: u8 (1 = records, 2 = head of a merged recording)   length: u32   crc32(kind, length, payload): u32   payload …            repeated
 //! ```
 //!
 //! Reading stops at the first chunk that is incomplete, fails its checksum or makes no sense (`assembly.rs`): everything before it is
@@ -18,6 +18,7 @@
 //! and whose it is: it is handed over open (`finisher/`).
 
 use super::assembly::Assembly;
+use super::parts::Reading;
 use super::record::{CutReason, Record, RecordingDiagnostic};
 use super::tables::Recording;
 use super::wire::{decode_record, encode_record};
@@ -34,12 +35,15 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
-/// 11 Pythons that are not CPython.
-const FORMAT: u32 = 11;
+/// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
+/// machine, and recordings that are merged.
+const FORMAT: u32 = 12;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
-const KIND_RECORDS: u8 = 1;
+pub(super) const KIND_RECORDS: u8 = 1;
+/// Before each recording of a merged file.
+pub(super) const KIND_PART: u8 = 2;
 /// What a cut or a damaged byte takes with it at most, beside a longer record. Files of older versions have chunks of 64 KiB.
 const CHUNK_BYTES: usize = 4 * 1024;
 /// What is handed to the system at once.
@@ -137,11 +141,8 @@ impl RecordingWriter {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let length = u32::try_from(self.chunk.len()).map_err(|e| self.stop(io::Error::other(e)))?;
-        self.whole.push(KIND_RECORDS);
-        self.whole.extend(length.to_le_bytes());
-        self.whole.extend(checksum(KIND_RECORDS, length, &self.chunk).to_le_bytes());
-        self.whole.append(&mut self.chunk);
+        put_chunk(&mut self.whole, KIND_RECORDS, &self.chunk).map_err(|source| self.stop(source))?;
+        self.chunk.clear();
         Ok(())
     }
 
@@ -187,7 +188,17 @@ impl RecordingWriter {
     }
 }
 
-fn opening() -> Vec<u8> {
+/// Writes a chunk.
+pub(super) fn put_chunk(out: &mut dyn Write, kind: u8, payload: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
+    out.write_all(&[kind])?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(&checksum(kind, length, payload).to_le_bytes())?;
+    out.write_all(payload)
+}
+
+/// What every file begins with.
+pub(super) fn opening() -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION").as_bytes();
     let mut bytes = MAGIC.to_vec();
     bytes.extend(FORMAT.to_le_bytes());
@@ -230,7 +241,7 @@ pub fn read_open(mut file: File, path: &Path) -> Result<Recording, FileError> {
 
 /// Why bytes are no recording.
 #[derive(Debug)]
-enum Problem {
+pub(super) enum Problem {
     Io(io::Error),
     Empty,
     NotARecording,
@@ -239,7 +250,8 @@ enum Problem {
 }
 
 impl Problem {
-    fn at(self, path: &Path) -> FileError {
+    /// The same as an error of a file.
+    pub(super) fn at(self, path: &Path) -> FileError {
         let path = path.to_owned();
         match self {
             Self::Io(source) => FileError::Read { path, source },
@@ -253,29 +265,40 @@ impl Problem {
 
 fn decode_recording(mut from: impl Read) -> Result<Recording, Problem> {
     let Opening { format, length: mut whole_bytes } = read_opening(&mut from)?;
-    let mut assembly = Assembly::default();
+    let mut reading = Reading::new(format);
     let cut = loop {
         match read_chunk(&mut from).map_err(Problem::Io)? {
             Chunk::End => break None,
             Chunk::Torn(reason) => break Some(reason),
-            Chunk::Whole(payload) => {
-                if let Err(reason) = add_chunk(&mut assembly, &payload, format) {
+            Chunk::Whole(kind, payload) => {
+                let added = match kind {
+                    KIND_PART => reading.begin(&payload),
+                    _ => reading.add_records(&payload),
+                };
+                if let Err(reason) = added {
                     break Some(reason);
                 }
                 whole_bytes += 9 + payload.len() as u64;
             }
         }
     };
-    let Some(mut recording) = assembly.finish() else {
-        return Err(Problem::NothingReadable(cut.unwrap_or(CutReason::AfterOpening)));
-    };
+    reading.finish(cut, whole_bytes).map_err(Problem::NothingReadable)
+}
+
+/// A recording up to its end, or to where it was cut, which is said; `None` where not even its header is there.
+pub(super) fn with_its_end(
+    assembly: Assembly,
+    cut: Option<CutReason>,
+    whole_bytes: Option<u64>,
+) -> Option<Recording> {
+    let mut recording = assembly.finish()?;
     if cut.is_some() || recording.summary.is_none() {
         recording.summary = None;
-        let (whole_bytes, reason) = (Some(whole_bytes), cut.unwrap_or(CutReason::NoEnd));
+        let reason = cut.unwrap_or(CutReason::NoEnd);
         let whole_ns = Some(last_moment(&recording).ns_since(recording.header.anchor.ktime));
         recording.diagnostics.push(RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason });
     }
-    Ok(recording)
+    Some(recording)
 }
 
 /// The last moment of which a recording says anything.
@@ -287,14 +310,14 @@ fn last_moment(recording: &Recording) -> KtimeNs {
 }
 
 /// What the opening of a file says.
-struct Opening {
-    format: u32,
+pub(super) struct Opening {
+    pub(super) format: u32,
     /// Its length in bytes.
     length: u64,
 }
 
 /// Reads the opening, and refuses a format that this version does not read.
-fn read_opening(from: &mut impl Read) -> Result<Opening, Problem> {
+pub(super) fn read_opening(from: &mut impl Read) -> Result<Opening, Problem> {
     let start = read_up_to(from, MAGIC.len() + 5).map_err(Problem::Io)?;
     if start.is_empty() {
         return Err(Problem::Empty);
@@ -312,16 +335,17 @@ fn read_opening(from: &mut impl Read) -> Result<Opening, Problem> {
     }
 }
 
-enum Chunk {
+/// What comes next in a file.
+pub(super) enum Chunk {
     /// The file ends where a chunk ends.
     End,
     /// Not a whole chunk, and why.
     Torn(CutReason),
-    /// Its payload.
-    Whole(Vec<u8>),
+    /// Its kind and payload.
+    Whole(u8, Vec<u8>),
 }
 
-fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
+pub(super) fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
     let head = read_up_to(from, 9)?;
     if head.is_empty() {
         return Ok(Chunk::End);
@@ -335,14 +359,15 @@ fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
         Chunk::Torn(CutReason::Chunk)
     } else if checksum(kind, length, &payload) != crc {
         Chunk::Torn(CutReason::Checksum)
-    } else if kind != KIND_RECORDS {
+    } else if ![KIND_RECORDS, KIND_PART].contains(&kind) {
         Chunk::Torn(CutReason::ChunkKind(kind))
     } else {
-        Chunk::Whole(payload)
+        Chunk::Whole(kind, payload)
     })
 }
 
-fn add_chunk(assembly: &mut Assembly, mut payload: &[u8], format: u32) -> Result<(), CutReason> {
+/// Adds the records of a chunk.
+pub(super) fn add_chunk(assembly: &mut Assembly, mut payload: &[u8], format: u32) -> Result<(), CutReason> {
     while !payload.is_empty() {
         let damaged = |error: &dyn std::error::Error| CutReason::Record(error.to_string());
         let (record, rest) = decode_record(payload, format).map_err(|e| damaged(&e))?;
@@ -364,7 +389,7 @@ mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
+        CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
         PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use serde::Serialize;
@@ -392,7 +417,7 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::Calls(Vec::new())),
+            number(&Record::Host(Host::default())),
             number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
                 calls: 0,
                 stepped: 0,
@@ -400,7 +425,7 @@ mod tests {
                 stepped_ns: 0,
                 functions: 0,
             })),
-            number(&CallDiagnostic::Late { library: text(), pid: 0, late_ns: 0 }),
+            number(&CallDiagnostic::InputSizes { looks: 0, left_out: 0, cost_ns: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
@@ -412,6 +437,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (11, [30, 17, 6, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
+        assert_eq!((FORMAT, last), (12, [37, 17, 7, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
     }
 }

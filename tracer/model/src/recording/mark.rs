@@ -44,6 +44,8 @@ pub enum Mark {
     PageFault,
     /// Memory that could not be read.
     Unreadable,
+    /// Code of a 32-bit program.
+    Bits32,
     /// More frames than are taken.
     TooDeep,
     /// The place where C called Python was not found.
@@ -78,6 +80,7 @@ impl Mark {
             Self::UnsupportedRule => "[unknown: unsupported unwind rule]",
             Self::PageFault => "[unknown: page fault]",
             Self::Unreadable => "[unknown: memory not readable]",
+            Self::Bits32 => "[unknown: 32-bit program]",
             Self::TooDeep => "[unknown: too deep]",
             Self::WhereCCalledPython => "[unknown: where C called Python]",
             Self::BrokenPythonChain => "[unknown: broken chain of Python frames]",

@@ -1,6 +1,9 @@
 //! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`mark`), how all lie in a file
 //! (`file`), and how older versions wrote them (`old_formats`).
 //!
+//! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
+//! `moving` sets their clocks. `live` reads one while it is written.
+//!
 //! Leaves out what they mean in joules (`profile`).
 
 mod assembly;
@@ -10,19 +13,28 @@ mod domain;
 pub mod file;
 mod frequencies;
 mod gpu_waits;
+mod inputs;
 mod interpreter;
+pub mod joining;
 mod kernels;
 mod late_names;
 mod launches;
+pub mod live;
 mod losses;
+pub mod machines;
 pub mod mark;
+pub mod merging;
+mod moving;
 mod old_formats;
+mod parts;
+mod project;
 mod public_names;
 pub mod record;
 mod sampling;
 mod sources;
 mod tables;
+mod thermal;
 mod wire;
 
 pub use public_names::PublicNames;
-pub use tables::{GpuFacts, Recording, Requests, frames_of};
+pub use tables::{GpuFacts, Part, Recording, Requests, frames_of};

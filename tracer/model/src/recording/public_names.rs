@@ -33,6 +33,18 @@ impl PublicNames {
     }
 }
 
+impl PublicNames {
+    /// Adds the names of another recording; where the two differ, those stay that are here.
+    pub(crate) fn join(&mut self, other: Self) {
+        for (module, names) in other.0 {
+            let known = self.0.entry(module).or_default();
+            for (name, public) in names {
+                known.entry(name).or_insert(public);
+            }
+        }
+    }
+}
+
 impl Extend<PublicName> for PublicNames {
     fn extend<T: IntoIterator<Item = PublicName>>(&mut self, names: T) {
         for PublicName { module, name, public } in names {

@@ -19,14 +19,19 @@ pub use super::domain::{
     Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
+pub use super::inputs::{CallPlace, Input, InputRole, InputSize, InputSizes};
 pub use super::interpreter::{OtherPython, Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
+pub use super::project::Project;
 pub use super::public_names::PublicName;
 pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
     Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
+};
+pub use super::thermal::{
+    Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,
 };
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
@@ -95,6 +100,43 @@ pub enum Record {
     PublicNames(Vec<PublicName>),
     /// How often functions were called, where that was counted; comes when the recording ends.
     Calls(Vec<CallCount>),
+    /// A sensor that will be read.
+    Sensor(Sensor),
+    /// What sensors said, where that moved.
+    SensorReadings(SensorReadings),
+    /// What reading the sensors took; comes when the recording ends.
+    SensorCost(SensorCost),
+    /// Where the program's code comes from; absent where nobody knows.
+    Project(Project),
+    /// What functions were called with, where that was asked for; comes when the recording ends.
+    InputSizes(Vec<InputSizes>),
+    /// On what the function of a frame was called, where that tells more than its name.
+    CalledOn(FrameId, CalledOn),
+    /// The machine.
+    Host(Host),
+}
+
+/// What tells calls of one function apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CalledOn {
+    /// A method, on an object of a class that inherits it.
+    Class {
+        /// The module that defines the class, as `Frame::module` has it.
+        module: String,
+        /// Its name there.
+        name: String,
+    },
+    /// A package's way to run a function of the program, and that function's name.
+    Function(String),
+}
+
+/// The machine of a recording, so that recordings of several can be put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// What it calls itself (`uname -n`).
+    pub name: String,
+    /// Which of its lives this was: the kernel's random number of this boot. Empty where it could not be read.
+    pub boot: String,
 }
 
 /// What is known when the recording starts.
@@ -352,6 +394,8 @@ pub enum Truncation {
     Unreadable,
     /// Native and Python frames are there, but nothing shows how they lie in each other.
     Unanchored,
+    /// The program is a 32-bit one: only the function that runs is known.
+    Bits32,
 }
 
 /// Who unwinds native frames.

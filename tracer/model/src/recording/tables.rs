@@ -4,8 +4,9 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
-    RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
+    InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice,
+    StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -16,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Recording {
     /// The run.
     pub header: Header,
+    /// The machine, where that is known.
+    pub host: Option<Host>,
     /// Power domains, by `DomainId`.
     pub domains: Vec<Domain>,
     /// Readings of each counter domain, in time order.
@@ -26,6 +29,14 @@ pub struct Recording {
     pub cores: Vec<Vec<CpuId>>,
     /// How fast each CPU's clock ran.
     pub clocks: Clocks,
+    /// What sensors of warmth and clocks said, by `SensorId`.
+    pub sensors: Vec<SensorSeries>,
+    /// What reading them took; `None` where there are none, or the recording was cut off.
+    pub sensor_cost: Option<SensorCost>,
+    /// Where the program's code comes from.
+    pub project: Option<Project>,
+    /// What functions were called with, where that was asked for.
+    pub input_sizes: Vec<InputSizes>,
     /// When the machine woke up from sleep.
     pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.
@@ -40,6 +51,8 @@ pub struct Recording {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// Processes that are not targets, by `BackgroundKey`.
@@ -56,8 +69,19 @@ pub struct Recording {
     pub gpu: GpuWork,
     /// Counters and diagnostics; `None` when the recording was cut off.
     pub summary: Option<Summary>,
+    /// The recordings that it was merged of; then it has nothing of its own.
+    pub parts: Vec<Part>,
     /// What was found when it was read: where it was cut off. `attribute` hands it on in its profile.
     pub diagnostics: Vec<RecordingDiagnostic>,
+}
+
+/// A recording that is a part of a merged one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// What tells it from the others: a rank, a host.
+    pub label: String,
+    /// All of it.
+    pub recording: Recording,
 }
 
 /// What was learned of GPUs beside their readings.

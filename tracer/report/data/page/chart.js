@@ -21,17 +21,22 @@ function makeCharts(model, choose) {
   const domains = model.domains.length ? model.domains : [busyCpus(model)];
   if (!model.domains.length) byId("power-title").textContent = "Busy CPUs over time";
   const shown = domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
-  const charts = shown.map((domain, at) => ({ domain, svg: makeChart(domain), isLast: at + 1 === shown.length }));
+  const charts = shown.map((domain) => ({ svg: makeChart(domain), fill: (frame) => drawPower(model, domain, frame) }));
+  charts.push(...makeGaugeCharts(model));
   charts.forEach(({ svg }) => place.append(svg));
   charts.forEach(({ svg }) => listen(svg, model, choose));
+  const isLast = (chart) => chart === charts[charts.length - 1];
   return {
-    draw: (range) => charts.forEach((chart) => drawChart(model, chart, range, place.clientWidth)),
+    draw: (range) => charts.forEach((chart) => drawChart(model, chart, range, place.clientWidth, isLast(chart))),
     choice: (range) => charts.forEach((chart) => drawChoice(model, chart.svg, range)),
   };
 }
 
 function makeChart(domain) {
-  const what = domain.class === "time" ? "Busy CPUs" : `Power of ${domain.name}`;
+  return makeSvg(domain.class === "time" ? "Busy CPUs" : `Power of ${domain.name}`);
+}
+
+function makeSvg(what) {
   const label = `${what} over time. Arrow keys move the range, with shift its end; Escape: whole run.`;
   return draw("svg", { class: "chart", tabindex: 0, role: "application", "aria-label": label });
 }
@@ -45,22 +50,29 @@ function powers(domain, count) {
   return PARTS.map(([, , part]) => Array.from({ length: count }, (_, bin) => of(part)(bin)));
 }
 
-function drawChart(model, { domain, svg, isLast }, range, width) {
+function drawChart(model, { svg, fill }, range, width, isLast) {
   const height = CHART.top + CHART.height + CHART.bottom + (isLast ? CHART.axis : 0);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
   svg.replaceChildren();
   const inner = width - CHART.left - CHART.right;
   const x = (bin) => CHART.left + inner * Math.min(1, (bin * model.bins.width_ns) / Math.max(model.bins.length_ns, 1));
-  const series = powers(domain, model.bins.count);
-  const most = niceTop(Math.max(...series[0].map((_, bin) => series.reduce((all, part) => all + part[bin], 0))));
-  const y = (value) => CHART.top + CHART.height * (1 - value / most);
-  drawScale(svg, domain, most, y, width);
-  drawAreas(svg, series, x, y);
-  if (isLast) drawAxis(svg, model, x, y(0));
+  fill({ svg, x, width });
+  if (isLast) drawAxis(svg, model, x, CHART.top + CHART.height);
   svg.append(draw("rect", { class: "choice", y: CHART.top, height: CHART.height, width: 0 }));
   svg.dataset.inner = inner;
   drawChoice(model, svg, range);
+}
+
+/** The power of a domain. */
+function drawPower(model, domain, { svg, x, width }) {
+  const series = powers(domain, model.bins.count);
+  const most = niceTop(Math.max(...series[0].map((_, bin) => series.reduce((all, part) => all + part[bin], 0))));
+  const y = (value) => CHART.top + CHART.height * (1 - value / most);
+  const quality = domain.quality === "estimated" ? " (estimated)" : "";
+  drawScale(svg, [0, most / 2, most], domain.unit ?? "W", y, width);
+  svg.append(draw("text", { class: "name", x: CHART.left, y: 11 }, domain.name + quality));
+  drawAreas(svg, series, x, y);
 }
 
 /** The areas, one upon the other, with a step a bin. */
@@ -76,13 +88,11 @@ function drawAreas(svg, series, x, y) {
   });
 }
 
-function drawScale(svg, domain, most, y, width) {
-  for (const value of [0, most / 2, most]) {
+function drawScale(svg, values, unit, y, width) {
+  for (const value of values) {
     svg.append(draw("line", { class: "grid", x1: CHART.left, x2: width - CHART.right, y1: y(value), y2: y(value) }));
-    svg.append(draw("text", { x: CHART.left - 6, y: y(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(3))} ${domain.unit ?? "W"}`));
+    svg.append(draw("text", { x: CHART.left - 6, y: y(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(3))} ${unit}`));
   }
-  const quality = domain.quality === "estimated" ? " (estimated)" : "";
-  svg.append(draw("text", { class: "name", x: CHART.left, y: 11 }, domain.name + quality));
 }
 
 function drawAxis(svg, model, x, bottom) {

@@ -1,5 +1,6 @@
 // The flame graph of the chosen range: width is energy, the root is at the top, drawn on a canvas. Click or Enter zooms,
-// arrow keys go from frame to frame, a search says how much it matches. Leaves out sums (model.js).
+// arrow keys go from frame to frame, a search says how much it matches; a button turns all stacks over, so that functions that used energy
+// themselves stand at the top and their callers below. Leaves out sums (model.js).
 
 const FLAME = { row: 18, font: 12, narrowest: 0.5, most: 250 };
 /** Okabe and Ito's hues, and how far a frame's shade goes towards white; as in the SVG. */
@@ -10,32 +11,72 @@ const HUES = {
 
 /** A flame graph in `place`; `show(sums)` draws it for other sums. */
 function makeFlame(model, place) {
-  const flame = { model, zoom: 0, selected: 0, search: null, boxes: [], order: childrenOf(model) };
+  const flame = { model, zoom: 0, selected: 0, search: null, boxes: [], sides: [], byCallee: false };
+  turn(flame, false);
   flame.canvas = make("canvas", { class: "flame", tabindex: 0, role: "application" });
-  flame.input = make("input", { type: "search", placeholder: "search (regular expression)", "aria-label": "Search frames" });
+  flame.input = make("input", { type: "search", placeholder: "search (regex)", "aria-label": "Search frames" });
   flame.matched = make("output", { "aria-live": "polite" });
   const reset = make("button", { type: "button" }, "reset zoom");
+  const callee = make("button", { type: "button", "aria-pressed": "false", title: "Functions at the top, their callers below" }, "by callee");
   flame.details = make("div", { id: "details", "aria-live": "polite" });
-  place.append(make("div", { class: "bar" }, flame.input, flame.matched, reset, hueLegend(model)), flame.details, flame.canvas);
+  place.append(make("div", { class: "bar" }, flame.input, flame.matched, reset, callee, hueLegend(model)), flame.details, flame.canvas);
   reset.addEventListener("click", () => zoomTo(flame, 0));
+  callee.addEventListener("click", () => {
+    turn(flame, !flame.byCallee);
+    callee.setAttribute("aria-pressed", String(flame.byCallee));
+    show(flame);
+    searchFor(flame, flame.input.value);
+  });
   flame.input.addEventListener("input", () => searchFor(flame, flame.input.value));
   listenFlame(flame);
   return {
     show: (sums) => {
-      flame.sums = sumTree(model.flame.tree, model.flame.nodes, sums.energy);
-      flame.time = sumTree(model.flame.tree, model.flame.nodes, sums.time);
-      layOut(flame);
-      tell(flame);
+      flame.ofRows = sums;
+      show(flame);
     },
     draw: () => layOut(flame),
   };
 }
 
+function show(flame) {
+  flame.sums = sumTree(flame.tree, flame.nodes, flame.ofRows.energy);
+  flame.time = sumTree(flame.tree, flame.nodes, flame.ofRows.time);
+  layOut(flame);
+  tell(flame);
+}
+
+/** Shows the other side of all stacks, which is made when it is asked for first. */
+function turn(flame, byCallee) {
+  const { tree, nodes } = flame.model.flame;
+  const side = (flame.sides[Number(byCallee)] ??= byCallee ? turned(tree, nodes) : { tree, nodes });
+  side.order ??= childrenOf(flame.model, side);
+  Object.assign(flame, side, { byCallee, zoom: 0, selected: 0 });
+}
+
+/** The tree of the same stacks from their innermost frames on, and the node of each row. */
+function turned(tree, nodes) {
+  const [above, label, known, ends] = [[0], [0], new Map(), new Map()];
+  const step = (from, frame) => {
+    const key = from * 2 ** 26 + frame;
+    if (!known.has(key)) known.set(key, above.push(from) - 1), label.push(frame);
+    return known.get(key);
+  };
+  const end = (node) => {
+    if (!ends.has(node)) {
+      let to = 0;
+      for (let at = node; at !== 0; at = tree.above[at]) to = step(to, tree.label[at]);
+      ends.set(node, to);
+    }
+    return ends.get(node);
+  };
+  return { nodes: Array.from(nodes, end), tree: { above, label } };
+}
+
 /** The nodes below each node, those with the most energy over the whole run first: they keep their places when the range changes. */
-function childrenOf(model) {
-  const { above } = model.flame.tree;
+function childrenOf(model, { tree, nodes }) {
+  const { above } = tree;
   const whole = sumRows(model, { from: 0, to: model.bins.count, choice: "total" });
-  const weights = sumTree(model.flame.tree, model.flame.nodes, whole.energy).total;
+  const weights = sumTree(tree, nodes, whole.energy).total;
   const below = Array.from(above, () => null);
   for (let node = 1; node < above.length; node++) (below[above[node]] ??= []).push(node);
   below.forEach((nodes) => nodes?.sort((a, b) => weights[b] - weights[a]));
@@ -60,11 +101,15 @@ function layOut(flame) {
   const { total } = flame.sums;
   if (!(total[flame.zoom] > 0)) flame.zoom = 0;
   flame.boxes = [];
-  for (let node = flame.zoom; node !== 0; node = flame.model.flame.tree.above[node]) {
+  for (let node = flame.zoom; node !== 0; node = flame.tree.above[node]) {
     flame.boxes.unshift({ node, x: 0, width, isPath: node !== flame.zoom });
   }
   flame.boxes.forEach((box, depth) => (box.depth = depth));
+  flame.rest = { depth: flame.boxes.length, x: 0, energy: total[flame.zoom] };
   placeBelow(flame, { node: flame.zoom, x: 0, width, depth: flame.boxes.length - 1 });
+  const placed = flame.boxes.filter((box) => box.depth === flame.rest.depth);
+  flame.rest.x = placed.reduce((end, box) => Math.max(end, box.x + box.width), 0);
+  flame.rest.energy -= placed.reduce((sum, box) => sum + total[box.node], flame.sums.own[flame.zoom]);
   paint(flame, width);
 }
 
@@ -88,7 +133,7 @@ function placeBelow(flame, top) {
 
 function paint(flame, width) {
   const { canvas, boxes } = flame;
-  const depth = boxes.reduce((most, box) => Math.max(most, box.depth), 0);
+  const depth = boxes.reduce((most, box) => Math.max(most, box.depth), flame.rest?.depth ?? 0);
   const height = (depth + 1) * FLAME.row;
   const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(height, 1));
   canvas.width = Math.round(width * scale);
@@ -100,11 +145,21 @@ function paint(flame, width) {
   pen.textBaseline = "middle";
   const letter = pen.measureText("m").width;
   boxes.forEach((box) => paintBox(flame, pen, letter, box));
+  paintRest(flame, pen, letter, width);
   canvas.setAttribute("aria-label", `Flame graph, ${boxes.length} frames; ${describe(flame, flame.selected).join(", ")}`);
 }
 
+/** Says what is not drawn because it is narrower than a pixel, where there is room for it. */
+function paintRest({ rest, sums, zoom }, pen, letter, width) {
+  const text = `${joules(rest.energy)} too narrow to draw`;
+  const room = Math.floor((width - rest.x - 6) / letter);
+  if (rest.energy < 0.01 * sums.total[zoom] || room < 5) return;
+  pen.fillStyle = getComputedStyle(document.body).color;
+  pen.fillText(text.length <= room ? text : `${text.slice(0, room - 1)}…`, rest.x + 3, (rest.depth + 0.5) * FLAME.row);
+}
+
 function paintBox(flame, pen, letter, { node, x, width, depth, isPath }) {
-  const frame = flame.model.flame.tree.label[node];
+  const frame = flame.tree.label[node];
   const name = flame.model.flame.names[frame];
   const isMatch = flame.search !== null && flame.search.test(name);
   pen.globalAlpha = isPath ? 0.5 : 1;
@@ -134,11 +189,11 @@ function shadeOf(kind, name) {
 function describe(flame, node) {
   const { model, sums, time } = flame;
   if (node === 0 || !sums) return ["", `${joules(sums?.total[0] ?? 0)} of the program; point at a frame, click to zoom`];
-  const frame = model.flame.tree.label[node];
+  const frame = flame.tree.label[node];
   const name = model.flame.names[frame];
   const parts = [
     `${joules(sums.total[node])} (${percent(sums.total[node], sums.total[0])} of the program)`,
-    `itself ${joules(sums.own[node])}`,
+    flame.byCallee ? null : `itself ${joules(sums.own[node])}`,
     `${digits(time.total[node] / 1e6)} s of CPU time`,
   ];
   return [name, [model.flame.places[frame], ...parts].filter(Boolean).join(" · ")];
@@ -171,7 +226,7 @@ function searchFor(flame, text) {
     flame.matched.textContent = "no regular expression";
     return;
   }
-  const { above, label } = flame.model.flame.tree;
+  const { above, label } = flame.tree;
   const found = new Uint8Array(above.length);
   let energy = 0;
   for (let node = 1; flame.search && node < above.length; node++) {
@@ -192,7 +247,7 @@ function listenFlame(flame) {
   flame.canvas.addEventListener("mousemove", (event) => select(flame, boxAt(event)));
   flame.canvas.addEventListener("click", (event) => zoomTo(flame, boxAt(event)));
   flame.canvas.addEventListener("keydown", (event) => {
-    const to = { ArrowUp: () => flame.model.flame.tree.above[flame.selected], ArrowDown: () => below(flame, flame.selected)[0],
+    const to = { ArrowUp: () => flame.tree.above[flame.selected], ArrowDown: () => below(flame, flame.selected)[0],
       ArrowLeft: () => beside(flame, -1), ArrowRight: () => beside(flame, 1) }[event.key];
     if (to) select(flame, to() ?? flame.selected);
     else if (event.key === "Enter") zoomTo(flame, flame.selected);
@@ -207,6 +262,6 @@ function below(flame, node) {
 }
 
 function beside(flame, step) {
-  const row = below(flame, flame.model.flame.tree.above[flame.selected]);
+  const row = below(flame, flame.tree.above[flame.selected]);
   return row[row.indexOf(flame.selected) + step];
 }

@@ -7,7 +7,7 @@ use super::builtins::builtin;
 use super::extensions::{cython_name, numpy_name};
 use crate::api_names::ApiNames;
 use energy_trace_model::recording::PublicNames;
-use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
 
 /// A name, and whether users know it: a real name is only where a function lies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,11 +16,12 @@ pub(super) struct CallName {
     pub(super) is_public: bool,
 }
 
-/// The public name of a function; `None` for wrappers, private functions and code without names.
-pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> {
+/// The public name of a function that was called on something; `None` for wrappers, private functions and code without names.
+pub(super) fn call_name(frame: &Frame, on: Option<&CalledOn>, names: &PublicNames) -> Option<CallName> {
     let public = |name| CallName { name, is_public: true };
     if let Some(api) = ApiNames::built_in().name_of(frame) {
-        return Some(public(api.name.to_owned()));
+        let own = on.filter(|_| api.of_class).and_then(|on| method_of(on, frame, api.name, names));
+        return Some(public(own.unwrap_or_else(|| api.name.to_owned())));
     }
     if ApiNames::built_in().is_wrapper(frame) {
         return None;
@@ -28,7 +29,8 @@ pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> 
     match frame.kind {
         FrameKind::Python => {
             let real = || real_name(frame).map(|name| CallName { name, is_public: false });
-            python_name(frame, names).map(public).or_else(real)
+            let of_class = on.and_then(|on| method_of(on, frame, &qualname(frame), names));
+            of_class.or_else(|| python_name(frame, names)).map(public).or_else(real)
         }
         FrameKind::Native => {
             let compiled = || cython_name(frame).map(|name| CallName { name, is_public: false });
@@ -36,6 +38,21 @@ pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> 
         }
         _ => None,
     }
+}
+
+/// The name of a method as one of the class that it was called on, where that is a public one of the same package.
+fn method_of(on: &CalledOn, frame: &Frame, function: &str, names: &PublicNames) -> Option<String> {
+    let CalledOn::Class { module, name } = on else { return None };
+    let (_, method) = function.rsplit_once('.').filter(|(_, method)| !is_private(method))?;
+    let package = |module: &str| module.split('.').next().map(str::to_owned);
+    let public = names.get(module, name).filter(|_| package(module) == package(&frame.module))?;
+    Some(join(&ApiNames::built_in().shortened(public), method))
+}
+
+/// The function of the program that a package runs in its own way, after the name of that way: `tf.function(train_step)`.
+pub(super) fn function_name(way: &str, on: &CalledOn) -> Option<String> {
+    let CalledOn::Function(name) = on else { return None };
+    Some(format!("{}({name})", way.trim_end_matches(".__call__")))
 }
 
 /// The name of a function that is public by its package's re-exports; unlike `call_name` none that it only has in its own module.
@@ -95,9 +112,9 @@ fn is_dunder(part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{call_name, exported_name};
+    use super::{call_name, exported_name, function_name};
     use energy_trace_model::recording::PublicNames;
-    use energy_trace_model::recording::record::{Frame, FrameKind, PublicName};
+    use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind, PublicName};
 
     fn names() -> PublicNames {
         let name = |module: &str, name: &str, public: &str| PublicName {
@@ -110,6 +127,12 @@ mod tests {
             name("tensorflow.python.ops.math_ops", "matmul", "tensorflow.linalg.matmul"),
             name("jax._src.api", "value_and_grad", "jax.value_and_grad"),
             name("torch.optim.adam", "Adam", "torch.optim.Adam"),
+            name("torch.nn.modules.conv", "Conv2d", "torch.nn.Conv2d"),
+            name(
+                "sklearn.ensemble._forest",
+                "RandomForestClassifier",
+                "sklearn.ensemble.RandomForestClassifier",
+            ),
         ]
         .into_iter()
         .collect()
@@ -121,7 +144,7 @@ mod tests {
     }
 
     fn name(module: &str, name: &str) -> Option<String> {
-        call_name(&frame(FrameKind::Python, module, name), &names()).map(|found| found.name)
+        call_name(&frame(FrameKind::Python, module, name), None, &names()).map(|found| found.name)
     }
 
     /// Methods have the public name of their class, functions their own, constructors that of their class with brackets.
@@ -145,6 +168,34 @@ mod tests {
         assert_eq!(exported_name(&frame(FrameKind::Python, "a.b", "C.f"), &names()), None);
     }
 
+    /// A method has the name of the public class that it was called on: inherited, or by a private function that stands for it. Classes of
+    /// other packages and of the program, and private ones, change nothing.
+    #[test]
+    fn methods_of_the_objects_class() {
+        let on = |module: &str, name: &str| CalledOn::Class { module: module.into(), name: name.into() };
+        let named = |module, name, file: &str, on: &CalledOn| {
+            let frame = Frame { file: file.into(), ..frame(FrameKind::Python, module, name) };
+            call_name(&frame, Some(on), &names()).map(|found| found.name).unwrap()
+        };
+        let fit = |class: &CalledOn| named("sklearn.ensemble._forest", "BaseForest.fit", "/x.py", class);
+        let forest = on("sklearn.ensemble._forest", "RandomForestClassifier");
+        assert_eq!(fit(&forest), "sklearn.ensemble.RandomForestClassifier.fit");
+        for other in [on("sklearn.ensemble._forest", "_Private"), on("torch.nn.modules.conv", "Conv2d")] {
+            assert_eq!(fit(&other), "sklearn.ensemble._forest.BaseForest.fit");
+        }
+        let file = "/v/site-packages/torch/nn/modules/module.py";
+        let call = |class: &CalledOn| named("torch.nn.modules.module", "Module._call_impl", file, class);
+        assert_eq!(call(&on("torch.nn.modules.conv", "Conv2d")), "torch.nn.Conv2d.__call__");
+        assert_eq!(call(&on("train", "Net")), "torch.nn.Module.__call__");
+        let made = on("torch.optim.adam", "Adam");
+        assert_eq!(
+            named("torch.optim.optimizer", "Optimizer.__init__", "/x.py", &made),
+            "torch.optim.Adam()"
+        );
+        let step = CalledOn::Function("train_step".into());
+        assert_eq!(function_name("tf.function.__call__", &step).as_deref(), Some("tf.function(train_step)"));
+    }
+
     /// Wrappers, private functions and hooks of modules are no calls.
     #[test]
     fn passed_over() {
@@ -160,10 +211,10 @@ mod tests {
             assert_eq!(name("a.b", private), None, "{private}");
         }
         let mut no_grad = frame(FrameKind::Python, "torch.utils._contextlib", "no_grad");
-        assert!(call_name(&no_grad, &names()).is_some());
+        assert!(call_name(&no_grad, None, &names()).is_some());
         no_grad.file = "/v/site-packages/torch/utils/_contextlib.py".into();
         assert_eq!(
-            call_name(&no_grad, &names()),
+            call_name(&no_grad, None, &names()),
             None,
             "a decorator, whose code is called after its context"
         );
@@ -172,8 +223,9 @@ mod tests {
     /// Built-in functions of PyTorch are told by the pattern of their symbols, functions from methods.
     #[test]
     fn builtins() {
-        let native =
-            |name| call_name(&frame(FrameKind::Native, "/l.so", name), &names()).map(|found| found.name);
+        let native = |name| {
+            call_name(&frame(FrameKind::Native, "/l.so", name), None, &names()).map(|found| found.name)
+        };
         let is = |symbol, public: &str| assert_eq!(native(symbol).as_deref(), Some(public), "{symbol}");
         is("torch::autograd::THPVariable_cat(_object*, _object*, _object*)", "torch.cat");
         is("torch::autograd::THPVariable_add_(_object*, _object*)", "torch.Tensor.add_");

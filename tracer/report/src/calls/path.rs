@@ -22,6 +22,10 @@ pub(super) struct Code<'a> {
     pub(super) is_python: bool,
     /// Whether it is of the module that readies the interpreter.
     pub(super) is_site: bool,
+    /// Whether it runs a function of the program, which a frame further in may name.
+    pub(super) runs_function: bool,
+    /// The frame that names such a function.
+    pub(super) function: Option<FrameId>,
 }
 
 /// One entry of a stack.
@@ -29,6 +33,8 @@ pub(super) struct Code<'a> {
 pub(super) enum Entry<'a> {
     /// A call with a public name, by its number.
     Call(usize),
+    /// The same of a function of the program, by the frame that names it.
+    CallOf(usize, FrameId),
     /// A package is imported.
     Import(&'a str),
     /// A package was entered, and no frame says by which call.
@@ -41,6 +47,8 @@ pub(super) struct Step<'a> {
     pub(super) entry: Entry<'a>,
     /// The package that was entered.
     package: &'a str,
+    /// It runs a function of the program, and no frame has named that yet.
+    is_open: bool,
     /// The program's frame that called; `None` where a package did, or nobody is known.
     pub(super) caller: Option<FrameId>,
 }
@@ -158,7 +166,7 @@ impl<'a> Walk<'a> {
             Importing::Package => return,
             Importing::Searching(caller) => {
                 if code.is_module {
-                    self.steps.push(Step { entry: Entry::Import(package), package, caller });
+                    self.push(Entry::Import(package), package, caller);
                     self.importing = Importing::Package;
                     self.entering = None;
                 }
@@ -178,9 +186,24 @@ impl<'a> Walk<'a> {
         // What packages call of each other is a call where it is public.
         let counts = |entering: &Entering<'_>| code.is_public || !entering.by.is_package();
         if let (Some(entering), Some(name)) = (self.entering.filter(counts), code.name) {
-            self.steps.push(Step { entry: Entry::Call(name), package, caller: entering.by.frame() });
+            self.push(Entry::Call(name), package, entering.by.frame());
             self.entering = None;
         }
+        self.name_function(package, code);
+    }
+
+    fn push(&mut self, entry: Entry<'a>, package: &'a str, caller: Option<FrameId>) {
+        self.steps.push(Step { entry, package, caller, is_open: false });
+    }
+
+    /// The package's last call runs a function of the program, and this is how, or which.
+    fn name_function(&mut self, package: &'a str, code: Code<'a>) {
+        let Some(last) = self.steps.last_mut().filter(|last| last.package == package) else { return };
+        if let (true, Entry::Call(name), Some(function)) = (last.is_open, last.entry, code.function) {
+            last.entry = Entry::CallOf(name, function);
+            last.is_open = false;
+        }
+        last.is_open |= code.runs_function && last.entry == code.name.map_or(last.entry, Entry::Call);
     }
 
     fn enter(&mut self, package: &'a str) {
@@ -208,7 +231,7 @@ impl<'a> Walk<'a> {
         let unnamed = self.entering.filter(|entering| !entering.by.is_package());
         self.hand_back();
         if let Some(Entering { package, by }) = unnamed {
-            self.steps.push(Step { entry: Entry::NotNamed(package), package, caller: by.frame() });
+            self.push(Entry::NotNamed(package), package, by.frame());
         }
         let in_import = matches!(self.importing, Importing::Searching(Some(_)));
         let in_program = matches!(self.caller, Caller::Program(_)) || self.program.is_some();
@@ -228,6 +251,8 @@ mod tests {
         is_module: false,
         is_python: true,
         is_site: false,
+        runs_function: false,
+        function: None,
     };
 
     fn program() -> Code<'static> {
@@ -276,6 +301,21 @@ mod tests {
         let stack =
             [program(), call("keras", 1), private("keras"), private("tensorflow"), call("tensorflow", 2)];
         assert_eq!(entries(&stack), [(Entry::Call(1), Some(0)), (Entry::Call(2), None)]);
+    }
+
+    /// A call that runs a function of the program has that one's name where a frame of the same package says it, and once.
+    #[test]
+    fn functions_that_packages_run() {
+        let runs = Code { runs_function: true, ..call("tensorflow", 1) };
+        let names = |id| Code { function: Some(FrameId::new(id)), ..private("tensorflow") };
+        let of = |id| Entry::CallOf(1, FrameId::new(id));
+        assert_eq!(
+            entries(&[program(), runs, private("tensorflow"), names(7), names(8)]),
+            [(of(7), Some(0))]
+        );
+        assert_eq!(entries(&[program(), call("tensorflow", 1), names(7)]), [(Entry::Call(1), Some(0))]);
+        let other = [program(), runs, call("keras", 2), names(7)];
+        assert_eq!(entries(&other), [(Entry::Call(1), Some(0))], "another package's call is in between");
     }
 
     /// Wrappers are passed over: in front of a package's own function, around another package's, around the program's.

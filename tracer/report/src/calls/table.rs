@@ -3,7 +3,7 @@
 //! Leaves out what is counted as whose energy (`call_rows.rs`).
 
 use super::builtins;
-use super::naming::{CallName, call_name};
+use super::naming::{CallName, call_name, function_name};
 use super::owner::{Owner, owner};
 use super::path::{Code, Entry, Walk, Walked};
 use super::rest::{Rest, Where, rest};
@@ -12,7 +12,7 @@ use crate::fold::Interner;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -69,7 +69,8 @@ pub(crate) struct CallTable<'a> {
 impl<'a> CallTable<'a> {
     pub(crate) fn new(profile: &'a Profile) -> Self {
         let mut names = Interner::new();
-        let code = profile.frames.iter().map(|frame| code_of(frame, profile, &mut names)).collect();
+        let code = (0..).zip(&profile.frames);
+        let code = code.map(|(id, frame)| code_of(FrameId::new(id), frame, profile, &mut names)).collect();
         let (names, walked) = (names.labels().to_vec(), BTreeMap::new());
         Self { profile, names, code, labels: Interner::new(), walked }
     }
@@ -125,6 +126,12 @@ impl<'a> CallTable<'a> {
                 let package = name.split('.').next().filter(|_| real).map(str::to_owned);
                 Label { name, kind: Kind::Call, without_name: package }
             }
+            Entry::CallOf(number, frame) => {
+                let way = self.label(Entry::Call(number));
+                let on = self.profile.called_on.get(&frame);
+                let name = on.and_then(|on| function_name(&way.name, on));
+                Label { name: name.unwrap_or(way.name), ..way }
+            }
             Entry::Import(package) => {
                 Label { name: format!("import {package}"), kind: Kind::Import, without_name: None }
             }
@@ -154,13 +161,14 @@ impl<'a> CallTable<'a> {
     }
 }
 
-fn code_of<'a>(frame: &'a Frame, profile: &Profile, names: &mut Interner<CallName>) -> Code<'a> {
+fn code_of<'a>(id: FrameId, frame: &'a Frame, profile: &Profile, names: &mut Interner<CallName>) -> Code<'a> {
     let known = ApiNames::built_in();
+    let on = profile.called_on.get(&id);
     let mut whose = owner(frame);
     let is_python = frame.kind == FrameKind::Python;
     let mut call = None;
     if matches!(whose, Owner::Package(_)) || frame.kind == FrameKind::Native {
-        call = call_name(frame, &profile.public_names);
+        call = call_name(frame, on, &profile.public_names);
     }
     // A symbol that has a name belongs to its package wherever its library lies.
     if !matches!(whose, Owner::Package(_))
@@ -178,5 +186,7 @@ fn code_of<'a>(frame: &'a Frame, profile: &Profile, names: &mut Interner<CallNam
     let is_site = is_python && frame.module == "site";
     let is_public = call.as_ref().is_some_and(|call| call.is_public);
     let name = call.map(|call| names.number(call));
-    Code { owner: whose, name, is_public, is_module, is_python, is_site }
+    let runs_function = known.name_of(frame).is_some_and(|api| api.runs_function);
+    let function = on.filter(|on| matches!(on, CalledOn::Function(_))).map(|_| id);
+    Code { owner: whose, name, is_public, is_module, is_python, is_site, runs_function, function }
 }

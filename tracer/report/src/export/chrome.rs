@@ -1,11 +1,12 @@
-//! Trace events as Chrome and Perfetto open them: a counter of watts for each domain, and the stacks of each thread as slices.
+//! Trace events as Chrome and Perfetto open them: a counter of watts for each domain, one for each
+//! temperature and clock, and the stacks of each thread as slices.
 //!
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. A slice is what samples show, not a call: where a
 //! stack follows itself it is one slice, and within a bin of `timed.rs` order is not the run's. `self_uj` of all slices is the program's energy.
 //! Leaves out calls that were counted.
 
 use super::stacks::FrameNumber;
-use super::timed::{DomainBin, DomainTrack, Stretch, Timed, domains};
+use super::timed::{DomainBin, DomainTrack, GaugeTrack, Stretch, Timed, domains, gauge_tracks};
 use super::{ExportOptions, Input};
 use crate::shown::shown_json;
 use energy_trace_model::ids::ThreadKey;
@@ -15,15 +16,22 @@ use std::io::{self, Write};
 
 /// The process that counters stand in.
 const COUNTERS: u32 = 0;
+/// And those of temperatures and clocks: no process of Linux has this number.
+const GAUGES: u32 = u32::MAX - 1;
 
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let timed = input.over_time.map(|over_time| Timed::new(input, over_time, options));
     let mut events = Vec::new();
     let tracks = input.over_time.map(|over_time| domains(input, over_time)).unwrap_or_default();
+    let gauges = input.over_time.map(|over_time| gauge_tracks(input, over_time)).unwrap_or_default();
     if !tracks.is_empty() {
         events.push(name("process_name", (COUNTERS, 0), "power"));
     }
     tracks.iter().for_each(|track| counter(&mut events, track));
+    if !gauges.is_empty() {
+        events.push(name("process_name", (GAUGES, 0), "temperatures and clocks"));
+    }
+    gauges.iter().for_each(|track| gauge(&mut events, track));
     let mut about = Value::Null;
     if let Some(timed) = &timed {
         timed.threads.iter().for_each(|(&thread, stretches)| slices(&mut events, timed, thread, stretches));
@@ -62,6 +70,16 @@ fn counter(events: &mut Vec<Value>, track: &DomainTrack) {
         end = span_ns.end;
     }
     event(end, [0.0; 3]);
+}
+
+/// The mean of each bin in which it is known.
+fn gauge(events: &mut Vec<Value>, track: &GaugeTrack) {
+    let name = format!("{} ({})", track.name, track.unit);
+    for (at_ns, value) in &track.bins {
+        let Some(value) = value else { continue };
+        let args = json!({ track.unit: value });
+        events.push(json!({ "ph": "C", "name": name, "pid": GAUGES, "ts": micros(*at_ns), "args": args }));
+    }
 }
 
 fn micros(ns: u64) -> f64 {

@@ -1,11 +1,12 @@
 //! The format of the Firefox Profiler (processed profile, gzip by whoever wants it): stacks by thread over time, each weighing its
-//! microjoules, and two power tracks for each domain, all of it and the program's part.
+//! microjoules, two power tracks for each domain, all of it and the program's
+//! part, and a counter for each temperature and clock.
 //!
 //! <https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md>. The viewer calls weights "samples";
 //! the product's name says what they are. Without energy they are microseconds of CPU time. Leaves out source lines.
 
 use super::stacks::FrameNumber;
-use super::timed::{DomainBin, DomainTrack, Stretch, Timed, domains};
+use super::timed::{DomainBin, DomainTrack, GaugeTrack, Stretch, Timed, domains, gauge_tracks};
 use super::{ExportOptions, Input};
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
 use energy_trace_model::recording::record::FrameKind;
@@ -24,7 +25,8 @@ const PWH_PER_UJ: f64 = 1e6 / 3600.0;
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let timed = input.over_time.map(|over_time| Timed::new(input, over_time, options));
     let tracks = input.over_time.map(|over_time| domains(input, over_time)).unwrap_or_default();
-    let profile = timed.as_ref().map(|timed| Writer::new(timed, input).profile(&tracks));
+    let gauges = input.over_time.map(|over_time| gauge_tracks(input, over_time)).unwrap_or_default();
+    let profile = timed.as_ref().map(|timed| Writer::new(timed, input).profile(&tracks, &gauges));
     let text = profile.map(|profile| serde_json::to_string(&profile)).transpose()?;
     out.write_all(text.unwrap_or_default().as_bytes())?;
     out.flush()
@@ -63,12 +65,13 @@ impl<'a> Writer<'a> {
         Self { timed, profile, categories, processes: HashMap::new(), has_energy }
     }
 
-    fn profile(mut self, tracks: &[DomainTrack]) -> Profile {
+    fn profile(mut self, tracks: &[DomainTrack], gauges: &[GaugeTrack]) -> Profile {
         let timed = self.timed;
         for (&thread, stretches) in &timed.threads {
             self.thread(thread, stretches);
         }
         self.tracks(tracks);
+        self.gauges(gauges);
         self.profile
     }
 
@@ -99,9 +102,11 @@ impl<'a> Writer<'a> {
         }
         let process = key.and_then(|key| self.timed.stacks.profile.processes.get(key.index()));
         let name = process.map_or("unknown process", |process| process.name.as_str());
+        let label = key.and_then(|key| self.timed.stacks.profile.label_of(key));
+        let name = label.map_or_else(|| name.to_owned(), |label| format!("{label}: {name}"));
         let pid = process.map_or(0, |process| process.pid.get());
         let start = Timestamp::from_nanos_since_reference(0);
-        let handle = self.profile.add_process(&crate::shown::shown(name), pid, start);
+        let handle = self.profile.add_process(&crate::shown::shown(&name), pid, start);
         self.processes.insert(key, handle);
         handle
     }
@@ -149,6 +154,32 @@ impl<'a> Writer<'a> {
             let all = format!("{} ({})", track.name, track.quality);
             self.track(process, &all, track, |bin| bin.measured);
             self.track(process, &format!("{all}, this program"), track, |bin| bin.target);
+        }
+    }
+
+    /// Counters of their own for temperatures and clocks.
+    fn gauges(&mut self, gauges: &[GaugeTrack]) {
+        if gauges.is_empty() {
+            return;
+        }
+        let process =
+            self.profile.add_process("temperatures and clocks", 0, Timestamp::from_nanos_since_reference(0));
+        for track in gauges {
+            let what = if track.unit == "MHz" { "clock" } else { "temperature" };
+            let name = format!("{} ({})", track.name, track.unit);
+            let counter = self.profile.add_counter(process, &name, what, &name);
+            let mut before = 0.0;
+            // A sample is by how much the value is another one than before.
+            for &(at_ns, value) in &track.bins {
+                let Some(value) = value else { continue };
+                let at = Timestamp::from_nanos_since_reference(at_ns);
+                self.profile.add_counter_sample(
+                    counter,
+                    at,
+                    value - std::mem::replace(&mut before, value),
+                    0,
+                );
+            }
         }
     }
 

@@ -6,7 +6,9 @@
 mod chrome;
 mod emissions;
 mod firefox;
+mod greenlight;
 mod otlp;
+mod parquet;
 mod pprof;
 mod speedscope;
 mod stacks;
@@ -97,8 +99,12 @@ const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format
     Format { name, help, is_binary: false, is_timed: true, write }
 }
 
+const fn timed_binary(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: true, is_timed: true, write }
+}
+
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 10] = [
+pub static FORMATS: [Format; 13] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
@@ -107,6 +113,9 @@ pub static FORMATS: [Format; 10] = [
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
     timed("html", "A page for a browser: power over time, flame graph, tables", write_html),
+    timed("greenlight", "API calls as the GreenLight data set has them, JSON", greenlight::write),
+    timed_binary("parquet", "Stacks over time, for DuckDB, pandas and data warehouses", parquet::write),
+    timed_binary("parquet-readings", "Each power domain over time, for the same", parquet::write_readings),
     text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];

@@ -6,7 +6,7 @@
 use super::StackOptions;
 use crate::folded::Per;
 use crate::functions::MISSING;
-use crate::names::{frame_name, process_name, thread_name};
+use crate::names::{frame_name, part_of, process_name, thread_name};
 use crate::shown::shown;
 use crate::{DomainChoice, native_frames, rest, run, short_names};
 use energy_trace_model::ids::{StackId, ThreadKey};
@@ -103,17 +103,27 @@ impl<'a> Stacks<'a> {
 
     /// Process and thread as frames, as far as they are asked for.
     fn roots(&mut self, thread: ThreadKey, per: Per) -> Vec<FrameNumber> {
-        let (process, thread) = self.holder_names(thread);
+        let label = part_of(&self.profile, thread).map(str::to_owned);
+        let (process, thread) = self.names_of(thread);
         let names = match per {
             Per::Thread => vec![process, thread],
             Per::Process => vec![process],
             Per::None => vec![],
         };
-        names.iter().map(|name| self.mark(name)).collect()
+        label.iter().chain(&names).map(|name| self.mark(name)).collect()
     }
 
-    /// The names of a thread's process and of the thread.
+    /// The names of a thread's process, with the label of its recording where several were merged, and of the thread.
     pub(crate) fn holder_names(&self, thread: ThreadKey) -> (String, String) {
+        let (process, name) = self.names_of(thread);
+        match part_of(&self.profile, thread) {
+            Some(label) => (format!("{}: {process}", shown(label)), name),
+            None => (process, name),
+        }
+    }
+
+    /// The names alone.
+    pub(crate) fn names_of(&self, thread: ThreadKey) -> (String, String) {
         let thread = self.profile.threads.get(thread.index());
         let process = thread.and_then(|thread| self.profile.processes.get(thread.process.index()));
         (shown(process_name(process)).into_owned(), shown(thread_name(thread)).into_owned())

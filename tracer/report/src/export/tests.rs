@@ -2,16 +2,19 @@
 //!
 //! Leaves out the programs that open these files (`cargo xtask consumers`).
 
+mod parquet;
 mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
 use crate::tests::recording_builder::RecordingBuilder;
 use crate::tests::training_runs::{gpu_training, measured_training};
+use crate::tests::warm::warm_training;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use parquet::Cell;
 use serde_json::Value;
 use std::io::Read as _;
 use wire::{Message, numbers, sum};
@@ -294,6 +297,62 @@ fn hostile_names() {
             assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
         }
     }
+    let table = parquet::columns(&export(&run, "parquet", ExportOptions::default()));
+    assert_eq!(parquet::sum(&table["microjoules"]), 5);
+    for cell in table.values().flatten() {
+        let texts = match cell {
+            Cell::Text(text) => std::slice::from_ref(text),
+            Cell::Texts(texts) => texts,
+            Cell::Missing | Cell::Number(_) => &[],
+        };
+        assert!(
+            !texts.iter().any(|text| text.contains(|c: char| c.is_control() || c == '\u{202e}')),
+            "{cell:?}"
+        );
+    }
+}
+
+/// Without energy a table has CPU time and no domain; of nothing it has no rows.
+#[test]
+fn parquet_without_energy() {
+    let mut profile = measured_training();
+    profile.ledger.clear();
+    profile.rows.iter_mut().for_each(|row| row.energy = EnergyByClass::default());
+    let table = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+    assert_eq!((parquet::sum(&table["microjoules"]), parquet::sum(&table["cpu_ns"])), (0, cpu_ns(&profile)));
+    assert!(table["domain"].iter().all(|domain| *domain == Cell::Missing));
+    let nothing = RecordingBuilder::new("x", 1).build();
+    for format in ["parquet", "parquet-readings"] {
+        let bytes = export(&nothing, format, ExportOptions::default());
+        assert!(bytes.starts_with(b"PAR1") && parquet::columns(&bytes).is_empty());
+    }
+}
+
+/// Temperatures and clocks stand beside the power: as they were in each bin for Chrome, as differences for Firefox.
+#[test]
+fn temperatures_and_clocks_are_counters() {
+    let profile = warm_training();
+    let json = |format| -> Value {
+        serde_json::from_slice(&export(&profile, format, ExportOptions::default())).unwrap()
+    };
+    let chrome = json("chrome");
+    let of = |name: &str| {
+        let events = chrome["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == name);
+        let value =
+            |event: &Value| event["args"].as_object().unwrap().values().next().unwrap().as_f64().unwrap();
+        events.map(value).collect::<Vec<f64>>()
+    };
+    let warm = of("cpu-0 temperature (°C)");
+    assert_eq!((warm.len(), warm[0], warm[499]), (500, 40.0, 60.0));
+    assert_eq!(of("gpu-0 clock (MHz)").iter().filter(|&&mhz| mhz == 700.0).count(), 100);
+    assert_eq!(of("gpu-0 memory clock (MHz)")[0], 5000.0);
+    assert!((of("cpus clock (MHz)")[499] - 2999.0).abs() < 2.0);
+    let firefox = json("firefox");
+    let counters = firefox["counters"].as_array().unwrap();
+    let warm = counters.iter().find(|counter| counter["name"] == "cpu-0 temperature (°C)").unwrap();
+    let deltas = warm["samples"]["count"].as_array().unwrap();
+    assert_eq!(deltas.iter().map(|delta| delta.as_f64().unwrap()).sum::<f64>(), 60.0);
+    assert_eq!(warm["category"], "temperature");
 }
 
 /// Thousands of stacks that share nothing are all there, in little more room than their names.
@@ -320,5 +379,38 @@ fn very_many_stacks() {
     for format in STACKED {
         assert_eq!(sums(&profile, format, ExportOptions::default()).0, energy, "{format}");
         assert!(export(&profile, format, ExportOptions::default()).len() < 2_000_000, "{format}");
+    }
+    let table = export(&profile, "parquet", ExportOptions::default());
+    assert_eq!(parquet::sum(&parquet::columns(&table)["microjoules"]), energy);
+    assert!(table.len() < 2_000_000);
+}
+
+/// Rows of Parquet's stacks sum to what the program was charged with and its CPU time, by class too; each has whole frames, innermost last,
+/// and one number for them. Rows of its readings sum to the ledger.
+#[test]
+fn parquet_tables() {
+    for profile in [measured_training(), gpu_training(true)] {
+        let stacks = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+        let found = (parquet::sum(&stacks["microjoules"]), parquet::sum(&stacks["cpu_ns"]));
+        assert_eq!(found, (target(&profile), cpu_ns(&profile)));
+        for class in ["package", "gpu"] {
+            let of_class = stacks["domain"].iter().zip(&stacks["microjoules"]);
+            let of_class = of_class.filter(|(domain, _)| **domain == Cell::Text(class.into()));
+            let sum: i64 = of_class.map(|(_, energy)| parquet::sum(std::slice::from_ref(energy))).sum();
+            let rows = profile.ledger.iter().filter(|row| row.class.name() == class);
+            assert_eq!(sum, rows.map(|row| row.target.as_uj()).sum::<i64>(), "{class}");
+        }
+        let mut numbers = std::collections::BTreeMap::new();
+        for ((frames, function), number) in
+            stacks["frames"].iter().zip(&stacks["function"]).zip(&stacks["stack"])
+        {
+            let Cell::Texts(frames) = frames else { panic!("{frames:?}") };
+            assert_eq!(frames.last().map(|last| Cell::Text(last.clone())), Some(function.clone()));
+            assert_eq!(numbers.entry(frames.clone()).or_insert(number), &number);
+        }
+        assert!(numbers.len() > 1);
+        let readings = parquet::columns(&export(&profile, "parquet-readings", ExportOptions::default()));
+        let measured: i64 = profile.ledger.iter().map(|row| row.measured.as_uj()).sum();
+        assert_eq!(parquet::sum(&readings["measured_uj"]), measured);
     }
 }

@@ -8,6 +8,7 @@ use super::stacks::{FrameNumber, Stacks};
 use super::{ExportOptions, Input, StackOptions};
 use crate::folded::Per;
 use crate::run;
+use crate::thermal::{Gauge, gauges};
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::over_time::OverTime;
 use energy_trace_model::units::MicroJoules;
@@ -98,6 +99,29 @@ pub(super) struct DomainBin {
     pub(super) others: MicroJoules,
     /// Idle, and what is nobody's.
     pub(super) rest: MicroJoules,
+}
+
+/// A temperature or clock over time: its mean in each bin, where it is known.
+pub(super) struct GaugeTrack {
+    /// `cpu-0 temperature`.
+    pub(super) name: String,
+    pub(super) unit: &'static str,
+    /// From when on, in nanoseconds since the run's start, and the mean until the next.
+    pub(super) bins: Vec<(u64, Option<f64>)>,
+}
+
+/// All temperatures and clocks.
+pub(super) fn gauge_tracks(input: &Input<'_>, over_time: &OverTime) -> Vec<GaugeTrack> {
+    let start = over_time.bins.span(0).0;
+    let track = |gauge: Gauge| {
+        let mean = |bin| {
+            let (from, to) = over_time.bins.span(bin);
+            (from.ns_since(start), gauge.between(from, to).map(|shown| shown.mean))
+        };
+        let name = format!("{} {}", gauge.part, gauge.word());
+        GaugeTrack { name, unit: gauge.unit(), bins: input.bins.clone().map(mean).collect() }
+    };
+    gauges(input.profile).into_iter().map(track).collect()
 }
 
 /// A domain over time.

@@ -5,6 +5,7 @@
 
 use super::facts::Facts;
 use super::flame::Flame;
+use super::gauges::{self, GaugeLine, SlowedLine};
 use super::views::{self, LONGEST, View};
 use crate::native_frames::{self, NativeFrames};
 use crate::run;
@@ -42,6 +43,10 @@ pub(super) struct Data {
     /// Classes of domain that rows have energy of; the first ones add up.
     classes: Vec<ClassLine>,
     domains: Vec<DomainLine>,
+    /// Temperatures and clocks.
+    gauges: Vec<GaugeLine>,
+    /// What slowed parts down.
+    slowed: Vec<SlowedLine>,
     /// CPU time of all but the program in each bin, in microseconds.
     others_us: Vec<u64>,
     flame: Flame,
@@ -112,6 +117,8 @@ impl Data {
             bins: BinsLine { count, width_ns, length_ns },
             classes: classes.iter().map(named).collect(),
             domains: domains.map(|(row, bins)| DomainLine::new(row, bins)).collect(),
+            gauges: gauges::lines(profile, over.bins),
+            slowed: gauges::slowed_lines(profile, over.bins),
             others_us: over.others_ns.iter().map(|ns| ns / 1_000).collect(),
             flame: Flame::of(&flame),
             views: views::views(profile),

@@ -8,12 +8,15 @@ use crate::flame_colors::hue;
 use crate::fold::Interner;
 use crate::folded::LabelKind;
 use crate::functions::MISSING;
-use crate::names::{file_name, frame_name};
+use crate::names::{file_name, frame_name, part_of};
 use crate::shown::shown;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::record::Frame;
 use serde::Serialize;
+
+/// Labels by their numbers.
+type Labels = Interner<(LabelKind, String)>;
 
 /// The tree of stacks, the node of each row, and labels side by side: name, class of colour, and where the first such frame is.
 #[derive(Default, Serialize)]
@@ -45,30 +48,49 @@ impl Flame {
         row: &ProfileRow,
         [unsampled, missing]: [&Frame; 2],
         of_frame: &mut [Option<u32>],
-        labels: &mut Interner<(FrameKind, String)>,
+        labels: &mut Labels,
     ) -> Vec<u32> {
-        let Some(stack) = row.stack else { return vec![self.label(unsampled, labels)] };
-        let mut path = vec![];
+        let part = part_of(profile, row.on_behalf_of.unwrap_or(row.thread));
+        let mut path: Vec<u32> = part.map(|label| self.part(label, labels)).into_iter().collect();
+        let holders = path.len();
+        let Some(stack) = row.stack else {
+            path.push(self.label(unsampled, labels));
+            return path;
+        };
         for (id, frame) in profile.frames_of(stack) {
             let known = of_frame.get(id.index()).copied().flatten();
             let label = known.unwrap_or_else(|| self.label(frame, labels));
             of_frame.get_mut(id.index()).into_iter().for_each(|slot| *slot = Some(label));
             path.push(label);
         }
-        if path.is_empty() {
+        if path.len() == holders {
             path.push(self.label(missing, labels));
         }
         path
     }
 
     /// The number of a frame's label, new or old.
-    fn label(&mut self, frame: &Frame, labels: &mut Interner<(FrameKind, String)>) -> u32 {
-        let name = frame_name(frame);
-        let number = labels.number((frame.kind, name.clone()));
+    fn label(&mut self, frame: &Frame, labels: &mut Labels) -> u32 {
+        self.number(LabelKind::Frame(frame.kind), &frame_name(frame), || place(frame), labels)
+    }
+
+    /// The number of the label of a recording that was merged with others.
+    fn part(&mut self, label: &str, labels: &mut Labels) -> u32 {
+        self.number(LabelKind::Holder, label, String::new, labels)
+    }
+
+    fn number(
+        &mut self,
+        kind: LabelKind,
+        name: &str,
+        place: impl Fn() -> String,
+        labels: &mut Labels,
+    ) -> u32 {
+        let number = labels.number((kind, name.to_owned()));
         if number == self.names.len() {
-            self.names.push(name_shown(&name));
-            self.kinds.push(hue(LabelKind::Frame(frame.kind)).class());
-            self.places.push(place(frame));
+            self.names.push(name_shown(name));
+            self.kinds.push(hue(kind).class());
+            self.places.push(place());
         }
         u32::try_from(number).unwrap_or(u32::MAX)
     }

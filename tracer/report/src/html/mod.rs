@@ -4,18 +4,21 @@
 //! are those of `report --from --to`. Names are foreign: they go in as JSON in which no `<` stands, come out as text only, and a
 //! content security policy lets the browser run the one script by its hash and load nothing at all.
 //!
-//! * `data`: what the page is told; `flame`, `trees`: its stacks; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
+//! * `data`: what the page is told; `flame`, `trees`: its stacks; `gauges`: temperatures and clocks; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
 //!
 //! The page itself is in `data/page`. Leaves out how energy comes into bins (`energy-trace-attribution`).
 
 mod data;
 mod facts;
 mod flame;
+mod gauges;
 mod hash;
 #[cfg(test)]
 mod tests;
 mod trees;
 mod views;
+
+pub(crate) use hash::source as source_of_style;
 
 use super::short_names;
 use data::{Data, ROOMS};
@@ -26,10 +29,11 @@ use std::ops::Range;
 const PAGE: &str = include_str!("../../data/page/page.html");
 const STYLE: &str = include_str!("../../data/page/page.css");
 /// In this order, in one script: each needs those before it.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 8] = [
     include_str!("../../data/page/units.js"),
     include_str!("../../data/page/model.js"),
     include_str!("../../data/page/chart.js"),
+    include_str!("../../data/page/gauges.js"),
     include_str!("../../data/page/flame.js"),
     include_str!("../../data/page/table.js"),
     include_str!("../../data/page/facts.js"),

@@ -3,6 +3,7 @@
 use super::{hash, write};
 use crate::tests::recording_builder::RecordingBuilder;
 use crate::tests::training_runs::{gpu_training, measured_training};
+use crate::tests::warm::warm_training;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, RowBin};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
@@ -90,6 +91,28 @@ fn all_energy_is_in_the_page() {
     for profile in [measured_training(), gpu_training(true), gpu_training(false), Profile::default()] {
         assert_whole(&profile, &data(&page(&profile, 3)));
     }
+}
+
+/// Temperatures and clocks are there in each bin, and the bins in which a part was slowed down; the slow clock of memory is not drawn.
+#[test]
+fn temperatures_and_clocks() {
+    let without = &data(&page(&measured_training(), 1))["gauges"];
+    assert_eq!(*without, serde_json::json!([]));
+    let data = data(&page(&warm_training(), 1));
+    let gauges: Vec<(&str, &str)> = data["gauges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gauge| (gauge["name"].as_str().unwrap(), gauge["unit"].as_str().unwrap()))
+        .collect();
+    assert_eq!(gauges, [("cpu-0", "°C"), ("cpus", "MHz"), ("gpu-0", "MHz")]);
+    let warm = data["gauges"][0]["values"].as_array().unwrap();
+    assert_eq!((warm.len(), &warm[0], &warm[499]), (500, &40.0.into(), &60.0.into()));
+    let slowed = data["slowed"].as_array().unwrap();
+    let gpu = slowed.iter().find(|line| line["part"] == "gpu-0").unwrap();
+    assert_eq!((&gpu["by"], gpu["bins"].as_array().unwrap().len()), (&"heat".into(), 100));
+    let cpu = slowed.iter().find(|line| line["part"] == "cpu-0").unwrap();
+    assert!(!cpu["bins"].as_array().unwrap().is_empty(), "{cpu}");
 }
 
 /// Whatever names are, they end no element and begin none; they are read back as they are shown everywhere.

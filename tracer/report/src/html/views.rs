@@ -4,11 +4,11 @@
 
 use super::trees::Tree;
 use crate::By;
-use crate::call_rows::{Made, made_name, made_of};
+use crate::call_rows::{Made, made_name, made_path};
 use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
-use crate::names::{library_name, line_name, place_name, process_title, shorten, thread_name};
+use crate::names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
 use crate::native_frames::{self, NativeFrames};
 use crate::shown::shown;
 use crate::uncertainty::Uncertainties;
@@ -150,11 +150,8 @@ fn calls(profile: &Profile) -> View {
     let mut paths = Vec::new();
     for row in &profile.rows {
         table.steps(row, &mut steps);
-        let by_program = steps.iter().filter(|step| step.caller.is_some());
-        let mut path: Vec<usize> = by_program.map(|step| made.number(made_of(profile, step))).collect();
-        if path.is_empty() {
-            path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
-        }
+        let mut path = Vec::new();
+        made_path(profile, &steps, &mut made, &mut path);
         paths.push(path);
     }
     let mut paths = paths.into_iter();
@@ -163,16 +160,15 @@ fn calls(profile: &Profile) -> View {
 }
 
 fn threads(profile: &Profile) -> View {
-    let name = |thread| format!("{} (tid {})", thread_name(Some(thread)), thread.tid);
-    let names = || profile.threads.iter().map(name).chain([MISSING.to_owned()]).collect();
+    let names = profile.threads.iter().map(|thread| thread_row_name(profile, thread));
+    let names = || names.chain([MISSING.to_owned()]).collect();
     let known = profile.threads.len();
     let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(row.thread.index().min(known));
     view(profile, (By::Thread, "Threads"), path, names)
 }
 
 fn processes(profile: &Profile) -> View {
-    let names =
-        profile.processes.iter().map(|process| format!("{} (pid {})", process_title(process), process.pid));
+    let names = profile.processes.iter().map(|process| process_row_name(profile, process));
     let names = || names.chain([MISSING.to_owned()]).collect();
     let known = profile.processes.len();
     let of_row =

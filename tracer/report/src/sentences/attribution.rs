@@ -3,12 +3,12 @@
 use super::losses::loss;
 use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SplitBy,
+    Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
+use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason, Part};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -52,7 +52,30 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             )
         }
         Diagnostic::LedgerImbalance(broken) => imbalance(broken),
+        Diagnostic::SlowedDown { part, by, ns, times, of_ns } => slowed_down(*part, *by, *ns, *times, *of_ns),
     }
+}
+
+/// Slower clocks draw less, and everything takes longer.
+fn slowed_down(part: Part, by: SlowedBy, ns: Option<u64>, times: Option<u64>, of_ns: u64) -> String {
+    let extent = match (ns, times) {
+        (Some(ns), _) => format!("for {} of the time", percent_of(ns, of_ns)),
+        (None, Some(1)) => "once".to_owned(),
+        (None, times) => format!("{} times", times.unwrap_or(0)),
+    };
+    let why = match by {
+        SlowedBy::Heat => "because it was too warm",
+        SlowedBy::Power => "because it drew as much power as it may",
+        SlowedBy::Unknown => "by its hardware, which does not say why",
+    };
+    let advice = match by {
+        SlowedBy::Heat => "cool it better, or let it rest before each run",
+        SlowedBy::Power => "compare only runs with the same limit of power",
+        SlowedBy::Unknown => "look at its power supply and cooling",
+    };
+    format!(
+        "{part} was slowed down {extent} {why}; at a slower clock the program draws less and takes longer: {advice}"
+    )
 }
 
 fn calls_not_named(not_named: &[(String, u64)], not_public: &[(String, u64)], of_ns: u64) -> String {

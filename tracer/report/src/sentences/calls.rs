@@ -28,11 +28,25 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             duration(*call_ns)
         ),
         CallDiagnostic::PythonNotCounted(why) => python_fact(why),
+        CallDiagnostic::InputSizes { looks, left_out, cost_ns } => input_sizes(*looks, *left_out, *cost_ns),
         CallDiagnostic::Late { library, pid, late_ns } => format!(
             "calls in {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing from its counts",
             in_seconds(*late_ns)
         ),
     }
+}
+
+fn input_sizes(looks: u64, left_out: u64, cost_ns: u64) -> String {
+    let rest = match left_out {
+        0 => String::new(),
+        _ => format!(
+            "; of {left_out} nothing is kept: their sizes were others than the first 16 of their function and line"
+        ),
+    };
+    format!(
+        "sizes of arguments are those of {looks} calls that were looked at, not of all; that took the program {:.2} s of CPU time{rest}",
+        in_seconds(cost_ns)
+    )
 }
 
 fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: u64) -> String {

@@ -12,6 +12,7 @@ mod launches;
 mod losses;
 mod power;
 mod recording;
+mod sensors;
 mod sources;
 pub(crate) mod study;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use carbon::carbon;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
+pub use sensors::{NO_SENSORS, sensor_fact};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
 pub use study::{machine_notes, study_notes, study_progress};
 

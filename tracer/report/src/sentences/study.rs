@@ -3,9 +3,10 @@
 //! Leaves out tables (`study/table.rs`, `study/markup.rs`).
 
 use crate::shown::shown;
-use crate::study::{Block, Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study};
+use crate::study::{Block, Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study, Sweep};
 use energy_trace_statistics::comparison::Verdict;
 use energy_trace_statistics::effect::Magnitude;
+use std::collections::BTreeSet;
 
 /// `study of 2 programs, 20 rounds, seed 7 (estimated energy)`.
 pub(crate) fn title(study: &Study, grade: Option<Grade>) -> String {
@@ -25,13 +26,19 @@ pub(crate) fn title(study: &Study, grade: Option<Grade>) -> String {
 
 /// `energy of the program, J`.
 pub(crate) fn quantity(block: &Block) -> String {
-    let of = match block.kind {
+    quantity_of(block.kind, &block.quantity, &block.unit)
+}
+
+/// The same of its parts.
+pub(crate) fn quantity_of(kind: Kind, name: &str, unit: &str) -> String {
+    let of = match kind {
         Kind::Run => "",
+        Kind::Counted => "one call of ",
         Kind::Call => "call: ",
         Kind::Function => "function: ",
     };
-    let unit = if block.unit.is_empty() { String::new() } else { format!(", {}", block.unit) };
-    format!("{of}{}{unit}", block.quantity)
+    let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
+    format!("{of}{name}{unit}")
 }
 
 /// `20`, or `18/20` where runs failed.
@@ -43,6 +50,7 @@ pub(crate) fn runs(cell: &Cell) -> String {
 pub(crate) fn verdict(cell: &Cell) -> String {
     match cell.beside_least.map(|beside| beside.verdict) {
         None if cell.runs == 0 => "no run".to_owned(),
+        None if cell.alone => String::new(),
         None => "least".to_owned(),
         Some(Verdict::Differ) => "differs".to_owned(),
         Some(Verdict::NotShown) => "not shown".to_owned(),
@@ -55,15 +63,17 @@ pub(crate) fn magnitude(cell: &Cell) -> &'static str {
     cell.beside_least.filter(|of| of.found.pairs > 0).map_or("", |of| Magnitude::of(of.found.a12).word())
 }
 
+/// That energies are estimated, where they are.
+pub(crate) fn estimated(groups: &[Group]) -> Vec<String> {
+    let is_estimated = groups.iter().any(|group| group.grade == Some(Grade::Estimated));
+    let said = "energy is estimated: CPU time times a model's watts, for there is no counter";
+    is_estimated.then(|| said.to_owned()).into_iter().collect()
+}
+
 /// What a reader needs to know to read the tables.
 pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
-    let mut notes = study.notes.clone();
-    if groups.iter().any(|group| group.grade == Some(Grade::Estimated)) {
-        notes.insert(
-            0,
-            "energy is estimated: CPU time times a model's watts, for there is no counter".to_owned(),
-        );
-    }
+    let mut notes = estimated(groups);
+    notes.extend(study.notes.iter().cloned());
     notes.push(
         "ratio: to the least median, with a 95 % bootstrap interval; ±: half of the interquartile range; p: Wilcoxon signed-rank over \
          rounds, by Holm; Â12: chance that a run uses more than a run of the least"
@@ -84,9 +94,70 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if let Some(metric) = &study.per {
+        notes.push(format!("energies and times are divided by {metric}, which each run printed"));
+    }
     notes.extend(groups.iter().filter_map(detectable));
     notes.extend(groups.iter().filter_map(correlation));
+    notes.extend(uneven_work(study));
     notes
+}
+
+/// Part by which a whole number that runs of one program print may vary before it is said.
+const UNEVEN: f64 = 0.01;
+
+/// Programs that do not do the same work each time: metrics of whole numbers, such as steps, that vary.
+fn uneven_work(study: &Study) -> Vec<String> {
+    let names: BTreeSet<&String> = study.runs.iter().flat_map(|run| run.metrics.keys()).collect();
+    let names = names.into_iter().filter(|name| study.per.as_ref() != Some(*name));
+    let uneven = names.filter_map(|name| {
+        let (label, low, high) =
+            (0..study.programs.len()).find_map(|program| uneven_in(study, program, name))?;
+        Some(format!(
+            "{label} does not do the same work each time: {name} is {low} to {high}; --per {name} divides by it, where it counts work"
+        ))
+    });
+    uneven.collect()
+}
+
+fn uneven_in(study: &Study, program: usize, metric: &str) -> Option<(String, f64, f64)> {
+    let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
+    let values: Vec<f64> = runs.filter_map(|run| run.metrics.get(metric).copied()).collect();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let whole = values.iter().all(|value| value.fract() == 0.0 && *value > 1.0);
+    let label = study.programs.get(program)?.label.clone();
+    (whole && high > low * (1.0 + UNEVEN)).then_some((label, low, high))
+}
+
+/// How the numbers of a sweep come about, and sweeps that are no lines.
+pub(crate) fn sweep_notes(study: &Study, sweeps: &[Sweep]) -> Vec<String> {
+    let Some(against) = &study.against else { return Vec::new() };
+    let mut notes = vec![format!(
+        "fixed: what is spent at {against} = 0; each: what one more of {against} adds; both are means over rounds of the line through each \
+         round, with Student's 95 % interval"
+    )];
+    let bent: Vec<String> = sweeps.iter().filter(|sweep| is_bent(sweep)).map(sweep_name).collect();
+    if let Some(first) = bent.first() {
+        let more = if bent.len() > 1 { format!(" and {} more", bent.len() - 1) } else { String::new() };
+        notes.push(format!("no straight line: {first}{more}; there fixed and each say little"));
+    }
+    notes
+}
+
+/// A bend by so much of the mean is said, where chance does not explain it.
+const BENT: f64 = 0.05;
+/// The level of that.
+const LEVEL: f64 = 0.05;
+
+/// Whether a line says little.
+pub(crate) fn is_bent(sweep: &Sweep) -> bool {
+    sweep.found.bend.is_some_and(|(depth, p)| depth >= BENT && p <= LEVEL)
+}
+
+fn sweep_name(sweep: &Sweep) -> String {
+    let of = if sweep.name.is_empty() { String::new() } else { format!(" of {}", sweep.name) };
+    format!("{}{of}", quantity_of(sweep.kind, &sweep.quantity, &sweep.unit))
 }
 
 /// The smallest difference in energy that so many runs would show.
@@ -150,6 +221,7 @@ pub(crate) const fn grade_word(grade: Option<Grade>) -> &'static str {
 pub(crate) const fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Run => "run",
+        Kind::Counted => "counted",
         Kind::Call => "call",
         Kind::Function => "function",
     }
@@ -182,7 +254,7 @@ pub fn machine_notes(governors: &[String], turbo: Option<bool>) -> Vec<String> {
 }
 
 /// What runs say of the machine: other load, idle power that changes, power that never became stable.
-pub fn study_notes(runs: &[Run], unstable: usize) -> Vec<String> {
+pub fn study_notes(runs: &[Run]) -> Vec<String> {
     let looked = runs.iter().filter_map(|run| run.busy_cpus);
     let busy = looked.clone().filter(|busy| *busy > BUSY).count();
     let most = looked.clone().fold(0.0, f64::max);
@@ -203,6 +275,7 @@ pub fn study_notes(runs: &[Run], unstable: usize) -> Vec<String> {
         let word = if high > low * (1.0 + DRIFT) { "changed from" } else { "was" };
         format!("power of the idle machine {word} {low:.2} to {high:.2} W in {} looks", watts.len())
     });
+    let unstable = runs.iter().filter(|run| run.stable == Some(false)).count();
     let unstable = (unstable > 0).then(|| format!("power was not stable in time before {unstable} runs"));
     [load, idle, unstable].into_iter().flatten().collect()
 }

@@ -3,12 +3,12 @@
 use super::diagnostic;
 use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
+    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
     CallDiagnostic, CounterKind, CutReason, GpuFeature, KernelFallback, KernelTier, LaunchDiagnostic,
-    LaunchStacks, LossReason, Names, PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure,
+    LaunchStacks, LossReason, Names, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure,
     RecordingDiagnostic,
 };
 use energy_trace_model::units::MicroJoules;
@@ -47,6 +47,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Calls(C::TooMany { library: word(), most: 3 }),
         R::Calls(C::PythonCost { calls: 9, call_ns: 900, functions: 3 }),
         R::Calls(C::PythonNotCounted(PythonNotCounted::Version { version: word() })),
+        R::Calls(C::InputSizes { looks: 9, left_out: 1, cost_ns: 5 }),
         R::Calls(C::Late { library: word(), pid: 3, late_ns: 4 }),
     ]
 }
@@ -127,6 +128,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
             of_ns: 100,
         },
         Diagnostic::ResidualLarge(vec![(word(), uj)]),
+        Diagnostic::SlowedDown { part: Part::Cpu(0), by: SlowedBy::Heat, ns: None, times: Some(3), of_ns: 9 },
         Diagnostic::LedgerImbalance(vec![(Imbalance::Domain(word()), uj), (Imbalance::Stacks("gpu"), uj)]),
     ]
 }

@@ -1,15 +1,19 @@
 //! Studies: programs that ran again and again, and whether they differ.
 //!
-//! `measured` takes the numbers of one run from its profile, `results` compares programs. Leaves out running them (`tracer/src/study`), and
-//! tables (`study_tables`).
+//! `measured` takes the numbers of one run from its profile, `quantities` says what is asked of runs, `results` compares programs, and
+//! `sweeps` asks how a quantity grows with a size. Leaves out running them (`tracer/src/study`), and tables (`study_tables`).
 
 mod measured;
+mod quantities;
 mod results;
+mod sweeps;
 
 pub use measured::{Grade, Measured};
-pub use results::{Block, Cell, Group, Kind, results};
+pub use quantities::Kind;
+pub use results::{Block, Cell, Group, results};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+pub use sweeps::{Sweep, SweepPoint, sweeps};
 
 /// A study: what was planned, and the runs so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +22,18 @@ pub struct Study {
     pub seed: u64,
     /// Rounds that were planned: in each, every program runs once.
     pub rounds: u32,
+    /// The variable whose values are compared; `None`: all programs are.
+    #[serde(default)]
+    pub compared: Option<String>,
+    /// The variable that is a size, against which quantities are held.
+    #[serde(default)]
+    pub against: Option<String>,
+    /// The metric that counts the work of a run, by which energies and times are divided.
+    #[serde(default)]
+    pub per: Option<String>,
+    /// What the user noted.
+    #[serde(default)]
+    pub noted: BTreeMap<String, String>,
     /// What is compared.
     pub programs: Vec<Program>,
     /// Runs, in the order in which they were made.
@@ -85,6 +101,15 @@ pub struct Run {
     pub measured: Option<Measured>,
     /// What the program printed of itself.
     pub metrics: BTreeMap<String, f64>,
+    /// How often it called what, as it printed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, f64>,
+    /// Versions and the like: of the machine, and what the program printed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// Whether power became stable before it in time; `None` where nobody waited for that.
+    #[serde(default)]
+    pub stable: Option<bool>,
     /// CPUs that other programs kept busy before it; `None` where nobody looked.
     pub busy_cpus: Option<f64>,
     /// Highest temperature of the machine's sensors before it, in degrees Celsius.

@@ -1,28 +1,15 @@
 //! Programs of a study held against each other: for each quantity, the program with the least, and every other beside it.
 //!
 //! Runs of one round are pairs: they share the machine's temperature and load. A quantity of whole runs is a question of its own, and Holm
-//! corrects for the pairs of programs; functions and calls are asked together, and Holm corrects for all of them. Leaves out how it looks.
+//! corrects for the pairs of programs; functions and calls are asked together, and Holm corrects for all of them; so are calls that programs counted. Leaves out how it looks.
 
+use super::quantities::{Kind, Quantity, counted_quantities, part_quantities, whole_quantities};
 use super::{Grade, Measured, Run, Study};
 use energy_trace_statistics::comparison::{Comparison, Verdict, compare, judge};
 use energy_trace_statistics::corrections::Correction;
 use energy_trace_statistics::correlation::spearman;
 use energy_trace_statistics::location::{median, quantile};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Functions and calls are asked whose largest median is at least one in so many joules.
-const CRUMB: f64 = 100.0;
-
-/// What a quantity is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The whole run.
-    Run,
-    /// An API call, with what it calls.
-    Call,
-    /// A function's own energy.
-    Function,
-}
+use std::collections::BTreeMap;
 
 /// Programs that are compared with each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +24,13 @@ pub struct Group {
     pub grade: Option<Grade>,
 }
 
+impl Group {
+    /// Whether it is one program, with nothing beside it.
+    pub fn is_alone(&self) -> bool {
+        self.blocks.iter().all(|block| block.cells.len() < 2)
+    }
+}
+
 /// One quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
@@ -45,11 +39,13 @@ pub struct Block {
     /// Its name.
     pub quantity: String,
     /// Its unit; empty for a program's own metric.
-    pub unit: &'static str,
+    pub unit: String,
     /// One for each program, in the order of the study.
     pub cells: Vec<Cell>,
     /// How many tests were corrected for.
     pub tests: usize,
+    /// Uncorrected p-value and Â12 of each two programs, by their positions in the study, the first one first.
+    pub pairs: BTreeMap<(usize, usize), (f64, f64)>,
 }
 
 /// One quantity of one program.
@@ -61,10 +57,14 @@ pub struct Cell {
     pub runs: usize,
     /// Runs that failed.
     pub failed: usize,
+    /// Its value in each run that counts, in order of rounds.
+    pub values: Vec<f64>,
     /// Median; NaN where there is no run.
     pub median: f64,
     /// First and third quartile.
     pub quartiles: (f64, f64),
+    /// Whether there is no program to compare it with.
+    pub alone: bool,
     /// Beside the program with the least; `None` for that one.
     pub beside_least: Option<Beside>,
 }
@@ -78,16 +78,6 @@ pub struct Beside {
     pub p: f64,
     /// What may be said.
     pub verdict: Verdict,
-}
-
-/// A quantity's value in a run; `None` where the run does not have it.
-type Value<'a> = Box<dyn Fn(&Run) -> Option<f64> + 'a>;
-
-struct Quantity<'a> {
-    kind: Kind,
-    name: String,
-    unit: &'static str,
-    value: Value<'a>,
 }
 
 /// The results of a study, a group at a time.
@@ -110,75 +100,19 @@ fn group(study: &Study, name: &str) -> Group {
         .iter()
         .filter(|run| run.counts() && run.program.is_some_and(|program| programs.contains(&program)))
         .collect();
-    let of_runs: Vec<Block> =
-        whole_quantities(&runs).into_iter().flat_map(|one| blocks(study, &programs, vec![one])).collect();
-    let parts = blocks(study, &programs, part_quantities(&runs));
+    let whole = whole_quantities(study, &runs).into_iter();
+    let of_runs: Vec<Block> = whole.flat_map(|one| blocks(study, &programs, vec![one])).collect();
+    let counted = blocks(study, &programs, counted_quantities(&runs));
+    let parts = blocks(study, &programs, part_quantities(study, &runs));
     let measured: Vec<&Measured> = runs.iter().filter_map(|run| run.measured.as_ref()).collect();
     let joules: Vec<f64> = measured.iter().map(|of| of.joules).collect();
     let seconds: Vec<f64> = measured.iter().map(|of| of.seconds).collect();
     Group {
         name: name.to_owned(),
-        blocks: of_runs.into_iter().chain(parts).collect(),
+        blocks: of_runs.into_iter().chain(counted).chain(parts).collect(),
         energy_and_time: spearman(&joules, &seconds).map(|tested| (tested.statistic, tested.p)),
         grade: measured.iter().filter_map(|of| of.grade).max(),
     }
-}
-
-fn whole_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
-    let whole = |name: &str, unit, value: fn(&Measured) -> f64| Quantity {
-        kind: Kind::Run,
-        name: name.to_owned(),
-        unit,
-        value: Box::new(move |run| run.measured.as_ref().map(value)),
-    };
-    let mut found = vec![
-        whole("energy of the program", "J", |of| of.joules),
-        whole("energy of the machine", "J", |of| of.machine_joules),
-        whole("time", "s", |of| of.seconds),
-    ];
-    let measured = runs.iter().filter_map(|run| run.measured.as_ref());
-    let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).collect();
-    let classes = if classes.len() > 1 { classes } else { BTreeSet::new() };
-    found.extend(classes.into_iter().map(|class| Quantity {
-        kind: Kind::Run,
-        name: format!("energy of the program, {class}"),
-        unit: "J",
-        value: Box::new(move |run| run.measured.as_ref()?.by_class.get(&class).copied()),
-    }));
-    let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
-    found.extend(metrics.into_iter().map(|metric| Quantity {
-        kind: Kind::Run,
-        name: metric.clone(),
-        unit: "",
-        value: Box::new(move |run| run.metrics.get(&metric).copied()),
-    }));
-    found
-}
-
-fn part_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
-    let whole =
-        median(&runs.iter().filter_map(|run| Some(run.measured.as_ref()?.joules)).collect::<Vec<_>>());
-    let of = |kind, parts: fn(&Measured) -> &BTreeMap<String, f64>| {
-        let mut largest: BTreeMap<String, f64> = BTreeMap::new();
-        let all = runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(parts);
-        all.for_each(|(name, joules)| {
-            let most = largest.entry(name.clone()).or_default();
-            *most = most.max(*joules);
-        });
-        let mut named: Vec<(String, f64)> =
-            largest.into_iter().filter(|(_, most)| most * CRUMB >= whole).collect();
-        named.sort_by(|one, other| other.1.total_cmp(&one.1));
-        named.into_iter().map(move |(name, _)| Quantity {
-            kind,
-            name: name.clone(),
-            unit: "J",
-            value: Box::new(move |run| {
-                let of = parts(run.measured.as_ref()?);
-                Some(of.get(&name).copied().unwrap_or(0.0))
-            }),
-        })
-    };
-    of(Kind::Call, |of| &of.calls).chain(of(Kind::Function, |of| &of.functions)).collect()
 }
 
 /// Compares programs in these quantities, and corrects for all of it.
@@ -229,19 +163,23 @@ impl Compared {
     }
 
     fn into_block(mut self, quantity: Quantity<'_>, adjusted: &BTreeMap<Pair, f64>, tests: usize) -> Block {
+        let alone = self.cells.len() < 2;
         for cell in &mut self.cells {
+            cell.alone = alone;
             let Some(least) = self.least.filter(|least| *least != cell.program) else { continue };
             let pair = (least.min(cell.program), least.max(cell.program));
             let found = self.pairs.get(&pair).zip(adjusted.get(&pair));
             cell.beside_least =
                 found.map(|(&found, &p)| Beside { found, p, verdict: judge(p, found.pairs, tests) });
         }
-        Block { kind: quantity.kind, quantity: quantity.name, unit: quantity.unit, cells: self.cells, tests }
+        let pairs = self.pairs.iter().map(|(pair, found)| (*pair, (found.p(), found.a12))).collect();
+        let Quantity { kind, name, unit, .. } = quantity;
+        Block { kind, quantity: name, unit, cells: self.cells, tests, pairs }
     }
 }
 
 /// A program's value in each round.
-fn values(study: &Study, program: usize, quantity: &Quantity<'_>) -> BTreeMap<u32, f64> {
+pub(super) fn values(study: &Study, program: usize, quantity: &Quantity<'_>) -> BTreeMap<u32, f64> {
     let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
     runs.filter_map(|run| Some((run.round, (quantity.value)(run).filter(|value| value.is_finite())?)))
         .collect()
@@ -257,6 +195,8 @@ fn cell(study: &Study, program: usize, values: &BTreeMap<u32, f64>) -> Cell {
         failed: counted.filter(|run| !run.counts()).count(),
         median: median(&all),
         quartiles: (quantile(&all, 0.25), quantile(&all, 0.75)),
+        alone: false,
         beside_least: None,
+        values: all,
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::sentences::study as sentences;
 use crate::shown::shown;
-use crate::study::{Cell, Group, Measured, Run, Study, results};
+use crate::study::{Cell, Group, Measured, Run, Study, Sweep, results, sweeps};
+use energy_trace_statistics::regression::Estimate;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Columns of every data set, before those of classes, metrics, variables and calls.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "run",
     "round",
     "purpose",
@@ -23,6 +24,7 @@ const COLUMNS: [&str; 14] = [
     "energy",
     "busy_cpus_before",
     "celsius_before",
+    "stable_before",
 ];
 
 /// Writes a row for each run.
@@ -53,12 +55,18 @@ fn head(kind: u8, name: &str) -> String {
         0 => "var",
         1 => "metric",
         2 => "joules",
-        _ => "call_joules",
+        // Its name is that of the column.
+        3 => return shown(name).into_owned(),
+        4 => "call_joules",
+        5 => "calls",
+        6 => "counted_joules",
+        7 => "fact",
+        _ => "note",
     };
     format!("{of}:{}", shown(name))
 }
 
-/// What not every study has, in the order of columns: variables, metrics, classes, calls.
+/// What not every study has, in the order of columns: variables, metrics, classes, temperatures and clocks, calls, what was counted, facts, notes.
 fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
     let program = run.program.and_then(|at| study.programs.get(at));
     let variables =
@@ -67,11 +75,20 @@ fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
         of.into_iter().map(move |(name, value)| (kind, name, value.to_string()))
     };
     let measured = run.measured.clone();
-    let (classes, calls) = measured.map_or_else(Default::default, |of| (of.by_class, of.calls));
+    let (classes, conditions, calls, counted) =
+        measured.map_or_else(Default::default, |of| (of.by_class, of.conditions, of.calls, of.counted));
+    let texts = |kind: u8, of: &std::collections::BTreeMap<String, String>| {
+        of.clone().into_iter().map(move |(name, value)| (kind, name, value))
+    };
     variables
         .chain(numbers(1, run.metrics.clone()))
         .chain(numbers(2, classes))
-        .chain(numbers(3, calls))
+        .chain(numbers(3, conditions))
+        .chain(numbers(4, calls))
+        .chain(numbers(5, run.counts.clone()))
+        .chain(numbers(6, counted))
+        .chain(texts(7, &run.facts))
+        .chain(texts(8, &study.noted))
         .collect()
 }
 
@@ -97,6 +114,7 @@ fn fixed(study: &Study, run: &Run) -> Vec<String> {
         sentences::grade_word(run.measured.as_ref().and_then(|m| m.grade)).to_owned(),
         number(run.busy_cpus),
         number(run.celsius),
+        run.stable.map_or_else(String::new, |stable| stable.to_string()),
     ]
 }
 
@@ -124,7 +142,12 @@ pub fn json(out: &mut dyn Write, study: &Study) -> io::Result<()> {
         "seed": study.seed,
         "rounds": study.rounds,
         "programs": study.programs,
+        "compared": study.compared,
+        "against": study.against,
+        "per": study.per,
+        "noted": study.noted,
         "notes": sentences::notes(study, &groups),
+        "growth": sweeps(study).iter().map(of_sweep).collect::<Vec<_>>(),
         "results": groups.iter().map(|group| of_group(study, group)).collect::<Vec<_>>(),
         "runs": study.runs,
     });
@@ -149,6 +172,22 @@ fn of_group(study: &Study, group: &Group) -> Value {
         "energy": sentences::grade_word(group.grade),
         "energy_and_time": group.energy_and_time.map(|(rho, p)| json!({ "spearman": rho, "p": p })),
         "quantities": blocks,
+    })
+}
+
+fn of_sweep(sweep: &Sweep) -> Value {
+    let estimate =
+        |of: &Estimate| json!({ "value": of.value, "ci95": of.interval.map(|(low, high)| [low, high]) });
+    let points: Vec<Value> = sweep
+        .points
+        .iter()
+        .map(|point| json!({ "size": point.size, "median": point.median, "runs": point.values }))
+        .collect();
+    json!({
+        "programs": sweep.name, "kind": sentences::kind_word(sweep.kind), "quantity": sweep.quantity, "unit": sweep.unit,
+        "rounds": sweep.found.rounds, "fixed": estimate(&sweep.found.fixed), "each": estimate(&sweep.found.each),
+        "r2": sweep.found.r2, "bend": sweep.found.bend.map(|(depth, p)| json!({ "part_of_mean": depth, "p": p })),
+        "points": points,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The results of a study as Markdown, LaTeX and CSV, a row for each program and quantity. Leaves out the terminal (`table`).
 
+use super::escaped::{in_latex, in_markdown};
 use super::table::{cells_of, shown_blocks};
 use crate::sentences::study as sentences;
 use crate::shown::shown;
@@ -111,7 +112,7 @@ fn csv_row(study: &Study, block: &Block, cell: &Cell) -> Vec<String> {
     vec![
         sentences::kind_word(block.kind).to_owned(),
         block.quantity.clone(),
-        block.unit.to_owned(),
+        block.unit.clone(),
         label(study, cell),
         cell.runs.to_string(),
         cell.failed.to_string(),
@@ -141,35 +142,4 @@ fn row(study: &Study, cell: &Cell) -> Vec<String> {
 
 fn label(study: &Study, cell: &Cell) -> String {
     study.programs.get(cell.program).map_or_else(String::new, |program| program.label.clone())
-}
-
-/// Names may hold what Markdown takes for its own.
-fn in_markdown(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in shown(text).chars() {
-        if matches!(letter, '|' | '*' | '_' | '`' | '<' | '[' | ']' | '\\' | '#') {
-            safe.push('\\');
-        }
-        safe.push(letter);
-    }
-    safe
-}
-
-/// The same of LaTeX.
-fn in_latex(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in shown(text).chars() {
-        match letter {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => safe.extend(['\\', letter]),
-            '\\' => safe.push_str("\\textbackslash{}"),
-            '~' => safe.push_str("\\textasciitilde{}"),
-            '^' => safe.push_str("\\textasciicircum{}"),
-            'Â' => safe.push_str("\\^A"),
-            '–' => safe.push_str("--"),
-            '<' => safe.push_str("$<$"),
-            '>' => safe.push_str("$>$"),
-            _ => safe.push(letter),
-        }
-    }
-    safe
 }

@@ -1,10 +1,11 @@
 //! The results of a study on a terminal. Leaves out other formats (`markup`).
 
 use super::numbers::{digits, p_value};
+use super::sweep;
 use crate::names::shorten;
 use crate::sentences::study as sentences;
 use crate::shown::shown;
-use crate::study::{Block, Cell, Group, Kind, Outcome, Purpose, Run, Study, results};
+use crate::study::{Block, Cell, Group, Kind, Outcome, Purpose, Run, Study, results, sweeps};
 use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING};
 use anstyle::Style;
 use energy_trace_statistics::comparison::Verdict;
@@ -38,14 +39,18 @@ pub fn write(out: &mut dyn Write, study: &Study, options: &Options) -> io::Resul
         let line = format!("{letter:>3}  {}  {}", program.label, program.command.join(" "));
         look.line(out, Style::new(), &shorten(&shown(&line), width))?;
     }
-    for group in &groups {
+    let sweeps = sweeps(study);
+    sweep::write(out, look, &sweeps, options.rows)?;
+    // Of a sweep of one program there is nothing to compare at each size.
+    for group in groups.iter().filter(|group| sweeps.is_empty() || !group.is_alone()) {
         if !group.name.is_empty() {
             writeln!(out)?;
             look.line(out, TITLE, &group.name)?;
         }
         shown_blocks(group, options.rows).into_iter().try_for_each(|block| one(out, look, study, block))?;
     }
-    let notes = sentences::notes(study, &groups);
+    let mut notes = sentences::notes(study, &groups);
+    notes.extend(sentences::sweep_notes(study, &sweeps));
     writeln!(out)?;
     look.bullets(out, "·", &notes)?;
     failures(out, look, study)
@@ -54,7 +59,11 @@ pub fn write(out: &mut dyn Write, study: &Study, options: &Options) -> io::Resul
 /// All quantities of runs, and the largest calls and functions.
 pub(super) fn shown_blocks(group: &Group, rows: usize) -> Vec<&Block> {
     let of = |kind| group.blocks.iter().filter(move |block| block.kind == kind);
-    of(Kind::Run).chain(of(Kind::Call).take(rows)).chain(of(Kind::Function).take(rows)).collect()
+    of(Kind::Run)
+        .chain(of(Kind::Counted).take(rows))
+        .chain(of(Kind::Call).take(rows))
+        .chain(of(Kind::Function).take(rows))
+        .collect()
 }
 
 fn one(out: &mut dyn Write, look: Look, study: &Study, block: &Block) -> io::Result<()> {
@@ -92,8 +101,10 @@ pub(super) fn cells_of(cell: &Cell) -> Vec<String> {
         sentences::runs(cell),
         digits(cell.median),
         if cell.runs > 0 { digits((high - low) / 2.0) } else { String::new() },
-        has_ratio
-            .map_or_else(|| of(beside.is_none().then(|| "1".into())), |of| format!("{:.3}", of.found.ratio)),
+        has_ratio.map_or_else(
+            || of((beside.is_none() && !cell.alone).then(|| "1".into())),
+            |of| format!("{:.3}", of.found.ratio),
+        ),
         of(with_interval.map(|(low, high)| format!("{low:.3}–{high:.3}"))),
         of(beside.map(|of| p_value(of.p))),
         of(beside.filter(|of| of.found.pairs > 0).map(|of| format!("{:.2}", of.found.a12))),
@@ -101,13 +112,14 @@ pub(super) fn cells_of(cell: &Cell) -> Vec<String> {
     ]
 }
 
+/// Runs that failed.
+pub(super) fn failed_runs(study: &Study) -> impl Iterator<Item = &Run> {
+    study.runs.iter().filter(|run| run.outcome != Outcome::Done && run.purpose != Purpose::Idle)
+}
+
 /// Runs that failed, so that nobody has to look for them.
 fn failures(out: &mut dyn Write, look: Look, study: &Study) -> io::Result<()> {
-    let failed: Vec<&Run> = study
-        .runs
-        .iter()
-        .filter(|run| run.outcome != Outcome::Done && run.purpose != Purpose::Idle)
-        .collect();
+    let failed: Vec<&Run> = failed_runs(study).collect();
     if failed.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! Studies of invented runs: what is found, what is not, and what every format says of it.
 
-use super::{dataset, markup, table};
-use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results};
+use super::layouts::{self, As, Layout};
+use super::{dataset, markup, page, table};
+use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results, sweeps};
 use energy_trace_statistics::comparison::Verdict;
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ fn study(rounds: u32) -> Study {
             runs.push(run(runs.len() + 1, program, round, joules, 2.0 + random.f64() * 0.01));
         }
     }
-    Study { seed: 5, rounds, programs: programs.into(), runs, notes: Vec::new() }
+    Study { seed: 5, rounds, programs: programs.into(), runs, ..Study::default() }
 }
 
 fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> Run {
@@ -33,11 +34,14 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         idle_joules: 4.0,
         other_joules: 0.0,
         grade: Some(Grade::Estimated),
+        conditions: BTreeMap::from([("celsius_max:cpu-0".into(), 61.5), ("mhz_mean:cpus".into(), 2_400.0)]),
         calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
         functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
+        counted: BTreeMap::from([("step".into(), joules / 2.0)]),
     };
+    let counts = BTreeMap::from([("step".into(), 10.0)]);
     let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
-    Run { number, program: Some(program), round, measured: Some(measured), metrics, ..Run::default() }
+    Run { number, program: Some(program), round, measured: Some(measured), metrics, counts, ..Run::default() }
 }
 
 fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
@@ -114,6 +118,41 @@ fn formats() {
     let json: serde_json::Value = serde_json::from_str(&all[5]).unwrap();
     assert_eq!(json["results"][0]["quantities"][0]["programs"][1]["verdict"], "differs");
     assert_eq!(json["runs"].as_array().unwrap().len(), 60);
+}
+
+/// What the program counted is divided by how often; sizes of one program make a line through truth, and every layout and the page say that
+/// energy is estimated and hold nothing of a name that is markup.
+#[test]
+fn growth_and_layouts() {
+    let mut sized = study(6);
+    sized.against = Some("rows".into());
+    for (program, rows) in sized.programs.iter_mut().zip([10, 20, 30]) {
+        program.label = format!("<b>{rows}");
+        program.group = rows.to_string();
+        program.variables = BTreeMap::from([("rows".into(), rows.to_string())]);
+    }
+    for run in &mut sized.runs {
+        let (program, measured) = run.program.zip(run.measured.as_mut()).unwrap();
+        measured.joules = 2.0 + 0.5 * 10.0 * (program as f64 + 1.0) + f64::from(run.round) / 100.0;
+    }
+    let found = sweeps(&sized);
+    let energy = found.iter().find(|sweep| sweep.quantity == "energy of the program").unwrap();
+    assert!((energy.found.each.value - 0.5).abs() < 1e-9 && (energy.found.fixed.value - 2.035).abs() < 1e-9);
+    assert!(found.iter().any(|sweep| sweep.quantity == "step" && sweep.unit == "J"));
+    let all = [Layout::Models, Layout::Correlations, Layout::Configurations, Layout::Calls, Layout::Growth];
+    for (layout, how) in
+        all.into_iter().zip([As::Markdown, As::Latex, As::Markdown, As::Text(Some(80)), As::Latex])
+    {
+        let mut out = Vec::new();
+        layouts::write(&mut out, &sized, layout, how).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
+    }
+    let mut out = Vec::new();
+    page::write(&mut out, &sized, 5).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    assert!(page.contains("estimated") && !page.contains("<b>10") && page.contains("&lt;b&gt;10"), "{page}");
+    assert!(page.matches("<circle").count() >= 18, "{page}");
 }
 
 /// A study without a run, and with runs that nobody could record, has tables all the same.

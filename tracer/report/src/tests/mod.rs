@@ -5,6 +5,8 @@
 pub(crate) mod recording_builder;
 #[path = "../../../../tests/offline/report/training_runs.rs"]
 pub(crate) mod training_runs;
+#[path = "../../../../tests/offline/report/warm.rs"]
+pub(crate) mod warm;
 
 use super::{DomainChoice, DomainClass};
 

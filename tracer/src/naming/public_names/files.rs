@@ -9,7 +9,7 @@ use super::search::find;
 use crate::foreign::Root;
 use crate::resolver::Worker;
 use crate::roles::channel::MOST_FILES;
-use energy_trace_model::recording::record::{Frame, FrameKind, PublicName};
+use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind, PublicName};
 use nix::unistd::{Gid, Uid, geteuid, setfsgid, setfsuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -33,7 +33,7 @@ struct Installed {
 
 /// The public names of the functions and classes that these frames are of. `roots` are those in which the files may lie.
 pub fn find_public_names<'a>(
-    frames: impl Iterator<Item = &'a Frame>,
+    frames: impl Iterator<Item = (&'a Frame, Option<&'a CalledOn>)>,
     roots: &[Root],
     reader: Option<(Uid, Gid)>,
     worker: &Worker,
@@ -57,9 +57,11 @@ pub fn find_public_names<'a>(
 }
 
 /// What was seen of each package.
-fn seen_of<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<Installed, BTreeSet<(String, String)>> {
+fn seen_of<'a>(
+    frames: impl Iterator<Item = (&'a Frame, Option<&'a CalledOn>)>,
+) -> BTreeMap<Installed, BTreeSet<(String, String)>> {
     let mut seen: BTreeMap<Installed, BTreeSet<(String, String)>> = BTreeMap::new();
-    for frame in frames.filter(|frame| frame.kind == FrameKind::Python) {
+    for (frame, on) in frames.filter(|(frame, _)| frame.kind == FrameKind::Python) {
         let Some((site, package)) = place_of(&frame.file) else { continue };
         let installed = Installed { site: site.to_owned(), package: package.to_owned() };
         let head = frame.name.split(['.', '?']).next().unwrap_or_default();
@@ -70,8 +72,19 @@ fn seen_of<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<Installed, B
         if names.len() < MOST_NAMES {
             names.insert((frame.module.clone(), head.to_owned()));
         }
+        if let Some(CalledOn::Class { module, name }) = on
+            && is_of(module, package)
+            && names.len() < MOST_NAMES
+        {
+            names.insert((module.clone(), name.clone()));
+        }
     }
     seen
+}
+
+/// Whether a module is part of a package.
+fn is_of(module: &str, package: &str) -> bool {
+    module.split('.').next() == Some(package)
 }
 
 /// The folder of packages that a file lies in, and the package: `…/site-packages/`, `torch`.
@@ -216,7 +229,9 @@ mod tests {
         ];
         let resolver = Resolver::start(false).unwrap();
         let worker = resolver.worker(false);
-        let find = |reader| find_public_names(frames.iter(), &[Root::default()], reader, &worker);
+        let find = |reader| {
+            find_public_names(frames.iter().map(|frame| (frame, None)), &[Root::default()], reader, &worker)
+        };
         let public: Vec<String> = find(None).into_iter().map(|name| name.public).collect();
         assert_eq!(public, ["pkg.Model", "pkg.ops.fast"]);
         let nobody = Some((Uid::from_raw(65534), Gid::from_raw(65534)));

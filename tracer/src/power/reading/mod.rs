@@ -1,4 +1,5 @@
-//! Reading while the run lasts: the counters (`reader`) at random distances (`pace`), the clocks of CPUs beside them (`cpu_clocks`), and before the start two drivers of
+//! Reading while the run lasts: the counters (`reader`) at random distances (`pace`), the clocks of CPUs (`cpu_clocks`) and sensors
+//! (`sensors`) beside them, and before the start two drivers of
 //! one counter against each other (`cross_check`).
 //!
 //! Leaves out what is read (`sources/`).
@@ -7,8 +8,10 @@ mod cpu_clocks;
 mod cross_check;
 mod pace;
 mod reader;
+mod sensors;
 
 pub(super) use cpu_clocks::Clocks;
 pub(super) use cross_check::CrossCheck;
-pub(super) use reader::{Live, LiveReplay, start};
+pub(super) use reader::{Beside, Live, LiveReplay, start};
 pub use reader::{PowerEnd, PowerTask};
+pub(super) use sensors::Sensors;

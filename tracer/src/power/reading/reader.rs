@@ -6,6 +6,7 @@
 
 use super::cpu_clocks::Clocks;
 use super::pace::Pace;
+use super::sensors::Sensors;
 use crate::power::meter_log::{Replay, ReplayError};
 use crate::power::source::{Attempt, Extra, PowerSource};
 use crate::threads::run_on_thread;
@@ -52,11 +53,35 @@ pub(in crate::power) struct LiveReplay {
     pub(in crate::power) ids: Vec<DomainId>,
 }
 
+/// What is read beside the counters, each on a thread of its own.
+pub(in crate::power) struct Beside {
+    /// The clocks of CPUs.
+    pub(in crate::power) clocks: Option<Clocks>,
+    /// Temperatures, clocks of GPUs, and what slows parts down.
+    pub(in crate::power) sensors: Option<Sensors>,
+}
+
+impl Beside {
+    fn start(
+        self,
+        records: &Sender<Record>,
+        stopped: &watch::Receiver<bool>,
+    ) -> io::Result<Vec<oneshot::Receiver<()>>> {
+        let clocks = self
+            .clocks
+            .map(|clocks| run_on_thread("energy-clocks", clocks.run(records.clone(), stopped.clone())));
+        let sensors = self
+            .sensors
+            .map(|sensors| run_on_thread("energy-sensors", sensors.run(records.clone(), stopped.clone())));
+        clocks.into_iter().chain(sensors).collect()
+    }
+}
+
 /// The power readings of a run that is going on.
 pub struct PowerTask {
     stop: watch::Sender<bool>,
     readers: Vec<oneshot::Receiver<ReaderEnd>>,
-    clocks: Option<oneshot::Receiver<()>>,
+    beside: Vec<oneshot::Receiver<()>>,
     gauges: Vec<Arc<AtomicU64>>,
     replays: Vec<LiveReplay>,
     start: WallAnchor,
@@ -83,7 +108,7 @@ pub struct PowerEnd {
 pub(in crate::power) fn start(
     sources: Vec<Live>,
     replays: Vec<LiveReplay>,
-    clocks: Option<Clocks>,
+    beside: Beside,
     period: Duration,
     diagnostics: Vec<PowerDiagnostic>,
     records: Sender<Record>,
@@ -99,12 +124,11 @@ pub(in crate::power) fn start(
         readers.push(run_on_thread("energy-power", reader.run(period, stopped.clone()))?);
         gauges.push(gauge);
     }
-    let clocks = clocks.map(|clocks| run_on_thread("energy-clocks", clocks.run(records.clone(), stopped)));
-    let clocks = clocks.transpose()?;
+    let beside = beside.start(&records, &stopped)?;
     for log in &replays {
         log.send(&log.replay, 0, start, &records);
     }
-    Ok(PowerTask { stop, readers, clocks, gauges, replays, start, diagnostics, records })
+    Ok(PowerTask { stop, readers, beside, gauges, replays, start, diagnostics, records })
 }
 
 impl PowerTask {
@@ -127,9 +151,9 @@ impl PowerTask {
                 Err(e) => all.diagnostics.push(PowerDiagnostic::ReaderDied { error: e.to_string() }),
             }
         }
-        if let Some(clocks) = self.clocks {
+        for beside in self.beside {
             // Without the last of them a clock stands as it was read before.
-            let _ = clocks.await;
+            let _ = beside.await;
         }
         for log in &self.replays {
             all.diagnostics.extend(log.finish(self.start, end, &self.records));

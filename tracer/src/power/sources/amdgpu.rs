@@ -7,6 +7,7 @@
 
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
+use crate::power::sensors::{SensorReader, of_cards};
 use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
 use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
@@ -209,6 +210,14 @@ impl Card {
 }
 
 impl PowerSource for AmdGpus {
+    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
+        let card = |(domain, card): (&Domain, &Card)| match domain.scope {
+            Scope::Gpu(number) => Some((number, card.path.parent()?.to_owned())),
+            _ => None,
+        };
+        of_cards(self.domains.iter().zip(&self.cards).filter_map(card))
+    }
+
     fn domains(&self) -> &[Domain] {
         &self.domains
     }

@@ -126,6 +126,7 @@ impl Object {
             spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
+            hotspots: map(&mut ebpf, "HOTSPOTS")?,
             changes: map(&mut ebpf, "CHANGES")?,
             changed: 0,
         };

@@ -6,7 +6,7 @@
 use crate::unwind::cpython::detect::Interpreter;
 use aya::maps::{Array, HashMap, MapData};
 use energy_trace_model::ids::{Pid, ProcessKey};
-use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, changes};
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, PythonLayout, changes};
 
 /// The processes that are targets, and since when.
 pub(crate) type Targets = HashMap<MapData, u32, u64>;
@@ -17,6 +17,7 @@ pub(crate) struct Maps {
     pub(crate) spaces: HashMap<MapData, u32, AddressSpace>,
     pub(crate) mappings: Array<MapData, CodeMapping>,
     pub(crate) pythons: HashMap<MapData, u32, PythonLayout>,
+    pub(crate) hotspots: HashMap<MapData, u32, HotspotLayout>,
     pub(crate) changes: Array<MapData, u64>,
     /// What `changes` says of user space.
     pub(crate) changed: u64,
@@ -29,6 +30,7 @@ impl Maps {
             let _gone = self.targets.remove(&pid.get());
             let _gone = self.spaces.remove(&pid.get());
             let _gone = self.pythons.remove(&pid.get());
+            let _gone = self.hotspots.remove(&pid.get());
             self.count();
         }
     }
@@ -55,6 +57,11 @@ impl Maps {
         let walker = interpreter.layout.walker(interpreter.runtime);
         let layout = PythonLayout { program: program.get(), ..walker };
         self.pythons.insert(pid.get(), layout, 0).is_ok() && self.count()
+    }
+
+    /// Tells the probes where a process's HotSpot keeps what is needed; whether there was room.
+    pub(crate) fn set_hotspot(&mut self, pid: Pid, layout: &HotspotLayout) -> bool {
+        self.hotspots.insert(pid.get(), layout, 0).is_ok()
     }
 
     /// Counts a change; says whether the probes learn of it.

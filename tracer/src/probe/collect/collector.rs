@@ -3,6 +3,7 @@
 //! One instance, on the reader's thread. Leaves out reading the ring buffers (`reader`) and native names (`naming/`).
 
 use super::housekeeping::Housekeeping;
+use super::live::Live;
 use super::pauses::Pauses;
 use super::samples::SampleCollector;
 use crate::probe::bpf::decode::{Event, Head, decode_event};
@@ -24,6 +25,8 @@ pub(crate) struct Collector {
     /// Calls that are counted, where that was asked for.
     pub(crate) counting: Option<Counting>,
     housekeeping: Housekeeping,
+    /// Where somebody looks meanwhile.
+    pub(crate) live: Option<Live>,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(crate) damaged: u64,
 }
@@ -35,6 +38,7 @@ impl Collector {
             samples: SampleCollector::new(),
             gpu: GpuCollector::default(),
             counting: None,
+            live: None,
             housekeeping: Housekeeping::new(crate::clock::now()),
             damaged: 0,
         }
@@ -150,6 +154,9 @@ impl Collector {
             self.gpu.forget(pid);
         }
         self.samples.flush(self.stacks.records());
+        if let Some(live) = &mut self.live {
+            live.look(now, &self.stacks);
+        }
     }
 
     /// Sends all that was kept back; nothing comes any more.

@@ -7,6 +7,7 @@
 mod background;
 pub(super) mod collector;
 mod housekeeping;
+pub(crate) mod live;
 pub(super) mod losses;
 mod pauses;
 pub(super) mod reader;

@@ -12,8 +12,9 @@ pub struct CountName {
 }
 
 /// Entry functions of frameworks: library, and name. ONNX Runtime's wheels have no symbols.
-const ENTRIES: [(&str, &str); 6] = [
+const ENTRIES: [(&str, &str); 7] = [
     ("libtorch_python.so", "torch::autograd::THPVariable_*"),
+    ("libtorch_python.so", "THPEngine_run_backward"),
     ("libtorch_cpu.so", "at::_ops::*::call"),
     ("libtensorflow_cc.so", "TF_SessionRun"),
     ("libtensorflow_cc.so", "TFE_Execute"),

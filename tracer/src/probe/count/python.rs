@@ -6,12 +6,15 @@ use crate::probe::stacks::builder::StackBuilder;
 use crate::symbolize::python_calls::{PythonCalls, PythonCount, PythonFunction};
 use crate::unwind::cpython::module_name::module_of;
 use energy_trace_model::recording::record::{
-    CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, PythonNotCounted, Record,
+    CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, InputSizes, PythonNotCounted, Record,
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
+
+/// Damage to a recording stays as small as a record.
+const MOST_IN_A_RECORD: usize = 64;
 
 /// How the file of what was told is called in warnings.
 const LABEL: &str = "counts of Python functions";
@@ -25,19 +28,36 @@ pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec
             return (vec![CallDiagnostic::PythonNotCounted(why)], false);
         }
     };
-    let known: HashMap<PythonFunction, String> = stacks.out.frames().filter_map(function_of).collect();
+    let known: HashMap<PythonFunction, String> =
+        stacks.out.frames().filter_map(|(frame, _)| function_of(frame)).collect();
     let mut counts = Vec::new();
     for (function, count) in &calls.functions {
         let seen = known.get(function).cloned();
         let module = seen.unwrap_or_else(|| module_of(&function.file, |_| false));
-        let frame = stacks.out.python_frame(frame_of(function, module));
+        let frame = stacks.out.python_frame(frame_of(function, module), None);
         counts.push(call_count(frame, count));
     }
     let any = !counts.is_empty();
     if any {
         stacks.out.send(Record::Calls(counts));
     }
+    send_inputs(&calls, &known, stacks);
     (diagnose(&calls, !known.is_empty()), any)
+}
+
+/// Sends what functions were called with.
+fn send_inputs(calls: &PythonCalls, known: &HashMap<PythonFunction, String>, stacks: &mut StackBuilder) {
+    let mut sizes = Vec::new();
+    for (call, seen) in &calls.inputs.calls {
+        let module = known.get(&call.function).cloned();
+        let module = module.unwrap_or_else(|| module_of(&call.function.file, |_| false));
+        let frame = stacks.out.python_frame(frame_of(&call.function, module), None);
+        let (caller, inputs) = (call.caller.clone(), call.inputs.clone());
+        sizes.push(InputSizes { frame, caller, inputs, seen: *seen });
+    }
+    for some in sizes.chunks(MOST_IN_A_RECORD) {
+        stacks.out.send(Record::InputSizes(some.to_vec()));
+    }
 }
 
 fn read(told: &[u8], stacks: &StackBuilder) -> Result<PythonCalls, String> {
@@ -68,7 +88,7 @@ fn call_count(frame: energy_trace_model::ids::FrameId, count: &PythonCount) -> C
 }
 
 fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
-    let PythonCalls { began, told, taken, old, call_ns, functions } = calls;
+    let PythonCalls { began, told, taken, old, call_ns, functions, inputs } = calls;
     let mut found = Vec::new();
     let mut not_counted = |why| found.push(CallDiagnostic::PythonNotCounted(why));
     for version in old {
@@ -90,6 +110,10 @@ fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
             call_ns: *call_ns,
             functions: functions.len() as u64,
         });
+    }
+    if inputs.looks > 0 {
+        let (looks, left_out, cost_ns) = (inputs.looks, inputs.left_out, inputs.cost_ns);
+        found.push(CallDiagnostic::InputSizes { looks, left_out, cost_ns });
     }
     found
 }

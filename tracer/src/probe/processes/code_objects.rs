@@ -7,6 +7,7 @@
 
 use crate::unwind::cpython::code::{Check, CodeObject};
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::CalledOn;
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(crate) struct CodeObjects {
     seen: HashMap<u64, Sight>,
     /// Guessed names of methods with their classes, by code object and class.
     methods: HashMap<(u64, u64), String>,
+    /// On what functions were called, by code object and what the probes sent of their first variable.
+    called_on: HashMap<(u64, u64), Option<CalledOn>>,
     /// Bytes of those that are known.
     bytes: usize,
 }
@@ -88,6 +91,7 @@ impl CodeObjects {
         if let Some(known) = self.known.remove(&address) {
             self.bytes = self.bytes.saturating_sub(known.object.size());
             self.methods.retain(|&(code, _), _| code != address);
+            self.called_on.retain(|&(code, _), _| code != address);
         }
     }
 
@@ -122,6 +126,17 @@ impl CodeObjects {
     pub(crate) fn put_method(&mut self, address: u64, class: u64, name: String) {
         self.methods.insert((address, class), name);
     }
+
+    /// On what it was called, where that tells something; `None` where nobody looked yet.
+    pub(crate) fn called_on(&self, address: u64, first: u64) -> Option<Option<&CalledOn>> {
+        self.called_on.get(&(address, first)).map(Option::as_ref)
+    }
+
+    /// Takes in what was found of that.
+    pub(crate) fn put_called_on(&mut self, address: u64, first: u64, on: Option<CalledOn>) {
+        self.bytes += size_of::<((u64, u64), Option<CalledOn>)>();
+        self.called_on.insert((address, first), on);
+    }
 }
 
 #[cfg(test)]
@@ -142,7 +157,7 @@ mod tests {
 
     impl Source for Program {
         fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let code = KNOWN[4].code;
+            let code = KNOWN[6].code;
             let string = 0x10_0000 + u64::from(self.number) * 0x1000;
             let words = [
                 (PLACE, 1),
@@ -164,12 +179,12 @@ mod tests {
     }
 
     fn object(number: u8) -> CodeObject {
-        CodeObject::read(&Program { number }, &KNOWN[4].code, PLACE).unwrap()
+        CodeObject::read(&Program { number }, &KNOWN[6].code, PLACE).unwrap()
     }
 
     fn check(number: u8) -> Check {
         let mut check = [0; 16];
-        Program { number }.read(CodeObject::check_address(&KNOWN[4].code, PLACE), &mut check).unwrap();
+        Program { number }.read(CodeObject::check_address(&KNOWN[6].code, PLACE), &mut check).unwrap();
         check
     }
 

@@ -134,6 +134,7 @@ impl Processes {
             self.with(pid, |process| process.set_space(space, begun));
         }
         self.find_interpreter(pid, maps, out);
+        self.find_hotspot(pid, maps);
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {
@@ -146,6 +147,7 @@ impl Processes {
     fn tell(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {
         let begun = crate::clock::now();
         self.find_interpreter(pid, maps, out);
+        self.find_hotspot(pid, maps);
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {

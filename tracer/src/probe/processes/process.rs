@@ -6,7 +6,7 @@ use super::code_objects::CodeObjects;
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
 use super::maps_budget::Credit;
-use crate::unwind::address_space::AddressSpace;
+use crate::unwind::address_space::{AddressSpace, Mapping};
 use crate::unwind::cpython::detect::Interpreter;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ThreadKey, Tid};
@@ -14,7 +14,7 @@ use energy_trace_model::recording::record;
 use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
-use tracer_ebpf::wire::AddressSpace as Block;
+use tracer_ebpf::wire::{AddressSpace as Block, HotspotLayout};
 
 /// A program in a process.
 pub(crate) struct Process {
@@ -22,6 +22,8 @@ pub(crate) struct Process {
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) interpreter: Option<Interpreter>,
     pub(crate) refused: bool,
+    /// Where its HotSpot keeps what is needed, once the probes know.
+    pub(crate) hotspot: Option<HotspotLayout>,
     /// It is this program, about to execute the command.
     pub(crate) launcher: bool,
     /// Where its evaluation frames end, once that is known; then its probes know too.
@@ -49,6 +51,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Whether its HotSpot makes the code of a mapping.
+    pub(crate) fn is_of_hotspot(&self, mapping: &Mapping) -> bool {
+        let heaps = self.hotspot.iter().flat_map(|layout| layout.heaps);
+        mapping.is_anonymous()
+            && heaps.into_iter().any(|heap| heap.start < mapping.end && mapping.start < heap.end)
+    }
+
     /// Takes in its mappings as they were read at `now`.
     pub(crate) fn set_space(&mut self, space: AddressSpace, now: KtimeNs) {
         if *self.space != space {
@@ -65,6 +74,7 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
         space: Arc::default(),
         interpreter: None,
         refused: false,
+        hotspot: None,
         launcher,
         eval: None,
         read_at: None,

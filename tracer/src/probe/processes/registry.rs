@@ -12,6 +12,8 @@ use crate::probe::tables::mapping_pool::Pool;
 use crate::unwind::address_space::{AddressSpace, Mapping};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find, other_python};
+use crate::unwind::cpython::memory::ProcessMemory;
+use crate::unwind::hotspot::{may_hold_hotspot, read_layout};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
@@ -19,7 +21,7 @@ use foldhash::HashMap;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
+use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
 
 /// All of them.
 pub(crate) struct Processes {
@@ -75,6 +77,15 @@ impl Processes {
         process.eval = Some(learned);
         if let Some(interpreter) = &mut process.interpreter {
             interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
+    /// Tells the probes what was learned of an interpreter.
+    pub(crate) fn tell_python(&self, pid: Pid, maps: &mut Maps) {
+        if let Some(process) = self.by_pid.get(&pid)
+            && let Some(interpreter) = &process.interpreter
+        {
             maps.set_python(pid, process.record.key, interpreter);
         }
     }
@@ -140,6 +151,7 @@ impl Processes {
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
         let (refused, eval, read_at, launcher) =
             (origin.refused, origin.eval, origin.read_at, origin.launcher);
+        let hotspot = origin.hotspot;
         let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
         self.begin(pid, (name, command), Some(parent), launcher, out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
@@ -150,6 +162,7 @@ impl Processes {
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
             (child.eval, child.read_at) = (eval, read_at);
+            child.hotspot = hotspot.filter(|layout| maps.set_hotspot(pid, layout));
             (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
         }
     }
@@ -209,7 +222,12 @@ impl Processes {
         let program = program_of(&process.space);
         let mut mappings = Vec::with_capacity(process.space.mappings().len());
         for mapping in process.space.mappings().iter().take(MAX_PLACES as usize) {
-            mappings.push(self.files.code_mapping(pid, mapping, &program));
+            let known = self.files.code_mapping(pid, mapping, &program);
+            mappings.push(if process.is_of_hotspot(mapping) {
+                CodeMapping { table: CodeMapping::HOTSPOT, ..known }
+            } else {
+                known
+            });
         }
         if process.space.mappings().len() > mappings.len() {
             self.without_room.insert(pid);
@@ -263,6 +281,24 @@ impl Processes {
             process.record.runtime = Some(Runtime::NotCPython(python));
             out.send(Record::Process(process.record.clone()));
         }
+    }
+
+    /// Looks for a HotSpot that has made its interpreter.
+    pub(crate) fn find_hotspot(&mut self, pid: Pid, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| process.hotspot.is_none()) else {
+            return;
+        };
+        let Some(mapping) = process.space.mappings().iter().find(|mapping| may_hold_hotspot(&mapping.path))
+        else {
+            return;
+        };
+        let program = program_of(&process.space);
+        let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+        let layout = facts.and_then(|facts| {
+            let bias = facts.bias(mapping.start, mapping.offset)?;
+            read_layout(&ProcessMemory::of(pid), &facts.hotspot, bias)
+        });
+        process.hotspot = layout.filter(|layout| maps.set_hotspot(pid, layout));
     }
 
     /// The thread, made known now if it was not. `name` is the kernel's name for it, where the event tells it.

@@ -103,7 +103,7 @@ impl StackBuilder {
             status = StackStatus::PythonLost(PythonLoss::UnknownVersion);
         }
         if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
-            refresh_codes(&mut self.processes, head, &frames);
+            self.refresh_codes(head, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
@@ -113,8 +113,14 @@ impl StackBuilder {
     /// The stack in which a Python thread goes to sleep.
     pub(crate) fn sleeping_stack(&mut self, head: Head, raw: &RawStack) -> Option<StackId> {
         let frames = python_alone(raw);
-        refresh_codes(&mut self.processes, head, &frames);
+        self.refresh_codes(head, &frames);
         self.stack(head, ThreadState::Asleep, &frames)
+    }
+
+    fn refresh_codes(&mut self, head: Head, frames: &[Merged]) {
+        if refresh_codes(&mut self.processes, head, frames) {
+            self.processes.tell_python(head.pid, &mut self.maps);
+        }
     }
 
     fn stack(&mut self, head: Head, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
@@ -183,14 +189,17 @@ impl StackBuilder {
             return self.out.frame(Mark::PythonGone.frame());
         };
         let process = self.processes.get(head.pid);
+        let on = process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten();
+        // What says nothing is no other place.
+        let place = if on.is_some() || code.is_method { place } else { (place.0, place.1, 0) };
         if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
             return id;
         }
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
         let is_final = method.is_some() || !code.is_method;
-        let code = Arc::clone(code);
-        let id =
-            self.out.python_frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
+        let (code, on) = (Arc::clone(code), on.cloned());
+        let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file));
+        let id = self.out.python_frame(frame, on);
         if is_final && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);
         }

@@ -4,7 +4,9 @@ use super::pool_loops::is_pool_loop;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
+use energy_trace_model::recording::record::{
+    CalledOn, Frame, FrameKind, Record, RecordingDiagnostic, StackNode,
+};
 use std::collections::HashMap;
 
 /// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
@@ -26,6 +28,8 @@ pub(crate) struct Interner {
     /// The way to the recording.
     pub(crate) records: RecordSender,
     frames: HashMap<Frame, FrameId>,
+    /// Those of functions that were called on something that tells more.
+    called_on: HashMap<(Frame, CalledOn), FrameId>,
     next_frame: u32,
     /// Bytes of the names of Python functions, and how often one more found no room.
     python_bytes: usize,
@@ -43,6 +47,7 @@ impl Interner {
         Self {
             records,
             frames: HashMap::new(),
+            called_on: HashMap::new(),
             next_frame: 0,
             python_bytes: 0,
             crowded_out: 0,
@@ -52,19 +57,17 @@ impl Interner {
         }
     }
 
-    /// All frames, in no order.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {
-        self.frames.keys()
+    /// All frames, in no order, and on what their functions were called.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (&Frame, Option<&CalledOn>)> {
+        let plain = self.frames.keys().map(|frame| (frame, None));
+        plain.chain(self.called_on.keys().map(|(frame, on)| (frame, Some(on))))
     }
 
     pub(crate) fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(&id) = self.frames.get(&frame) {
             return id;
         }
-        let id = self.new_frame(frame.clone());
-        if is_pool_loop(&frame) {
-            self.send(Record::PoolLoop(id));
-        }
+        let id = self.new_function(&frame);
         if frame.name.is_empty() && !matches!(frame.kind, FrameKind::Python | FrameKind::Special) {
             self.unnamed.push((id, frame.clone()));
         }
@@ -72,18 +75,44 @@ impl Interner {
         id
     }
 
-    /// A Python function; one mark for all that come when its names have taken their room.
-    pub(crate) fn python_frame(&mut self, frame: Frame) -> FrameId {
-        if self.frames.contains_key(&frame) {
-            return self.frame(frame);
+    fn new_function(&mut self, frame: &Frame) -> FrameId {
+        let id = self.new_frame(frame.clone());
+        if is_pool_loop(frame) {
+            self.send(Record::PoolLoop(id));
         }
-        let bytes = frame.name.len() + frame.file.len() + frame.module.len();
-        if self.python_bytes + bytes > MOST_PYTHON_BYTES {
-            self.crowded_out += 1;
+        id
+    }
+
+    /// A Python function, and on what it was called; one mark for all that come when its names have taken their room.
+    pub(crate) fn python_frame(&mut self, frame: Frame, on: Option<CalledOn>) -> FrameId {
+        let Some(on) = on else { return self.plain_function(frame) };
+        let key = (frame, on);
+        if let Some(&id) = self.called_on.get(&key) {
+            return id;
+        }
+        if !self.has_room(&key.0) {
             return self.frame(Mark::PythonCrowdedOut.frame());
         }
-        self.python_bytes += bytes;
-        self.frame(frame)
+        let id = self.new_function(&key.0);
+        self.send(Record::CalledOn(id, key.1.clone()));
+        self.called_on.insert(key, id);
+        id
+    }
+
+    fn plain_function(&mut self, frame: Frame) -> FrameId {
+        if self.frames.contains_key(&frame) || self.has_room(&frame) {
+            return self.frame(frame);
+        }
+        self.frame(Mark::PythonCrowdedOut.frame())
+    }
+
+    /// Whether there is room for the names of a new function; it is taken then, and who found none is counted.
+    fn has_room(&mut self, frame: &Frame) -> bool {
+        let bytes = frame.name.len() + frame.file.len() + frame.module.len();
+        let fits = self.python_bytes + bytes <= MOST_PYTHON_BYTES;
+        self.python_bytes += if fits { bytes } else { 0 };
+        self.crowded_out += u64::from(!fits);
+        fits
     }
 
     /// What the reader must know of names that found no room.
@@ -172,12 +201,12 @@ mod tests {
             let name = format!("{number}_{}", "n".repeat(1 << 20));
             Frame { kind: FrameKind::Python, file: "f".into(), ..bare(FrameKind::Python, &name, "m", 0) }
         };
-        let first = interner.python_frame(frame(0));
-        let ids: Vec<FrameId> = (1..100).map(|number| interner.python_frame(frame(number))).collect();
+        let first = interner.python_frame(frame(0), None);
+        let ids: Vec<FrameId> = (1..100).map(|number| interner.python_frame(frame(number), None)).collect();
         assert!((30..33).contains(&interner.next_frame), "{}", interner.next_frame);
         assert_eq!(interner.crowded_out, 100 - u64::from(interner.next_frame - 1));
         assert_eq!(ids[97], ids[98]);
-        assert_eq!(interner.python_frame(frame(0)), first);
+        assert_eq!(interner.python_frame(frame(0), None), first);
     }
 
     /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.

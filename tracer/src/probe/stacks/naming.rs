@@ -5,7 +5,8 @@
 use super::builder::StackBuilder;
 use crate::naming::{find_public_names, name_frames};
 use crate::symbolize::Detail;
-use energy_trace_model::recording::record::{Library, Name, Record};
+use energy_trace_model::ids::FrameId;
+use energy_trace_model::recording::record::{Frame, Library, Name, Record};
 use nix::unistd::{Gid, Uid};
 
 /// Finds the names of frames without one, and sends them.
@@ -28,6 +29,14 @@ pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
         for (at, name) in names.later {
             out.send(Record::Renamed(names.frame, at, of(name)));
         }
+    }
+}
+
+/// Finds the names of these frames, and sends them: while the recording runs, so without inlined functions and code that may change.
+pub(crate) fn send_names_of(stacks: &StackBuilder, frames: &[(FrameId, Frame)]) {
+    let detail = Detail { inlines: false };
+    for names in name_frames(frames, stacks.libraries.open(), &stacks.worker, detail) {
+        stacks.out.send(Record::Name(names.frame, names.name));
     }
 }
 

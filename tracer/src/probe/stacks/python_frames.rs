@@ -15,6 +15,7 @@ use crate::unwind::cpython::code::{Check, CodeObject};
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
 use crate::unwind::cpython::module_name::module_of;
+use crate::unwind::cpython::receiver::called_on;
 use crate::unwind::merge::Merged;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -52,10 +53,11 @@ impl ModuleNames {
     }
 }
 
-/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
-pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) {
-    let Some(process) = processes.get_mut(head.pid) else { return };
-    let Some(interpreter) = process.interpreter else { return };
+/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own. True: the probes are
+/// to look for the classes of more code objects.
+pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) -> bool {
+    let Some(process) = processes.get_mut(head.pid) else { return false };
+    let Some(interpreter) = process.interpreter else { return false };
     let layout = interpreter.layout.code;
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
     codes.retain(|&code| process.codes.at(code, head.at).is_none()); // What was looked at since is true of it.
@@ -83,9 +85,11 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     if layout.classes.is_some() {
         find_classes(process, &memory, &layout, frames);
     }
+    let wants = layout.sees_receivers && find_receivers(process, &memory, &layout, frames);
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
+    wants
 }
 
 /// Reads again what runs in a copy of its bytecode that was made since.
@@ -116,6 +120,29 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
             None => (),
         }
     }
+}
+
+/// Finds on what functions were called, once for each code object and what the probes sent. What tells something once is wanted from then on.
+fn find_receivers(
+    process: &mut Process,
+    memory: &ProcessMemory,
+    layout: &CodeLayout,
+    frames: &[Merged],
+) -> bool {
+    let mut wants = false;
+    for frame in frames {
+        let &Merged::Python { code, class: first, .. } = frame else { continue };
+        if first == 0 || process.codes.called_on(code, first).is_some() {
+            continue;
+        }
+        let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
+        let on = called_on(memory, layout, object, first);
+        if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
+            wants |= interpreter.layout.want_class(code);
+        }
+        process.codes.put_called_on(code, first, on);
+    }
+    wants
 }
 
 /// The probes saw new code objects of a process: their addresses, and the bytes that tell them from others.

@@ -9,6 +9,7 @@ use crate::probe::processes::registry::Processes;
 use crate::probe::tables::unwind_files::{ProcessRules, UnwindFiles};
 use crate::resolver::Worker;
 use crate::unwind::address_space::AddressSpace;
+use crate::unwind::cpython::memory::{ProcessMemory, Source as _};
 use crate::unwind::merge::RawStack;
 use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use energy_trace_model::ids::{CpuId, Pid};
@@ -88,8 +89,13 @@ impl RawStacks {
 
     fn walk(&self, capture: &Waiting, processes: &Processes, anchors: &Anchors) -> Option<Walked> {
         let pid = capture.head.pid;
-        let space = &processes.get(pid)?.space;
-        let code = |address| self.files.borrow_mut().code(pid, space, address);
+        let process = processes.get(pid)?;
+        let (space, hotspot) = (&process.space, process.hotspot.as_ref());
+        // A HotSpot's code has no file, and stays as it is for seconds.
+        let code = |address| match hotspot {
+            Some(layout) if layout.holds(address) => ProcessMemory::of(pid).word(address),
+            _ => self.files.borrow_mut().code(pid, space, address),
+        };
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
         let from = NativeWalk {
@@ -100,7 +106,7 @@ impl RawStacks {
             bx_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
-        let mut rules = ProcessRules { pid, space, files: &self.files, registers };
+        let mut rules = ProcessRules { pid, space, files: &self.files, registers, hotspot };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 

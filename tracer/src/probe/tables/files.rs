@@ -12,6 +12,7 @@ use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::Rows;
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::ElfFacts;
+use crate::unwind::hotspot::{self, may_hold_hotspot};
 use crate::unwind::vdso::{self, key_of};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
@@ -61,7 +62,20 @@ struct Job {
     /// What it is called in messages.
     path: String,
     file: File,
-    python: bool,
+    wanted: Wanted,
+}
+
+/// Symbols to look for in a file.
+type Wanted = &'static [&'static str];
+
+fn wanted_of(path: &str, program: &str) -> Wanted {
+    if may_hold_interpreter(path, program) {
+        &SYMBOLS
+    } else if may_hold_hotspot(path) {
+        &[hotspot::TABLE]
+    } else {
+        &[]
+    }
 }
 
 /// Work for the thread that makes tables.
@@ -140,8 +154,8 @@ impl Files {
     pub(crate) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = key_of(mapping)?;
         if !self.files.contains_key(key) {
-            let python = may_hold_interpreter(&mapping.path, program);
-            self.begin(key.clone(), &mapping.path, open(pid, mapping), python);
+            let wanted = wanted_of(&mapping.path, program);
+            self.begin(key.clone(), &mapping.path, open(pid, mapping), wanted);
         }
         self.files.get(key)
     }
@@ -152,13 +166,13 @@ impl Files {
         // Where `maps` shows another device the file is read twice.
         let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
         if !self.files.contains_key(&key) {
-            self.begin(key, &path.display().to_string(), Some(file), true);
+            self.begin(key, &path.display().to_string(), Some(file), &SYMBOLS);
         }
     }
 
     /// Has a file read.
-    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, python: bool) {
-        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, python });
+    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, wanted: Wanted) {
+        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, wanted });
         let queued = job.is_some_and(|job| self.jobs.send(job).is_ok());
         self.pending += 2 * usize::from(queued);
         let table = if queued { Table::Pending } else { Table::Absent };
@@ -227,7 +241,7 @@ impl Files {
                 changed.insert(victim);
             }
             let path = mapping.path.clone();
-            let job = Job { key: key.clone(), path, file: opened, python: false };
+            let job = Job { key: key.clone(), path, file: opened, wanted: &[] };
             self.deferred.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
@@ -316,8 +330,7 @@ fn read_files(
     worker: &Worker,
 ) {
     for job in jobs {
-        let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
-        let facts = (worker.facts(&job.path, &job.file, wanted))
+        let facts = (worker.facts(&job.path, &job.file, job.wanted))
             .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
             .map(Arc::new);

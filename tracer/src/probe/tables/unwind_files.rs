@@ -7,6 +7,7 @@ use super::files::open;
 use crate::resolver::{ResolveError, Worker, question};
 use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
 use crate::unwind::cfi::FullRules;
+use crate::unwind::cpython::memory::{ProcessMemory, Source as _};
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::vdso::key_of;
 use energy_trace_model::ids::Pid;
@@ -14,7 +15,10 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use tracer_ebpf::native::Tables;
+use tracer_ebpf::hotspot;
+use tracer_ebpf::hotspot_layout::HotspotLayout;
+use tracer_ebpf::memory::{FRAME_WORDS, Memory};
+use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule, rule};
 use tracer_ebpf::wire::{end, register};
 
@@ -151,11 +155,21 @@ pub(crate) struct ProcessRules<'a> {
     pub(crate) files: &'a std::cell::RefCell<UnwindFiles>,
     /// Those of the interrupted code.
     pub(crate) registers: &'a [u64; register::COUNT],
+    /// Where its HotSpot keeps what is needed, if it has one.
+    pub(crate) hotspot: Option<&'a HotspotLayout>,
 }
 
 impl Tables for ProcessRules<'_> {
     fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
+        if self.hotspot.is_some_and(|layout| layout.holds(pc)) {
+            return Ok(Rule(rule::HOTSPOT << 28));
+        }
         self.files.borrow_mut().rule(self.pid, self.space, pc)
+    }
+
+    fn hotspot_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
+        let layout = self.hotspot.ok_or(end::NO_UNWIND_INFO)?;
+        hotspot::caller(walk, layout, &CopyAndHeaps { copy: memory, live: ProcessMemory::of(self.pid), walk })
     }
 
     fn full(&mut self, index: u32) -> Option<FullRule> {
@@ -164,5 +178,25 @@ impl Tables for ProcessRules<'_> {
 
     fn interrupted(&mut self, number: u32) -> Option<u64> {
         self.registers.get(register::of_dwarf(number)).copied()
+    }
+}
+
+/// A copy of a stack, and what a HotSpot keeps of its code: that is read in the process, where it stays as it is for seconds.
+struct CopyAndHeaps<'a, Copy> {
+    copy: &'a Copy,
+    live: ProcessMemory,
+    walk: &'a NativeWalk,
+}
+
+impl<Copy: Memory> Memory for CopyAndHeaps<'_, Copy> {
+    fn read_word(&self, address: u64) -> Option<u64> {
+        /// Above the stack pointer, memory is taken for the stack, which has changed since it was copied.
+        const STACK: u64 = 8 << 20;
+        let is_stack = address.wrapping_sub(self.walk.sp) < STACK;
+        self.copy.read_word(address).or_else(|| if is_stack { None } else { self.live.word(address) })
+    }
+
+    fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
+        self.copy.read_frame(address, bytes, out)
     }
 }

@@ -9,22 +9,23 @@ use super::code::read_string;
 use super::layout::{ClassLayout, CodeLayout};
 use super::memory::Source;
 
-/// Offsets in classes, tuples and dictionaries: Include/cpython/object.h, dictobject.h and Objects/dict-common.h, 3.8 to 3.10.
-mod at {
-    pub(super) const TYPE_NAME: u64 = 24;
-    pub(super) const TYPE_FLAGS: u64 = 168;
-    pub(super) const TYPE_DICT: u64 = 264;
-    pub(super) const TYPE_MRO: u64 = 344;
-    pub(super) const TUPLE_SIZE: u64 = 16;
-    pub(super) const TUPLE_ITEMS: u64 = 24;
-    pub(super) const DICT_KEYS: u64 = 32;
-    pub(super) const KEYS_SIZE: u64 = 8;
-    pub(super) const KEYS_ENTRIES: u64 = 32;
-    pub(super) const KEYS_INDICES: u64 = 40;
+/// Offsets in classes, tuples and dictionaries: Include/cpython/object.h, dictobject.h and Objects/dict-common.h, 3.8 to 3.10; those in
+/// classes, the sizes of tuples and the place of a dictionary's keys are the same up to 3.15.
+pub(super) mod at {
+    pub(in super::super) const TYPE_NAME: u64 = 24;
+    pub(in super::super) const TYPE_FLAGS: u64 = 168;
+    pub(in super::super) const TYPE_DICT: u64 = 264;
+    pub(in super::super) const TYPE_MRO: u64 = 344;
+    pub(in super::super) const TUPLE_SIZE: u64 = 16;
+    pub(in super::super) const TUPLE_ITEMS: u64 = 24;
+    pub(in super::super) const DICT_KEYS: u64 = 32;
+    pub(in super::super) const KEYS_SIZE: u64 = 8;
+    pub(in super::super) const KEYS_ENTRIES: u64 = 32;
+    pub(in super::super) const KEYS_INDICES: u64 = 40;
     /// `classmethod` and `staticmethod`: the function; `property`: its getter, then setter and deleter.
-    pub(super) const WRAPPED: u64 = 16;
+    pub(in super::super) const WRAPPED: u64 = 16;
     /// `type.__flags__` of every class that is ready.
-    pub(super) const READY: u64 = 1 << 12;
+    pub(in super::super) const READY: u64 = 1 << 12;
 }
 
 /// Classes of a resolution order that are looked at, and bytes of a dictionary's entries.
@@ -62,7 +63,7 @@ pub fn find_name(
 }
 
 /// The last part of `tp_name`, where it is a name.
-fn type_name(source: &impl Source, class: u64) -> Option<String> {
+pub(super) fn type_name(source: &impl Source, class: u64) -> Option<String> {
     let at = source.word(class.wrapping_add(at::TYPE_NAME))?;
     let mut text = Vec::new();
     for part in 0..8 {

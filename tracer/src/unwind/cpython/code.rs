@@ -3,9 +3,10 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
-use super::layout::{CodeLayout, StringLayout};
+use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
+use super::receiver::may_tell;
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -18,7 +19,7 @@ const LONGEST_STRING: u64 = 1 << 32;
 pub type Check = [u8; 16];
 
 /// What a code object says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeObject {
     /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
@@ -36,6 +37,8 @@ pub struct CodeObject {
     bytes: u64,
     /// Its first argument is named `self` or `cls`, and its class is not known.
     pub is_method: bool,
+    /// What it was called on may tell more than its name (`receiver`).
+    pub may_tell: bool,
     check: Check,
 }
 
@@ -63,20 +66,19 @@ impl CodeObject {
             bytes = layout.lines.units(&linetable)?.checked_mul(2)?;
             bytecode.extend(read_copies(source, address.wrapping_add(copies)).unwrap_or_default());
         }
+        let text = |at: u64| read_string(source, &layout.string, source.word(address.wrapping_add(at))?);
+        let (qualname, file) = (text(layout.qualname)?, text(layout.filename)?);
         Some(Self {
-            qualname: read_string(
-                source,
-                &layout.string,
-                source.word(address.wrapping_add(layout.qualname))?,
-            )?,
-            file: read_string(source, &layout.string, source.word(address.wrapping_add(layout.filename))?)?,
+            may_tell: layout.sees_receivers && may_tell(&qualname, &file),
+            qualname,
+            file,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
             linetable,
             bytecode,
             bytes,
-            is_method: layout.classes.is_some()
-                && is_method(source, &layout.string, address).unwrap_or(false),
+            is_method: (layout.classes)
+                .is_some_and(|classes| is_method(source, layout, classes, address).unwrap_or(false)),
             check,
         })
     }
@@ -155,16 +157,15 @@ fn read_copies(source: &impl Source, at: u64) -> Option<Vec<u64>> {
     Some(words.filter(|&address| address != 0 && address < u64::MAX - LIMIT * 2).collect())
 }
 
-/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.8 to 3.10).
-fn is_method(source: &impl Source, strings: &StringLayout, code: u64) -> Option<bool> {
+/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.6 to 3.10).
+fn is_method(source: &impl Source, layout: &CodeLayout, classes: ClassLayout, code: u64) -> Option<bool> {
     const ARGUMENTS: u64 = 16;
-    const NAMES: u64 = 72;
     const FIRST_ITEM: u64 = 24;
     if source.half(code.wrapping_add(ARGUMENTS))? == 0 {
         return Some(false);
     }
-    let names = source.word(code.wrapping_add(NAMES))?;
-    let first = read_string(source, strings, source.word(names.wrapping_add(FIRST_ITEM))?)?;
+    let names = source.word(code.wrapping_add(classes.names))?;
+    let first = read_string(source, &layout.string, source.word(names.wrapping_add(FIRST_ITEM))?)?;
     Some(first == "self" || first == "cls")
 }
 
@@ -234,6 +235,7 @@ mod tests {
             bytecode: vec![0x1000, 0x5000],
             bytes: 8,
             is_method: false,
+            may_tell: false,
             check: [0; 16],
         };
         assert_eq!(LineTable::Locations.units(&code.linetable), Some(4));

@@ -5,7 +5,7 @@
 //! another process: every offset is checked before it is believed. Leaves out what the table does not say and the headers of the
 //! version do: the thread-specific key, and which owners of frames are not Python.
 
-use super::layout::{CodeLayout, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
+use super::layout::{CodeLayout, ITSELF, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
 use super::lines::LineTable;
 use super::memory::Source;
 use crate::unwind::anchoring::FrameAnchoring;
@@ -213,6 +213,9 @@ fn walk_of(fields: &Fields<'_>, table: &Table) -> Option<PythonLayout> {
         fields.frame_word(table.frame, table.frame + 3)?,
     );
     let last = previous_word.max(code_word).max(instruction_word).max(flags_word);
+    // Free-threaded builds begin objects in another way: classes are not looked at there.
+    let locals = if fields.free_threaded { 0 } else { fields.frame_word(table.frame, table.frame + 4)? };
+    let last = last.max(locals);
     Some(PythonLayout {
         frame_bytes: (u32::from(last) + 1) * 8,
         previous_word,
@@ -220,6 +223,8 @@ fn walk_of(fields: &Fields<'_>, table: &Table) -> Option<PythonLayout> {
         instruction_word,
         flags_word,
         owner_shift: u8::try_from(owner % 8 * 8).ok()?,
+        locals: u32::from(locals) * 8,
+        itself: ITSELF,
         ..WALK
     })
 }
@@ -254,6 +259,7 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         bytecode: fields.field(table.code, table.bytecode, 1)?,
         copies,
         classes: None,
+        sees_receivers: !fields.free_threaded,
         bytes_size: fields.field(table.bytes, table.bytes + 1, 8)?,
         bytes_data: fields.field(table.bytes, table.bytes + 2, 1)?,
         string: StringLayout {

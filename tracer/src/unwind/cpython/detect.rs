@@ -3,6 +3,7 @@
 //! The version is read from `Py_Version` in memory, before 3.11 from what `Py_GetVersion` answers with; it is never taken from a file's
 //! name; Pythons that are not CPython are told by theirs, and only named. Leaves out programs that hold an interpreter without a symbol of it.
 
+use super::before_runtime::{Exported, Variables, find_variables};
 use super::debug_offsets::{TableError, read_layout};
 use super::layout::{Version, VersionLayout, layout_of};
 use super::memory::{ProcessMemory, Source as _};
@@ -12,14 +13,21 @@ use crate::unwind::address_space::Mapping;
 use crate::unwind::elf::ElfFacts;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{OtherPython, Runtime, RuntimeRefusal};
+use tracer_ebpf::wire::PythonLayout;
 
 /// Symbols to look for in a file that may hold the interpreter.
-pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];
+pub const SYMBOLS: [&str; 9] =
+    [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY, CELL, INTERPRETERS, THIS_THREAD, CURRENT];
 
 const RUNTIME: &str = "_PyRuntime";
 const VERSION: &str = "Py_Version";
 const GET_VERSION: &str = "Py_GetVersion";
+const INTERPRETERS: &str = "PyInterpreterState_Head";
+const THIS_THREAD: &str = "PyGILState_GetThisThreadState";
+const CURRENT: &str = "_PyThreadState_Current";
 const EVAL: &str = "_PyEval_EvalFrameDefault";
+/// The type of cells.
+const CELL: &str = "PyCell_Type";
 /// Only builds that count references (`--with-pydebug`) have it (Objects/object.c, 3.8 to 3.13).
 const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
 
@@ -28,7 +36,7 @@ const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
 pub struct Interpreter {
     /// Its version.
     pub version: Version,
-    /// Address of `_PyRuntime` (AVMA).
+    /// Address of `_PyRuntime` (AVMA); in 3.6, which has none, of the list of interpreters.
     pub runtime: u64,
     /// Its layout.
     pub layout: VersionLayout,
@@ -42,9 +50,13 @@ impl Interpreter {
     /// Whether a process has sub-interpreters now (`interpreters.head` stands before `interpreters.main`, and begins with the newest); true
     /// where it cannot be asked.
     pub fn has_sub_interpreters(&self, pid: Pid) -> bool {
-        let (memory, main) = (ProcessMemory::of(pid), self.layout.walker(self.runtime).interpreter_at);
-        let newest = memory.word(main.wrapping_sub(8));
-        newest.is_none() || newest != memory.word(main)
+        let (memory, walk) = (ProcessMemory::of(pid), self.layout.walker(self.runtime));
+        if walk.key_follows == PythonLayout::NO_MAIN {
+            let newest = memory.word(walk.interpreter_at).unwrap_or(0);
+            return memory.word(newest) != Some(0);
+        }
+        let newest = memory.word(walk.interpreter_at.wrapping_sub(8));
+        newest.is_none() || newest != memory.word(walk.interpreter_at)
     }
 
     /// Looks for the thread-local variables that name the state that runs in a thread, where they are needed and not known; whether
@@ -112,7 +124,10 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         return Finding::None; // Not mapped yet, and something else in its place.
     }
     let refuse = |reason| refused(Some(version), name, reason);
-    let Some(runtime) = runtime else { return refuse(RuntimeRefusal::UnknownVersion) };
+    let variables = (version.minor() == (3, 6)).then(|| variables_of(&memory, bias, elf)).flatten();
+    let Some(runtime) = variables.map(|found| found.interpreters).or(runtime) else {
+        return refuse(RuntimeRefusal::UnknownVersion);
+    };
     if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
         return refuse(RuntimeRefusal::DebugBuild);
     }
@@ -121,7 +136,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     } else {
         read_layout(&memory, runtime, version)
     };
-    let layout = match layout {
+    let mut layout = match layout {
         Ok(layout) => layout,
         // The file's data may be mapped a moment after its code: it is looked at again.
         Err(TableError::Absent) => return Finding::None,
@@ -129,9 +144,22 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         Err(TableError::OtherVersion) => return refuse(RuntimeRefusal::OtherTable),
         Err(TableError::Damaged) => return refuse(RuntimeRefusal::DamagedTable),
     };
+    if let Some(at) = elf.symbol(CELL) {
+        layout.learn_cells(bias.wrapping_add(at));
+    }
+    if let Some(Variables { interpreters, key, current }) = variables {
+        layout.learn_variables(current.wrapping_sub(interpreters), key.wrapping_sub(interpreters));
+    }
     let eval = eval_ranges(bias, elf);
     let tls_block = if layout.is_named_by_variables() { elf.tls_block } else { 0 };
     Finding::Known(Box::new(Interpreter { version, runtime, layout, tls_block, eval }))
+}
+
+/// Where 3.6 keeps what is in `_PyRuntime` later.
+fn variables_of(memory: &ProcessMemory, bias: u64, elf: &ElfFacts) -> Option<Variables> {
+    let symbol = |name| Some(bias.wrapping_add(elf.symbol(name)?));
+    let (head, this_thread) = (symbol(INTERPRETERS)?, symbol(THIS_THREAD)?);
+    find_variables(memory, Exported { head, this_thread, current: symbol(CURRENT)? })
 }
 
 fn refused(version: Option<Version>, file: &str, reason: RuntimeRefusal) -> Finding {

@@ -3,6 +3,7 @@
 
 use super::lines::LineTable;
 use crate::unwind::anchoring::FrameAnchoring;
+use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
 /// A version as `PY_VERSION_HEX` packs it: `0x030b02f0` is 3.11.2 final.
@@ -55,6 +56,8 @@ pub struct CodeLayout {
     pub copies: Option<u64>,
     /// Where to look for the class of a method; `None` from 3.11 on, where code objects know their qualified name.
     pub classes: Option<ClassLayout>,
+    /// Whether the probes send the class of a method's object though code objects know theirs (`receiver`).
+    pub sees_receivers: bool,
     /// `PyBytesObject.ob_size`.
     pub bytes_size: u64,
     /// `PyBytesObject.ob_sval`.
@@ -97,14 +100,16 @@ impl ObjectHeader {
     }
 }
 
-/// What user space needs to find the class of a method: offsets in functions, which differ; those in classes and dictionaries are the same
-/// in 3.8, 3.9 and 3.10 (`class_name`).
+/// What user space needs to find the class of a method: offsets in functions and code, which differ; those in classes and dictionaries are
+/// the same in 3.6 to 3.10 (`class_name`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassLayout {
     /// `PyFunctionObject.func_code`.
     pub function_code: u64,
     /// `PyFunctionObject.func_qualname`.
     pub function_qualname: u64,
+    /// `PyCodeObject.co_varnames`.
+    pub names: u64,
 }
 
 /// What user space needs to read compact strings; offsets in bytes.
@@ -128,7 +133,7 @@ const OLD_STRING: StringLayout = StringLayout { length: 16, state: 32, ascii_dat
 pub struct VersionLayout {
     /// (major, minor).
     pub minor: (u32, u32),
-    /// `_PyRuntime` → the TSS key; 0 where there is none.
+    /// `_PyRuntime` (3.6: the list of interpreters) → the TSS key; 0 where there is none.
     pub(super) tss_key: u64,
     /// `_PyRuntime` → pointer to the main interpreter.
     pub(super) interpreter: u64,
@@ -153,6 +158,23 @@ impl VersionLayout {
         self.walk.tls_below = below;
     }
 
+    /// Takes in the address of the type of cells; without it what inner functions share is not looked at.
+    pub const fn learn_cells(&mut self, kind: u64) {
+        if self.code.sees_receivers {
+            self.walk.cell = kind;
+        }
+    }
+
+    /// Has the probes look for the class of this code object always; whether that is news.
+    pub fn want_class(&mut self, code: u64) -> bool {
+        self.walk.want(code)
+    }
+
+    /// Takes in where variables lie that are in no `_PyRuntime` (3.6), in bytes from the list of interpreters.
+    pub(super) const fn learn_variables(&mut self, current: u64, key: u64) {
+        (self.current, self.tss_key) = (current, key);
+    }
+
     /// Whether only thread-local variables name the state that runs in a thread (3.15).
     pub const fn is_named_by_variables(&self) -> bool {
         self.tss_key == 0
@@ -162,9 +184,9 @@ impl VersionLayout {
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
         PythonLayout {
             // Address 0 cannot be read: then the list of threads serves.
-            tss_key_at: if self.tss_key == 0 { 0 } else { runtime.saturating_add(self.tss_key) },
-            interpreter_at: runtime.saturating_add(self.interpreter),
-            current_at: if self.current == 0 { 0 } else { runtime.saturating_add(self.current) },
+            tss_key_at: if self.tss_key == 0 { 0 } else { runtime.wrapping_add(self.tss_key) },
+            interpreter_at: runtime.wrapping_add(self.interpreter),
+            current_at: if self.current == 0 { 0 } else { runtime.wrapping_add(self.current) },
             code_check: self.code.qualname as u32,
             ..self.walk
         }
@@ -205,7 +227,14 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     locals: 0,
     code_check: 0,
     program: 0,
+    cell: 0,
+    itself: 0,
+    reserved: 0,
+    wanted: [0; 16],
 };
+
+/// Flags of the classes whose objects are sent themselves, from 3.11 on.
+pub(super) const ITSELF: u32 = object::IS_CLASS | object::IS_TEXT;
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
 const OLD_WALK: PythonLayout = PythonLayout {
@@ -219,8 +248,13 @@ const OLD_WALK: PythonLayout = PythonLayout {
     flags_word: 0,
     owner_shift: PythonLayout::NO_SHIFT,
     locals: 360,
+    itself: object::IS_CLASS,
+    wanted: PythonLayout::ALL_WANTED,
     ..WALK
 };
+
+/// Functions up to 3.9, and code objects from 3.8 on.
+const OLD_CLASSES: ClassLayout = ClassLayout { function_code: 16, function_qualname: 104, names: 72 };
 
 /// Code objects before 3.11.
 const OLD_CODE: CodeLayout = CodeLayout {
@@ -232,14 +266,51 @@ const OLD_CODE: CodeLayout = CodeLayout {
     first_line: 40,
     bytecode: 0,
     copies: None,
-    classes: Some(ClassLayout { function_code: 16, function_qualname: 104 }),
+    classes: Some(OLD_CLASSES),
+    sees_receivers: false,
     bytes_size: 16,
     bytes_data: 32,
     string: OLD_STRING,
 };
 
+/// Code objects before 3.8, which have a field less.
+const OLDEST_CODE: CodeLayout = CodeLayout {
+    filename: 96,
+    qualname: 104,
+    linetable: 112,
+    first_line: 36,
+    classes: Some(ClassLayout { names: 64, ..OLD_CLASSES }),
+    ..OLD_CODE
+};
+
 /// The versions up to 3.12 that can be unwound.
-pub const KNOWN: [VersionLayout; 5] = [
+pub const KNOWN: [VersionLayout; 7] = [
+    VersionLayout {
+        minor: (3, 6),
+        // No `_PyRuntime`: `learn_variables`.
+        tss_key: 0,
+        current: 0,
+        interpreter: 0,
+        walk: PythonLayout {
+            thread_id: 152,
+            key_follows: PythonLayout::NO_MAIN,
+            frame_bytes: 124,
+            instruction_word: 15,
+            locals: 376,
+            ..OLD_WALK
+        },
+        anchoring: FrameAnchoring::Counted,
+        code: OLDEST_CODE,
+    },
+    VersionLayout {
+        minor: (3, 7),
+        tss_key: 1508,
+        current: 1480,
+        interpreter: 32,
+        walk: OLD_WALK,
+        anchoring: FrameAnchoring::Counted,
+        code: OLDEST_CODE,
+    },
     VersionLayout {
         minor: (3, 8),
         tss_key: 1396,
@@ -276,7 +347,7 @@ pub const KNOWN: [VersionLayout; 5] = [
         anchoring: FrameAnchoring::AnchorPerFrame,
         code: CodeLayout {
             lines: LineTable::Ranges,
-            classes: Some(ClassLayout { function_code: 48, function_qualname: 40 }),
+            classes: Some(ClassLayout { function_code: 48, function_qualname: 40, ..OLD_CLASSES }),
             ..OLD_CODE
         },
     },
@@ -294,6 +365,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             previous_word: 6,
             owner_shift: 40,
             entry_shift: 32,
+            locals: 72,
+            itself: ITSELF,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -307,6 +380,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             bytecode: 184,
             copies: None,
             classes: None,
+            sees_receivers: true,
             bytes_size: 16,
             bytes_data: 32,
             string: OLD_STRING,
@@ -323,6 +397,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             cframe_frame: 0,
             cframe_previous: 8,
             key_follows: 1,
+            locals: 72,
+            itself: ITSELF,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -336,6 +412,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             bytecode: 192,
             copies: None,
             classes: None,
+            sees_receivers: true,
             bytes_size: 16,
             bytes_data: 32,
             string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },

@@ -4,13 +4,14 @@
 //! Leaves out columns. `tests/offline/unwind/lines.rs` compares with the interpreters themselves.
 
 /// How a version writes its line table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineTable {
     /// `co_lnotab`, up to 3.9: bytes of code and lines from one line's start to the next.
     Lnotab,
     /// `co_linetable` of 3.10: bytes of code and lines of each range.
     Ranges,
     /// `co_linetable` of 3.11 and later.
+    #[default]
     Locations,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Leaves out walking (`tracer_ebpf::python`). A version whose layout was not measured is refused by name, never guessed.
 
+mod before_runtime;
 pub mod class_name;
 pub mod code;
 pub mod debug_offsets;
@@ -10,5 +11,6 @@ pub mod layout;
 pub mod lines;
 pub mod memory;
 pub mod module_name;
+pub mod receiver;
 pub mod running_thread;
 pub mod version_text;

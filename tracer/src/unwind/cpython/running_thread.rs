@@ -55,7 +55,7 @@ mod tests {
     /// The words of the block that hold the thread's state are found; without a thread, or where the block cannot be read, none.
     #[test]
     fn variables_are_found_by_what_they_hold() {
-        let layout = KNOWN[4]; // 3.12: its offsets serve as well as any.
+        let layout = KNOWN[6]; // 3.12: its offsets serve as well as any.
         let walk = layout.walker(0x1000);
         let (interpreter, thread, pointer) = (0x2000, 0x3000, 0x9000);
         let memory = vec![

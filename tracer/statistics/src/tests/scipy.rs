@@ -5,10 +5,11 @@ use crate::correlation::spearman;
 use crate::effect::{Magnitude, a12};
 use crate::location::{quantile, shift, shift_of_pairs};
 use crate::rank_sum::rank_sum;
+use crate::regression::{line, lines, mean_with_interval, p_of_slope};
 use crate::signed_rank::signed_rank;
 use crate::student;
 use crate::{Method, Tested};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const VECTORS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/statistics/vectors.json"));
@@ -84,6 +85,46 @@ fn corrections_and_student() {
     }
 }
 
+#[test]
+fn regression() {
+    for case in &cases("lines") {
+        let points: Vec<(f64, f64)> = numbers(case, "x").into_iter().zip(numbers(case, "y")).collect();
+        let found = line(&points).unwrap();
+        near(found.intercept, &case["intercept"]);
+        near(found.slope, &case["slope"]);
+        near(found.intercept_error, &case["intercept_error"]);
+        near(found.slope_error, &case["slope_error"]);
+        near(found.r, &case["r"]);
+        near(p_of_slope(&found, points.len()), &case["p"]);
+    }
+    for case in &cases("means") {
+        let found = mean_with_interval(&numbers(case, "x")).unwrap();
+        let (low, high) = found.interval.unwrap();
+        near(found.value, &case["mean"]);
+        near(low, &case["low"]);
+        near(high, &case["high"]);
+        near(found.p.unwrap(), &case["p"]);
+    }
+}
+
+/// Growth over rounds is the mean of the rounds' lines, and a bend is that of their parabolas.
+#[test]
+fn growth() {
+    for case in &cases("bends") {
+        let x = numbers(case, "x");
+        let of_round = |y: &Value| -> Vec<(f64, f64)> {
+            x.iter().zip(y.as_array().unwrap()).map(|(x, y)| (*x, y.as_f64().unwrap())).collect()
+        };
+        let rounds: Vec<_> = case["y"].as_array().unwrap().iter().map(of_round).collect();
+        let found = lines(&rounds).unwrap();
+        let slopes = numbers(case, "slopes");
+        near(found.each.value, &json!(slopes.iter().sum::<f64>() / slopes.len() as f64));
+        let (depth, p) = found.bend.unwrap();
+        near(depth, &case["depth"]);
+        near(p, &case["p"]);
+    }
+}
+
 /// What has no answer has none, and no panic; the words of an effect begin where the source says, on both sides.
 #[test]
 fn edges() {
@@ -97,6 +138,12 @@ fn edges() {
     assert_eq!(spearman(&[1.0, 2.0, 3.0], &[2.0, 4.0, 9.0]).unwrap().p, 0.0);
     assert!(quantile(&[], 0.5).is_nan() && student::exceeded_with(0.0, 3.0).is_nan());
     assert_eq!(Correction::Holm.adjust(&[]), [0.0; 0]);
+    assert!(line(&[(1.0, 2.0), (1.0, 3.0)]).is_none() && line(&[(1.0, f64::NAN), (2.0, 1.0)]).is_none());
+    assert!(
+        lines(&[]).is_none() && lines(&[vec![(1.0, 2.0)]]).is_none() && mean_with_interval(&[]).is_none()
+    );
+    assert!(mean_with_interval(&[2.0]).unwrap().interval.is_none());
+    assert!(lines(&[vec![(1.0, 0.0), (2.0, 0.0), (3.0, 0.0)]]).unwrap().bend.is_none());
     for (a12, word) in [
         (0.5, "negligible"),
         (0.559, "negligible"),

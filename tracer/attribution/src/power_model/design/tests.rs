@@ -1,8 +1,9 @@
 //! Unit tests of windows and rows. Leaves out whole domains (`tests/offline/attribution`).
 
-use super::{Arc, Blend, Design, Parts, Times, Windows, predicted};
+use super::{Arc, Blend, Design, Parts, Times, Windows};
 use crate::between_samples::parts::Part;
 use crate::between_samples::switching_chain::{Chains, probability};
+use crate::numerics::shares::predicted;
 use crate::power_model::tests::toy;
 use crate::power_model::windows::shown_later;
 use crate::tests::vectors::Vectors;
@@ -171,4 +172,32 @@ fn mixes_are_spread() {
     let variance = blend.spread * 2.5e-7 * (square - mean * mean);
     let found = design.variances(&[3.0, 8.0], &chains)[0];
     assert!((found / variance - 1.0).abs() < 1e-5, "{found} instead of {variance}");
+}
+
+/// What a lag leaves of the energy before a window, at its beginning and at its end: e^(−t / τ), over a gap as well. Nothing is before the first one.
+#[test]
+fn left_of_the_window_before() {
+    let span = |from: u64, until: u64| {
+        let at = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        EnergyInterval { span: Span { start: at(from), end: at(until) }, energy: MicroJoules::ZERO }
+    };
+    let intervals = [span(0, 20), span(20, 40), span(45, 65)];
+    let windows = Windows::of_intervals(&intervals, &[MicroJoules::from_uj(1); 3]);
+    let near = |(begin, end): (f64, f64), after: [f64; 2]| {
+        (begin - (-after[0]).exp()).abs() < 1e-12 && (end - (-after[1]).exp()).abs() < 1e-12
+    };
+    assert_eq!(windows.left(0, 1e7), (0.0, 0.0));
+    assert!(near(windows.left(1, 1e7), [0.0, 2.0]));
+    assert!(near(windows.left(2, 1e7), [0.5, 2.5]));
+}
+
+/// Each of more windows than one thread looks at has a variance.
+#[test]
+fn many_windows() {
+    let parts = Parts::of_parts(&[part(299, 0, 8)]);
+    let chains = Chains::default();
+    let design =
+        Design::new(windows(&[20; 300]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
+    assert_eq!(design.variances(&[1.0; 2], &chains), [0.0; 300]);
+    assert_eq!(design.row(299), [(0, 0.008)]);
 }

@@ -3,18 +3,21 @@
 //! The counter is `nvmlDeviceGetTotalEnergyConsumption` (Volta and later): millijoules since the driver was loaded, moving in steps of
 //! 20 to 100 ms, so a reading without a step is no proof that nothing was spent. Where a device has none, what it offers instead decides
 //! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`nvml/power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
-//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences. Leaves out instances of MIG (NVIDIA gives
+//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences, `nvml/sensors.rs`
+//! temperatures and clocks. Leaves out instances of MIG (NVIDIA gives
 //! energy for the whole device only), and everything about kernels.
 
 mod calibration;
 mod findings;
 mod offer;
 mod power_sum;
+mod sensors;
 mod watch;
 
 use crate::power::error::{PowerError, ignored_reasons};
 use crate::power::idle::baseline;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
+use crate::power::sensors::SensorReader;
 use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
@@ -231,6 +234,10 @@ impl PowerSource for Gpus {
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle }
+    }
+
+    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
+        sensors::of(self)
     }
 
     fn longest_period(&self) -> Option<Duration> {

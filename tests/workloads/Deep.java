@@ -1,0 +1,22 @@
+// A chain of thirty calls, whose last one computes and calls a small function over and over, for so many seconds.
+public class Deep {
+    static int mix(int x) {
+        return x * 31 + (x >>> 7);
+    }
+
+    static int spin(int x) {
+        for (int i = 0; i < 100_000; i++) x = mix(x + i);
+        return x;
+    }
+
+    static int call(int depth, int x) {
+        return depth == 0 ? spin(x) : call(depth - 1, x) + 1;
+    }
+
+    public static void main(String[] arguments) {
+        long end = System.nanoTime() + (long) (Double.parseDouble(arguments[0]) * 1e9);
+        int sum = 0;
+        while (System.nanoTime() < end) sum += call(29, sum);
+        System.out.println(sum);
+    }
+}

@@ -1,0 +1,3 @@
+"""A package whose public classes inherit their methods."""
+
+from pkg._models import Forest, Tree

@@ -1,0 +1,151 @@
+//! A recording that is still being written, read piece by piece: what is learned of it so far, in windows of time that follow each other.
+//!
+//! Every sample and every nanosecond of a slice is in one window exactly; what a window is made of is forgotten, so that memory grows with
+//! programs, frames and stacks alone. Leaves out functions that are inlined or renamed later, and where the bytes come from.
+
+use super::assembly::Assembly;
+use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
+use super::record::{CutReason, Reading, Slice, Summary};
+use super::tables::Recording;
+use crate::clock::KtimeNs;
+use std::time::Duration;
+
+/// Bytes of a chunk's head, of which the second to fifth are its length.
+const HEAD: usize = 9;
+/// Bytes of a file's opening up to the version.
+const OPENING: usize = 13;
+/// For so long it is kept who waited and who woke whom.
+const REQUESTS: Duration = Duration::from_secs(30);
+
+/// A recording in the making.
+#[derive(Default)]
+pub struct Live {
+    bytes: Vec<u8>,
+    format: Option<u32>,
+    /// The tables of all, and what no window has had yet.
+    assembly: Assembly,
+    /// Up to when windows reach.
+    done: Option<KtimeNs>,
+    /// The last moment of which anything is known.
+    last: KtimeNs,
+}
+
+impl Live {
+    /// Takes in bytes as they come.
+    ///
+    /// # Errors
+    /// When they are no recording.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), CutReason> {
+        self.bytes.extend(bytes);
+        let mut whole = std::mem::take(&mut self.bytes);
+        let mut rest = whole.as_slice();
+        if self.format.is_none() {
+            if !has_opening(rest) {
+                self.bytes = whole;
+                return Ok(());
+            }
+            let opened = read_opening(&mut rest);
+            self.format = Some(opened.map_err(|_| CutReason::AfterOpening)?.format);
+        }
+        while let Some(chunk) = whole_chunk(rest) {
+            self.add(chunk)?;
+            rest = rest.get(chunk.len()..).unwrap_or_default();
+        }
+        let left = whole.len() - rest.len();
+        whole.drain(..left);
+        self.bytes = whole;
+        Ok(())
+    }
+
+    fn add(&mut self, mut chunk: &[u8]) -> Result<(), CutReason> {
+        match read_chunk(&mut chunk) {
+            Ok(Chunk::Whole(KIND_RECORDS, payload)) => {
+                add_chunk(&mut self.assembly, &payload, self.format.unwrap_or_default())
+            }
+            Ok(Chunk::Torn(reason)) => Err(reason),
+            Ok(Chunk::Whole(kind, _)) => Err(CutReason::ChunkKind(kind)),
+            Ok(Chunk::End) | Err(_) => Err(CutReason::Chunk),
+        }
+    }
+
+    /// The last moment of which anything is known.
+    pub fn last(&mut self) -> KtimeNs {
+        if let Some(recording) = self.assembly.so_far() {
+            let slices = recording.slices.iter().map(|slice| slice.end);
+            let samples = recording.samples.iter().map(|sample| sample.at);
+            let readings = recording.readings.values().filter_map(|of| of.last()).map(|reading| reading.at);
+            self.last = slices.chain(samples).chain(readings).fold(self.last, KtimeNs::max);
+        }
+        self.last
+    }
+
+    /// What lies between the end of the last window (at first, the recording's start) and this moment; `None` where nothing does. What is later is
+    /// kept for the next.
+    pub fn window(&mut self, until: KtimeNs) -> Option<Recording> {
+        let recording = self.assembly.so_far()?;
+        let from = *self.done.get_or_insert(recording.header.anchor.ktime);
+        if until <= from {
+            return None;
+        }
+        self.done = Some(until);
+        let mut window = recording.clone();
+        window.summary = Some(Summary { start: from, end: until, ..Summary::default() });
+        cut(&mut window, from, until);
+        forget(recording, until);
+        Some(window)
+    }
+}
+
+/// Whether the opening is there whole: its last number is the length of the version behind it.
+fn has_opening(bytes: &[u8]) -> bool {
+    bytes.get(OPENING - 1).is_some_and(|length| bytes.len() >= OPENING + usize::from(*length))
+}
+
+/// The first chunk with its head, if it is there whole.
+fn whole_chunk(bytes: &[u8]) -> Option<&[u8]> {
+    let length = bytes.get(1..5)?.first_chunk().copied().map(u32::from_le_bytes)?;
+    bytes.get(..HEAD.checked_add(length as usize)?)
+}
+
+/// Leaves what lies in the window. Readings may reach beyond it on either side: what is between two of them is divided by time.
+fn cut(window: &mut Recording, from: KtimeNs, until: KtimeNs) {
+    let part = |slice: &Slice| Slice { start: slice.start.max(from), end: slice.end.min(until), ..*slice };
+    window.slices = window.slices.iter().map(part).filter(|slice| slice.start < slice.end).collect();
+    window.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+    window.samples.retain(|sample| from <= sample.at && sample.at < until);
+    window.samples.sort_by_key(|sample| sample.at);
+    window.unsampled.retain(|stretch| stretch.start < until && from < stretch.end);
+    window.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
+    window.gpu.launches.retain(|launches| from <= launches.from && launches.from < until);
+    window.gpu.launches.sort_by_key(|launches| launches.from);
+    window.gpu.busy.retain(|busy| from <= busy.from && busy.from < until);
+    window.gpu.busy.sort_by_key(|busy| busy.from);
+    window.requests.waits.sort_by_key(|wait| wait.at);
+    window.requests.wakes.sort_by_key(|wake| wake.at);
+    window.gpu.waits.sort_by_key(|wait| wait.until);
+    window.readings.values_mut().for_each(|readings| readings.sort_by_key(|reading: &Reading| reading.at));
+    window.clocks.values_mut().for_each(|clock| clock.sort_by_key(|(at, _)| *at));
+}
+
+/// Forgets what no later window has a part of.
+fn forget(recording: &mut Recording, until: KtimeNs) {
+    recording.slices.retain(|slice| slice.end > until);
+    recording.samples.retain(|sample| sample.at >= until);
+    recording.unsampled.retain(|stretch| stretch.end > until);
+    recording.gpu.launches.retain(|launches| launches.from >= until);
+    recording.gpu.busy.retain(|busy| busy.from >= until);
+    let is_recent = |at: KtimeNs| at + REQUESTS > until;
+    recording.requests.waits.retain(|wait| is_recent(wait.at));
+    recording.requests.wakes.retain(|wake| is_recent(wake.at));
+    recording.gpu.waits.retain(|wait| is_recent(wait.until));
+    recording.readings.values_mut().for_each(|of| forget_before(of, until, |reading| reading.at));
+    recording.clocks.values_mut().for_each(|of| forget_before(of, until, |(at, _)| *at));
+    recording.gpu_facts.uses.values_mut().for_each(|uses| uses.retain(|of| of.to > until));
+}
+
+/// Keeps the last entry before a moment, from which the next window goes on.
+fn forget_before<T>(list: &mut Vec<T>, until: KtimeNs, at: impl Fn(&T) -> KtimeNs) {
+    list.sort_by_key(|entry| at(entry));
+    let before = list.partition_point(|entry| at(entry) <= until);
+    list.drain(..before.saturating_sub(1));
+}

@@ -1,0 +1,123 @@
+//! What is asked of runs: energy and time of whole ones, what programs print, calls, functions.
+//!
+//! Leaves out what becomes of the numbers (`results`, `sweeps`).
+
+use super::{Measured, Run, Study};
+use energy_trace_statistics::location::median;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Functions and calls are asked whose largest value is at least one in so many joules.
+const CRUMB: f64 = 100.0;
+
+/// What a quantity is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The whole run.
+    Run,
+    /// One call of what the program counted, on average.
+    Counted,
+    /// An API call, with what it calls.
+    Call,
+    /// A function's own energy.
+    Function,
+}
+
+/// A quantity's value in a run; `None` where the run does not have it.
+type Value<'a> = Box<dyn Fn(&Run) -> Option<f64> + 'a>;
+
+pub(super) struct Quantity<'a> {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    /// Empty for a program's own metric.
+    pub(super) unit: String,
+    pub(super) value: Value<'a>,
+}
+
+/// The work of a run: what it printed where that is divided by, else one.
+fn work(study: &Study, run: &Run) -> Option<f64> {
+    match &study.per {
+        None => Some(1.0),
+        Some(metric) => run.metrics.get(metric).copied().filter(|work| *work > 0.0),
+    }
+}
+
+/// `J`, or `J / steps`.
+fn unit(study: &Study, of: &str) -> String {
+    study.per.as_ref().map_or_else(|| of.to_owned(), |metric| format!("{of} / {metric}"))
+}
+
+/// Energy and time of whole runs, and what they print.
+pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quantity<'a>> {
+    let whole = |name: &str, of: &str, value: fn(&Measured) -> f64| Quantity {
+        kind: Kind::Run,
+        name: name.to_owned(),
+        unit: unit(study, of),
+        value: Box::new(move |run| Some(value(run.measured.as_ref()?) / work(study, run)?)),
+    };
+    let mut found = vec![
+        whole("energy of the program", "J", |of| of.joules),
+        whole("energy of the machine", "J", |of| of.machine_joules),
+        whole("time", "s", |of| of.seconds),
+    ];
+    let measured = runs.iter().filter_map(|run| run.measured.as_ref());
+    let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).collect();
+    let classes = if classes.len() > 1 { classes } else { BTreeSet::new() };
+    found.extend(classes.into_iter().map(|class| Quantity {
+        kind: Kind::Run,
+        name: format!("energy of the program, {class}"),
+        unit: unit(study, "J"),
+        value: Box::new(move |run| {
+            Some(run.measured.as_ref()?.by_class.get(&class).copied()? / work(study, run)?)
+        }),
+    }));
+    let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
+    found.extend(metrics.into_iter().map(|metric| Quantity {
+        kind: Kind::Run,
+        name: metric.clone(),
+        unit: String::new(),
+        value: Box::new(move |run| run.metrics.get(&metric).copied()),
+    }));
+    found
+}
+
+/// Energy of one call of what programs counted themselves, in the order of names. A run in which no sample shows it has no value.
+pub(super) fn counted_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
+    let names: BTreeSet<String> = runs.iter().flat_map(|run| run.counts.keys().cloned()).collect();
+    let each = names.into_iter().map(|name| Quantity {
+        kind: Kind::Counted,
+        name: name.clone(),
+        unit: "J".to_owned(),
+        value: Box::new(move |run| {
+            let joules = run.measured.as_ref()?.counted.get(&name)?;
+            run.counts.get(&name).filter(|count| **count > 0.0).map(|count| joules / count)
+        }),
+    });
+    each.collect()
+}
+
+/// Calls and functions that matter, the largest first.
+pub(super) fn part_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quantity<'a>> {
+    let whole =
+        median(&runs.iter().filter_map(|run| Some(run.measured.as_ref()?.joules)).collect::<Vec<_>>());
+    let of = |kind, parts: fn(&Measured) -> &BTreeMap<String, f64>| {
+        let mut largest: BTreeMap<String, f64> = BTreeMap::new();
+        let all = runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(parts);
+        all.for_each(|(name, joules)| {
+            let most = largest.entry(name.clone()).or_default();
+            *most = most.max(*joules);
+        });
+        let mut named: Vec<(String, f64)> =
+            largest.into_iter().filter(|(_, most)| most * CRUMB >= whole).collect();
+        named.sort_by(|one, other| other.1.total_cmp(&one.1));
+        named.into_iter().map(move |(name, _)| Quantity {
+            kind,
+            name: name.clone(),
+            unit: unit(study, "J"),
+            value: Box::new(move |run| {
+                let of = parts(run.measured.as_ref()?);
+                Some(of.get(&name).copied().unwrap_or(0.0) / work(study, run)?)
+            }),
+        })
+    };
+    of(Kind::Call, |of| &of.calls).chain(of(Kind::Function, |of| &of.functions)).collect()
+}

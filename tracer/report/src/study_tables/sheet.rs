@@ -1,0 +1,106 @@
+//! A plain table of any layout, for a terminal, a page, a paper or a spreadsheet. Leaves out what is in it (`layouts`, `sweep`).
+
+use super::escaped::{in_latex, in_markdown};
+use crate::shown::shown;
+use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look};
+use anstyle::Style;
+use std::io::{self, Write};
+
+/// Heads, rows, and what a reader needs to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sheet {
+    pub(super) heads: Vec<String>,
+    /// How many columns from the left are words.
+    pub(super) words: usize,
+    pub(super) rows: Vec<Vec<Field>>,
+    pub(super) notes: Vec<String>,
+}
+
+/// A cell; the best of a row or group is set off.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Field {
+    pub(super) text: String,
+    pub(super) best: bool,
+}
+
+impl From<String> for Field {
+    fn from(text: String) -> Self {
+        Self { text, best: false }
+    }
+}
+
+/// How a sheet is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// For a terminal of so many columns; `None`: a file.
+    Text(Option<u16>),
+    /// For a page.
+    Markdown,
+    /// For a paper, with booktabs.
+    Latex,
+    /// For a spreadsheet.
+    Csv,
+}
+
+impl Sheet {
+    pub(super) fn write(&self, out: &mut dyn Write, how: As) -> io::Result<()> {
+        match how {
+            As::Text(width) => self.text(out, width),
+            As::Markdown => self.markdown(out),
+            As::Latex => self.latex(out),
+            As::Csv => self.csv(out),
+        }
+    }
+
+    fn text(&self, out: &mut dyn Write, width: Option<u16>) -> io::Result<()> {
+        let look = Look { color: false, width: Some(width.map_or(FILE_WIDTH, usize::from)) };
+        let cell = |field: &Field| format!("{}{}", shown(&field.text), if field.best { "*" } else { "" });
+        let rows = self.rows.iter().map(|row| row.iter().map(cell).collect());
+        let rows = rows.map(|cells| GridRow { cells, style: Style::new() }).collect();
+        let heads = self.heads.iter().map(|head| shown(head).replace(", ", "\n")).collect();
+        Grid { heads, words: self.words, rows, ..Grid::default() }.write(out, look)?;
+        writeln!(out)?;
+        look.bullets(out, "·", &self.notes)
+    }
+
+    fn markdown(&self, out: &mut dyn Write) -> io::Result<()> {
+        let heads: Vec<String> = self.heads.iter().map(|head| in_markdown(head)).collect();
+        let aligned = (0..heads.len()).map(|at| if at < self.words { "---|" } else { "---:|" });
+        writeln!(out, "| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())?;
+        for row in &self.rows {
+            let cell = |field: &Field| match (in_markdown(&field.text), field.best) {
+                (text, true) => format!("**{text}**"),
+                (text, false) => text,
+            };
+            writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
+        }
+        writeln!(out)?;
+        self.notes.iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))
+    }
+
+    fn latex(&self, out: &mut dyn Write) -> io::Result<()> {
+        let words = "l".repeat(self.words);
+        let numbers = "r".repeat(self.heads.len().saturating_sub(self.words));
+        let heads: Vec<String> = self.heads.iter().map(|head| in_latex(head)).collect();
+        writeln!(out, "% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{words}{numbers}}}\n\\toprule")?;
+        writeln!(out, "{} \\\\\n\\midrule", heads.join(" & "))?;
+        for row in &self.rows {
+            let cell = |field: &Field| match (in_latex(&field.text), field.best) {
+                (text, true) => format!("\\textbf{{{text}}}"),
+                (text, false) => text,
+            };
+            writeln!(out, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "))?;
+        }
+        writeln!(out, "\\bottomrule\n\\end{{tabular}}")?;
+        self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(self.heads.iter().map(|head| shown(head).into_owned()))?;
+        for row in &self.rows {
+            writer.write_record(row.iter().map(|field| shown(&field.text).into_owned()))?;
+        }
+        writer.flush()
+    }
+}

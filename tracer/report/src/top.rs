@@ -1,0 +1,327 @@
+//! The screen of `energy-trace top`: watts now and joules so far of a recording that is still running, by domain, process, API call and
+//! function.
+//!
+//! Windows of time are attributed one by one and added up, so that all that is shown is exact as a report is: rows of a section are the
+//! program's joules. `now` is the last window. Leaves out the terminal, and where windows come from.
+
+use super::names::{shorten, shorten_end};
+use super::native_frames::{self, NativeFrames};
+use super::rows::{Row, rows_at};
+use super::shown::shown;
+use super::{By, Level, run};
+use anstyle::{AnsiColor, Style};
+use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::recording::record::Quality;
+use energy_trace_model::units::MicroJoules;
+use std::collections::HashMap;
+use unicode_width::UnicodeWidthStr as _;
+
+/// What has rows.
+const SECTIONS: [(By, &str); 3] =
+    [(By::Process, "process"), (By::Api, "API call"), (By::Function, "function")];
+/// Names that are kept of a section; what comes beyond goes together, so that sums stay.
+const MOST_NAMES: usize = 50_000;
+const BEYOND: &str = "[others, too many to name]";
+/// Columns of numbers: watts now, joules, share; and in a narrow terminal watts alone.
+const NUMBERS: usize = 32;
+const WATTS: usize = 11;
+const NARROW: usize = 60;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Section {
+    /// Some rows of each.
+    #[default]
+    All,
+    /// Processes alone.
+    Processes,
+    /// API calls alone.
+    Calls,
+    /// Functions alone.
+    Functions,
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns and lines of the terminal.
+    pub size: (u16, u16),
+    /// Use colour.
+    pub color: bool,
+    /// Which rows.
+    pub section: Section,
+}
+
+/// Energy so far, and that of the last window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    all: MicroJoules,
+    now: MicroJoules,
+}
+
+impl Used {
+    fn add(&mut self, energy: MicroJoules) {
+        self.all += energy;
+        self.now += energy;
+    }
+}
+
+/// A domain's energy, and the program's part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Domain {
+    name: String,
+    quality: Quality,
+    measured: Used,
+    target: Used,
+    idle: Used,
+}
+
+/// All windows so far.
+#[derive(Debug, Default)]
+pub struct Totals {
+    what: String,
+    /// Nanoseconds of all windows, and of the last.
+    ns: u64,
+    now_ns: u64,
+    samples: u64,
+    domains: Vec<Domain>,
+    target: Used,
+    sections: [HashMap<String, Used>; 3],
+}
+
+impl Totals {
+    /// Adds a window.
+    pub fn add(&mut self, profile: &Profile) {
+        self.what = shown(&run::what_was_recorded(profile)).into_owned();
+        self.now_ns = profile.run.duration_ns();
+        self.ns = self.ns.saturating_add(self.now_ns);
+        self.samples = self.samples.saturating_add(profile.run.samples);
+        let used = self.sections.iter_mut().flat_map(HashMap::values_mut).chain([&mut self.target]);
+        used.for_each(|used| used.now = MicroJoules::ZERO);
+        profile.ledger.iter().for_each(|row| self.add_domain(row));
+        self.target.add(run::target(profile, run::headline(profile)));
+        // What the interpreter does for a Python function is that function's, as in flame graphs.
+        let folded = native_frames::folded(profile, NativeFrames::Libraries);
+        for (section, (by, _)) in self.sections.iter_mut().zip(SECTIONS) {
+            let profile = if by == By::Function { &*folded } else { profile };
+            rows_at(profile, by, Level::Outer).iter().for_each(|row| add_row(section, row, profile));
+        }
+    }
+
+    fn add_domain(&mut self, row: &LedgerRow) {
+        let name = shown(&row.domain).into_owned();
+        let known = self.domains.iter().position(|domain| domain.name == name).unwrap_or_else(|| {
+            let (measured, target, idle) = Default::default();
+            self.domains.push(Domain { name, quality: row.quality, measured, target, idle });
+            self.domains.len() - 1
+        });
+        let Some(domain) = self.domains.get_mut(known) else { return };
+        let parts = [
+            (&mut domain.measured, row.measured),
+            (&mut domain.target, row.target),
+            (&mut domain.idle, row.idle),
+        ];
+        for (used, energy) in parts {
+            used.now = MicroJoules::ZERO;
+            used.add(energy);
+        }
+    }
+
+    /// Forgets what was added up; the next window begins anew.
+    pub fn reset(&mut self) {
+        *self = Self { what: std::mem::take(&mut self.what), ..Self::default() };
+    }
+
+    /// Whether a window was added.
+    pub const fn is_empty(&self) -> bool {
+        self.ns == 0
+    }
+
+    /// What stands when the terminal is as it was before: the whole in a line.
+    pub fn last_line(&self) -> String {
+        let seconds = self.seconds(self.ns);
+        format!("energy-trace: {} {}in {seconds:.1} s, {}", self.target.all, self.quality_word(), self.what)
+    }
+
+    fn quality_word(&self) -> &'static str {
+        let estimated = self.domains.iter().any(|domain| domain.quality == Quality::Estimated);
+        if estimated { "(estimated) " } else { "" }
+    }
+
+    #[expect(clippy::unused_self, clippy::cast_precision_loss, reason = "for showing")]
+    fn seconds(&self, ns: u64) -> f64 {
+        ns as f64 / 1e9
+    }
+
+    fn watts(&self, used: Used) -> f64 {
+        used.now.as_joules() / self.seconds(self.now_ns).max(1e-9)
+    }
+
+    /// The lines of a screen, as many as it has and none wider.
+    pub fn lines(&self, screen: &Screen) -> Vec<String> {
+        let (width, height) = (usize::from(screen.size.0.max(20)), usize::from(screen.size.1.max(4)));
+        let mut lines = vec![styled(screen, bold(), &shorten_end(&self.head(), width))];
+        lines.extend(self.domains.iter().map(|domain| shorten_end(&self.domain_line(domain, width), width)));
+        if self.domains.is_empty() {
+            lines.push(shorten_end(
+                "no energy source: `energy-trace doctor` says what this machine has",
+                width,
+            ));
+        }
+        lines.push(String::new());
+        let keys = "q quit · p processes · a API calls · f functions · s all · r reset";
+        let room = height.saturating_sub(lines.len() + 1);
+        lines.extend(self.sections(screen, width, room));
+        lines.resize(height.saturating_sub(1), String::new());
+        lines.push(styled(screen, Style::new().dimmed(), &shorten_end(keys, width)));
+        lines
+    }
+
+    fn head(&self) -> String {
+        format!(
+            "{:.1} W {}· {} in {:.0} s · {} samples · {}",
+            self.watts(self.target),
+            self.quality_word(),
+            self.target.all,
+            self.seconds(self.ns),
+            self.samples,
+            self.what
+        )
+    }
+
+    /// `package-0   12.4 W  ██████▌···   this program 8.1 W, idle 3.1 W`
+    fn domain_line(&self, domain: &Domain, width: usize) -> String {
+        let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
+        let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };
+        let others = all - own - idle;
+        let (bar, name) = (bar(part, (width / 5).min(24)), shorten(&domain.name, 14));
+        format!("{name:<14}{all:>8.1} W {bar} program {own:.1} W, idle {idle:.1} W, others {others:.1} W")
+    }
+
+    fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
+        let wanted = match screen.section {
+            Section::All => 0..3,
+            Section::Processes => 0..1,
+            Section::Calls => 1..2,
+            Section::Functions => 2..3,
+        };
+        let count = wanted.len();
+        let each = |number: usize| room * (number + 1) / count - room * number / count;
+        let sections =
+            wanted.enumerate().map(|(number, section)| self.section(screen, section, width, each(number)));
+        sections.flatten().collect()
+    }
+
+    fn section(&self, screen: &Screen, number: usize, width: usize, room: usize) -> Vec<String> {
+        let (Some(section), Some((_, name))) = (self.sections.get(number), SECTIONS.get(number)) else {
+            return vec![];
+        };
+        let mut rows: Vec<(&String, &Used)> =
+            section.iter().filter(|(_, used)| used.all != MicroJoules::ZERO).collect();
+        rows.sort_by(|a, b| b.1.now.cmp(&a.1.now).then(b.1.all.cmp(&a.1.all)).then(a.0.cmp(b.0)));
+        let head = match width {
+            ..NARROW => format!("{:>9}  {name}", "W now"),
+            _ => format!("{:>9} {:>13} {:>6}  {name}", "W now", "J", "%"),
+        };
+        let head = styled(screen, Style::new().underline(), &shorten_end(&head, width));
+        let rows =
+            rows.into_iter().take(room.saturating_sub(1)).map(|(name, used)| self.row(name, *used, width));
+        let mut lines: Vec<String> = std::iter::once(head).chain(rows).take(room).collect();
+        lines.resize(room, String::new());
+        lines
+    }
+
+    fn row(&self, name: &str, used: Used, width: usize) -> String {
+        if width < NARROW {
+            return format!("{:>9.2}  {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
+        }
+        let whole = self.target.all.as_joules();
+        let share = if whole == 0.0 { 0.0 } else { 100.0 * used.all.as_joules() / whole };
+        let name = shorten(name, width.saturating_sub(NUMBERS));
+        format!("{:>9.2} {:>13.3} {share:>6.1}  {name}", self.watts(used), used.all.as_joules())
+    }
+}
+
+fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
+    let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
+    let name = shown(&row.name).into_owned();
+    let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;
+    section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default().add(energy);
+}
+
+/// A bar of eighths of a column.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a width on the screen")]
+fn bar(part: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (part * 8.0 * width as f64).round() as usize;
+    let full =
+        format!("{}{}", "█".repeat(eighths / 8), EIGHTHS.get(eighths % 8).copied().unwrap_or_default());
+    let rest = width.saturating_sub(full.width());
+    format!("{full}{}", "·".repeat(rest))
+}
+
+const fn bold() -> Style {
+    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)))
+}
+
+fn styled(screen: &Screen, style: Style, text: &str) -> String {
+    if screen.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Screen, Section, Totals, bar};
+    use crate::tests::training_runs::measured_training;
+    use energy_trace_model::units::MicroJoules;
+    use unicode_width::UnicodeWidthStr as _;
+
+    fn screen(width: u16, height: u16, section: Section) -> Screen {
+        Screen { size: (width, height), color: false, section }
+    }
+
+    /// Two windows: joules add up in each section to the program's, watts are those of the last.
+    #[test]
+    fn windows_add_up() {
+        let profile = measured_training();
+        let target: MicroJoules =
+            profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target).sum();
+        let mut totals = Totals::default();
+        totals.add(&profile);
+        totals.add(&profile);
+        assert_eq!((totals.target.all, totals.target.now), (target + target, target));
+        for section in &totals.sections {
+            assert_eq!(section.values().map(|used| used.all).sum::<MicroJoules>(), target + target);
+            assert_eq!(section.values().map(|used| used.now).sum::<MicroJoules>(), target);
+        }
+        totals.reset();
+        assert!(totals.is_empty() && totals.target.all == MicroJoules::ZERO);
+    }
+
+    /// As many lines as the terminal has, none wider, whatever its size; the last one names the keys.
+    #[test]
+    fn it_fits() {
+        let mut profile = measured_training();
+        profile.processes[0].command = vec!["py\x1b[2J\nthon".into(), "<script>".into(), "x".repeat(500)];
+        let mut totals = Totals::default();
+        totals.add(&profile);
+        for (width, height) in [(80, 24), (200, 60), (20, 4), (37, 9), (80, 5)] {
+            for section in [Section::All, Section::Processes, Section::Calls, Section::Functions] {
+                let lines = totals.lines(&screen(width, height, section));
+                assert_eq!(lines.len(), usize::from(height), "{width}x{height}");
+                for line in &lines {
+                    assert!(line.width() <= usize::from(width), "{width}x{height}: {line}");
+                    assert!(!line.contains(char::is_control), "{line:?}");
+                }
+                assert!(lines.last().unwrap().starts_with("q quit"));
+            }
+        }
+        let text = totals.lines(&screen(80, 24, Section::All)).join("\n");
+        assert!(text.contains("torch.autograd.backward") && text.contains("\\x1b[2J"), "{text}");
+    }
+
+    /// Eighths of a column, and never more than there are.
+    #[test]
+    fn bars() {
+        assert_eq!([bar(0.0, 4), bar(0.5, 4), bar(1.0, 4), bar(0.53, 4)], ["····", "██··", "████", "██▏·"]);
+    }
+}

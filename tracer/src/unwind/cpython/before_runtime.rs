@@ -1,0 +1,83 @@
+//! Where CPython 3.6 keeps what later versions keep in `_PyRuntime`: in variables of their own, of which one alone is exported.
+//!
+//! The others are private, but exported functions do nothing else than load them: `PyInterpreterState_Head` the list of interpreters,
+//! `PyGILState_GetThisThreadState` the key of thread-specific data (Python/pystate.c, 3.6). Leaves out 3.5 and older.
+
+use super::memory::Source;
+
+/// Bytes of these functions that are read: they have eight and twenty.
+const CODE: u64 = 32;
+/// `mov distance(%rip), %rax` and `mov distance(%rip), %edi`.
+const LOADS_LIST: &[u8] = &[0x48, 0x8b, 0x05];
+const LOADS_KEY: &[u8] = &[0x8b, 0x3d];
+
+/// Addresses of the functions and of the exported variable (AVMA).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exported {
+    /// `PyInterpreterState_Head`.
+    pub(super) head: u64,
+    /// `PyGILState_GetThisThreadState`.
+    pub(super) this_thread: u64,
+    /// `_PyThreadState_Current`.
+    pub(super) current: u64,
+}
+
+/// Addresses of the variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Variables {
+    /// `interp_head`.
+    pub(super) interpreters: u64,
+    /// `autoTLSkey`.
+    pub(super) key: u64,
+    /// `_PyThreadState_Current`.
+    pub(super) current: u64,
+}
+
+/// The variables that these functions load; `None` where they look otherwise.
+pub(super) fn find_variables(source: &impl Source, exported: Exported) -> Option<Variables> {
+    Some(Variables {
+        interpreters: loaded_by(source, exported.head, LOADS_LIST)?,
+        key: loaded_by(source, exported.this_thread, LOADS_KEY)?,
+        current: exported.current,
+    })
+}
+
+/// The address that the first such instruction of a function loads from.
+fn loaded_by(source: &impl Source, function: u64, loads: &[u8]) -> Option<u64> {
+    let code = source.bytes(function, CODE, CODE)?;
+    let at = code.windows(loads.len()).position(|bytes| bytes == loads)? + loads.len();
+    let distance = i32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?);
+    Some(function.checked_add(at as u64 + 4)?.wrapping_add_signed(i64::from(distance)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exported, Variables, find_variables};
+    use crate::unwind::cpython::memory::Source;
+
+    /// Memory from address 0x1000 on.
+    struct Snapshot(Vec<u8>);
+
+    impl Source for Snapshot {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let at = usize::try_from(address.checked_sub(0x1000)?).ok()?;
+            out.copy_from_slice(self.0.get(at..at + out.len())?);
+            Some(())
+        }
+    }
+
+    /// The functions of 3.6.15 as gcc compiled them, and what they load; functions that load nothing so give no variables.
+    #[test]
+    fn what_the_functions_load() {
+        let mut bytes = vec![0x48, 0x8b, 0x05, 0x49, 0xa3, 0x18, 0, 0xc3];
+        bytes.resize(0x40, 0x90);
+        bytes.extend([0x48, 0x83, 0x3d, 0x70, 0xa1, 0x18, 0, 0, 0x74, 0x0e, 0x8b, 0x3d, 0x80, 0x81, 0x13, 0]);
+        bytes.resize(0x80, 0x90);
+        let exported = Exported { head: 0x1000, this_thread: 0x1040, current: 0x9000 };
+        let expected = Variables { interpreters: 0x18_b350, key: 0x13_91d0, current: 0x9000 };
+        assert_eq!(find_variables(&Snapshot(bytes.clone()), exported), Some(expected));
+        let elsewhere = Exported { head: 0x1040, ..exported };
+        assert_eq!(find_variables(&Snapshot(bytes), elsewhere), None);
+        assert_eq!(find_variables(&Snapshot(Vec::new()), exported), None);
+    }
+}
