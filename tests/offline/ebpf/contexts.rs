@@ -200,6 +200,7 @@ fn the_sampler_knows_what_it_touches() {
         "CHANGES",
         "COUNTDOWN",
         "FULL_RULES",
+        "HOTSPOTS",
         "LOST",
         "MAPPINGS",
         "OPEN_CALLS",

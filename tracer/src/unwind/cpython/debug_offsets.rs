@@ -311,7 +311,7 @@ mod tests {
             (7344, 8, 152, 72)
         );
         assert_eq!((walk.code_word, walk.previous_word, walk.instruction_word), (0, 1, 7));
-        assert_eq!((walk.flags_word, walk.owner_shift, walk.frame_bytes), (8, 48, 72));
+        assert_eq!((walk.flags_word, walk.owner_shift, walk.locals, walk.frame_bytes), (8, 48, 72, 80));
         let code = layout.code;
         assert_eq!((code.filename, code.qualname, code.first_line, code.bytecode), (112, 128, 68, 200));
         assert_eq!((code.string.ascii_data, code.string.unicode_data, code.bytes_data), (40, 56, 32));

@@ -196,7 +196,7 @@ mod tests {
     /// A function of this name in this file, of which nothing else is known.
     fn code(qualname: &str, file: &str) -> CodeObject {
         let mut code = CodeObject::default();
-        (code.qualname, code.file) = (qualname.into(), file.into());
+        (code.qualname, code.file, code.may_tell) = (qualname.into(), file.into(), true);
         code
     }
 
