@@ -136,7 +136,7 @@ fn sizes_of_arguments() {
         assert_eq!(recording.frames[noted.frame.index()].name, "Model.fit");
         assert_eq!(
             noted.caller.as_ref().map(|caller| (caller.file.as_str(), caller.line)),
-            script.to_str().map(|file| (file, 8))
+            script.to_str().map(|file| (file, 7))
         );
         let told: Vec<(&str, InputRole, &str)> = noted
             .inputs
