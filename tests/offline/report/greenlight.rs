@@ -51,7 +51,7 @@ fn known_training() -> Profile {
         |name: &str, role, size| Input { name: name.into(), role, of_type: "torch.Tensor".into(), size };
     let noted = |rows: u64, seen| InputSizes {
         frame,
-        caller: Some(CallPlace { file: "examples/torch_train.py".into(), line: 20 }),
+        caller: Some(CallPlace { file: "examples/torch_train.py".into(), line: 22 }),
         inputs: vec![
             input("self", InputRole::Object, array(&[])),
             input("gradient", InputRole::Argument, array(&[rows, 8])),
@@ -130,7 +130,7 @@ fn calls_as_the_data_set_has_them() {
         json!({
             "project_name": "work", "project_repository": "https://github.com/me/work.git", "project_owner": "me",
             "project_branch": "main", "project_commit": "c0ffee", "project_commit_date": "2023-11-14T22:13:20Z",
-            "script_path": "/home/me/work/examples/torch_train.py", "api_call_line": 20,
+            "script_path": "/home/me/work/examples/torch_train.py", "api_call_line": 22,
         })
     );
     let warm: Vec<f64> = backward["cpu_temperatures"]["data"]
@@ -164,7 +164,7 @@ fn sizes_of_arguments() {
         (&most["seen"], &most["inputs"][1]["shape"], &most["inputs"][2]["length"]),
         (&json!(9), &json!([64, 8]), &json!(3))
     );
-    profile.input_sizes[1].caller.as_mut().unwrap().line = 21;
+    profile.input_sizes[1].caller.as_mut().unwrap().line = 23;
     let calls = export(&profile, None);
     assert_eq!(
         call(&calls, "torch.autograd.backward()")["input_sizes"]["calls_seen"],
