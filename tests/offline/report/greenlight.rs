@@ -164,7 +164,7 @@ fn sizes_of_arguments() {
         (&most["seen"], &most["inputs"][1]["shape"], &most["inputs"][2]["length"]),
         (&json!(9), &json!([64, 8]), &json!(3))
     );
-    profile.input_sizes[1].caller.as_mut().unwrap().line = 21;
+    profile.input_sizes[1].caller.as_mut().unwrap().line = 23;
     let calls = export(&profile, None);
     assert_eq!(
         call(&calls, "torch.autograd.backward()")["input_sizes"]["calls_seen"],
