@@ -10,6 +10,6 @@ import time
 LINES = ["", "def leaf(a):", " for _ in range(50):", *["  a", "  (" + ", ".join("a" * 250) + ")"] * 50]
 names = {}
 exec(compile("\n".join(LINES), "<leaf>", "exec"), names)
-leaf, end = names["leaf"], time.thread_time() + float(sys.argv[1])
-while time.thread_time() < end:
+leaf, end = names["leaf"], time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) + float(sys.argv[1])
+while time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) < end:
     leaf(None)
