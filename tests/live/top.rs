@@ -125,6 +125,14 @@ impl Screen {
     }
 }
 
+impl Drop for Screen {
+    /// A test that fails leaves nothing behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A program's functions, and its energy by process; what a terminal of another size gets fits; `q` ends it and the program, and says what was used.
 #[test]
 fn a_program_is_watched() {

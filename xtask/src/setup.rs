@@ -105,6 +105,7 @@ fn test_packages() -> Vec<Package> {
         ("sudo", "sudo", "tests start commands as another user through it"),
         (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
         ("setcap", "libcap2-bin", "a test gives a program capabilities"),
+        ("javac", "default-jdk-headless", "a test records Java, whose chain of calls it knows"),
     ];
     let missing = programs.into_iter().filter(|(program, ..)| find(program).is_none());
     let mut packages: Vec<_> = missing.map(|(_, name, why)| package(name, why)).collect();
