@@ -2,6 +2,7 @@
 //!
 //! Leaves out what rows say (`tracer/report/src/top.rs`).
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, tcgetattr};
@@ -38,6 +39,8 @@ const fn size(columns: u16, lines: u16) -> Winsize {
 impl Screen {
     fn start(arguments: &[&str]) -> Self {
         let OpenptyResult { master, slave } = openpty(Some(&size(80, 24)), None).unwrap();
+        // A terminal is gone when we are: its other end is nobody else's.
+        fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
         command.arg("top").args(["--power", "model"]).args(arguments);
         let file = || Stdio::from(slave.try_clone().unwrap());
