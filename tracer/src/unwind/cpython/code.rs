@@ -260,7 +260,7 @@ mod tests {
     /// A string of any length in the process is read as far as a name goes, and no further.
     #[test]
     fn long_strings_are_read_in_part() {
-        let layout = KNOWN[4].code.string;
+        let layout = KNOWN[6].code.string;
         let read = |length: u64| read_string(&Text { length }, &layout, 0x1000);
         assert_eq!(read(5).unwrap(), "nnnnn");
         for length in [5000, 1 << 20, 1 << 30] {
@@ -276,7 +276,7 @@ mod tests {
 
     impl Source for Text {
         fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let string = KNOWN[4].code.string;
+            let string = KNOWN[6].code.string;
             let state: u64 = 1 << 2 | 1 << 5 | 1 << 6;
             let words = [(0x1000 + string.length, self.length), (0x1000 + string.state, state)];
             out.fill(b'n');

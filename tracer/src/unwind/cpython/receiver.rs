@@ -147,7 +147,7 @@ mod tests {
     const TEXT_TYPE: u64 = 0x2000;
     const CLASS: u64 = 0x3000;
     const BASE: u64 = 0x4000;
-    const LAYOUT: CodeLayout = KNOWN[4].code;
+    const LAYOUT: CodeLayout = KNOWN[6].code;
 
     impl Words {
         fn text(&mut self, at: u64, text: &str) {
