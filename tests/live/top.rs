@@ -154,7 +154,7 @@ fn a_program_is_watched() {
     });
     screen.key(b'q');
     let (_, behind) = screen.ended();
-    assert!(behind.contains(" J (estimated) in ") && behind.contains("hot_function"), "{behind}");
+    assert!(behind.contains("J (estimated) in ") && behind.contains("hot_function"), "{behind}");
 }
 
 /// Signals end it, and the terminal is as before: SIGINT and SIGTERM, while the whole machine is watched.

@@ -19,7 +19,7 @@ if sys.version_info < (3, 8):  # What is missing there, by C functions: no frame
     threading.get_native_id = functools.partial(ctypes.CDLL(None).syscall, 186)  # gettid
 if sys.version_info < (3, 7):
     time.thread_time = functools.partial(time.clock_gettime, time.CLOCK_THREAD_CPUTIME_ID)
-    time.monotonic_ns = lambda: int(time.monotonic() * 1e9)
+CLOCK, TICK = (time.monotonic_ns, 1) if sys.version_info >= (3, 7) else (time.monotonic, 1e9)  # A C function: no frame of Python's.
 
 OUT = open(sys.argv[1], "a")
 SECONDS = float(sys.argv[2])
@@ -30,13 +30,13 @@ TOLD = {}
 
 def spin():
     """The innermost frame of every region; its own line is not compared."""
-    clock, thread = time.monotonic_ns, threading.get_native_id()
+    clock, thread = CLOCK, threading.get_native_id()
     told = TOLD[thread]
     start, end, total = clock(), time.thread_time() + SECONDS, 0
     while time.thread_time() < end:
         for i in range(200):
             total += i * i
-    told.update({"from": start, "to": clock()})
+    told.update({"from": int(start * TICK), "to": int(clock() * TICK)})
     with LOCK:
         OUT.write(json.dumps(told) + "\n")
         OUT.flush()

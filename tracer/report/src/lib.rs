@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub mod api_names;
+mod bare_code;
 pub mod budgets;
 pub mod csv;
 pub mod diff;

@@ -3,8 +3,8 @@
 
 use super::names::is_nameless;
 use super::sentences::{copy_outcome, ignored_reason, runtime, source_note};
-use super::table_cells::{Look, TITLE, seconds};
-use super::{diagnostics, run};
+use super::table_cells::{Look, TITLE, percent, seconds};
+use super::{bare_code, diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
 use energy_trace_model::profile::validity::CheckResult;
@@ -156,6 +156,24 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
     sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).collect()
 }
 
+/// What code without unwind information costs, of all that the program used: in all, then by library, as many as cost a thousandth.
+fn bare_code_facts(profile: &Profile) -> Option<String> {
+    const SHOWN: usize = 5;
+    let domain = run::headline(profile);
+    let (all, found) = (run::target(profile, domain).as_uj(), bare_code::by_library(profile, domain));
+    let sum: i64 = found.iter().map(|(_, energy)| energy.as_uj()).sum();
+    let counts = |energy: i64| energy.saturating_mul(1000) >= all;
+    let libraries = found.iter().filter(|(_, energy)| counts(energy.as_uj())).take(SHOWN);
+    let libraries = libraries.map(|(library, energy)| format!("{library} {}", percent(energy.as_uj(), all)));
+    let libraries = libraries.collect::<Vec<_>>().join(", ");
+    (sum > 0 && counts(sum)).then(|| {
+        format!(
+            "callers missing or guessed for want of unwind information: {} of the energy ({libraries})",
+            percent(sum, all)
+        )
+    })
+}
+
 fn sampling_facts(profile: &Profile) -> Vec<String> {
     let all = profile.run.samples;
     let mut facts = vec![format!("{all} samples, {} lost", diagnostics::lost_total(profile))];
@@ -163,6 +181,7 @@ fn sampling_facts(profile: &Profile) -> Vec<String> {
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(profile);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
+    facts.extend(bare_code_facts(profile));
     if let Some(summary) = &profile.run.summary {
         let copies = summary.copies.iter().map(|(what, count)| (copy_outcome(what), count));
         facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
