@@ -74,8 +74,9 @@ impl<S: Source> Machine<'_, S> {
         let length = |owner| self.half(list, owner, "_len");
         let length = length("GrowableArrayBase").or_else(|| length("GenericGrowableArray"))?;
         let data = self.field(list, "GrowableArray<int>", "_data")?;
-        let places = (data..).step_by(8).take(usize::try_from(length).ok()?.min(MAX_HEAPS));
-        places.map(|at| self.source.word(at)).collect()
+        (0..length.min(MAX_HEAPS as u64))
+            .map(|number| self.source.word(data.wrapping_add(number * 8)))
+            .collect()
     }
 
     fn heaps(&self) -> Option<[CodeHeap; MAX_HEAPS]> {
