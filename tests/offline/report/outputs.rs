@@ -1,6 +1,6 @@
 //! What reports look like and that their sums are exact: golden files, the JSON schema, properties over random profiles.
 //!
-//! `BLESS=1 cargo test -p energy-trace --test report` writes the golden files anew; look at the difference before it is committed. A golden file
+//! `BLESS=1 cargo test -p energy-trace-tests --test report` writes the golden files anew; look at the difference before it is committed. A golden file
 //! that is missing fails.
 
 use super::recording_builder::RecordingBuilder;
