@@ -94,7 +94,7 @@ pub(crate) fn ignored_test(
 pub(crate) fn test_program(workspace: &Workspace, compiled: Compiled, binary: &str) -> Result<Command> {
     let of_both = |verb: &str| {
         let mut cargo = workspace.cargo();
-        cargo.args([verb, "--quiet", "--package", "energy-trace", "--package", "energy-trace-tests"]);
+        cargo.args([verb, "--quiet", "--package", "energy-trace", "--package", "test-programs"]);
         if compiled == Compiled::Release {
             cargo.arg("--release");
         }

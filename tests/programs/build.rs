@@ -1,4 +1,4 @@
-//! Tells the tests where the product is: cargo does so in the product's own package only.
+//! Tells the tests where the product is: cargo does so in the package of the product only.
 //!
 //! Leaves out building it: `cargo build` does, and `Place::new` refuses one that is older than what it was made of.
 
