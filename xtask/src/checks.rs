@@ -1,10 +1,10 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
 //! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs four tests at a time: they wait for simulated
-//! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
-//! those of its rooms that do neither run beside each other first: four at a time where they mostly wait (`SIDE_BY_SIDE`), three where each
-//! keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A
-//! lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
+//! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy,
+//! CPU time and shares of samples, or changes the machine; those of its rooms that do neither run beside each other first: four at a time where
+//! they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A lock
+//! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
