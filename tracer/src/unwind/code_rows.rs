@@ -392,45 +392,6 @@ mod tests {
         assert_eq!(rows(&[0x55, 0x48, 0x29, 0xc4, 0xc9, 0xc3]), None);
     }
 
-    #[test]
-    #[ignore]
-    fn zz_statistics() {
-        let path = std::env::var("ZZ_ELF").unwrap();
-        let file = File::open(&path).unwrap();
-        let facts = ElfFacts::read(&file, &[]).unwrap();
-        let list = std::fs::read_to_string(std::env::var("ZZ_LIST").unwrap()).unwrap();
-        let (mut ok, mut no, mut ob, mut nb) = (0u64, Vec::new(), 0u64, 0u64);
-        let begin = std::time::Instant::now();
-        let mut spent = 0;
-        for line in list.lines() {
-            let mut f = line.split(' ');
-            let start = u64::from_str_radix(f.next().unwrap(), 16).unwrap();
-            let size: u64 = f.next().unwrap().parse().unwrap();
-            let name = f.next().unwrap();
-            if size == 0 {
-                continue;
-            }
-            let mut budget = Budget { steps: 8 << 20 };
-            let r = super::rows_of_function(&file, &facts, &(start..start + size), &mut budget);
-            spent += (8 << 20) - budget.steps;
-            if r.is_empty() {
-                no.push(name.to_owned());
-                nb += size;
-            } else {
-                ok += 1;
-                ob += size;
-            }
-        }
-        println!(
-            "{path}: {ok} functions with rows ({ob} bytes), {} without ({nb}), {spent} steps, {:?}",
-            no.len(),
-            begin.elapsed()
-        );
-        for n in no {
-            println!("  no {n}");
-        }
-    }
-
     /// MKL's kernels for small matrices put the old stack pointer into the scratch memory, and use `rbp` for something else.
     #[test]
     fn a_stack_that_is_kept_in_memory() {
