@@ -10,6 +10,7 @@ SHORT = {"tf": "tensorflow"}
 SAYINGS = {
     "optimizer.step": "torch.optim.Optimizer.step",
     "torch.Tensor.__del__": "torch.Tensor",
+    "tf.Tensor.numpy": "tensorflow.__internal__.EagerTensor.numpy",
     "tf.function.__call__": "tensorflow.function",
     "tf.Session.run": "tensorflow.compat.v1.Session.run",
     "mxnet.autograd.backward": "mxnet.autograd",

@@ -95,12 +95,20 @@ def look_up(name):
     return on, value
 
 
+def undecorated(value):
+    """The function below its decorators, those too that do not say what they wrap."""
+    value = inspect.unwrap(getattr(value, "__func__", value))
+    inside = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    methods = [found for found in inside if inspect.isfunction(found) and found.__code__.co_qualname.count(".") == 1]
+    return methods[0] if "<locals>" in getattr(value, "__qualname__", "") and len(methods) == 1 else value
+
+
 def code_of(value):
     """The Python code that runs where it is called, below its decorators; for a class that of its constructor."""
     if inspect.isclass(value):
         made = [getattr(value, name, None) for name in ("__init__", "__new__")]
         return next((code for code in map(code_of, made) if code), None)
-    value = inspect.unwrap(getattr(value, "__func__", value))
+    value = undecorated(value)
     code = getattr(value, "__code__", None)
     if code is None and hasattr(type(value), "__call__") and not isinstance(value, types.BuiltinFunctionType):
         code = getattr(inspect.unwrap(type(value).__call__), "__code__", None)
