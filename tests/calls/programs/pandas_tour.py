@@ -18,7 +18,7 @@ for _ in going():
     with call("pandas.DataFrame.sort_values"):
         table.sort_values("x")
     grouped = table.groupby("group")["x"]
-    with call("pandas.core.groupby.generic.SeriesGroupBy.agg"):
+    with call("pandas.api.typing.SeriesGroupBy.aggregate"):
         grouped.agg(["mean", "std", "median"])
     with call("pandas.DataFrame.merge"):
         table.merge(names, on="group")
