@@ -1,9 +1,9 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). Unit tests run beside each other, and so do those of `offline`. `gpu` runs four tests at a time: they wait
-//! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
+//! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs four tests at a time: they wait for simulated
+//! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
 //! those of its rooms that do neither run beside each other first: four at a time where they mostly wait (`SIDE_BY_SIDE`), three where each
-//! keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`); benchmarks are built in the time in which GPU tests wait. A
+//! keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A
 //! lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
@@ -66,7 +66,7 @@ const QUICKLY_BUILT: [&str; 6] = [
 const AT_A_TIME: &str = "4";
 
 /// Cargo finds in less that there is nothing left to build.
-const AFTER_THE_LOCK: Duration = Duration::from_secs(10);
+const AFTER_THE_LOCK: Duration = Duration::from_secs(5);
 
 /// `cargo xtask test`. The closing lines are those of `cargo test`.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
@@ -105,13 +105,11 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         failed.extend(cargo(workspace, &words, harness, &env).err());
     };
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
-    heading("unit tests, beside each other");
-    test(&[&["--lib"], QUICKLY_BUILT.as_slice()].concat(), &[], &cpus);
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, four at a time; benchmarks are built and the tasks tested beside them");
+    heading("on the simulated GPU, four at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| [build_benches(workspace), test_tasks(workspace)]);
+        let others = scope.spawn(|| [test_units(workspace), build_benches(workspace), test_tasks(workspace)]);
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
@@ -146,10 +144,15 @@ fn lint(cargo: &mut Command) -> &mut Command {
     cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
-/// What is not run here and has to be right all the same, with the CPU time that tests leave. It begins when they have let go of cargo's lock on the
-/// build folder.
-fn build_benches(workspace: &Workspace) -> Result<()> {
+/// Unit tests, with the CPU time that other tests leave. They begin when those have let go of cargo's lock on the build folder.
+fn test_units(workspace: &Workspace) -> Result<()> {
     std::thread::sleep(AFTER_THE_LOCK);
+    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
+    run(&mut nice(&of_all(workspace, &words)))
+}
+
+/// What is not run here and has to be right all the same.
+fn build_benches(workspace: &Workspace) -> Result<()> {
     run(&mut nice(&of_all(workspace, &["build", "--quiet", "--bench", "*", "--example", "*"])))
 }
 
