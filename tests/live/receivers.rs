@@ -2,6 +2,7 @@
 //!
 //! Leaves out how a class is read (`unwind/cpython/receiver.rs`) and which names a package has (`naming/public_names`).
 
+use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters::found as pythons;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -20,7 +21,7 @@ fn calls(place: &Place) -> Vec<(String, u64)> {
 /// cell, as an inner function shares it) and of `cls`: each has its own row with its part of the work, on every version that tells.
 #[test]
 fn methods_by_the_class_of_their_object() {
-    for python in pythons(11..=15) {
+    for python in half_or_all(pythons(11..=15)) {
         let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
         let from = tests_dir().join("workloads/receivers");
         for file in ["__init__.py", "_models.py"] {

@@ -10,6 +10,11 @@ pub fn seeds(first: u64, some: u64, all: u64) -> Range<u64> {
     first..first + count
 }
 
+/// The cases to try: all with `cargo xtask test --all`, else the first, the third and so on.
+pub fn half_or_all<T>(cases: Vec<T>) -> impl Iterator<Item = T> {
+    cases.into_iter().step_by(if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 1 } else { 2 })
+}
+
 /// The cases to try: all with `cargo xtask test --all` (which sets `ENERGY_TRACE_ALL`), else the first alone, which should be the most telling one.
 pub fn some_or_all<T>(cases: &[T]) -> &[T] {
     match std::env::var_os("ENERGY_TRACE_ALL") {

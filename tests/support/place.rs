@@ -4,6 +4,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::missing_panics_doc,
     reason = "a test that cannot be set up fails, wherever that happens"
 )]
@@ -12,8 +13,31 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Once;
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
+
+/// Cargo builds what a package's tests run, but the product is another package's: without this an old one would be tested without a word.
+fn check_is_new(program: &Path) {
+    static CHECKED: Once = Once::new();
+    CHECKED.call_once(|| {
+        let built = modified(program).expect("no product to test: run `cargo build --bins` first");
+        let sources = std::fs::read_to_string(program.with_extension("d")).unwrap_or_default();
+        let newer = sources
+            .split_whitespace()
+            .skip(1)
+            .find(|file| modified(Path::new(file)).is_none_or(|at| at > built));
+        assert!(
+            newer.is_none(),
+            "{} is older than {newer:?}: run `cargo build --bins` first",
+            program.display()
+        );
+    });
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).ok()?.modified().ok()
+}
 
 /// A place for one test's files, and the program in it.
 pub struct Place {
@@ -26,6 +50,9 @@ impl Place {
     /// `ENERGY_TRACE_UNDER_TEST` names: another build, to see what a test says of it.
     pub fn new(program: &str) -> Self {
         let other = std::env::var_os("ENERGY_TRACE_UNDER_TEST");
+        if other.is_none() {
+            check_is_new(Path::new(program));
+        }
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         Self { dir, program: other.unwrap_or_else(|| program.into()).into() }

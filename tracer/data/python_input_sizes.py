@@ -1,9 +1,9 @@
 """Sizes of the arguments of Python functions for energy-trace: what `record --input-sizes` has the module that counts calls look at.
 
 Of an argument its type and size are noted, never what it holds. No code of the program runs for it: only attributes of types that are known
-below are read. A function's calls are looked at a hundred times a second at the most, so the sizes are samples; of each function and line
-that calls it the first 16 different ones are kept, and what is left out is counted. Told as lines of text, with control characters between
-fields, which are taken out of names.
+below are read. A function's calls are looked at a hundred times a second at the most, and all looks together take a hundredth of the
+program's CPU time at the most, so the sizes are samples; of each function and line that calls it the first 16 different ones are kept. What
+is left out is counted. Told as lines of text, with control characters between fields, which are taken out of names.
 """
 
 import os
@@ -13,6 +13,12 @@ import time
 # Nanoseconds between two looks at the calls of a function, by a thread; its first calls are all looked at.
 EVERY = 10_000_000
 FIRST = 4
+# Looks take one part in so many of the process's CPU time, beside so many nanoseconds that are there from the start. A half of both is for
+# the first looks at functions, so that one that is called late and seldom is seen beside many that are called often.
+PART = 100
+START = 50_000_000
+# Nanoseconds between two looks at the process's CPU time.
+REFRESH = 1_000_000
 MOST_SIZES = 16
 MOST_ARGUMENTS = 64
 MOST_ENTRIES = 8
@@ -20,6 +26,8 @@ MOST_FRAMES = 200
 LONGEST = 120
 
 _now = time.perf_counter_ns
+_of_thread = time.thread_time_ns
+_of_process = time.process_time_ns
 _stdlib = os.path.dirname(os.__file__) + "/"
 # Since CPython 3.13 `f_locals` is the frame itself; before, a copy that would keep arguments alive.
 _is_copy = sys.version_info < (3, 13)
@@ -38,7 +46,8 @@ _ARRAYS = {
 
 
 def _clean(text):
-    return "".join(c if c.isprintable() else "?" for c in str(text)[:LONGEST])
+    text = str(text)[:LONGEST]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _array(value, kind):
@@ -138,20 +147,33 @@ class Sizes:
 
     def __init__(self):
         self.noted = {}
-        self.looks = self.left_out = self.ns = 0
+        self.forget()
 
     def look(self, code, calls, last):
-        """Notes a call's arguments, if it is time; gives when it was looked last. To be called from the callback of the call's begin."""
-        begin = _now()
-        if calls > FIRST and begin - last < EVERY:
+        """Notes a call's arguments, if it is time; gives when that was, or was passed over. To be called from the callback of the call's begin."""
+        now = _now()
+        if calls > FIRST and now - last < EVERY:
             return last
+        if not self._may_look(now, code):
+            self.passed += 1
+            self.seen.setdefault(code, False)
+            return now
+        begin = _of_thread()
         try:
             self._note(code)
         except Exception:
             self.left_out += 1
         self.looks += 1
-        self.ns += _now() - begin
-        return begin
+        self.seen[code] = True
+        self.ns += _of_thread() - begin
+        return now
+
+    def _may_look(self, now, code):
+        """Whether the program's share allows it: all of it for a function that was not looked at yet, else a half."""
+        if now - self.asked >= REFRESH:
+            self.asked = now
+            self.share = START + _of_process() // PART
+        return self.ns < (self.share // 2 if self.seen.get(code) else self.share)
 
     def _note(self, code):
         # This function, `look`, the callback, and then the function that is called.
@@ -173,10 +195,14 @@ class Sizes:
 
     def forget(self):
         self.noted.clear()
-        self.looks = self.left_out = self.ns = 0
+        # Functions, and whether a call of theirs was looked at.
+        self.seen = {}
+        self.looks = self.left_out = self.passed = self.ns = self.share = 0
+        self.asked = _now() - REFRESH
 
     def lines(self):
-        lines = ["L\t%d\t%d\t%d\n" % (self.looks, self.left_out, self.ns)]
+        unseen = sum(not seen for seen in list(self.seen.values()))
+        lines = ["L\t%d\t%d\t%d\t%d\t%d\n" % (self.looks, self.left_out, self.ns, self.passed, unseen)]
         for (code, (file, line)), sizes in list(self.noted.items()):
             function = (code.co_qualname, code.co_filename, str(code.co_firstlineno))
             if not all(part.isprintable() for part in function):

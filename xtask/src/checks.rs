@@ -1,10 +1,10 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). Unit tests run beside each other, and so do those of `offline`. `gpu` runs four tests at a time: they wait
-//! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
+//! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs four tests at a time: they wait for simulated
+//! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
 //! those of its rooms that do neither run beside each other first: four at a time where they mostly wait (`SIDE_BY_SIDE`), three where each
-//! keeps a CPU busy (`CPU_EACH`). Clippy checks everything once more, so it takes the time
-//! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
+//! keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A
+//! lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
 use std::num::NonZero;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ const QUICKLY_BUILT: [&str; 6] = [
 const AT_A_TIME: &str = "4";
 
 /// Cargo finds in less that there is nothing left to build.
-const AFTER_THE_LOCK: Duration = Duration::from_secs(10);
+const AFTER_THE_LOCK: Duration = Duration::from_secs(5);
 
 /// `cargo xtask test`. The closing lines are those of `cargo test`.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
@@ -94,7 +95,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     failed.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Everything that is built by now, and clippy; what failed.
+/// Everything that is built by now, and the benchmarks; what failed.
 fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
     let mut failed = Vec::new();
     let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
@@ -104,13 +105,11 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         failed.extend(cargo(workspace, &words, harness, &env).err());
     };
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
-    heading("unit tests, beside each other");
-    test(&[&["--lib"], QUICKLY_BUILT.as_slice()].concat(), &[], &cpus);
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, four at a time; clippy and the tests of the tasks beside them");
+    heading("on the simulated GPU, four at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| [clippy(workspace), test_tasks(workspace)]);
+        let others = scope.spawn(|| [test_units(workspace), build_benches(workspace), test_tasks(workspace)]);
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
@@ -127,7 +126,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     }
     match others {
         Ok(others) => failed.extend(others.into_iter().filter_map(Result::err)),
-        Err(_) => failed.push(anyhow!("the thread of clippy panicked")),
+        Err(_) => failed.push(anyhow!("the thread beside the GPU's tests panicked")),
     }
     failed
 }
@@ -137,25 +136,38 @@ fn skip(names: &[&'static str]) -> Vec<&'static str> {
     names.iter().flat_map(|&name| ["--skip", name]).collect()
 }
 
-/// Lints while tests mostly wait, with what CPU time they leave. It begins when they have let go of cargo's lock on the build folder.
-fn clippy(workspace: &Workspace) -> Result<()> {
+/// Lets clippy's driver compile the packages of this workspace, as `cargo clippy` does, but with what is run in the end: each is linted while it is
+/// built, and no dependency is checked a second time for it. Warnings are errors.
+fn lint(cargo: &mut Command) -> &mut Command {
+    let driver = Path::new(cargo.get_program()).with_file_name("clippy-driver");
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
+}
+
+/// Unit tests, with the CPU time that other tests leave. They begin when those have let go of cargo's lock on the build folder.
+fn test_units(workspace: &Workspace) -> Result<()> {
     std::thread::sleep(AFTER_THE_LOCK);
-    let mut clippy = nice_cargo(workspace);
-    clippy.args(["clippy", "--quiet", "--workspace", "--locked", "--all-targets", "--keep-going"]);
-    run(clippy.args(["--", "-D", "warnings"]))
+    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
+    run(&mut nice(&of_all(workspace, &words)))
+}
+
+/// What is not run here and has to be right all the same.
+fn build_benches(workspace: &Workspace) -> Result<()> {
+    run(&mut nice(&of_all(workspace, &["build", "--quiet", "--bench", "*", "--example", "*"])))
 }
 
 /// This program's own unit tests. Alone, as it was built: among the others it would be built once more with their features.
 fn test_tasks(workspace: &Workspace) -> Result<()> {
-    run(nice_cargo(workspace).args(["test", "--package", "xtask", "--locked"]))
+    let mut cargo = workspace.cargo();
+    run(&mut nice(lint(&mut cargo).args(["test", "--package", "xtask", "--locked"])))
 }
 
-/// Cargo with the CPU time that others leave.
-fn nice_cargo(workspace: &Workspace) -> Command {
-    let cargo = workspace.cargo();
+/// The same command, with the CPU time that others leave.
+fn nice(command: &Command) -> Command {
     let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(cargo.get_program()).args(cargo.get_args()).current_dir(workspace.root());
-    for (name, value) in cargo.get_envs() {
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    nice.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
+    for (name, value) in command.get_envs() {
         match value {
             Some(value) => nice.env(name, value),
             None => nice.env_remove(name),
@@ -178,7 +190,7 @@ fn restore_signals() -> Result<()> {
 /// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
 fn of_all(workspace: &Workspace, words: &[&str]) -> Command {
     let mut cargo = workspace.cargo();
-    cargo.args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
+    lint(&mut cargo).args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
     cargo
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         fetch_packages(workspace, version);
     }
     let pythons: Vec<String> = options.pythons.iter().map(|path| path.display().to_string()).collect();
-    run(ignored_test(workspace, Compiled::Debug, "live", "unwind::oracle::matrix")
+    run(ignored_test(workspace, Compiled::Debug, "live", "unwind::oracle::matrix")?
         .env("ENERGY_TRACE_ORACLE_SECONDS", options.seconds.to_string())
         .env("ENERGY_TRACE_ORACLE_REGIONS", &options.regions)
         .env("ENERGY_TRACE_PYTHONS", pythons.join("\n")))
@@ -58,7 +58,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 /// `cargo xtask check-lines`: the line tables of the standard library of each interpreter.
 pub(crate) fn check_lines(workspace: &Workspace) -> Result<()> {
     build_probes(workspace, Purpose::Build)?;
-    run(&mut ignored_test(workspace, Compiled::Release, "offline", "unwind::lines::whole_library"))
+    run(&mut ignored_test(workspace, Compiled::Release, "offline", "unwind::lines::whole_library")?)
 }
 
 /// Puts the packages for a version into the cache; says so where it cannot.

@@ -79,14 +79,31 @@ pub(crate) enum Compiled {
 }
 
 /// Runs one test that `cargo test` leaves out: `test` of the program `tests/BINARY`. The caller adds what it is told by its environment.
-pub(crate) fn ignored_test(workspace: &Workspace, compiled: Compiled, binary: &str, test: &str) -> Command {
-    let mut cargo = workspace.cargo();
-    cargo.args(["test", "--quiet", "--package", "energy-trace", "--test", binary]);
-    if compiled == Compiled::Release {
-        cargo.arg("--release");
-    }
+pub(crate) fn ignored_test(
+    workspace: &Workspace,
+    compiled: Compiled,
+    binary: &str,
+    test: &str,
+) -> Result<Command> {
+    let mut cargo = test_program(workspace, compiled, binary)?;
     cargo.args(["--", "--ignored", "--exact", "--nocapture", test]);
-    cargo
+    Ok(cargo)
+}
+
+/// Builds the product, and says how the tests of `tests/BINARY` are run on it.
+pub(crate) fn test_program(workspace: &Workspace, compiled: Compiled, binary: &str) -> Result<Command> {
+    let of_both = |verb: &str| {
+        let mut cargo = workspace.cargo();
+        cargo.args([verb, "--quiet", "--package", "energy-trace", "--package", "test-programs"]);
+        if compiled == Compiled::Release {
+            cargo.arg("--release");
+        }
+        cargo
+    };
+    run(of_both("build").arg("--bins"))?;
+    let mut test = of_both("test");
+    test.args(["--test", binary]);
+    Ok(test)
 }
 
 /// Runs a measurement of `tests/benches`, built for speed. The caller adds what it is told.

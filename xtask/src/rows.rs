@@ -26,7 +26,8 @@ pub(crate) fn task(workspace: &Workspace, files: &[PathBuf]) -> Result<()> {
     ensure!(!files.is_empty(), "found no libraries; name some: cargo xtask check-rows FILE…");
     build_probes(workspace, Purpose::Build)?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    let mut test = ignored_test(workspace, Compiled::Release, "offline", "unwind::rows::rows_of_given_files");
+    let mut test =
+        ignored_test(workspace, Compiled::Release, "offline", "unwind::rows::rows_of_given_files")?;
     run(test.env("ENERGY_TRACE_ELF_FILES", names.join("\n")))
 }
 

@@ -96,7 +96,7 @@ fn add_names<'data, R: ReadRef<'data>>(
     for (index, symbol) in symbols.enumerate().filter(|(_, symbol)| symbol.is_undefined(endian)) {
         let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol)?).into_owned();
         let data = symbol.st_type() == STT_OBJECT;
-        let version = versions.version(versions.version_index(endian, index).index())?;
+        let version = versions.version(versions.version_index(endian, index))?;
         if let Some((library, version)) = version.and_then(|v| Some((v.file()?, v.name()))) {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
             needs.versioned.entry(text(library)).or_default().insert((text(version), name, data));

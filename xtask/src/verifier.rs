@@ -11,5 +11,5 @@ use anyhow::Result;
 /// `cargo xtask verifier`: prints and writes the rows; the difference is for git to show.
 pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     build_probes(workspace, Purpose::Build)?;
-    run(&mut ignored_test(workspace, Compiled::Debug, "live", "probe::verifier::write_rows_of_this_kernel"))
+    run(&mut ignored_test(workspace, Compiled::Debug, "live", "probe::verifier::write_rows_of_this_kernel")?)
 }

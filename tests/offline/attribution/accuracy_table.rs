@@ -19,7 +19,7 @@ use std::path::Path;
 const AGAIN: usize = 1;
 
 fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -41,7 +41,7 @@ fn table_is_what_was_recorded() {
 /// `docs/accuracy.md` shows this table and no other.
 #[test]
 fn page_has_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/accuracy.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/accuracy.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (begin, end) =
         ("<!-- accuracy table: tests/fixtures/accuracy_table.md -->\n", "<!-- end of the accuracy table -->");

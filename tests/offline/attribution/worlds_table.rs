@@ -15,7 +15,7 @@ const RATES: [u64; 2] = [99, 499];
 const QUICK: [(&str, u64); 3] = [("W1h", 499), ("W2b", 99), ("W6g", 99)];
 
 fn text(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

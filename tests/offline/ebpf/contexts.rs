@@ -53,8 +53,9 @@ struct Built {
 
 impl Built {
     fn read() -> Self {
-        let path =
-            std::env::var("ENERGY_TRACE_PROBES").unwrap_or_else(|_| env!("ENERGY_TRACE_PROBES").into());
+        let path = std::env::var("ENERGY_TRACE_PROBES").unwrap_or_else(|_| {
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/bpf/energy-trace-probes").into()
+        });
         let bytes = std::fs::read(path).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
         let mut built = Self { bodies: BTreeMap::new(), programs: BTreeMap::new(), rings: BTreeSet::new() };

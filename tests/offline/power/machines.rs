@@ -52,7 +52,7 @@ fn lay_out(path: &Path) -> Machine {
 }
 
 fn machines() -> Vec<Machine> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/machines");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/machines");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(files.len() >= 11, "fixtures are missing: {files:?}");

@@ -1,6 +1,6 @@
 //! What reports look like and that their sums are exact: golden files, the JSON schema, properties over random profiles.
 //!
-//! `BLESS=1 cargo test -p energy-trace --test report` writes the golden files anew; look at the difference before it is committed. A golden file
+//! `BLESS=1 cargo test -p test-programs --test report` writes the golden files anew; look at the difference before it is committed. A golden file
 //! that is missing fails.
 
 use super::recording_builder::RecordingBuilder;
@@ -28,7 +28,7 @@ use std::path::Path;
 /// Compares with a golden file, or writes it where `BLESS` is set.
 #[track_caller]
 pub(super) fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/golden/report").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/golden/report").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
     }

@@ -12,6 +12,10 @@ use nix::sys::signal::Signal;
 use std::io;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Duration;
+
+/// So long nothing is said of a command that does not end.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Signals and the command, from the set-up to the end.
 #[derive(Debug)]
@@ -57,11 +61,14 @@ impl Control {
         self.command.is_some()
     }
 
-    /// Has the command end, as Ctrl-C would, where there is one that still runs.
-    pub(super) fn interrupt_command(&self) {
+    /// Has the command end, as Ctrl-C would, where there is one that still runs; one that takes no notice of that is asked by SIGTERM. Counts as an
+    /// interrupt: Ctrl-C after it does not wait.
+    pub(super) fn interrupt_command(&mut self) {
         if let Some(command) = &self.command {
-            command.signal(Signal::SIGINT);
+            let is_deaf = command.ignores(Signal::SIGINT);
+            command.signal(if is_deaf { Signal::SIGTERM } else { Signal::SIGINT });
         }
+        self.interrupts += 1;
     }
 
     /// The next thing that matters. May be dropped and called again.
@@ -131,6 +138,17 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// The same before somebody who sees nothing any more: after a while it is said what is waited for.
+    pub(super) async fn wait_and_say(&mut self) -> Result<(), SessionError> {
+        let Some(pid) = self.command.as_ref().map(Running::pid) else { return Ok(()) };
+        tokio::select! {
+            ended = self.wait() => return ended,
+            () = tokio::time::sleep(SILENCE) => (),
+        }
+        log::warn!("the program (process {pid}) was asked to end and still runs; Ctrl-C leaves it running");
+        self.wait().await
     }
 
     fn take(&mut self, arrived: Arrived) -> Option<Event> {

@@ -57,7 +57,11 @@ async fn finish_all(
         return Err(error);
     }
     control.finish(finisher.finish()).await??;
-    control.wait().await?;
+    if plan.live {
+        control.wait_and_say().await?;
+    } else {
+        control.wait().await?;
+    }
     progress.end();
     if !plan.screen.quiet {
         control.finish(finisher.show()).await??;

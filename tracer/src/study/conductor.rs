@@ -326,7 +326,7 @@ fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String>
 /// Tables and data sets, beside the runs.
 fn write_files(files: &Folder, study: &Study) -> Result<(), StudyError> {
     type Format = fn(&mut dyn io::Write, &Study) -> io::Result<()>;
-    let formats: [(&str, Format); 8] = [
+    let formats: [(&str, Format); 9] = [
         ("table.txt", |out, study| {
             table::write(out, study, &table::Options { rows: FILE_ROWS, color: false, width: None })
         }),
@@ -335,6 +335,7 @@ fn write_files(files: &Folder, study: &Study) -> Result<(), StudyError> {
         ("table.csv", markup::csv),
         ("study.html", |out, study| page::write(out, study, FILE_ROWS)),
         ("dataset.csv", dataset::csv),
+        ("dataset.parquet", dataset::parquet),
         ("dataset.json", dataset::rows_json),
         ("study.json", dataset::json),
     ];

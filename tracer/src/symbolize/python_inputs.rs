@@ -35,6 +35,10 @@ pub struct PythonInputs {
     pub left_out: u64,
     /// In nanoseconds of CPU time.
     pub cost_ns: u64,
+    /// Calls that were passed over because looking had had its share of the program's time.
+    pub passed: u64,
+    /// Functions of which no call was looked at for that reason, in the process that has most of them: others may be the same.
+    pub unseen: u64,
     /// Each different call, and how often it was seen.
     pub calls: Vec<(PythonCall, u64)>,
     /// Where each stands.
@@ -43,13 +47,15 @@ pub struct PythonInputs {
 }
 
 impl PythonInputs {
-    /// Looks, those that were left out, nanoseconds.
+    /// Looks, those that were left out, nanoseconds, calls passed over, functions without a look.
     pub(super) fn add_cost<'a>(&mut self, mut fields: impl Iterator<Item = &'a str>) {
         let mut next = || fields.next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        let (looks, left_out, cost_ns) = (next(), next(), next());
+        let (looks, left_out, cost_ns, passed, unseen) = (next(), next(), next(), next(), next());
         self.looks = self.looks.saturating_add(looks);
         self.left_out = self.left_out.saturating_add(left_out);
         self.cost_ns = self.cost_ns.saturating_add(cost_ns);
+        self.passed = self.passed.saturating_add(passed);
+        self.unseen = self.unseen.max(unseen);
     }
 
     /// A function, the file and line that called it, how often, arguments.
@@ -122,9 +128,10 @@ mod tests {
         let x = argument(["x", "A", "numpy.ndarray", "A", "512 ? 8", "float32", "16384"]);
         let rest = argument(["*more[0]", "R", "list", "L", "3", "", ""]);
         let line = format!("A\tModel.fit\t/k.py\t7\t/train.py\t12\t4\t{x}\x1e{rest}\n");
-        let text = format!("L\t9\t1\t500\n{line}{line}L\t1\t0\t10\nA\tf\t/f.py\t1\t\t0\t2\t\n");
+        let text = format!("L\t9\t1\t500\t70\t3\n{line}{line}L\t1\t0\t10\t5\t2\nA\tf\t/f.py\t1\t\t0\t2\t\n");
         let found = read_calls(text.as_bytes()).unwrap().inputs;
         assert_eq!((found.looks, found.left_out, found.cost_ns), (10, 1, 510));
+        assert_eq!((found.passed, found.unseen), (75, 3));
         let [(fit, 8), (bare, 2)] = found.calls.as_slice() else { panic!("{:?}", found.calls) };
         assert_eq!(fit.caller, Some(CallPlace { file: "/train.py".into(), line: 12 }));
         let shape = vec![Some(512), None, Some(8)];

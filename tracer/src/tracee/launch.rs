@@ -167,6 +167,12 @@ impl Running {
         (&mut self.ended).await.unwrap_or_else(thread_is_gone)
     }
 
+    /// Whether it takes no notice of a signal; of one that has ended nothing is known.
+    pub fn ignores(&self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        ignored(&status) >> (signal as i32 - 1) & 1 == 1
+    }
+
     /// Passes a signal on. The process is named by its pidfd, so a pid that was given to somebody else is never hit; a command that
     /// has ended or may not be signalled is nobody's error.
     pub fn signal(&self, signal: Signal) {
@@ -182,6 +188,12 @@ impl Running {
             );
         }
     }
+}
+
+/// The set of ignored signals in `/proc/PID/status` (proc(5)), a bit each.
+fn ignored(status: &str) -> u64 {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The exit status as a shell shows it: the command's own, or 128 + the signal that ended it.
@@ -232,7 +244,7 @@ fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Terminal, launch, shell_status};
+    use super::{Terminal, ignored, launch, shell_status};
     use crate::tracee::signals::Before;
     use nix::sys::signal::Signal;
     use std::os::unix::process::ExitStatusExt;
@@ -240,6 +252,13 @@ mod tests {
 
     fn shell(script: &str) -> Vec<std::ffi::OsString> {
         ["/bin/sh", "-c", script].map(Into::into).to_vec()
+    }
+
+    /// Signal 2 is the second bit (proc(5)); what cannot be read ignores nothing.
+    #[test]
+    fn ignored_signals() {
+        assert_eq!(ignored("Name:\tx\nSigBlk:\t0000000000000004\nSigIgn:\t0000000000001002\n"), 0x1002);
+        assert_eq!((ignored(""), ignored("SigIgn:\tx\n")), (0, 0));
     }
 
     /// Held, the child has not executed anything: it is still a copy of us, and its file does not exist; released, it runs.

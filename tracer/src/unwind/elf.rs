@@ -116,7 +116,7 @@ impl ElfFacts {
             }
             let svma: u64 = header.p_vaddr(endian).into();
             base = base.min(svma & !0xfff);
-            if header.p_flags(endian).contains(object::elf::PF_X) {
+            if header.p_flags(endian) & object::elf::PF_X != 0 {
                 code.push(CodeSegment {
                     svma,
                     offset: header.p_offset(endian).into(),
@@ -305,7 +305,7 @@ fn parts_of<'a, Header: FileHeader<Endian = Endianness>>(
 }
 
 /// Symbol tables, their strings, notes, and what the dynamic linker finds symbols by.
-fn has_names(kind: object::elf::SectionType) -> bool {
+fn has_names(kind: u32) -> bool {
     use object::elf::{
         SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
     };

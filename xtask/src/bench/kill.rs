@@ -3,6 +3,7 @@
 //! Leaves out what is looked for: the test knows.
 
 use crate::command::run;
+use crate::product::{Compiled, test_program};
 use crate::workspace::Workspace;
 use anyhow::Result;
 
@@ -19,8 +20,8 @@ pub(crate) struct Options {
 
 /// Runs the test; an error where something was harmed or left.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let mut cargo = workspace.cargo();
-    cargo.args(["test", "--package", "energy-trace", "--test", "live", "session::kill", "--", "--nocapture"]);
+    let mut cargo = test_program(workspace, Compiled::Debug, "live")?;
+    cargo.args(["session::kill", "--", "--nocapture"]);
     cargo.env("ENERGY_TRACE_KILLS", options.moments.to_string());
     if let Some(seed) = options.seed {
         cargo.env("ENERGY_TRACE_SEED", seed.to_string());

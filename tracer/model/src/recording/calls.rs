@@ -91,6 +91,13 @@ pub enum CallDiagnostic {
         /// CPU time that the program spent on it, in nanoseconds.
         cost_ns: u64,
     },
+    /// Looking at arguments had had its share of the program's CPU time.
+    InputSizesLimited {
+        /// Calls that were passed over.
+        passed: u64,
+        /// Functions of which no call was looked at.
+        unseen: u64,
+    },
 }
 
 impl CallDiagnostic {
@@ -103,6 +110,7 @@ impl CallDiagnostic {
             Self::TooMany { .. } => "count-limited",
             Self::Late { .. } => "count-late",
             Self::InputSizes { .. } => "input-sizes-cost",
+            Self::InputSizesLimited { .. } => "input-sizes-limited",
             Self::PythonCost { .. } => "count-python-cost",
             Self::PythonNotCounted(_) => "python-calls-not-counted",
         }

@@ -37,7 +37,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
 /// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
 /// machine, and recordings that are merged.
-const FORMAT: u32 = 12;
+const FORMAT: u32 = 13;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -425,7 +425,7 @@ mod tests {
                 stepped_ns: 0,
                 functions: 0,
             })),
-            number(&CallDiagnostic::InputSizes { looks: 0, left_out: 0, cost_ns: 0 }),
+            number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
@@ -437,6 +437,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (12, [37, 17, 7, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
+        assert_eq!((FORMAT, last), (13, [37, 17, 8, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
     }
 }

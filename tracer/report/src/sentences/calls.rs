@@ -29,6 +29,7 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
         ),
         CallDiagnostic::PythonNotCounted(why) => python_fact(why),
         CallDiagnostic::InputSizes { looks, left_out, cost_ns } => input_sizes(*looks, *left_out, *cost_ns),
+        CallDiagnostic::InputSizesLimited { passed, unseen } => input_sizes_limited(*passed, *unseen),
         CallDiagnostic::Late { library, pid, late_ns } => format!(
             "calls in {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing from its counts",
             in_seconds(*late_ns)
@@ -46,6 +47,18 @@ fn input_sizes(looks: u64, left_out: u64, cost_ns: u64) -> String {
     format!(
         "sizes of arguments are those of {looks} calls that were looked at, not of all; that took the program {:.2} s of CPU time{rest}",
         in_seconds(cost_ns)
+    )
+}
+
+fn input_sizes_limited(passed: u64, unseen: u64) -> String {
+    let unseen = match unseen {
+        0 => "of every function at least one call was looked at".to_owned(),
+        1 => "of one function no call was looked at".to_owned(),
+        _ => format!("of {unseen} functions no call was looked at"),
+    };
+    format!(
+        "the arguments of {passed} calls were not looked at, as looking may take 1 % of the program's CPU time: {unseen}; \
+         `--count=NAME` limits it to the functions of that name"
     )
 }
 

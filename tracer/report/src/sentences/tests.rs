@@ -48,6 +48,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Calls(C::PythonCost { calls: 9, call_ns: 900, functions: 3 }),
         R::Calls(C::PythonNotCounted(PythonNotCounted::Version { version: word() })),
         R::Calls(C::InputSizes { looks: 9, left_out: 1, cost_ns: 5 }),
+        R::Calls(C::InputSizesLimited { passed: 9, unseen: 1 }),
         R::Calls(C::Late { library: word(), pid: 3, late_ns: 4 }),
     ]
 }

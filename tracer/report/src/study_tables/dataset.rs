@@ -1,121 +1,39 @@
-//! A study as data: one row a run (CSV, JSON), and the results (JSON). Leaves out tables for readers.
+//! A study as data: one row a run (CSV, Parquet, JSON), and the results (JSON). Leaves out the columns (`columns`), and tables for readers.
 
+use super::columns::{Column, columns};
+use crate::parquet::{Table, Values};
 use crate::sentences::study as sentences;
-use crate::shown::shown;
-use crate::study::{Cell, Group, Measured, Run, Study, Sweep, results, sweeps};
+use crate::study::{Cell, Group, Run, Study, Sweep, results, sweeps};
 use energy_trace_statistics::regression::Estimate;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Columns of every data set, before those of classes, metrics, variables and calls.
-const COLUMNS: [&str; 15] = [
-    "run",
-    "round",
-    "purpose",
-    "program",
-    "group",
-    "outcome",
-    "seconds",
-    "joules",
-    "machine_joules",
-    "idle_joules",
-    "other_joules",
-    "energy",
-    "busy_cpus_before",
-    "celsius_before",
-    "stable_before",
-];
-
-/// Writes a row for each run.
+/// Writes a row for each run, as CSV.
 ///
 /// # Errors
 /// When the writer refuses.
 pub fn csv(out: &mut dyn Write, study: &Study) -> io::Result<()> {
-    let mut names: BTreeSet<(u8, String)> = BTreeSet::new();
-    for run in &study.runs {
-        names.extend(more(study, run).into_iter().map(|(kind, name, _)| (kind, name)));
-    }
     let mut writer = csv::Writer::from_writer(out);
-    let heads = COLUMNS.iter().map(|head| (*head).to_owned());
-    writer.write_record(heads.chain(names.iter().map(|(kind, name)| head(*kind, name))))?;
-    for run in &study.runs {
-        let more = more(study, run);
-        let value = |wanted: &(u8, String)| {
-            let found = more.iter().find(|(kind, name, _)| *kind == wanted.0 && *name == wanted.1);
-            found.map_or_else(String::new, |(.., value)| shown(value).into_owned())
-        };
-        writer.write_record(fixed(study, run).into_iter().chain(names.iter().map(value)))?;
+    let columns = columns(study);
+    writer.write_record(columns.iter().map(|column| &column.head))?;
+    for row in 0..study.runs.len() {
+        writer.write_record(columns.iter().map(|column| column.text(row)))?;
     }
     writer.flush()
 }
 
-fn head(kind: u8, name: &str) -> String {
-    let of = match kind {
-        0 => "var",
-        1 => "metric",
-        2 => "joules",
-        // Its name is that of the column.
-        3 => return shown(name).into_owned(),
-        4 => "call_joules",
-        5 => "calls",
-        6 => "counted_joules",
-        7 => "fact",
-        _ => "note",
-    };
-    format!("{of}:{}", shown(name))
-}
-
-/// What not every study has, in the order of columns: variables, metrics, classes, temperatures and clocks, calls, what was counted, facts, notes.
-fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
-    let program = run.program.and_then(|at| study.programs.get(at));
-    let variables =
-        program.into_iter().flat_map(|of| of.variables.clone()).map(|(name, value)| (0, name, value));
-    let numbers = |kind: u8, of: std::collections::BTreeMap<String, f64>| {
-        of.into_iter().map(move |(name, value)| (kind, name, value.to_string()))
-    };
-    let measured = run.measured.clone();
-    let (classes, conditions, calls, counted) =
-        measured.map_or_else(Default::default, |of| (of.by_class, of.conditions, of.calls, of.counted));
-    let texts = |kind: u8, of: &std::collections::BTreeMap<String, String>| {
-        of.clone().into_iter().map(move |(name, value)| (kind, name, value))
-    };
-    variables
-        .chain(numbers(1, run.metrics.clone()))
-        .chain(numbers(2, classes))
-        .chain(numbers(3, conditions))
-        .chain(numbers(4, calls))
-        .chain(numbers(5, run.counts.clone()))
-        .chain(numbers(6, counted))
-        .chain(texts(7, &run.facts))
-        .chain(texts(8, &study.noted))
-        .collect()
-}
-
-fn fixed(study: &Study, run: &Run) -> Vec<String> {
-    let program = run.program.and_then(|at| study.programs.get(at));
-    let of = |value: fn(&Measured) -> f64| {
-        run.measured.as_ref().map_or_else(String::new, |m| value(m).to_string())
-    };
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let text = |text: &str| shown(text).into_owned();
-    vec![
-        run.number.to_string(),
-        run.round.to_string(),
-        sentences::purpose_word(run.purpose).to_owned(),
-        program.map_or_else(String::new, |of| text(&of.label)),
-        program.map_or_else(String::new, |of| text(&of.group)),
-        text(&sentences::outcome(&run.outcome)),
-        of(|m| m.seconds),
-        of(|m| m.joules),
-        of(|m| m.machine_joules),
-        of(|m| m.idle_joules),
-        of(|m| m.other_joules),
-        sentences::grade_word(run.measured.as_ref().and_then(|m| m.grade)).to_owned(),
-        number(run.busy_cpus),
-        number(run.celsius),
-        run.stable.map_or_else(String::new, |stable| stable.to_string()),
-    ]
+/// Writes a row for each run, as Parquet: the columns of the CSV, numbers as numbers, what is not known as missing.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn parquet(out: &mut dyn Write, study: &Study) -> io::Result<()> {
+    let columns = columns(study);
+    let mut table = Table::new(columns.iter().map(|column| (column.head.as_str(), column.kind)))?;
+    let values: Vec<Values<'_>> = columns.iter().map(Column::values).collect();
+    if !study.runs.is_empty() {
+        table.add(&values)?;
+    }
+    table.write(out)
 }
 
 /// Writes every run as an object of an array, with its program.

@@ -1,8 +1,9 @@
 //! The tables and data sets of a study: `table` for a terminal, `markup` for pages and papers, `layouts` as published studies have them,
 //! `page` with pictures, `dataset` with a row a run.
 //!
-//! `sweep` is about growth with a size; `sheet` is what every layout is. Leaves out what is in them (`study`), and where they go.
+//! `columns` are those of data sets; `sweep` is about growth with a size; `sheet` is what every layout is. Leaves out what is in them (`study`), and where they go.
 
+mod columns;
 pub mod dataset;
 mod escaped;
 pub mod layouts;

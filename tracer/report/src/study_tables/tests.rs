@@ -4,6 +4,8 @@ use super::layouts::{self, As, Layout};
 use super::{dataset, markup, page, table};
 use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results, sweeps};
 use energy_trace_statistics::comparison::Verdict;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
 use std::collections::BTreeMap;
 
 /// Three programs of one group: the second uses a tenth more than the first, the third as much.
@@ -118,6 +120,49 @@ fn formats() {
     let json: serde_json::Value = serde_json::from_str(&all[5]).unwrap();
     assert_eq!(json["results"][0]["quantities"][0]["programs"][1]["verdict"], "differs");
     assert_eq!(json["runs"].as_array().unwrap().len(), 60);
+}
+
+/// The Parquet file has the names and values of the CSV, numbers as numbers; names that differ only in what cannot be shown are two columns.
+#[test]
+fn data_sets_agree() {
+    let mut study = study(2);
+    study.noted = BTreeMap::from([("room".into(), "cold \"<b>\"\n".into())]);
+    study.runs[1].measured = None;
+    study.runs[2].metrics.extend([("a\u{1b}".into(), 1.5), ("a\\x1b".into(), 2.5)]);
+    let (mut csv, mut parquet) = (Vec::new(), Vec::new());
+    dataset::csv(&mut csv, &study).unwrap();
+    dataset::parquet(&mut parquet, &study).unwrap();
+    let mut reader = csv::Reader::from_reader(csv.as_slice());
+    let heads = reader.headers().unwrap().clone();
+    let reread = SerializedFileReader::new(bytes::Bytes::from(parquet)).unwrap();
+    for (row, of) in reread.get_row_iter(None).unwrap().zip(reader.records()) {
+        let (row, of) = (row.unwrap(), of.unwrap());
+        let cells = row.get_column_iter().map(|(name, value)| (name.clone(), as_text(value)));
+        let wanted = heads.iter().zip(&of).map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(cells.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    }
+    assert_eq!(reread.metadata().file_metadata().num_rows(), 6);
+    let twins: Vec<_> = heads.iter().filter(|head| head.starts_with("metric:a\\x1b")).collect();
+    assert_eq!(twins, ["metric:a\\x1b", "metric:a\\x1b (2)"]);
+}
+
+fn as_text(value: &Field) -> String {
+    match value {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Long(number) => number.to_string(),
+        Field::Double(number) => number.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A study without runs has columns and no rows, in both.
+#[test]
+fn no_runs() {
+    let mut parquet = Vec::new();
+    dataset::parquet(&mut parquet, &Study::default()).unwrap();
+    let reread = SerializedFileReader::new(bytes::Bytes::from(parquet)).unwrap();
+    assert_eq!(reread.metadata().file_metadata().num_rows(), 0);
 }
 
 /// What the program counted is divided by how often; sizes of one program make a line through truth, and every layout and the page say that

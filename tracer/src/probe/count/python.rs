@@ -115,5 +115,9 @@ fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
         let (looks, left_out, cost_ns) = (inputs.looks, inputs.left_out, inputs.cost_ns);
         found.push(CallDiagnostic::InputSizes { looks, left_out, cost_ns });
     }
+    if inputs.passed > 0 {
+        let (passed, unseen) = (inputs.passed, inputs.unseen);
+        found.push(CallDiagnostic::InputSizesLimited { passed, unseen });
+    }
     found
 }
