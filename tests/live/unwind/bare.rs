@@ -83,6 +83,7 @@ fn callers_are_right_or_marked() {
 /// Where the symbol table says where functions begin, kernels that move the stack pointer lead back to their callers: of each sample it is
 /// known by their code, and none is a guess.
 #[test]
+#[ignore = "four recordings of one kind of kernel: cargo xtask test --all runs it"]
 fn kernels_that_move_the_stack() {
     let folder = tempfile::tempdir().unwrap();
     build(folder.path());
