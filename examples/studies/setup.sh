@@ -30,7 +30,7 @@ fetch() {
 authors() {
   install torch pyyaml==6.0.4
   fetch DeepLearningExamples "${DEEP_LEARNING_EXAMPLES:-https://github.com/NVIDIA/DeepLearningExamples}" \
-    729963dd47e7c8bd462ad10bfac7a7b0b604e6dd PyTorch/Recommendation/NCF PyTorch/LanguageModeling/Transformer-XL/pytorch
+    729963dd47e7c8bd462ad10bfac7a7b0b604e6dd PyTorch/Recommendation/NCF
   fetch FECoM "${FECOM:-https://github.com/SMART-Dal/FECoM}" a9041d1b3a5aaeeca118c4e4e58ace5a38b8d77c \
     data/code-dataset/Patched-Repositories/customization
   "$here/python" pytorch "$here/authors/data.py" "$cache/authors/data"

@@ -44,6 +44,14 @@ __asm__(".globl moved_kernel\n.type moved_kernel, @function\nmoved_kernel:\n sub
 void moved_kernel(long);
 static void (*volatile kernel)(long) = moved_kernel;
 
+/* Moves its stack pointer as MKL's kernels for small matrices do, keeps the old one in the scratch memory, and uses rbp for something else. */
+__asm__(".globl kept_kernel\n.type kept_kernel, @function\nkept_kernel:\n sub $0x40, %rsp\n mov %rbx, (%rsp)\n"
+        " mov %rbp, 8(%rsp)\n mov %rsp, %rbp\n mov $0x1100, %eax\n sub %rax, %rsp\n and $-4096, %rsp\n mov %rbp, 0x98(%rsp)\n"
+        " lea (%rdi,%rdi), %rbp\n xor %ebx, %ebx\n1: dec %rdi\n jnz 1b\n mov 0x98(%rsp), %rax\n mov %rax, %rsp\n"
+        " mov (%rsp), %rbx\n mov 8(%rsp), %rbp\n add $0x40, %rsp\n ret\n.size kept_kernel, . - kept_kernel\n");
+void kept_kernel(long);
+static void (*volatile other_kernel)(long) = kept_kernel;
+
 static double now(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -81,6 +89,7 @@ __attribute__((noinline)) void hollow_spin(long turns) {
 
 void hollow(void) { hollow_spin(3000000); }
 void moved(void) { kernel(6000000); }
+void kept(void) { other_kernel(6000000); }
 
 /* With an argument: only that part. */
 int main(int argc, char **argv) {
@@ -89,7 +98,7 @@ int main(int argc, char **argv) {
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = sizeof stack;
     makecontext(&inside, in_context, 0);
-    void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context};
+    void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context, kept};
     size_t first = argc > 1 ? (size_t)(argv[1][0] - '0') : 0;
     for (size_t i = first; i < (argc > 1 ? first + 1 : sizeof parts / sizeof *parts); i++)
         for (double begun = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);

@@ -1,6 +1,6 @@
 """Random data in the form that the authors' programs read, made once: data.py FOLDER.
 
-`ncf`: ratings as tensors with their specification, small as MovieLens 100K. `text`: words for Transformer-XL. Nothing is downloaded.
+`ncf`: ratings as tensors with their specification, small as MovieLens 100K. Nothing is downloaded.
 """
 import pathlib
 import sys
@@ -37,20 +37,12 @@ def ncf(folder):
     (folder / "feature_spec.yaml").write_text(SPECIFICATION.format(users=USERS, items=ITEMS, series=SERIES))
 
 
-def text(folder):
-    random = torch.Generator().manual_seed(5)
-    for name, lines in (("train", 4000), ("valid", 200), ("test", 200)):
-        words = (torch.randint(2000, (lines, 20), generator=random).float().pow(2) / 2000).long()
-        (folder / f"{name}.txt").write_text("\n".join(" ".join(f"w{word}" for word in line) for line in words.tolist()) + "\n")
-
-
 def main(to):
-    for make in (ncf, text):
-        folder = pathlib.Path(to) / make.__name__
-        if not (folder / "made").exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            make(folder)
-            (folder / "made").touch()
+    folder = pathlib.Path(to) / "ncf"
+    if not (folder / "made").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        ncf(folder)
+        (folder / "made").touch()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runs a PyTorch program that was written for CUDA on the CPU: on_cpu.py PROGRAM [ARGUMENT…].
 
 What names a CUDA device means the CPU; what waits for one does nothing. Packages for NVIDIA's machines get stand-ins: `apex` (its
-fused Adam is PyTorch's), `dllogger` (lines of JSON), `pynvml` and `sacremoses`. The program itself is the authors', unchanged.
+fused Adam is PyTorch's) and `dllogger` (lines of JSON). The program itself is the authors', unchanged.
 """
 import contextlib
 import json
@@ -19,13 +19,6 @@ def stand_in(name, **parts):
     module.__dict__.update(parts)
     sys.modules[name] = module
     return module
-
-
-class Nowhere(types.ModuleType):
-    """A package whose every function does nothing."""
-
-    def __getattr__(self, name):
-        return nothing
 
 
 def log(step=(), data=None, verbosity=None):
@@ -57,9 +50,7 @@ def without_cuda():
 
 
 def main(program, *arguments):
-    for name in ("pynvml", "sacremoses"):  # affinity to GPUs, and words of real text: neither is asked for here
-        sys.modules[name] = Nowhere(name)
-    apex = stand_in("apex", amp=Nowhere("apex.amp"))
+    apex = stand_in("apex", )
     apex.optimizers = stand_in("apex.optimizers", FusedAdam=torch.optim.Adam)
     backend = lambda *_args, **_named: None
     verbosity = types.SimpleNamespace(DEFAULT=0, VERBOSE=1)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs one of the authors' programs in the folder that `../setup.sh` filled: run.sh ncf BATCH | transformer_xl | fecom TUTORIAL
+# Runs one of the authors' programs in the folder that `../setup.sh` filled: run.sh ncf BATCH | fecom TUTORIAL
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cache="${ENERGY_TRACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/energy-trace}/authors"
@@ -11,10 +11,6 @@ cd "$place"
 case "$1" in
   ncf) "$here/../python" pytorch "$here/on_cpu.py" "$nvidia/Recommendation/NCF/ncf.py" --data "$cache/data/ncf" --seed 1 \
     --epochs 1 --batch_size "$2" --valid_batch_size 32768 --log_path "$place/log.json" ;;
-  transformer_xl) "$here/../python" pytorch "$here/on_cpu.py" "$nvidia/LanguageModeling/Transformer-XL/pytorch/train.py" \
-    --data "$cache/data/text" --dataset wt103 --n_layer 2 --n_head 4 --d_model 128 --d_head 32 --d_inner 256 --optim adam \
-    --tgt_len 32 --mem_len 32 --eval_tgt_len 32 --batch_size 16 --max_step 40 --log_interval 40 --eval_interval 1000 \
-    --affinity disabled --work_dir "$place/work" --no_eval --seed 1 ;;
   fecom) "$here/../python" tensorflow "$fecom/$2_original.py" ;;
   *) echo "no such program: $1" >&2; exit 2 ;;
 esac

@@ -3,7 +3,7 @@
 //! Leaves out which return addresses are believed and why (`tests/offline/ebpf/walkers/scan.rs`).
 
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{PythonLoss, StackStatus};
+use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 use std::path::Path;
@@ -78,6 +78,45 @@ fn callers_are_right_or_marked() {
         let bridged = recording.samples.iter().filter(|sample| is_bridged(sample.status)).count();
         assert!(bridged * 20 < recording.samples.len(), "{bridged} of {}", recording.samples.len());
     }
+}
+
+/// Where the symbol table says where functions begin, kernels that move the stack pointer lead back to their callers: of each sample it is
+/// known by their code, and none is a guess.
+#[test]
+#[ignore = "four recordings of one kind of kernel: cargo xtask test --all runs it"]
+fn kernels_that_move_the_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    let named = folder.path().join("named");
+    for (part, chain) in [("5", "main;moved;moved_kernel"), ("7", "main;kept;kept_kernel")] {
+        for options in [&["--unwind", "user"][..], &[]] {
+            let recording = record(&named, options, &[part]);
+            check(&recording, chain);
+            let proved = recording.samples.iter().filter(|sample| sample.status == StackStatus::Complete);
+            let (proved, all) = (proved.count(), recording.samples.len());
+            assert!(proved * 100 >= all * 90, "{chain}: {proved} of {all}");
+        }
+    }
+}
+
+/// A 32-bit program: the function that runs has its name, its callers stand behind a mark, and every sample says why.
+#[test]
+fn programs_of_32_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (tests_dir().join("workloads/spin_32_bits.s"), folder.path().join("program"));
+    let mut cc = Command::new("cc");
+    cc.args(["-m32", "-nostdlib", "-static", "-o"]).arg(&program).arg(source);
+    assert!(cc.status().unwrap().success());
+    let recording = record(&program, &[], &[]);
+    let mut seen = 0;
+    for sample in &recording.samples {
+        let names = names(&recording, sample.stack);
+        let Some(at) = names.iter().position(|name| *name == "counting") else { continue };
+        assert_eq!(names[..=at], ["[unknown: 32-bit program]", "counting"]);
+        assert_eq!(sample.status, StackStatus::Truncated(Truncation::Bits32));
+        seen += 1;
+    }
+    assert!(seen > 30, "{seen} of {}", recording.samples.len());
 }
 
 /// Fails unless all whole stacks of this chain's leaf are this chain, and nine of ten are whole.

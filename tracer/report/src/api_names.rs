@@ -252,6 +252,9 @@ mod tests {
         let thread =
             "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)";
         assert_eq!(native(thread), Some("torch.autograd.backward"));
+        // `backward` and `grad` both call it.
+        let engine = native("THPEngine_run_backward(_object*, _object*, _object*)");
+        assert_eq!(engine, Some("torch.autograd.backward or torch.autograd.grad"));
     }
 
     /// Of the frames of one name, the rule that comes first in the table is what the name means.

@@ -5,7 +5,7 @@
 
 use super::question::{Fault, Question};
 use super::server::{self, Order};
-use super::usage::cpu_ns_of_all;
+use super::usage::{cpu_ns_of_all, waited_for_a_cpu};
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
 use energy_trace_model::ids;
@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of an answer at the most: the names of one library's frames, with what is inlined.
 const LONGEST_ANSWER: usize = 256 << 20;
@@ -103,7 +103,7 @@ impl Resolver {
         lock(&self.0.server).child.as_ref().map_or(0, |child| cpu_ns_of_all(child.id()))
     }
 
-    fn begin(&self, urgent: bool) -> Result<(u32, Channel), String> {
+    fn begin(&self, urgent: bool) -> Result<Process, String> {
         let mut server = lock(&self.0.server);
         let number = server.next;
         server.next += 1;
@@ -112,11 +112,11 @@ impl Resolver {
         let answered = child
             .channel
             .send(&order, &[], Some(TO_START))
-            .and_then(|()| child.channel.receive::<Result<(), String>>(4096, Some(TO_START)));
+            .and_then(|()| child.channel.receive::<Result<i32, String>>(4096, Some(TO_START)));
         match answered {
-            Ok((Ok(()), files)) => {
+            Ok((Ok(pid), files)) => {
                 let end = files.into_iter().next().ok_or("it gave no channel")?;
-                Ok((number, Channel::over(end)))
+                Ok(Process { number, pid, channel: Channel::over(end) })
             }
             Ok((Err(why), _)) => Err(why),
             Err(error) => {
@@ -155,8 +155,37 @@ pub struct Worker {
 
 #[derive(Default)]
 struct State {
-    process: Option<(u32, Channel)>,
+    process: Option<Process>,
     lost: u32,
+}
+
+/// How long an answer may take whose worker waited so long for a CPU.
+fn longest(patience: Duration, delayed: Duration) -> Duration {
+    patience + delayed.min(patience * (BUSY - 1))
+}
+
+/// A worker's process.
+struct Process {
+    number: u32,
+    pid: i32,
+    channel: Channel,
+}
+
+impl Process {
+    /// Waits for its answer: so long, and as long again as it waits for a CPU meanwhile, up to `BUSY` times. A busy machine is no file's fault,
+    /// and what is lost so is lost for the whole recording; whoever makes the machine busy can delay an answer, and not for ever.
+    fn answer<T: DeserializeOwned>(&self, patience: Duration) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let (begin, waited) = (Instant::now(), waited_for_a_cpu(self.pid));
+        let mut most = patience;
+        while !self.channel.is_answering(most.saturating_sub(begin.elapsed()))? {
+            let delayed = waited_for_a_cpu(self.pid).saturating_sub(waited);
+            most = longest(patience, delayed);
+            if begin.elapsed() >= most {
+                return Err(ChannelError::TimedOut);
+            }
+        }
+        self.channel.receive(LONGEST_ANSWER, Some(most.saturating_sub(begin.elapsed()).max(SHORTEST)))
+    }
 }
 
 impl fmt::Debug for Worker {
@@ -195,15 +224,14 @@ impl Worker {
             }
             state.process = Some(self.resolver.begin(self.urgent).map_err(ResolveError::Unavailable)?);
         }
-        let Some((number, channel)) = &state.process else {
+        let Some(process) = &state.process else {
             return Err(ResolveError::Unavailable("it has ended".into()));
         };
         // Whoever makes it wait has less of its time the next time.
         let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST);
         let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
-        let answer = channel
-            .send(question, &files, Some(patience))
-            .and_then(|()| channel.receive::<Result<T, Fault>>(LONGEST_ANSWER, Some(patience)));
+        let sent = process.channel.send(question, &files, Some(patience));
+        let answer = sent.and_then(|()| process.answer::<Result<T, Fault>>(patience));
         match answer {
             Ok((Ok(answer), files)) => Ok((answer, files)),
             Ok((Err(fault), _)) => {
@@ -213,7 +241,7 @@ impl Worker {
                 Err(ResolveError::Refused { text: fault.text, too_large: fault.too_large })
             }
             Err(error) => {
-                self.resolver.end(*number);
+                self.resolver.end(process.number);
                 state.process = None;
                 state.lost += 1;
                 let failure = failure_of(&error);
@@ -233,13 +261,15 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some((number, channel)) = state.process.take() {
+        if let Some(Process { number, channel, .. }) = state.process.take() {
             drop(channel);
             self.resolver.end(number);
         }
     }
 }
 
+/// How many times as long an answer may take where its worker waits for a CPU.
+const BUSY: u32 = 4;
 /// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -258,7 +288,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadFailure, ResolveError, Resolver, Worker};
+    use super::{ReadFailure, ResolveError, Resolver, Worker, longest};
     use crate::resolver::question::Question;
     use crate::symbolize::Detail;
     use std::fs::File;
@@ -328,7 +358,7 @@ mod tests {
         let (resolver, worker) = worker();
         let file = File::open(LIBC).unwrap();
         worker.keep(LIBC, &file, 1).unwrap();
-        let number = worker.state.lock().unwrap().process.as_ref().unwrap().0;
+        let number = worker.state.lock().unwrap().process.as_ref().unwrap().number;
         resolver.end(number);
         // The end is the server's next work; the answer to a new worker comes behind it.
         let _other = resolver.begin(false).unwrap();
@@ -337,6 +367,27 @@ mod tests {
         assert!(worker.facts(LIBC, &file, &[]).is_ok());
         let failures: Vec<_> = resolver.failures().into_iter().collect();
         assert_eq!(failures, [("hostile".to_owned(), ReadFailure::Died)]);
+    }
+
+    /// What a worker waits for a CPU is not counted against a file, up to a limit.
+    #[test]
+    fn a_busy_machine() {
+        let second = Duration::from_secs(1);
+        let waits = [Duration::ZERO, 2 * second, 3600 * second].map(|delayed| longest(second, delayed));
+        assert_eq!(waits, [second, 3 * second, 4 * second]);
+    }
+
+    /// A worker that does not go on, and not for want of a CPU, is given up after the time that the question is worth.
+    #[test]
+    fn a_worker_that_hangs() {
+        let (_resolver, worker) = worker();
+        let file = File::open(LIBC).unwrap();
+        worker.keep(LIBC, &file, 1).unwrap();
+        let pid = worker.state.lock().unwrap().process.as_ref().unwrap().pid;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let lost =
+            worker.ask::<()>("hangs", &Question::Rule { number: 1, svma: 0 }, &[], Duration::from_secs(1));
+        assert!(matches!(lost, Err(ResolveError::Lost(ReadFailure::TookTooLong))), "{lost:?}");
     }
 
     /// A file that is 8 GiB of hole costs an error and no memory; one with no ELF header the same.

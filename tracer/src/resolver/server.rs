@@ -20,7 +20,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 /// What the recorder wants of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// A worker under a number that was not given before. The answer, `Result<(), String>`, brings its end of a channel.
+    /// A worker under a number that was not given before. The answer, `Result<i32, String>`, has its process id and brings its end of a
+    /// channel.
     Start {
         /// The worker's number.
         number: u32,
@@ -81,9 +82,9 @@ fn obey(channel: &Channel) {
             Order::Start { number, urgent, lines } => match start(urgent, lines) {
                 Ok((pid, end)) => {
                     workers.insert(number, pid);
-                    channel.send(&Ok::<(), String>(()), &[end.as_fd()], None)
+                    channel.send(&Ok::<i32, String>(pid.as_raw()), &[end.as_fd()], None)
                 }
-                Err(error) => channel.send(&Err::<(), _>(error.to_string()), &[], None),
+                Err(error) => channel.send(&Err::<i32, _>(error.to_string()), &[], None),
             },
             Order::End { number } => {
                 if let Some(pid) = workers.remove(&number) {

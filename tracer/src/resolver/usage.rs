@@ -1,6 +1,15 @@
 //! What the resolver's processes have taken of the CPUs, from `/proc`. Leaves out who asks.
 
 use energy_trace_model::ids::Pid;
+use std::time::Duration;
+
+/// How long a process of one thread has waited for a CPU that others had: the second number of its `schedstat`
+/// (Documentation/scheduler/sched-stats.rst, v6.1).
+pub(super) fn waited_for_a_cpu(pid: i32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
+}
 
 /// CPU time of a process, its children, and those that it has collected.
 pub(super) fn cpu_ns_of_all(pid: Pid) -> u64 {
@@ -24,7 +33,24 @@ fn collected_ns(stat: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::collected_ns;
+    use super::{collected_ns, waited_for_a_cpu};
+    use std::process::Command;
+    use std::time::Duration;
+
+    /// Of two programs that want the same CPU each waits for it.
+    #[test]
+    fn waits_for_a_cpu() {
+        let spin = || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
+        let mut both = [spin().unwrap(), spin().unwrap()];
+        let waited = |pid: u32| waited_for_a_cpu(pid.cast_signed());
+        while both.iter().any(|one| waited(one.id()) < Duration::from_millis(20)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for one in &mut both {
+            one.kill().and_then(|()| one.wait()).unwrap();
+        }
+        assert_eq!(waited(both[0].id()), Duration::ZERO);
+    }
 
     /// The fields behind the name count, whatever brackets the name has; a text that is none says nothing.
     #[test]

@@ -171,6 +171,17 @@ impl Channel {
         Ok(got.bytes)
     }
 
+    /// Waits for the begin of a message, or its sender's end. Whether there is one.
+    ///
+    /// # Errors
+    /// When the socket cannot be waited for.
+    pub fn is_answering(&self, within: Duration) -> Result<bool, ChannelError> {
+        match self.ready(PollFlags::POLLIN, deadline(Some(within))) {
+            Err(ChannelError::TimedOut) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
     fn ready(&self, what: PollFlags, deadline: Option<Instant>) -> Result<(), ChannelError> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

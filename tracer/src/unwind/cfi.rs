@@ -8,6 +8,7 @@ use super::code_rows::{functions, read_code_rows};
 use super::coroutines::first_functions;
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
 use super::elf::{EhFrame, Elf, ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
+use super::frame_state::CodeRule;
 use super::go::read_go_rows;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame as Section, EndianSlice, LittleEndian, Register, RegisterRule,
@@ -15,6 +16,7 @@ use gimli::{
 };
 use std::collections::HashMap;
 use std::fs::File;
+use std::mem;
 use std::ops::Range;
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
@@ -62,9 +64,10 @@ pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
     let section = frames.map(|place| FrameFile::at(file, place)).transpose()?;
     let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
     let bare = functions.into_iter().filter(|code| rows.is_bare(code, base));
-    let new = if go.is_empty() { read_code_rows(file, &facts, bare) } else { go };
+    let by_go = go.into_iter().map(|(svma, rule)| (svma, CodeRule::Short(rule)));
+    let new = if by_go.len() == 0 { read_code_rows(file, &facts, bare) } else { by_go.collect() };
     if !new.is_empty() {
-        rows.rows.extend(Rows::by_code(new, base).rows);
+        rows.add_by_code(new, base);
         rows.rows = tidy(rows.rows);
     }
     for first in first {
@@ -201,9 +204,24 @@ impl Rows {
     }
 
     /// Of rules and where they begin (SVMA), in order.
-    pub(super) fn by_code(rules: Vec<(u64, Rule)>, base: u64) -> Self {
-        let rows = rules.into_iter().filter_map(|(svma, rule)| pack(svma.checked_sub(base)?, rule));
-        Self { rows: rows.collect(), ..Self::default() }
+    pub(super) fn by_code(rules: Vec<(u64, CodeRule)>, base: u64) -> Self {
+        let mut rows = Self::default();
+        rows.add_by_code(rules, base);
+        rows
+    }
+
+    /// Adds rules and where they begin (SVMA), behind the others.
+    fn add_by_code(&mut self, rules: Vec<(u64, CodeRule)>, base: u64) {
+        let mut full = FullRules::of(mem::take(&mut self.full));
+        let rows = rules.into_iter().filter_map(|(svma, rule)| {
+            let rule = match rule {
+                CodeRule::Short(rule) => rule,
+                CodeRule::Full(rule) => full.number(rule),
+            };
+            pack(svma.checked_sub(base)?, rule)
+        });
+        self.rows.extend(rows);
+        self.full = full.rules;
     }
 
     /// Whether nothing is known of code (SVMA).
@@ -235,6 +253,12 @@ pub struct FullRules {
 }
 
 impl FullRules {
+    /// Of those that have their places already.
+    fn of(rules: Vec<FullRule>) -> Self {
+        let places = rules.iter().zip(0..).map(|(&full, place)| (full, place)).collect();
+        Self { rules, places }
+    }
+
     /// Leads to a rule by its place here; where there is no place for another one, its code cannot be unwound.
     pub fn number(&mut self, full: FullRule) -> Rule {
         if let Some(&place) = self.places.get(&full) {

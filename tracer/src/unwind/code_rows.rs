@@ -6,7 +6,7 @@
 //! those of the symbol table: nothing is guessed about where code begins. Leaves out what an instruction does to the stack (`frame_state.rs`).
 
 use super::elf::{Elf, ElfFacts, code_symbols};
-use super::frame_state::FrameState;
+use super::frame_state::{CodeRule, FrameState, is_callers};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
 };
@@ -14,10 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use tracer_ebpf::rows::Rule;
 
-/// Bytes of the largest function that is followed: OpenBLAS' have 40 KiB.
-const LARGEST: u64 = 256 << 10;
+/// Bytes of the largest function that is followed: MKL's have 270 KiB.
+const LARGEST: u64 = 512 << 10;
 /// Calls of a function that are found not to return.
 const MOST_ENDLESS: usize = 64;
 /// Steps that a file is worth: about 30 MB of code, and the memory of its rows. Whoever wrote it chooses how many functions there are, how
@@ -60,7 +59,7 @@ pub(super) fn read_code_rows(
     file: &File,
     facts: &ElfFacts,
     bare: impl Iterator<Item = Range<u64>>,
-) -> Vec<(u64, Rule)> {
+) -> Vec<(u64, CodeRule)> {
     let mut budget = Budget::OF_FILE;
     bare.flat_map(|function| rows_of_function(file, facts, &function, &mut budget)).collect()
 }
@@ -71,7 +70,7 @@ pub(super) fn rows_of_function(
     facts: &ElfFacts,
     function: &Range<u64>,
     budget: &mut Budget,
-) -> Vec<(u64, Rule)> {
+) -> Vec<(u64, CodeRule)> {
     let mut read = || {
         let length = function.end.checked_sub(function.start)?;
         budget.take(length / BYTES_A_STEP)?;
@@ -83,7 +82,7 @@ pub(super) fn rows_of_function(
 }
 
 /// Rows of the code of a function that begins at `start`; `None` where it does not tell.
-fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Rule)>> {
+fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, CodeRule)>> {
     let mut endless = BTreeSet::new();
     loop {
         let mut ways = Ways::new(code, start, &endless, budget);
@@ -247,16 +246,16 @@ impl<'a> Ways<'a> {
     }
 
     /// A row wherever the rule changes.
-    fn rows(&self) -> Vec<(u64, Rule)> {
+    fn rows(&self) -> Vec<(u64, CodeRule)> {
         let (mut rows, mut end) = (Vec::new(), self.start);
         for (&at, reached) in &self.reached {
             if at > end {
-                rows.push((end, Rule::NONE));
+                rows.push((end, CodeRule::NONE));
             }
             rows.push((at, reached.state.rule()));
             end = at.saturating_add(reached.length);
         }
-        rows.push((end, Rule::NONE));
+        rows.push((end, CodeRule::NONE));
         rows.dedup_by_key(|(_, rule)| *rule);
         rows
     }
@@ -266,7 +265,10 @@ impl<'a> Ways<'a> {
 fn leaves(state: &FrameState, does: &Instruction) -> bool {
     match does.mnemonic() {
         Mnemonic::Pop => state.is_given_back(),
-        Mnemonic::Mov => does.op0_register() == Register::RSP && does.op1_kind() == OpKind::Memory,
+        Mnemonic::Mov => {
+            let loads = does.op0_register() == Register::RSP && does.op1_kind() == OpKind::Memory;
+            loads && !state.finds_stack(does)
+        }
         _ => false,
     }
 }
@@ -280,17 +282,9 @@ fn is_padding(does: &Instruction) -> bool {
     matches!(does.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64)
 }
 
-/// Whether a function has to give this register back as it was (System V ABI AMD64 1.0, figure 3.4).
-fn is_callers(register: Register) -> bool {
-    matches!(
-        register,
-        Register::RBX | Register::RBP | Register::R12 | Register::R13 | Register::R14 | Register::R15
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Budget, functions, read_code_rows, rows_of_code};
+    use super::{Budget, CodeRule, functions, read_code_rows, rows_of_code};
     use crate::unwind::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
     use crate::unwind::elf::{ElfFacts, read_eh_frame, with_elf};
     use crate::unwind::fde::UnwindFile;
@@ -298,14 +292,30 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
     use std::process::Command;
-    use tracer_ebpf::rows::{Rule, rule};
+    use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
     fn packed(kind: u32, offset: i64, rbp: i64) -> Rule {
         Rule::pack(kind, offset, rbp).unwrap()
     }
 
-    fn rows(code: &[u8]) -> Option<Vec<(u64, Rule)>> {
+    fn all_rows(code: &[u8]) -> Option<Vec<(u64, CodeRule)>> {
         rows_of_code(code, 0x1000, &mut Budget { steps: 1_000_000 })
+    }
+
+    /// Rows that are short.
+    fn rows(code: &[u8]) -> Option<Vec<(u64, Rule)>> {
+        let short = |(at, rule)| match rule {
+            CodeRule::Short(rule) => (at, rule),
+            CodeRule::Full(full) => panic!("{full:?} at {at:#x}"),
+        };
+        all_rows(code).map(|rows| rows.into_iter().map(short).collect())
+    }
+
+    /// By what points this far below the CFA, with the caller's `rbp` so far below.
+    fn moved(cfa: Operand, add: i64, saved: i32) -> CodeRule {
+        let word = |down: i32| Operand::word(base::CFA, -down);
+        let rbx = Operand::sum(base::CFA, 0);
+        CodeRule::Full(FullRule { cfa, add, ra: word(8), rbp: word(saved), rbx })
     }
 
     /// The work of the languages' table, compiled with these options.
@@ -382,6 +392,54 @@ mod tests {
         assert_eq!(rows(&[0x55, 0x48, 0x29, 0xc4, 0xc9, 0xc3]), None);
     }
 
+    /// MKL's kernels for small matrices put the old stack pointer into the scratch memory, and use `rbp` for something else.
+    #[test]
+    fn a_stack_that_is_kept_in_memory() {
+        let code = [
+            0x48, 0x83, 0xec, 0x40, // sub $0x40,%rsp
+            0x48, 0x89, 0x6c, 0x24, 8, // mov %rbp,8(%rsp)
+            0x48, 0x89, 0xe5, // mov %rsp,%rbp
+            0x48, 0x29, 0xc4, // sub %rax,%rsp
+            0x48, 0x81, 0xe4, 0, 0xf0, 0xff, 0xff, // and $-4096,%rsp
+            0x48, 0x89, 0xac, 0x24, 0x98, 0, 0, 0, // mov %rbp,0x98(%rsp)
+            0x4a, 0x8d, 0x2c, 0x89, // lea (%rcx,%r9,4),%rbp
+            0x48, 0x8b, 0x84, 0x24, 0x98, 0, 0, 0, // mov 0x98(%rsp),%rax
+            0x48, 0x89, 0xc4, // mov %rax,%rsp
+            0x48, 0x8b, 0x6c, 0x24, 8, // mov 8(%rsp),%rbp
+            0x48, 0x83, 0xc4, 0x40, // add $0x40,%rsp
+            0xc3, // ret
+        ];
+        let found = all_rows(&code).unwrap();
+        let kept = moved(Operand::word(base::RSP, 0x98), 0x48, 0x40);
+        for row in [(0x100c, CodeRule::Short(packed(rule::RBP, 0x48, -0x40))), (0x1022, kept)] {
+            assert!(found.contains(&row), "{row:x?} in {found:x?}");
+        }
+        // Where another word takes its place there is no way back: mov %rdi,0x98(%rsp) in the place of the `lea`.
+        let overwritten = [&code[..0x1e], &[0x48, 0x89, 0xbc, 0x24, 0x98, 0, 0, 0], &code[0x1e..]].concat();
+        assert_eq!(all_rows(&overwritten), None);
+    }
+
+    /// OpenBLAS' kernels keep the old stack pointer in `rbx`; behind a call a register that callees may change keeps nothing.
+    #[test]
+    fn a_stack_that_is_kept_in_a_register() {
+        let begin = [
+            0x48, 0x83, 0xec, 0x60, // sub $0x60,%rsp
+            0x48, 0x89, 0x6c, 0x24, 8, // mov %rbp,8(%rsp)
+        ];
+        let scratch = [0x48, 0x81, 0xe4, 0, 0xf0, 0xff, 0xff, 0x48, 0x89, 0xfd]; // and $-4096,%rsp; mov %rdi,%rbp
+        let call = [0xe8, 0, 1, 0, 0];
+        let end = [0x48, 0x8b, 0x6c, 0x24, 8, 0x48, 0x83, 0xc4, 0x60, 0xc3]; // mov 8(%rsp),%rbp; add $0x60,%rsp; ret
+        let code = |to: [u8; 3], from: [u8; 3], calls: &[u8]| {
+            [&begin[..], &to[..], &scratch[..], calls, &from[..], &end[..]].concat()
+        };
+        let rbx = code([0x48, 0x89, 0xe3], [0x48, 0x89, 0xdc], &call);
+        let kept = (0x1016, moved(Operand::sum(base::RBX, 0), 0x68, 0x60));
+        assert!(all_rows(&rbx).unwrap().contains(&kept), "{:x?}", all_rows(&rbx));
+        let rcx = |calls| code([0x48, 0x89, 0xe1], [0x48, 0x89, 0xcc], calls);
+        assert!(all_rows(&rcx(&[])).is_some());
+        assert_eq!(all_rows(&rcx(&call)), None);
+    }
+
     /// A call behind which the stack would have two depths does not return; without the call there is no such reason, and no row.
     #[test]
     fn calls_that_do_not_return() {
@@ -427,7 +485,7 @@ mod tests {
         assert!(budget.steps > 1_000_000 - 2 * code.len() as u64, "{budget:?}");
         // What was named by the code is known all the same.
         let known = rows_of_code(&code, 0x1000, &mut Budget { steps: 1_000 }).unwrap();
-        assert_eq!(known.last(), Some(&(0x1003, Rule::NONE)));
+        assert_eq!(known.last(), Some(&(0x1003, CodeRule::NONE)));
     }
 
     /// Code that is no function of this convention has no rows: it takes its return address away, returns with another stack, only jumps
@@ -439,7 +497,7 @@ mod tests {
         let jumps = [0xff, 0x65, 0];
         let changes = [0x48, 0x89, 0xc5, 0xc3];
         for code in [pops, &deeper, &jumps, &changes, &[], &[0x06]] {
-            assert_eq!(rows(code), None, "{code:x?}");
+            assert_eq!(all_rows(code), None, "{code:x?}");
         }
     }
 
@@ -447,7 +505,7 @@ mod tests {
         /// Whatever the bytes: rows in order and within the code or an instruction behind it, or none.
         #[test]
         fn any_code(code in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x50), Just(0xc3), Just(0x74), Just(0xe8), Just(0xeb)], 0..256)) {
-            for row in rows(&code).unwrap_or_default().windows(2) {
+            for row in all_rows(&code).unwrap_or_default().windows(2) {
                 prop_assert!(row[0].0 < row[1].0 && row[1].0 < 0x1000 + code.len() as u64 + 16);
             }
         }

@@ -1,11 +1,12 @@
 //! What a function has done to its stack before an instruction, told from its code: how far below its caller's frame the stack pointer is, and
-//! what became of `rbp`.
+//! what became of `rbp`. Kernels that move the stack pointer to scratch memory keep the old one in a register (OpenBLAS' in `rbx`) or in that
+//! memory (MKL's for small matrices); where they do, that is followed.
 //!
 //! Sources: System V ABI AMD64 1.0 §3.2.2 (a function gives `rsp` and `rbp` back as it found them). An instruction that does to the stack what
 //! compilers do not ends the search: then nothing is known. Leaves out the order in which code runs (`code_rows.rs`).
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-use tracer_ebpf::rows::{Rule, rule};
+use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
 /// Bytes of the return address.
 const RETURN_ADDRESS: i64 = 8;
@@ -18,6 +19,38 @@ pub(super) struct FrameState {
     rbp: Rbp,
     /// Of the place where the caller's `rbp` was saved.
     saved: Option<i64>,
+    /// A register that points to the frame.
+    copy: Option<Pointing>,
+    /// While `depth` is not known: a word that points to the frame.
+    kept: Option<Kept>,
+}
+
+/// A register that points so many bytes below the CFA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pointing {
+    register: Register,
+    depth: i64,
+}
+
+/// A word that points so many bytes below the CFA, this far above the stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    above: i64,
+    depth: i64,
+}
+
+/// What is to be done at an instruction to find the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CodeRule {
+    /// It fits a row.
+    Short(Rule),
+    /// It does not.
+    Full(FullRule),
+}
+
+impl CodeRule {
+    /// Nothing is known.
+    pub(super) const NONE: Self = Self::Short(Rule::NONE);
 }
 
 /// What `rbp` is.
@@ -33,7 +66,8 @@ enum Rbp {
 
 impl FrameState {
     /// Behind the call.
-    pub(super) const ENTRY: Self = Self { depth: Some(RETURN_ADDRESS), rbp: Rbp::Callers, saved: None };
+    pub(super) const ENTRY: Self =
+        Self { depth: Some(RETURN_ADDRESS), rbp: Rbp::Callers, saved: None, copy: None, kept: None };
 
     /// Whether everything is as the caller left it.
     pub(super) fn is_given_back(&self) -> bool {
@@ -46,27 +80,43 @@ impl FrameState {
         if self.saved != other.saved {
             return None;
         }
-        let depth = self.depth.filter(|_| self.depth == other.depth);
-        match (self.rbp, other.rbp) {
-            (Rbp::Pointer(one), Rbp::Pointer(two)) => (one == two).then_some(Self { depth, ..self }),
-            (Rbp::Pointer(_), _) | (_, Rbp::Pointer(_)) => None,
-            (one, two) => {
-                let rbp = if one == two { one } else { Rbp::Other };
-                Self { depth, rbp, ..self }.checked()
-            }
-        }
+        let both = Self {
+            depth: self.depth.filter(|_| self.depth == other.depth),
+            copy: self.copy.filter(|_| self.copy == other.copy),
+            kept: self.kept.filter(|_| self.kept == other.kept),
+            ..self
+        };
+        let rbp = if self.rbp == other.rbp { self.rbp } else { Rbp::Other };
+        Self { rbp, ..both }.checked()
     }
 
     /// The rule that holds here.
-    pub(super) fn rule(&self) -> Rule {
+    pub(super) fn rule(&self) -> CodeRule {
         let saved = self.saved.map_or(0, |saved| -saved);
         let packed = match (self.rbp, self.depth) {
             (Rbp::Pointer(above), _) => Rule::pack(rule::RBP, above, saved),
             (Rbp::Callers, Some(depth)) => Rule::pack(rule::RSP, depth, 0),
             (Rbp::Other, Some(depth)) => Rule::pack(rule::RSP, depth, saved),
-            (_, None) => None,
+            (_, None) => return self.full_rule().map_or(CodeRule::NONE, CodeRule::Full),
         };
-        packed.unwrap_or(Rule::NONE)
+        packed.map_or(CodeRule::NONE, CodeRule::Short)
+    }
+
+    /// The rule by what points to the frame while the stack pointer does not. Registers that others have to give back are not looked at.
+    fn full_rule(&self) -> Option<FullRule> {
+        let (cfa, add) = match (self.kept, self.copy) {
+            (Some(Kept { above, depth }), _) => (Operand::word(base::RSP, i32::try_from(above).ok()?), depth),
+            (None, Some(Pointing { register, depth })) => (Operand::sum(dwarf(register)?, 0), depth),
+            (None, None) => return None,
+        };
+        let saved = |depth: i64| i32::try_from(-depth).ok().map(|from| Operand::word(base::CFA, from));
+        let rbp = if self.rbp == Rbp::Callers { Operand::SAME } else { saved(self.saved?)? };
+        Some(FullRule { cfa, add, ra: saved(RETURN_ADDRESS)?, rbp, rbx: Operand::sum(base::CFA, 0) })
+    }
+
+    /// Whether this instruction takes the stack pointer from where it was kept.
+    pub(super) fn finds_stack(&self, does: &Instruction) -> bool {
+        self.kept_at(does).is_some()
     }
 
     /// The state behind an instruction that goes on; `None` where nothing is known of it.
@@ -80,12 +130,50 @@ impl FrameState {
             Mnemonic::Leave => self.left()?,
             _ if to == Register::RSP => self.moved(does, info)?,
             Mnemonic::Mov | Mnemonic::Lea if to == Register::RBP => self.with_rbp(does)?,
-            Mnemonic::Mov if does.op1_register() == Register::RBP && does.op0_kind() == OpKind::Memory => {
+            Mnemonic::Mov if does.op1_register().is_gpr64() && does.op0_kind() == OpKind::Memory => {
                 self.stored(does)
             }
             _ => self.changed_otherwise(does, info)?,
         };
-        next.checked()
+        next.with_copy(&self, does, info).checked()
+    }
+
+    /// The same with what now points to the frame; `before` is the state before the instruction.
+    fn with_copy(mut self, before: &Self, does: &Instruction, info: &mut InstructionInfoFactory) -> Self {
+        let is_call = does.mnemonic() == Mnemonic::Call;
+        if self.depth.is_some() || !is_call && is_written(Register::RSP, does, info) {
+            self.kept = None;
+        }
+        let to = does.op0_register();
+        let is_kept =
+            |register, info: &mut _| !is_written(register, does, info) && (!is_call || is_callers(register));
+        self.copy = self.copy.filter(|copy| is_kept(copy.register, info));
+        let is_move = does.mnemonic() == Mnemonic::Mov && to.is_gpr64() && to != Register::RSP;
+        if is_move
+            && to != Register::RBP
+            && let Some(depth) = before.points_to(does)
+        {
+            self.copy = Some(Pointing { register: to, depth });
+        }
+        self
+    }
+
+    /// How deep the place is that the second operand of a `mov` points to, where that is known.
+    fn points_to(&self, does: &Instruction) -> Option<i64> {
+        match (does.op1_kind(), does.op1_register(), self.rbp) {
+            (OpKind::Register, Register::RSP, _) => self.depth,
+            (OpKind::Register, Register::RBP, Rbp::Pointer(above)) => Some(above),
+            (OpKind::Register, register, _) => {
+                self.copy.filter(|copy| copy.register == register).map(|copy| copy.depth)
+            }
+            (OpKind::Memory, ..) => self.kept_at(does),
+            _ => None,
+        }
+    }
+
+    /// How deep the place is that a word of memory points to, where it is the one that was kept.
+    fn kept_at(&self, does: &Instruction) -> Option<i64> {
+        self.kept.filter(|kept| above_stack(does) == Some(kept.above)).map(|kept| kept.depth)
     }
 
     /// It, if it is one that compilers make.
@@ -97,10 +185,11 @@ impl FrameState {
             }
             self.saved = None;
         }
+        let has_frame = self.depth.is_some() || self.full_rule().is_some();
         let is_known = match self.rbp {
-            Rbp::Callers => self.depth.is_some(),
+            Rbp::Callers => has_frame,
             Rbp::Pointer(above) => above > RETURN_ADDRESS && self.saved.is_some(),
-            Rbp::Other => self.depth.is_some() && self.saved.is_some(),
+            Rbp::Other => has_frame && self.saved.is_some(),
         };
         (is_known && self.depth.is_none_or(|depth| depth >= RETURN_ADDRESS)).then_some(self)
     }
@@ -132,7 +221,8 @@ impl FrameState {
     /// `mov %rbp, %rsp; pop %rbp`.
     fn left(self) -> Option<Self> {
         let Rbp::Pointer(above) = self.rbp else { return None };
-        (self.saved == Some(above)).then_some(Self { depth: Some(above - 8), rbp: Rbp::Callers, saved: None })
+        let left = Self { depth: Some(above - 8), rbp: Rbp::Callers, saved: None, ..self };
+        (self.saved == Some(above)).then_some(left)
     }
 
     /// Behind an instruction whose first operand is `rsp`.
@@ -146,12 +236,9 @@ impl FrameState {
             Mnemonic::Sub => by.and_then(|by| self.deeper(by)),
             Mnemonic::Add => by.and_then(|by| self.deeper(by.checked_neg()?)),
             Mnemonic::Lea => self.depth_of(does),
-            Mnemonic::Mov if does.op1_register() == Register::RBP => match self.rbp {
-                Rbp::Pointer(above) => Some(above),
-                Rbp::Callers | Rbp::Other => None,
-            },
-            // Made a multiple of something, or moved by a number that is not known: only a frame pointer leads back.
-            Mnemonic::And | Mnemonic::Mov => None,
+            Mnemonic::Mov => self.points_to(does),
+            // Made a multiple of something: only what points to the frame leads back.
+            Mnemonic::And => None,
             _ => return None,
         };
         Some(Self { depth, ..self })
@@ -162,6 +249,9 @@ impl FrameState {
         let is_copy = does.mnemonic() == Mnemonic::Mov;
         let rbp = match does.op1_kind() {
             OpKind::Register if does.op1_register() == Register::RSP => self.depth.map(Rbp::Pointer),
+            OpKind::Register | OpKind::Memory if is_copy && self.points_to(does).is_some() => {
+                self.points_to(does).map(Rbp::Pointer)
+            }
             OpKind::Memory if is_copy => {
                 let is_saved = self.saved.is_some() && self.depth_of(does) == self.saved;
                 is_saved.then_some(Rbp::Callers)
@@ -172,11 +262,16 @@ impl FrameState {
         Some(Self { rbp: rbp.unwrap_or(Rbp::Other), ..self })
     }
 
-    /// Behind a `mov` of `rbp` to memory.
+    /// Behind a `mov` of a register to memory.
     fn stored(self, does: &Instruction) -> Self {
-        let saves = self.rbp == Rbp::Callers && self.saved.is_none();
+        let is_rbp = does.op1_register() == Register::RBP;
+        let saves = is_rbp && self.rbp == Rbp::Callers && self.saved.is_none();
         let place = self.depth_of(does).filter(|&depth| saves && depth > RETURN_ADDRESS);
-        Self { saved: place.or(self.saved), ..self }
+        let Some(above) = above_stack(does).filter(|_| self.depth.is_none()) else {
+            return Self { saved: place.or(self.saved), ..self };
+        };
+        let new = self.points_to(does).map(|depth| Kept { above, depth });
+        Self { kept: new.or(self.kept.filter(|kept| kept.above != above)), ..self }
     }
 
     /// Behind any other instruction.
@@ -212,6 +307,45 @@ impl FrameState {
         let by = does.memory_displacement64().cast_signed();
         is_plain.then(|| from.checked_sub(by)).flatten()
     }
+}
+
+/// How far above the stack pointer a memory operand lies, where it is given by that alone.
+fn above_stack(does: &Instruction) -> Option<i64> {
+    let is_plain = does.memory_base() == Register::RSP
+        && does.memory_index() == Register::None
+        && does.segment_prefix() == Register::None;
+    is_plain.then(|| does.memory_displacement64().cast_signed())
+}
+
+/// Whether a function has to give this register back as it was (System V ABI AMD64 1.0, figure 3.4).
+pub(super) fn is_callers(register: Register) -> bool {
+    matches!(
+        register,
+        Register::RBX | Register::RBP | Register::R12 | Register::R13 | Register::R14 | Register::R15
+    )
+}
+
+/// DWARF's number of a register (System V ABI AMD64 1.0, §3.6.2).
+fn dwarf(register: Register) -> Option<u32> {
+    const NUMBERS: [Register; 16] = [
+        Register::RAX,
+        Register::RDX,
+        Register::RCX,
+        Register::RBX,
+        Register::RSI,
+        Register::RDI,
+        Register::RBP,
+        Register::RSP,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    NUMBERS.iter().position(|&number| number == register).and_then(|place| u32::try_from(place).ok())
 }
 
 /// Whether an instruction writes any part of a register.

@@ -96,9 +96,114 @@ const RENAMED: [(&str, &str); 16] = [
     ("matrix_multiply", "ndarray.__matmul__"),
 ];
 
+/// Types of elements with which the loops of NumPy's universal functions begin (`numpy/_core/src/umath/loops.h.src`): `DOUBLE_exp_AVX512F`.
+const ELEMENTS: [&str; 20] = [
+    "BOOL",
+    "BYTE",
+    "UBYTE",
+    "SHORT",
+    "USHORT",
+    "INT",
+    "UINT",
+    "LONG",
+    "ULONG",
+    "LONGLONG",
+    "ULONGLONG",
+    "HALF",
+    "FLOAT",
+    "DOUBLE",
+    "LONGDOUBLE",
+    "CFLOAT",
+    "CDOUBLE",
+    "CLONGDOUBLE",
+    "DATETIME",
+    "TIMEDELTA",
+];
+
+/// Universal functions whose loops have their name.
+const UNIVERSAL: [&str; 62] = [
+    "absolute",
+    "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "conjugate",
+    "cos",
+    "cosh",
+    "divide",
+    "divmod",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "matmul",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "power",
+    "reciprocal",
+    "remainder",
+    "rint",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tanh",
+];
+
+/// The universal function that a loop is of: its symbol may end with the processor's features, `_X86_V3`.
+fn universal(symbol: &str) -> Option<&'static str> {
+    let (elements, rest) = symbol.split_once('_')?;
+    let is_whole = |name: &&&str| {
+        let end = rest.strip_prefix(**name);
+        end.is_some_and(|end| {
+            end.is_empty() || end.strip_prefix('_').is_some_and(|end| end.starts_with(char::is_uppercase))
+        })
+    };
+    UNIVERSAL.iter().find(is_whole).copied().filter(|_| ELEMENTS.contains(&elements))
+}
+
 /// The public name of one of NumPy's functions in C.
 pub(super) fn numpy_name(frame: &Frame) -> Option<String> {
     let is_core = package_of(&frame.module) == Some("numpy") && frame.module.contains(NUMPY_CORE);
+    if let Some(name) = universal(&frame.name).filter(|_| is_core) {
+        return Some(format!("numpy.{name}"));
+    }
     let name = frame.name.strip_prefix("array_").filter(|_| is_core)?;
     let renamed = RENAMED.iter().find(|(symbol, _)| *symbol == name).map(|(_, public)| *public);
     match renamed {
@@ -171,9 +276,15 @@ mod tests {
         };
         assert_eq!(name("array_astype").as_deref(), Some("numpy.ndarray.astype"));
         assert_eq!(name("array_concatenate").as_deref(), Some("numpy.concatenate"));
+        assert_eq!(name("DOUBLE_matmul").as_deref(), Some("numpy.matmul"));
+        assert_eq!(name("DOUBLE_exp_X86_V3").as_deref(), Some("numpy.exp"));
+        assert_eq!(name("LONG_floor_divide_AVX2").as_deref(), Some("numpy.floor_divide"));
+        for other in ["DOUBLE_exp_helper", "OTHER_exp", "DOUBLE_", "exp"] {
+            assert_eq!(name(other), None, "{other}");
+        }
         assert_eq!(name("array_variance").as_deref(), Some("numpy.ndarray.var"));
         assert_eq!(name("array_subscript").as_deref(), Some("numpy.ndarray.__getitem__"));
-        for none in ["array_dealloc", "array_finalizearray", "DOUBLE_add", "array_richcompare"] {
+        for none in ["array_dealloc", "array_finalizearray", "DOUBLE_nothing", "array_richcompare"] {
             assert_eq!(name(none), None, "{none}");
         }
         assert_eq!(numpy_name(&frame("other/_multiarray_umath.so", "array_astype")), None);

@@ -26,6 +26,8 @@ pub(super) struct Code<'a> {
     pub(super) runs_function: bool,
     /// The frame that names such a function.
     pub(super) function: Option<FrameId>,
+    /// Whether the process ends below it.
+    pub(super) is_end: bool,
 }
 
 /// One entry of a stack.
@@ -99,6 +101,8 @@ pub(super) struct Walk<'a> {
     program: Option<&'a str>,
     /// The interpreter readies itself: what it imports is not the program's.
     starts: bool,
+    /// The process ends: what libraries of packages clean up is no call.
+    ends: bool,
 }
 
 /// The entries of a stack, and whether it has code of the program.
@@ -120,6 +124,7 @@ impl<'a> Walk<'a> {
             importing: Importing::No,
             program: None,
             starts: false,
+            ends: false,
         };
         frames.for_each(|(id, code)| walk.see(id, code));
         walk.end()
@@ -127,6 +132,7 @@ impl<'a> Walk<'a> {
 
     fn see(&mut self, id: FrameId, code: Code<'a>) {
         self.starts |= code.is_site && self.caller == Caller::Root;
+        self.ends |= code.is_end && self.caller == Caller::Root;
         match code.owner {
             Owner::Program => self.see_program(id),
             Owner::Importer => self.see_importer(),
@@ -228,7 +234,8 @@ impl<'a> Walk<'a> {
     }
 
     fn end(mut self) -> Walked<'a> {
-        let unnamed = self.entering.filter(|entering| !entering.by.is_package());
+        let is_end = |by: Caller<'_>| self.ends && by == Caller::Root;
+        let unnamed = self.entering.filter(|entering| !entering.by.is_package() && !is_end(entering.by));
         self.hand_back();
         if let Some(Entering { package, by }) = unnamed {
             self.push(Entry::NotNamed(package), package, by.frame());
@@ -253,6 +260,7 @@ mod tests {
         is_site: false,
         runs_function: false,
         function: None,
+        is_end: false,
     };
 
     fn program() -> Code<'static> {
@@ -347,6 +355,16 @@ mod tests {
         assert_eq!(entries(&[program(), call("pandas", 1), native]), [(Entry::Call(1), Some(0))]);
         // A thread of the package's own.
         assert_eq!(entries(&[standard(), private("torch")]), [(Entry::NotNamed("torch"), None)]);
+    }
+
+    /// What a package's library cleans up while the process ends is no call; what the program calls there is one.
+    #[test]
+    fn the_process_ends() {
+        let exit = Code { is_end: true, ..NOBODY };
+        let native = Code { is_python: false, ..private("torch") };
+        assert_eq!(entries(&[exit, native]), []);
+        assert_eq!(entries(&[exit, program(), native]), [(Entry::NotNamed("torch"), Some(1))]);
+        assert_eq!(entries(&[native, exit]), [(Entry::NotNamed("torch"), None)]);
     }
 
     /// Imports of the program are rows, with all that runs in them; those of a package are part of its call.

@@ -64,11 +64,16 @@ pub(super) struct Where<'a> {
     pub(super) is_main: bool,
 }
 
+/// Whether the process ends below a frame.
+pub(super) fn is_end(frame: &Frame) -> bool {
+    frame.kind != FrameKind::Special && ENDS.contains(&bare(&frame.name))
+}
+
 /// What a stack without calls is that has no code of the program either.
 pub(super) fn rest<'a>(place: Where<'_>, frames: impl Iterator<Item = &'a Frame>) -> Rest {
     let (mut python, mut starts, mut ends, mut unknown) = (false, false, false, false);
     for frame in frames {
-        ends |= frame.kind != FrameKind::Special && ENDS.contains(&bare(&frame.name));
+        ends |= is_end(frame);
         starts |= STARTS.iter().any(|module| frame.module == *module);
         python |= frame.kind == FrameKind::Python;
         unknown |= is_nameless_python(frame);

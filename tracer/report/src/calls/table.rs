@@ -6,7 +6,7 @@ use super::builtins;
 use super::naming::{CallName, call_name, function_name};
 use super::owner::{Owner, owner};
 use super::path::{Code, Entry, Walk, Walked};
-use super::rest::{Rest, Where, rest};
+use super::rest::{Rest, Where, is_end, rest};
 use crate::api_names::ApiNames;
 use crate::fold::Interner;
 use energy_trace_model::ids::{FrameId, StackId};
@@ -188,5 +188,6 @@ fn code_of<'a>(id: FrameId, frame: &'a Frame, profile: &Profile, names: &mut Int
     let name = call.map(|call| names.number(call));
     let runs_function = known.name_of(frame).is_some_and(|api| api.runs_function);
     let function = on.filter(|on| matches!(on, CalledOn::Function(_))).map(|_| id);
-    Code { owner: whose, name, is_public, is_module, is_python, is_site, runs_function, function }
+    let is_end = is_end(frame);
+    Code { owner: whose, name, is_public, is_module, is_python, is_site, runs_function, function, is_end }
 }

@@ -3,6 +3,7 @@
 //! Leaves out how waits and wake-ups are seen (`tests/live/attribution/requesters.rs`, live).
 
 mod after_the_call;
+mod native_calls;
 mod world;
 
 use crate::attribute;

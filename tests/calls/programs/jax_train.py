@@ -1,0 +1,38 @@
+"""JAX: a jitted step, and calls that are not jitted."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import jax
+import jax.numpy as jnp
+from windows import SECONDS, call, going
+
+key = jax.random.PRNGKey(1)
+x = jax.random.normal(key, (1024, 256))
+y = jnp.sin(x[:, :1])
+weights = [jax.random.normal(key, (256, 512)) * 0.05, jax.random.normal(key, (512, 1)) * 0.05]
+
+
+def loss(weights, x, y):
+    return jnp.mean((jnp.tanh(x @ weights[0]) @ weights[1] - y) ** 2)
+
+
+@jax.jit
+def train_step(weights, x, y):
+    slopes = jax.grad(loss)(weights, x, y)
+    return [weight - 0.01 * slope for weight, slope in zip(weights, slopes)]
+
+
+with call("jax.jit"):
+    weights = jax.block_until_ready(train_step(weights, x, y))
+for _ in going(0.6 * SECONDS):
+    with call("jax.jit"):
+        # The way in which most programs wait: a method in machine code, without a symbol.
+        weights = train_step(weights, x, y)
+        weights[0].block_until_ready()
+for _ in going(0.4 * SECONDS):
+    with call("jax.value_and_grad"):
+        found = jax.value_and_grad(loss)(weights, x, y)
+        jax.block_until_ready(found)
+    with call("jax.numpy.linalg.svd"):
+        jnp.linalg.svd(x[:100, :100])[0].block_until_ready()
