@@ -95,29 +95,47 @@ pub(super) fn counted_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
     each.collect()
 }
 
-/// Calls and functions that matter, the largest first.
+/// Calls and functions that matter, the largest first. A program that has one in some of its runs has 0 in the others; one that never has it has no
+/// value: there is nothing to hold against what others spend in it.
 pub(super) fn part_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quantity<'a>> {
     let whole =
         median(&runs.iter().filter_map(|run| Some(run.measured.as_ref()?.joules)).collect::<Vec<_>>());
     let of = |kind, parts: fn(&Measured) -> &BTreeMap<String, f64>| {
-        let mut largest: BTreeMap<String, f64> = BTreeMap::new();
-        let all = runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(parts);
-        all.for_each(|(name, joules)| {
-            let most = largest.entry(name.clone()).or_default();
-            *most = most.max(*joules);
-        });
-        let mut named: Vec<(String, f64)> =
-            largest.into_iter().filter(|(_, most)| most * CRUMB >= whole).collect();
-        named.sort_by(|one, other| other.1.total_cmp(&one.1));
-        named.into_iter().map(move |(name, _)| Quantity {
+        let mut found: BTreeMap<String, Part> = BTreeMap::new();
+        for run in runs {
+            for (name, joules) in run.measured.iter().flat_map(parts) {
+                found.entry(name.clone()).or_default().add(run.program, *joules);
+            }
+        }
+        let mut named: Vec<(String, Part)> =
+            found.into_iter().filter(|(_, part)| part.most * CRUMB >= whole).collect();
+        named.sort_by(|one, other| other.1.most.total_cmp(&one.1.most));
+        named.into_iter().map(move |(name, part)| Quantity {
             kind,
             name: name.clone(),
             unit: unit(study, "J"),
             value: Box::new(move |run| {
-                let of = parts(run.measured.as_ref()?);
-                Some(of.get(&name).copied().unwrap_or(0.0) / work(study, run)?)
+                let joules = parts(run.measured.as_ref()?).get(&name).copied();
+                let joules = joules.or_else(|| part.programs.contains(&run.program).then_some(0.0))?;
+                Some(joules / work(study, run)?)
             }),
         })
     };
     of(Kind::Call, |of| &of.calls).chain(of(Kind::Function, |of| &of.functions)).collect()
+}
+
+/// What the runs say of one call or function.
+#[derive(Default)]
+struct Part {
+    /// The largest value, in joules.
+    most: f64,
+    /// Programs with a run that has it.
+    programs: BTreeSet<Option<usize>>,
+}
+
+impl Part {
+    fn add(&mut self, program: Option<usize>, joules: f64) {
+        self.most = self.most.max(joules);
+        self.programs.insert(program);
+    }
 }

@@ -142,8 +142,12 @@ struct Compared {
 
 impl Compared {
     fn of(study: &Study, programs: &[usize], quantity: &Quantity<'_>) -> Self {
-        let values: BTreeMap<usize, BTreeMap<u32, f64>> =
+        let mut values: BTreeMap<usize, BTreeMap<u32, f64>> =
             programs.iter().map(|&program| (program, values(study, program, quantity))).collect();
+        // A call that a program never makes is no question; that all of its runs failed is said of the whole ones.
+        let is_part = matches!(quantity.kind, Kind::Call | Kind::Function);
+        values.retain(|_, of_rounds| !is_part || !of_rounds.is_empty());
+        let programs: Vec<usize> = programs.iter().copied().filter(|at| values.contains_key(at)).collect();
         let cells: Vec<Cell> = programs.iter().map(|&at| cell(study, at, &values[&at])).collect();
         let known = cells.iter().filter(|cell| !cell.median.is_nan());
         let least = known.min_by(|one, other| one.median.total_cmp(&other.median)).map(|cell| cell.program);

@@ -69,6 +69,34 @@ fn findings() {
     assert_eq!(verdicts(&study(7), "energy of the program")[1], Some(Verdict::Differ));
 }
 
+/// A call that one program alone makes is compared with nothing and corrected for nowhere; in a run of its own that lacks it, it has 0.
+#[test]
+fn calls_of_one_program() {
+    let mut found = study(8);
+    for run in &mut found.runs {
+        let calls = &mut run.measured.as_mut().unwrap().calls;
+        if run.program == Some(1) && run.round != 3 {
+            calls.insert("keras.fit".into(), 2.0);
+        }
+        if run.program != Some(2) {
+            calls.insert("torch.add".into(), 1.0);
+        }
+    }
+    let groups = results(&found);
+    let block = |name: &str| groups[0].blocks.iter().find(|block| block.quantity == name).unwrap();
+    let alone = block("keras.fit");
+    assert_eq!(
+        alone.cells.iter().map(|cell| (cell.program, cell.runs, cell.alone)).collect::<Vec<_>>(),
+        [(1, 8, true)]
+    );
+    assert_eq!((alone.cells[0].values[2], alone.cells[0].beside_least), (0.0, None));
+    let of_two = block("torch.add");
+    assert_eq!(of_two.cells.iter().map(|cell| cell.program).collect::<Vec<_>>(), [0, 1]);
+    // Three pairs in torch.relu and in m.work, and the one in torch.add.
+    assert_eq!((alone.tests, of_two.tests), (7, 7));
+    assert!(said(&found, 80).contains("keras.fit"));
+}
+
 /// A failed run is shown and does not count, and its round has no pair; programs of two groups are not compared.
 #[test]
 fn failures_and_groups() {
