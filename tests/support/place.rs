@@ -23,9 +23,12 @@ fn check_is_new(program: &Path) {
     CHECKED.call_once(|| {
         let built = modified(program).expect("no product to test: run `cargo build --bins` first");
         let sources = std::fs::read_to_string(program.with_extension("d")).unwrap_or_default();
+        // A rule of make: the program, a colon, its sources, with a backslash before a blank that belongs to a name.
+        let sources = sources.replace("\\ ", "\0");
         let newer = sources
             .split_whitespace()
             .skip(1)
+            .map(|file| file.replace('\0', " "))
             .find(|file| modified(Path::new(file)).is_none_or(|at| at > built));
         assert!(
             newer.is_none(),

@@ -50,11 +50,10 @@ def without_cuda():
 
 
 def main(program, *arguments):
-    apex = stand_in("apex", )
+    apex = stand_in("apex")
     apex.optimizers = stand_in("apex.optimizers", FusedAdam=torch.optim.Adam)
-    backend = lambda *_args, **_named: None
     verbosity = types.SimpleNamespace(DEFAULT=0, VERBOSE=1)
-    stand_in("dllogger", init=nothing, metadata=nothing, flush=nothing, log=log, JSONStreamBackend=backend, StdOutBackend=backend, Verbosity=verbosity)
+    stand_in("dllogger", init=nothing, metadata=nothing, flush=nothing, log=log, JSONStreamBackend=nothing, StdOutBackend=nothing, Verbosity=verbosity)
     without_cuda()
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(program)))

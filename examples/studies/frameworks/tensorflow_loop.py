@@ -9,7 +9,8 @@ def tensors(batch):
     return [tf.constant(part) for part in batch]
 
 
-def train(module, data, steps):
+def training(module):
+    """A step that trains a new model, compiled to a graph."""
     model, optimizer = module.Model(), tf.keras.optimizers.Adam()
 
     @tf.function
@@ -20,6 +21,11 @@ def train(module, data, steps):
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
 
+    return train_step
+
+
+def train(module, data, steps):
+    train_step = training(module)
     for step in range(steps):
         loss = train_step(data[step % len(data)])
     return float(loss)

@@ -6,24 +6,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../../examples/studies/frameworks")]
 import importlib
 
-import tensorflow as tf
+import tensorflow_loop
 import work
 from windows import call, going
 
 work.WORK[sys.argv[2]] = work.WORK[sys.argv[2]]._replace(rows=work.WORK[sys.argv[2]].rows // 2)
 module = importlib.import_module(f"tensorflow_models.{sys.argv[2]}")
-data = [[tf.constant(part) for part in batch] for batch in work.batches(sys.argv[2])]
-model, optimizer = module.Model(), tf.keras.optimizers.Adam()
-
-
-@tf.function
-def train_step(batch):
-    with tf.GradientTape() as tape:
-        loss = module.loss(model, *batch)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return loss
-
+data = [tensorflow_loop.tensors(batch) for batch in work.batches(sys.argv[2])]
+train_step = tensorflow_loop.training(module)
 
 for step in going():
     # The first two are tracing, before the function has a name.
