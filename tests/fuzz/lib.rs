@@ -1,7 +1,7 @@
 //! What the fuzz targets share: memory made of the fuzzer's bytes, files without a folder, and the opening of a recording.
 
 use energy_trace_model::recording::file::RecordingWriter;
-use energy_trace::unwind::cpython::memory::Source;
+use energy_trace_unwind::cpython::memory::Source;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::cell::Cell;
 use std::fs::File;

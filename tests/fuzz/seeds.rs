@@ -12,7 +12,7 @@ use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, CpuOwner, Origin, Process,
     Quality, Reading, Record, Jitter, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, BackgroundProcess, Summary, Thread, Unsampled, StackStatus,
 };
-use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
+use energy_trace_unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_cupti::wire;
 use energy_trace_fuzz::before_records;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! energy-trace: joules per mixed native + Python stack, without code changes.
 //!
-//! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
+//! Data flows one way: `power/` and `probe/` read the world, package `unwind` makes stacks, a recording (package `model`) holds it,
 //! `attribution/` splits the energy, `report/` shows it. `docs/architecture.md` has the picture, the rooms and the invariants.
 
 mod allocator;
@@ -23,4 +23,3 @@ pub mod symbolize;
 pub mod threads;
 mod top;
 pub mod tracee;
-pub mod unwind;

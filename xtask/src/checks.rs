@@ -55,9 +55,9 @@ const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
 const QUICKLY_BUILT: [&str; 6] = [
     "--config",
-    "profile.dev.package.energy-trace.opt-level=0",
+    "profile.dev.package.energy-trace-unwind.opt-level=0",
     "--config",
-    "profile.dev.package.energy-trace.debug-assertions=true",
+    "profile.dev.package.energy-trace-unwind.debug-assertions=true",
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
 ];

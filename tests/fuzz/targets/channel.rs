@@ -4,7 +4,7 @@
 
 use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, RowsHead};
 use energy_trace::roles::channel::Channel;
-use energy_trace::unwind::elf::ElfFacts;
+use energy_trace_unwind::elf::ElfFacts;
 use libfuzzer_sys::fuzz_target;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;

@@ -1,8 +1,8 @@
 //! Any memory as a code object of every layout that was measured.
 #![no_main]
 
-use energy_trace::unwind::cpython::code::CodeObject;
-use energy_trace::unwind::cpython::layout::KNOWN;
+use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::layout::KNOWN;
 use energy_trace_fuzz::Arena;
 use libfuzzer_sys::fuzz_target;
 

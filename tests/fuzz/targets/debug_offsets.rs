@@ -1,9 +1,9 @@
 //! Any memory as `_Py_DebugOffsets` of every version that is known: a layout whose places are inside what the walkers read, or a refusal.
 #![no_main]
 
-use energy_trace::unwind::cpython::code::CodeObject;
-use energy_trace::unwind::cpython::debug_offsets::read_layout;
-use energy_trace::unwind::cpython::layout::Version;
+use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::debug_offsets::read_layout;
+use energy_trace_unwind::cpython::layout::Version;
 use energy_trace_fuzz::Arena;
 use libfuzzer_sys::fuzz_target;
 use tracer_ebpf::memory::FRAME_WORDS;

@@ -1,8 +1,8 @@
 //! `.eh_frame` of any bytes at any address: rows in order, one for each address, of kinds that the probes know; a rule in full is there.
 #![no_main]
 
-use energy_trace::unwind::cfi::{Rows, build_rows};
-use energy_trace::unwind::elf::EhFrame;
+use energy_trace_unwind::cfi::{Rows, build_rows};
+use energy_trace_unwind::elf::EhFrame;
 use libfuzzer_sys::fuzz_target;
 use tracer_ebpf::rows::{Rule, rule};
 

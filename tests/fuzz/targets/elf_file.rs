@@ -1,8 +1,8 @@
 //! Any bytes as an ELF file: its facts, its functions, its debug link, its names, or an error.
 #![no_main]
 
-use energy_trace::unwind::cfi::{build_rows, function_starts};
-use energy_trace::unwind::elf::{DebugSections, ElfFacts, read_eh_frame};
+use energy_trace_unwind::cfi::{build_rows, function_starts};
+use energy_trace_unwind::elf::{DebugSections, ElfFacts, read_eh_frame};
 use energy_trace_fuzz::file_of;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! Any bytes as a line table of CPython, in all three forms.
 #![no_main]
 
-use energy_trace::unwind::cpython::lines::LineTable;
+use energy_trace_unwind::cpython::lines::LineTable;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u32, u64, &[u8])| {

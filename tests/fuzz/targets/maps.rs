@@ -1,7 +1,7 @@
 //! Any text as `/proc/PID/maps`: mappings in order, and an address is found only where it is mapped.
 #![no_main]
 
-use energy_trace::unwind::address_space::AddressSpace;
+use energy_trace_unwind::address_space::AddressSpace;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u64, &str)| {

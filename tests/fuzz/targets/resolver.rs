@@ -7,7 +7,7 @@ use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, Q
 use energy_trace::resolver::serve::serve;
 use energy_trace::roles::channel::Channel;
 use energy_trace::symbolize::{Detail, Place, Proof};
-use energy_trace::unwind::elf::ElfFacts;
+use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_fuzz::file_of;
 use libfuzzer_sys::fuzz_target;
 use nix::sys::socket::{Shutdown, shutdown};

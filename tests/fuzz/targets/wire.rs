@@ -2,8 +2,8 @@
 #![no_main]
 
 use energy_trace::probe::decode::{Event, decode_event};
-use energy_trace::unwind::merge::{eval_frames, merge};
-use energy_trace::unwind::anchoring::{FrameAnchoring, resolve_anchors};
+use energy_trace_unwind::merge::{eval_frames, merge};
+use energy_trace_unwind::anchoring::{FrameAnchoring, resolve_anchors};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u64, &[u8])| {

@@ -2,9 +2,9 @@
 //!
 //! No panic, and what comes out still keeps its promises. Leaves out the walkers, which `offline/ebpf/walkers/mod.rs` treats likewise.
 
-use energy_trace::unwind::address_space::AddressSpace;
-use energy_trace::unwind::cfi::{Rows, build_rows, function_starts};
-use energy_trace::unwind::elf::{EhFrame, ElfFacts, read_eh_frame};
+use energy_trace_unwind::address_space::AddressSpace;
+use energy_trace_unwind::cfi::{Rows, build_rows, function_starts};
+use energy_trace_unwind::elf::{EhFrame, ElfFacts, read_eh_frame};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

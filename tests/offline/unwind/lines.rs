@@ -2,9 +2,9 @@
 //!
 //! `cargo xtask check-lines` runs the long form, the whole library of each interpreter, and prints the figures. Leaves out columns.
 
-use energy_trace::unwind::cpython::lines::LineTable;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::process::tests_dir;
+use energy_trace_unwind::cpython::lines::LineTable;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -3,8 +3,8 @@
 
 use super::regular::open_place;
 use super::root::Root;
-use crate::unwind::address_space::{FileKey, Mapping};
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::{FileKey, Mapping};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -42,8 +42,8 @@ pub fn file_key(found: &Metadata) -> FileKey {
 mod tests {
     use super::{by_mapping, by_path, file_key, open_mapped};
     use crate::foreign::Root;
-    use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
     use energy_trace_model::ids::Pid;
+    use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
     use std::io::Read as _;
     use std::os::unix::fs::MetadataExt as _;
 

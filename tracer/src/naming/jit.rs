@@ -7,9 +7,9 @@
 use crate::foreign::{Root, open_mapped};
 use crate::resolver::Worker;
 use crate::symbolize::jitdump::History;
-use crate::unwind::address_space::Mapping;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid};
+use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;

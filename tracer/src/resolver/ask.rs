@@ -7,11 +7,11 @@ use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_
 use crate::symbolize::python_calls::PythonCalls;
 use crate::symbolize::python_module::ModuleFacts;
 use crate::symbolize::{Detail, Place, Proof};
-use crate::unwind::cfi::Rows;
-use crate::unwind::elf::ElfFacts;
-use crate::unwind::file_bytes::Positioned;
-use crate::unwind::functions::Function;
 use energy_trace_model::recording::record::ReadFailure;
+use energy_trace_unwind::cfi::Rows;
+use energy_trace_unwind::elf::ElfFacts;
+use energy_trace_unwind::file_bytes::Positioned;
+use energy_trace_unwind::functions::Function;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::time::Duration;

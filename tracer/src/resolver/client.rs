@@ -309,14 +309,14 @@ mod tests {
         let (resolver, worker) = worker();
         let file = File::open(LIBC).unwrap();
         let facts = worker.facts(LIBC, &file, &["qsort"]).unwrap();
-        let here = crate::unwind::elf::ElfFacts::read(&file, &["qsort"]).unwrap();
+        let here = energy_trace_unwind::elf::ElfFacts::read(&file, &["qsort"]).unwrap();
         assert_eq!((facts.base, facts.symbol("qsort")), (here.base, here.symbol("qsort")));
         let rows = worker.rows(LIBC, &file, facts.base, 0).unwrap();
-        let rows_here = crate::unwind::cfi::read_rows(&file, facts.base).unwrap();
+        let rows_here = energy_trace_unwind::cfi::read_rows(&file, facts.base).unwrap();
         assert!(rows.rows == rows_here.rows && rows.full == rows_here.full);
         let qsort = facts.symbol("qsort").unwrap();
         worker.keep(LIBC, &file, 7).unwrap();
-        let mut unwinds = crate::unwind::fde::UnwindFile::open(file.try_clone().unwrap()).unwrap();
+        let mut unwinds = energy_trace_unwind::fde::UnwindFile::open(file.try_clone().unwrap()).unwrap();
         assert_eq!(worker.rule(LIBC, 7, qsort).unwrap().0, unwinds.rule(qsort).0.0);
         let place = facts.file_offset(qsort).unwrap();
         let names = worker.names(LIBC, &file, &[], &[place + 1], Detail::default()).unwrap();

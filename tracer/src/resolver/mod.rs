@@ -4,7 +4,7 @@
 //! and looks into none: it passes the open file, with a question (`question.rs`), to a worker (`serve.rs`) and waits for a typed answer, with a
 //! deadline. A worker runs as nobody, can open no file, and has a limit on memory (`sandbox.rs`). One that dies or takes too long costs the
 //! answer about its file, which is named in a warning; the next question gets a new worker (`server.rs`). What an answer says may be wrong:
-//! sizes and orders that the recorder relies on are checked again. Leaves out parsing itself (`unwind/`, `symbolize/`).
+//! sizes and orders that the recorder relies on are checked again. Leaves out parsing itself (package `unwind`, `symbolize/`).
 
 mod ask;
 mod client;

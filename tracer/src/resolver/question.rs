@@ -4,8 +4,8 @@
 //! file. Leaves out who answers (`serve.rs`).
 
 use crate::symbolize::{Detail, Proof};
-use crate::unwind::elf::DebugSections;
 use energy_trace_model::ids::BuildId;
+use energy_trace_unwind::elf::DebugSections;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule};
 

@@ -4,8 +4,8 @@
 //! without a file system has for its own files in memory alone. Parts keep their places, so that headers stay true; between them are holes. Leaves
 //! out what the parts mean.
 
-use crate::unwind::elf::{ElfError, name_parts};
-use crate::unwind::file_bytes::Positioned;
+use energy_trace_unwind::elf::{ElfError, name_parts};
+use energy_trace_unwind::file_bytes::Positioned;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

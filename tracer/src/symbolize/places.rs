@@ -5,11 +5,11 @@
 use super::image::image_of;
 use super::symbolizer::{look_up, symbolizer};
 use super::{Detail, Place, Proof};
-use crate::unwind::cfi::function_starts;
-use crate::unwind::elf::{DebugSections, ElfFacts, path_of};
-use crate::unwind::file_bytes::{Positioned, believable_bytes};
 use blazesym::symbolize::Input;
 use blazesym::symbolize::source::{Elf, Source};
+use energy_trace_unwind::cfi::function_starts;
+use energy_trace_unwind::elf::{DebugSections, ElfFacts, path_of};
+use energy_trace_unwind::file_bytes::{Positioned, believable_bytes};
 use std::fs::File;
 use std::io::{self, Read as _};
 
@@ -105,8 +105,8 @@ fn start_of(starts: &[u64], place: u64) -> u64 {
 mod tests {
     use super::{belongs, name_places};
     use crate::symbolize::{Detail, Proof};
-    use crate::unwind::elf::ElfFacts;
     use energy_trace_model::ids::BuildId;
+    use energy_trace_unwind::elf::ElfFacts;
     use std::fs::File;
 
     /// A function of libc is found by its place; a place without a function has the start of one, or itself.
@@ -123,7 +123,7 @@ mod tests {
     /// Functions of the vDSO are found though it is no file.
     #[test]
     fn names_of_the_vdso() {
-        let image = crate::unwind::vdso::open_image().unwrap();
+        let image = energy_trace_unwind::vdso::open_image().unwrap();
         let facts = ElfFacts::read(&image, &["__vdso_gettimeofday"]).unwrap();
         let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
         let found = name_places(&image, std::iter::empty(), &[place + 1], Detail::default());

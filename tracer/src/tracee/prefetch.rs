@@ -8,7 +8,7 @@
 
 use super::lookup::locate;
 use crate::foreign::Root;
-use crate::unwind::elf::{Linked, read_linked};
+use energy_trace_unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ fn find_interpreter(program: &Path, linked: &Linked) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{files_of, find_interpreter, parse_script};
-    use crate::unwind::elf::Linked;
+    use energy_trace_unwind::elf::Linked;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 

@@ -70,7 +70,7 @@ const PARSERS: [&str; 11] = [
 ];
 /// The parsers' own rooms, and the processes without rights that call them: the resolver's worker, and the finisher's child that foresees.
 const WITHOUT_RIGHTS: [&str; 4] = [
-    "tracer/src/unwind",
+    "tracer/unwind/src",
     "tracer/src/symbolize",
     "tracer/src/resolver/serve.rs",
     "tracer/src/tracee/prefetch.rs",
@@ -339,10 +339,10 @@ mod tests {
     /// Parsers of files that others write are called by processes without rights, and in tests.
     #[test]
     fn who_may_parse() {
-        let text = "use crate::unwind::elf::ElfFacts;\nfn f() {\n    ElfFacts::read(&file, &[]);\n}\n";
+        let text = "use energy_trace_unwind::elf::ElfFacts;\nfn f() {\n    ElfFacts::read(&file, &[]);\n}\n";
         assert_eq!(broken("tracer/src/probe/tables/files.rs", text), [("parses-with-rights", 4)]);
         assert_eq!(
-            broken("tracer/src/session.rs", "use crate::unwind::cfi::read_rows;\n"),
+            broken("tracer/src/session.rs", "use energy_trace_unwind::cfi::read_rows;\n"),
             [("parses-with-rights", 2)]
         );
         assert_eq!(broken("tracer/src/resolver/serve.rs", text), []);

@@ -7,8 +7,8 @@
 
 mod oracle;
 
-use energy_trace::unwind::cfi::{Rows, build_rows};
-use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
+use energy_trace_unwind::cfi::{Rows, build_rows};
+use energy_trace_unwind::elf::{ElfFacts, read_eh_frame};
 use oracle::{BP, Caller, Oracle, SP, register, word_at};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

@@ -5,9 +5,9 @@
 
 use super::error::ProbeError;
 use super::uprobe_multi::{MultiLink, MultiProbe};
-use crate::unwind::address_space::AddressSpace;
 use aya::maps::{Array, MapData};
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::AddressSpace;
 use std::arch::naked_asm;
 use std::io;
 use std::os::fd::RawFd;

@@ -2,10 +2,10 @@
 //!
 //! The layouts are those of `tracer_ebpf::wire`. Bytes that do not fit are refused, never guessed at.
 
-use crate::unwind::cpython::code::Check;
-use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, Tid};
+use energy_trace_unwind::cpython::code::Check;
+use energy_trace_unwind::merge::RawStack;
 use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;

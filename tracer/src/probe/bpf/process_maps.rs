@@ -3,9 +3,9 @@
 //! The probes keep what they read for as long as nothing was written: each change is counted, after the writing. Leaves out what is
 //! written (`processes/registry.rs`), and the tables that address spaces lead to (`row_maps.rs`).
 
-use crate::unwind::cpython::detect::Interpreter;
 use aya::maps::{Array, HashMap, MapData};
 use energy_trace_model::ids::{Pid, ProcessKey};
+use energy_trace_unwind::cpython::detect::Interpreter;
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, PythonLayout, changes};
 
 /// The processes that are targets, and since when.

@@ -1,10 +1,10 @@
 //! Row tables in BPF maps: one inner array a file, filled through mmap.
 //!
 //! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one. All tables together stay below a
-//! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`) and which tables make room (`tables/eviction.rs`).
+//! cap; a table that finds no room is refused. Leaves out how rows are made (package `unwind`) and which tables make room (`tables/eviction.rs`).
 
-use crate::unwind::cfi::Rows;
 use aya::maps::{Array, ArrayOfMaps, MapData};
+use energy_trace_unwind::cfi::Rows;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};

@@ -11,8 +11,8 @@ use crate::probe::count::Counting;
 use crate::probe::gpu::GpuCollector;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::python_frames::see_codes;
-use crate::unwind::address_space::FileKey;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_unwind::address_space::FileKey;
 use std::collections::HashSet;
 
 /// All that is collected.

@@ -4,9 +4,9 @@
 
 use crate::probe::bpf::decode::Head;
 use crate::probe::stacks::builder::StackBuilder;
-use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::merge::RawStack;
 use std::collections::HashMap;
 use std::path::Path;
 

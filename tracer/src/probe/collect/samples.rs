@@ -7,10 +7,10 @@ use super::pauses::{Pauses, Turn};
 use crate::probe::bpf::decode::{Comm, Head};
 use crate::probe::records::RecordSender;
 use crate::probe::stacks::builder::StackBuilder;
-use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
+use energy_trace_unwind::merge::RawStack;
 use tracer_ebpf::wire::end;
 
 /// Records that are kept back at most before they are sent on.

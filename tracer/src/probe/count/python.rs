@@ -4,10 +4,10 @@
 
 use crate::probe::stacks::builder::StackBuilder;
 use crate::symbolize::python_calls::{PythonCalls, PythonCount, PythonFunction};
-use crate::unwind::cpython::module_name::module_of;
 use energy_trace_model::recording::record::{
     CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, InputSizes, PythonNotCounted, Record,
 };
+use energy_trace_unwind::cpython::module_name::module_of;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;

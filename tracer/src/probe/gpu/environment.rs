@@ -6,9 +6,9 @@
 use super::devices::DeviceVariables;
 use crate::foreign::open_mapped;
 use crate::resolver::Worker;
-use crate::unwind::address_space::Mapping;
-use crate::unwind::cpython::memory::{ProcessMemory, Source};
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::Mapping;
+use energy_trace_unwind::cpython::memory::{ProcessMemory, Source};
 
 /// Variables of a process, and the bytes of one, that are looked at.
 const MOST: u64 = 4096;
@@ -73,8 +73,8 @@ fn text_at(memory: &ProcessMemory, address: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::read_variables;
-    use crate::unwind::address_space::AddressSpace;
     use energy_trace_model::ids::Pid;
+    use energy_trace_unwind::address_space::AddressSpace;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Command, Stdio};
 

@@ -10,7 +10,6 @@ use crate::probe::processes::process::read_text;
 use crate::probe::processes::registry::Processes;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::interner::{Interner, bare};
-use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, Tid};
@@ -18,6 +17,7 @@ use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record,
 };
+use energy_trace_unwind::merge::RawStack;
 use std::time::Duration;
 use tracer_ebpf::gpu::{GpuEvent, UNMATCHED, call};
 

@@ -5,9 +5,9 @@
 //! was read is true from the first moment at which its bytes were seen to the last one, and of no sample outside. Leaves out the
 //! reading (`python_frames.rs`).
 
-use crate::unwind::cpython::code::{Check, CodeObject};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::CalledOn;
+use energy_trace_unwind::cpython::code::{Check, CodeObject};
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -142,10 +142,10 @@ impl CodeObjects {
 #[cfg(test)]
 mod tests {
     use super::{Check, CodeObjects};
-    use crate::unwind::cpython::code::CodeObject;
-    use crate::unwind::cpython::layout::KNOWN;
-    use crate::unwind::cpython::memory::Source;
     use energy_trace_model::clock::KtimeNs;
+    use energy_trace_unwind::cpython::code::CodeObject;
+    use energy_trace_unwind::cpython::layout::KNOWN;
+    use energy_trace_unwind::cpython::memory::Source;
     use proptest::prelude::*;
 
     const PLACE: u64 = 0x4000;

@@ -4,7 +4,7 @@
 //! A C local has a fixed place in its function's frame: the distance from anchor to CFA is the same in every evaluation frame of one
 //! interpreter file. It is learned from whole stacks and believed once enough of them agree; one that disagrees ends it for good.
 
-use crate::unwind::address_space::{AddressSpace, FileKey};
+use energy_trace_unwind::address_space::{AddressSpace, FileKey};
 use std::collections::HashMap;
 
 /// Observations that must agree.

@@ -3,9 +3,9 @@
 //! A native frame's number holds while the program's mappings are the same, a Python frame's while its code object is. Leaves out code
 //! that is made at run time: what is at an address changes there, and nothing tells when.
 
-use crate::unwind::cpython::code::CodeObject;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::FrameId;
+use energy_trace_unwind::cpython::code::CodeObject;
 use foldhash::HashMap;
 use std::sync::Arc;
 

@@ -8,9 +8,9 @@ use crate::foreign::{Root, Roots};
 use crate::naming::Library;
 use crate::probe::tables::files;
 use crate::resolver::Worker;
-use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::vdso::key_of;
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::{FileKey, Mapping};
+use energy_trace_unwind::vdso::key_of;
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -101,8 +101,8 @@ fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::Libraries;
-    use crate::unwind::address_space::{FileKey, Mapping};
     use energy_trace_model::ids::Pid;
+    use energy_trace_unwind::address_space::{FileKey, Mapping};
 
     fn mapping(path: &str, inode: u64) -> Mapping {
         let file = Some(FileKey { device: "fe:00".into(), inode });

@@ -2,18 +2,18 @@
 //!
 //! A capture comes just before its sample, from the same CPU. The memory map that the walk goes by is the process's as it was last read;
 //! where it is older than the sample and lacks an address, it is read again. Every capture is counted by what became of it. Leaves out
-//! the walk (`unwind/stack_copy.rs`) and what is sent where no capture was needed (`collector`).
+//! the walk (package `unwind`) and what is sent where no capture was needed (`collector`).
 
 use crate::probe::bpf::decode::{Capture, Head};
 use crate::probe::processes::registry::Processes;
 use crate::probe::tables::unwind_files::{ProcessRules, UnwindFiles};
 use crate::resolver::Worker;
-use crate::unwind::address_space::AddressSpace;
-use crate::unwind::cpython::memory::{ProcessMemory, Source as _};
-use crate::unwind::merge::RawStack;
-use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::CopyOutcome;
+use energy_trace_unwind::address_space::AddressSpace;
+use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
+use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -167,8 +167,8 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::better;
-    use crate::unwind::merge::RawStack;
-    use crate::unwind::stack_copy::Walked;
+    use energy_trace_unwind::merge::RawStack;
+    use energy_trace_unwind::stack_copy::Walked;
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::wire::end;
 

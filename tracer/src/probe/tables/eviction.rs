@@ -3,8 +3,8 @@
 //! First those of files that no living process maps, then those that no sample met for the longest time; none that one met just now, or
 //! two files would push each other out for ever. Leaves out dropping them (`files`, `bpf/row_maps.rs`).
 
-use crate::unwind::address_space::FileKey;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_unwind::address_space::FileKey;
 
 /// A table that a sample met within this time is in use.
 const IN_USE_NS: u64 = 1_000_000_000;
@@ -47,8 +47,8 @@ pub(crate) fn victims(
 #[cfg(test)]
 mod tests {
     use super::{IN_USE_NS, Resident, victims};
-    use crate::unwind::address_space::FileKey;
     use energy_trace_model::clock::KtimeNs;
+    use energy_trace_unwind::address_space::FileKey;
 
     const NOW: u64 = 10 * IN_USE_NS;
 

@@ -2,7 +2,7 @@
 //!
 //! `files` has them made in the background and keeps account of them, `eviction` says which make room, `mapping_pool` hands out blocks for
 //! the mappings that lead to them; `unwind_files` looks up one row at a time for what user space unwinds. Leaves out how rows are made
-//! (`unwind/cfi.rs`) and the BPF maps that hold them (`bpf/row_maps.rs`).
+//! (package `unwind`) and the BPF maps that hold them (`bpf/row_maps.rs`).
 
 mod eviction;
 pub(super) mod files;

@@ -1,16 +1,16 @@
 //! Rules of the files that processes have mapped, one address at a time: for what user space unwinds itself.
 //!
 //! A file is opened when a walk first needs it and stays open; a resolver's worker keeps it too and looks the rules up. Leaves out whole
-//! tables (`files`) and the walk (`unwind/stack_copy.rs`).
+//! tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
 use crate::resolver::{ResolveError, Worker, question};
-use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
-use crate::unwind::cfi::FullRules;
-use crate::unwind::cpython::memory::{ProcessMemory, Source as _};
-use crate::unwind::elf::ElfFacts;
-use crate::unwind::vdso::key_of;
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
+use energy_trace_unwind::cfi::FullRules;
+use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
+use energy_trace_unwind::elf::ElfFacts;
+use energy_trace_unwind::vdso::key_of;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

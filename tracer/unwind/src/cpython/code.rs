@@ -208,9 +208,9 @@ pub(super) fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::{CodeObject, LONGEST_NAME, cut, read_string};
-    use crate::unwind::cpython::layout::KNOWN;
-    use crate::unwind::cpython::lines::LineTable;
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::layout::KNOWN;
+    use crate::cpython::lines::LineTable;
+    use crate::cpython::memory::Source;
 
     /// Memory in which every byte is the same.
     struct Filled(u8);

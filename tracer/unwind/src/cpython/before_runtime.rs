@@ -53,7 +53,7 @@ fn loaded_by(source: &impl Source, function: u64, loads: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Exported, Variables, find_variables};
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::memory::Source;
 
     /// Memory from address 0x1000 on.
     struct Snapshot(Vec<u8>);

@@ -3,7 +3,7 @@
 //! The names and the places of variables are in the file; the offsets of fields are written when the library is loaded, so that of them the
 //! file tells only where they will stand. Belongs to the resolver. Leaves out what is not needed for stacks.
 
-use crate::unwind::elf::{ENDIAN, Elf};
+use crate::elf::{ENDIAN, Elf};
 use object::ReadRef as _;
 use object::read::elf::{ProgramHeader as _, SectionHeader as _};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Export {
 }
 
 /// The needed fields of the table to which the pointer at `table` (SVMA) leads.
-pub(in crate::unwind) fn read_exports(elf: &Elf<'_>, table: u64) -> Vec<Export> {
+pub(crate) fn read_exports(elf: &Elf<'_>, table: u64) -> Vec<Export> {
     let image = Image::of(elf);
     let Some(start) = image.pointer(table) else { return Vec::new() };
     let entries = (start..).step_by(ENTRY).take(MOST_ENTRIES);

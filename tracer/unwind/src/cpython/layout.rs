@@ -2,7 +2,7 @@
 //! builds, x86-64. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
 use super::lines::LineTable;
-use crate::unwind::anchoring::FrameAnchoring;
+use crate::anchoring::FrameAnchoring;
 use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 

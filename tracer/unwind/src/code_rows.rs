@@ -285,9 +285,9 @@ fn is_padding(does: &Instruction) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Budget, CodeRule, functions, read_code_rows, rows_of_code};
-    use crate::unwind::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
-    use crate::unwind::elf::{ElfFacts, read_eh_frame, with_elf};
-    use crate::unwind::fde::UnwindFile;
+    use crate::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
+    use crate::elf::{ElfFacts, read_eh_frame, with_elf};
+    use crate::fde::UnwindFile;
     use proptest::prelude::*;
     use std::fs::File;
     use std::path::Path;

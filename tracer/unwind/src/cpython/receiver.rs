@@ -122,10 +122,10 @@ fn text_function(source: &impl Source, layout: &CodeLayout, text: u64) -> Option
 #[cfg(test)]
 mod tests {
     use super::{CalledOn, called_on, keys, may_tell};
-    use crate::unwind::cpython::class_name::at;
-    use crate::unwind::cpython::code::CodeObject;
-    use crate::unwind::cpython::layout::{CodeLayout, KNOWN};
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::class_name::at;
+    use crate::cpython::code::CodeObject;
+    use crate::cpython::layout::{CodeLayout, KNOWN};
+    use crate::cpython::memory::Source;
     use std::collections::BTreeMap;
     use tracer_ebpf::python_layout::object;
 

@@ -8,7 +8,7 @@
 use super::layout::{CodeLayout, ITSELF, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
 use super::lines::LineTable;
 use super::memory::Source;
-use crate::unwind::anchoring::FrameAnchoring;
+use crate::anchoring::FrameAnchoring;
 use thiserror::Error;
 use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::wire::PythonLayout;
@@ -275,8 +275,8 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
 #[cfg(test)]
 mod tests {
     use super::{COOKIE, TableError, WORDS, read_layout};
-    use crate::unwind::cpython::layout::Version;
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::layout::Version;
+    use crate::cpython::memory::Source;
 
     /// The first 73 words of `_PyRuntime` in CPython 3.13.0 (pyenv's libpython3.13.so.1.0).
     const TABLE_3_13: [u64; 73] = include!("debug_offsets_3_13.in");

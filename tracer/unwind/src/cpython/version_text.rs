@@ -71,7 +71,7 @@ fn number(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::{parse_version, read_version};
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::memory::Source;
 
     /// Memory from address 0x1000 on.
     struct Snapshot(Vec<u8>);

@@ -4,7 +4,7 @@
 //! (`exports.rs`).
 
 use super::exports::Export;
-use crate::unwind::cpython::memory::Source;
+use crate::cpython::memory::Source;
 use tracer_ebpf::hotspot_layout::{CodeHeap, HotspotLayout, MAX_HEAPS};
 
 /// Offsets that are believed.
@@ -128,8 +128,8 @@ impl<S: Source> Machine<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::read_layout;
-    use crate::unwind::cpython::memory::Source;
-    use crate::unwind::hotspot::Export;
+    use crate::cpython::memory::Source;
+    use crate::hotspot::Export;
     use std::collections::BTreeMap;
     use tracer_ebpf::hotspot_layout::CodeHeap;
 

@@ -211,8 +211,8 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::{Rows, UnwindFile};
-    use crate::unwind::cfi::{add_entry, read_rows};
-    use crate::unwind::elf::{ElfFacts, find_unwind_sections, with_elf};
+    use crate::cfi::{add_entry, read_rows};
+    use crate::elf::{ElfFacts, find_unwind_sections, with_elf};
     use std::fs::File;
     use std::path::Path;
     use tracer_ebpf::rows::{FullRule, Rule};

@@ -37,8 +37,8 @@ fn search(source: &impl Source, layout: &VersionLayout, runtime: u64, block: u64
 #[cfg(test)]
 mod tests {
     use super::find_thread_variables;
-    use crate::unwind::cpython::layout::KNOWN;
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::layout::KNOWN;
+    use crate::cpython::memory::Source;
 
     struct Words(Vec<(u64, u64)>);
 

@@ -48,9 +48,9 @@ pub fn open_image() -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::{PATH, is_vdso, open_image};
-    use crate::unwind::address_space::AddressSpace;
-    use crate::unwind::cfi::build_rows;
-    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use crate::address_space::AddressSpace;
+    use crate::cfi::build_rows;
+    use crate::elf::{ElfFacts, read_eh_frame};
 
     /// The image is ELF with the functions that the C library calls in it, and with unwind rows.
     #[test]

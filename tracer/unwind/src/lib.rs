@@ -15,7 +15,7 @@ pub mod fde;
 pub mod file_bytes;
 mod frame_state;
 pub mod functions;
-pub(crate) mod go;
+pub mod go;
 pub mod hotspot;
 pub mod merge;
 pub mod stack_copy;

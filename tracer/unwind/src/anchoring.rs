@@ -8,7 +8,7 @@
 //! no stack. A run that is deeper than the walk goes has lost the end with its anchor: the next evaluation further out holds it. Where the
 //! numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
 
-use crate::unwind::merge::RawStack;
+use crate::merge::RawStack;
 use std::borrow::Cow;
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
@@ -136,7 +136,7 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::{FrameAnchoring, resolve_anchors};
-    use crate::unwind::merge::{Merged, RawStack, merge};
+    use crate::merge::{Merged, RawStack, merge};
     use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;

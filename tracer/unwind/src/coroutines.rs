@@ -24,8 +24,8 @@ pub(super) fn first_functions(elf: &Elf<'_>) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::first_functions;
-    use crate::unwind::elf::{ElfFacts, with_elf};
-    use crate::unwind::fde::UnwindFile;
+    use crate::elf::{ElfFacts, with_elf};
+    use crate::fde::UnwindFile;
     use std::fs::File;
     use std::process::Command;
     use tracer_ebpf::rows::rule;

@@ -130,8 +130,8 @@ impl<S: Source> Search<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::{MethodName, at, find_name};
-    use crate::unwind::cpython::layout::KNOWN;
-    use crate::unwind::cpython::memory::Source;
+    use crate::cpython::layout::KNOWN;
+    use crate::cpython::memory::Source;
     use std::collections::BTreeMap;
 
     /// Memory by words; words that were not written are zero.

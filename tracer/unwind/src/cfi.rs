@@ -525,7 +525,7 @@ mod tests {
         ElfFacts, File, FullRule, LOST, SAVED_AT_RBP, add_entry, build_rows, decode_address, read_rows,
         short_rule, sleb128,
     };
-    use crate::unwind::elf::read_eh_frame;
+    use crate::elf::read_eh_frame;
     use tracer_ebpf::rows::{Operand, Rule, base, rule};
 
     /// Stacks begin in a function that is said to be the first of a coroutine: the code before and behind it keeps its rules.
