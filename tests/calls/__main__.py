@@ -54,8 +54,10 @@ def one(program, options, folder):
         os.remove(windows)
     file, *arguments = program.command
     command = [python, os.path.join(HERE, "programs", file), str(options.seconds), *arguments]
-    # OpenMP's threads would spin where they wait, which on a shared machine is most of the run; what they spin for is the same call's.
-    environment = dict(os.environ, CALLS_WINDOWS=windows, OMP_WAIT_POLICY="passive", TF_CPP_MIN_LOG_LEVEL="3", HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore")
+    # Threads of OpenMP and OpenBLAS would spin where they wait: on a shared machine that is most of the run, and while they still spin for one call
+    # the program is in the next one already, whose window has that time then.
+    quiet = dict(OMP_WAIT_POLICY="passive", OPENBLAS_THREAD_TIMEOUT="4")
+    environment = dict(os.environ, **quiet, CALLS_WINDOWS=windows, TF_CPP_MIN_LOG_LEVEL="3", HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore")
     with open(os.path.join(folder, program.name + ".log"), "wb") as log:
         start = [os.path.abspath(options.binary), "record", "--power", "model", "--no-svg", "-o", data, "--"]
         code = subprocess.run(start + command, env=environment, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode

@@ -22,6 +22,9 @@ def resolve(name):
     name = SAYINGS.get(name, name).split("(")[0]
     head, *rest = name.split(".")
     head = SHORT.get(head, head)
+    if head == "mxnet":
+        import numpy
+        numpy.bool = bool  # as its program does: MXNet 1.9 is older than the NumPy that it is installed with
     try:
         found = importlib.import_module(head)
     except Exception:  # a package that fails has no names

@@ -27,8 +27,9 @@ with call("jax.jit"):
     weights = jax.block_until_ready(train_step(weights, x, y))
 for _ in going(0.6 * SECONDS):
     with call("jax.jit"):
-        # The way in which most programs wait: a method in machine code, without a symbol.
         weights = train_step(weights, x, y)
+    # The way in which most programs wait: a method in machine code. XLA's threads work meanwhile.
+    with call("jax.Array.block_until_ready"):
         weights[0].block_until_ready()
 for _ in going(0.4 * SECONDS):
     with call("jax.value_and_grad"):

@@ -3,6 +3,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import inspect
+
+inspect.getargspec = lambda function: inspect.getfullargspec(function)[:4]  # Python 3.11 has none, and TensorFlow 2.12's estimators ask for it
 import numpy as np
 import tensorflow as tf
 from windows import SECONDS, call, going

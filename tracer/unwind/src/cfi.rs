@@ -522,8 +522,8 @@ fn sleb128(bytes: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ElfFacts, File, FullRule, LOST, SAVED_AT_RBP, add_entry, build_rows, decode_address, read_rows,
-        short_rule, sleb128,
+        ElfFacts, File, FullRule, LOST, SAVED_AT_RBP, add_entry, build_rows, decode_address, short_rule,
+        sleb128,
     };
     use crate::elf::read_eh_frame;
     use tracer_ebpf::rows::{Operand, Rule, base, rule};
@@ -561,11 +561,13 @@ mod tests {
     /// Read by parts, a file has the rows of its whole section, in little memory.
     #[test]
     fn rows_by_parts() {
-        // This program: one part is not several.
-        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        // A large program that is surely here: one part is not several.
+        let file = File::open(env!("CARGO")).unwrap();
         let section = read_eh_frame(&file).unwrap().unwrap();
         assert!(section.data.len() > 1 << 20, "{}", section.data.len());
-        let (whole, parts) = (build_rows(&section, 0), read_rows(&file, 0).unwrap());
+        let place = super::with_elf(&file, super::Sources::read).unwrap().frames.unwrap();
+        let parts = super::rows_of(&mut super::FrameFile::at(&file, place).unwrap(), 0);
+        let whole = build_rows(&section, 0);
         assert!(whole.rows.len() > 10_000 && whole.rows == parts.rows && whole.full == parts.full);
         assert_eq!((whole.damaged, whole.unsupported), (parts.damaged, parts.unsupported));
     }

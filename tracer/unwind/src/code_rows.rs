@@ -320,7 +320,7 @@ mod tests {
 
     /// The work of the languages' table, compiled with these options.
     fn compiled(folder: &Path, options: &[&str]) -> File {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/languages/work.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/languages/work.c");
         let mut gcc = Command::new("gcc");
         let done = gcc.args(options).args(["-g0", "-o", "a", source]).current_dir(folder).status();
         assert!(done.unwrap().success());
