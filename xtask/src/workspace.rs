@@ -85,6 +85,11 @@ impl Workspace {
         self.target().join("release/energy-trace")
     }
 
+    /// The same after a build for tests.
+    pub(crate) fn quick_binary(&self) -> PathBuf {
+        self.target().join("debug/energy-trace")
+    }
+
     /// Cargo's folder of build outputs, `CARGO_TARGET_DIR` respected.
     pub(crate) fn target(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |dir| self.root.join(dir))
