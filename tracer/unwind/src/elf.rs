@@ -184,6 +184,12 @@ pub(super) fn code_symbols(elf: &Elf<'_>) -> Vec<Range<u64>> {
     ranges.filter(|range| !range.is_empty()).collect()
 }
 
+/// Where functions begin that other files may call (SVMA).
+pub(super) fn exported_code(elf: &Elf<'_>) -> Vec<u64> {
+    let symbols = named_symbols_of(elf, elf.elf_dynamic_symbol_table());
+    symbols.filter(|symbol| symbol.is_code).map(|symbol| symbol.address).collect()
+}
+
 /// Where a section lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
