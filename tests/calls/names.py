@@ -12,6 +12,7 @@ SAYINGS = {
     "torch.Tensor.__del__": "torch.Tensor",
     "tf.Tensor.numpy": "tensorflow.__internal__.EagerTensor.numpy",
     "tf.function.__call__": "tensorflow.function",
+    "jax.Array.block_until_ready": "jax.Array",
     "tf.Session.run": "tensorflow.compat.v1.Session.run",
     "mxnet.autograd.backward": "mxnet.autograd",
 }

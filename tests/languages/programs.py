@@ -49,6 +49,7 @@ PROGRAMS = [
     compiled("C, static-pie, LTO", "gcc", "gcc -O2 -flto -static-pie -o work work.c"),
     compiled("C, address sanitizer", "gcc", "gcc -O1 -fsanitize=address -o work work.c"),
     compiled("C, 32 bits", "gcc-multilib", "gcc -m32 -O2 -o work work.c"),
+    compiled("C, musl", "musl-tools", "musl-gcc -O2 -o work work.c"),
     compiled("C, musl, static", "musl-tools", "musl-gcc -O2 -static -o work work.c"),
     compiled("C++", "g++", "g++ -O2 -o work work.cpp"),
     compiled("Rust", "rustc", "rustc -O --edition 2021 -o work work.rs"),

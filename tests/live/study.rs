@@ -54,7 +54,13 @@ fn a_study_is_done_once() {
     let go_on = || run_bounded(place.sudo(2345, &[&FAST[..], &["--format", "dataset"]].concat()));
     assert_eq!(text(&go_on().stdout), data);
     assert_eq!(file(&place, "runs").lines().count(), 4);
+    // Its tables need no options of recordings, runs that are still to be made do.
+    let look = || run_bounded(place.sudo(2345, &["compare", "-q", "-o", "study", "--format", "dataset"]));
+    assert_eq!(text(&look().stdout), data);
     std::fs::remove_file(place.path("study/runs/0003.json")).unwrap();
+    let refused = look();
+    assert_code(&refused, 125);
+    assert_says(&refused, &["has runs to make", "--record \"--power none\""]);
     assert_code(&go_on(), 0);
     assert_eq!(file(&place, "runs").lines().count(), 5);
     let other = begin("true");

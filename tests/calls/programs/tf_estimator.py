@@ -3,9 +3,12 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import collections
 import inspect
 
-inspect.getargspec = lambda function: inspect.getfullargspec(function)[:4]  # Python 3.11 has none, and TensorFlow 2.12's estimators ask for it
+# Python 3.11 has it no more, and TensorFlow 2.12's estimators ask for it.
+Arguments = collections.namedtuple("Arguments", "args varargs keywords defaults")
+inspect.getargspec = lambda function: Arguments(*inspect.getfullargspec(function)[:4])
 import numpy as np
 import tensorflow as tf
 from windows import SECONDS, call, going

@@ -55,8 +55,8 @@ pub enum StudyError {
         /// Where it is.
         folder: PathBuf,
     },
-    /// Recordings of one study have the same options.
-    #[error("this study was begun with other options of recordings; add {}", with_record(.0))]
+    /// Recordings of one study have the same options; whoever only wants to see its tables needs none.
+    #[error("this study has runs to make and was begun with other options of recordings; add {}", with_record(.0))]
     OtherOptions(Vec<String>),
     /// A program never succeeds.
     #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}. The tables of all runs so far are in the study's folder; to have \
@@ -95,10 +95,12 @@ pub fn conduct(
     let files = Folder::open(folder)?;
     let noted = wanted.map(|plan| Plan { notes: machine::notes(Path::new("/sys")), ..plan });
     let plan = files.plan(noted)?;
-    if plan.record != record {
+    let steps = plan.steps();
+    let is_open = |step: &Step| !matches!(files.run(step.number), Ok(Some(_)));
+    // They come from whoever starts this, not from the folder: what is recorded is recorded with privileges.
+    if plan.record != record && steps.iter().any(is_open) {
         return Err(StudyError::OtherOptions(plan.record));
     }
-    let steps = plan.steps();
     let mut conductor = Conductor {
         launcher,
         path: folder,

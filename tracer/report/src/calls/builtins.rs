@@ -100,7 +100,12 @@ const FUNCTIONAL: [&str; 10] = [
 ];
 
 /// Python's own operators.
-const OPERATORS: [(&str, &str); 5] = [
+const OPERATORS: [(&str, &str); 10] = [
+    ("bool_scalar", "torch.Tensor.__bool__"),
+    ("complex_scalar", "torch.Tensor.__complex__"),
+    ("float_scalar", "torch.Tensor.__float__"),
+    ("index_scalar", "torch.Tensor.__index__"),
+    ("integral_scalar", "torch.Tensor.__int__"),
     ("getitem", "torch.Tensor.__getitem__"),
     ("setitem", "torch.Tensor.__setitem__"),
     ("invert", "torch.Tensor.__invert__"),

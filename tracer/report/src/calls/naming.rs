@@ -230,6 +230,7 @@ mod tests {
         is("torch::autograd::THPVariable_cat(_object*, _object*, _object*)", "torch.cat");
         is("torch::autograd::THPVariable_add_(_object*, _object*)", "torch.Tensor.add_");
         is("torch::autograd::THPVariable_item(_object*)", "torch.Tensor.item");
+        is("torch::autograd::THPVariable_bool_scalar(_object*, _object*)", "torch.Tensor.__bool__");
         is("torch::autograd::THPVariable_linear(_object*)", "torch.nn.functional.linear");
         is("torch::autograd::THPVariable_fft_rfft(_object*)", "torch.fft.rfft");
         is("at::_ops::matmul::call(at::Tensor const&, at::Tensor const&)", "torch.matmul");

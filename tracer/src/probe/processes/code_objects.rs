@@ -134,8 +134,9 @@ impl CodeObjects {
 
     /// Takes in what was found of that.
     pub(crate) fn put_called_on(&mut self, address: u64, first: u64, on: Option<CalledOn>) {
-        self.bytes += size_of::<((u64, u64), Option<CalledOn>)>();
-        self.called_on.insert((address, first), on);
+        if self.called_on.insert((address, first), on).is_none() {
+            self.bytes += size_of::<((u64, u64), Option<CalledOn>)>();
+        }
     }
 }
 

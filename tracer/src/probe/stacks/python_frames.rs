@@ -17,7 +17,7 @@ use energy_trace_unwind::cpython::code::{Check, CodeObject};
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::ProcessMemory;
 use energy_trace_unwind::cpython::module_name::module_of;
-use energy_trace_unwind::cpython::receiver::called_on;
+use energy_trace_unwind::cpython::receiver::{called_on, tells_by_text};
 use energy_trace_unwind::merge::Merged;
 use std::collections::HashMap;
 use std::path::Path;
@@ -122,7 +122,8 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
     }
 }
 
-/// Finds on what functions were called, once for each code object and what the probes sent. What tells something once is wanted from then on.
+/// Finds on what functions were called, once for each code object and class that the probes sent; of strings anew, and where one is gone it
+/// was what stood there before. What tells something once is wanted from then on.
 fn find_receivers(
     process: &mut Process,
     memory: &ProcessMemory,
@@ -132,15 +133,18 @@ fn find_receivers(
     let mut wants = false;
     for frame in frames {
         let &Merged::Python { code, class: first, .. } = frame else { continue };
-        if first == 0 || process.codes.called_on(code, first).is_some() {
+        let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
+        let by_text = tells_by_text(object);
+        if first == 0 || !by_text && process.codes.called_on(code, first).is_some() {
             continue;
         }
-        let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
         let on = called_on(memory, layout, object, first);
         if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
             wants |= interpreter.layout.want_class(code);
         }
-        process.codes.put_called_on(code, first, on);
+        if on.is_some() || !by_text {
+            process.codes.put_called_on(code, first, on);
+        }
     }
     wants
 }

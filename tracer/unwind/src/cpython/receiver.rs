@@ -45,22 +45,31 @@ pub fn called_on(
     code: &CodeObject,
     first: u64,
 ) -> Option<CalledOn> {
-    if is_text_function(&code.qualname, &code.file) {
+    if tells_by_text(code) {
         return text_function(source, layout, first).map(CalledOn::Function);
     }
     let (defines, _) = code.qualname.split_once('.')?;
     let package = package_of(&code.file)?;
-    let mut found = None;
+    let mut heirs = Vec::new();
     for class in order_of(source, class_of(source, first)?)? {
         let name = type_name(source, class)?;
         if name == defines {
-            return found;
+            // A class that only stands beside in the order has no such method.
+            let inherits = |heir| order_of(source, heir).is_some_and(|order| order.contains(&class));
+            return heirs.into_iter().find_map(|(heir, name)| {
+                let module = module_of(source, layout, heir)?;
+                let is_own = module.split('.').next() == Some(package);
+                (is_own && inherits(heir)).then_some(CalledOn::Class { module, name })
+            });
         }
-        let module =
-            || module_of(source, layout, class).filter(|module| module.split('.').next() == Some(package));
-        found = found.or_else(|| Some(CalledOn::Class { module: module()?, name }));
+        heirs.push((class, name));
     }
     None
+}
+
+/// Whether it is a string that tells on what a function was called: the next call has another one, maybe in the same place.
+pub fn tells_by_text(code: &CodeObject) -> bool {
+    is_text_function(&code.qualname, &code.file)
 }
 
 /// The installed package that a file is of.
@@ -147,6 +156,7 @@ mod tests {
     const TEXT_TYPE: u64 = 0x2000;
     const CLASS: u64 = 0x3000;
     const BASE: u64 = 0x4000;
+    const MINE: u64 = 0xc000;
     const LAYOUT: CodeLayout = KNOWN[6].code;
 
     impl Words {
@@ -215,6 +225,20 @@ mod tests {
             assert_eq!(told(&memory, "Other.fit", CLASS), None);
             assert_eq!(told(&memory, "Base.fit", BASE), None);
         }
+    }
+
+    /// Of a class of the program's it is the first class of the package that has the method itself, not one that only stands beside.
+    #[test]
+    fn classes_that_stand_beside() {
+        let mut memory = memory(0, 1);
+        memory.class(MINE, "Mine");
+        memory.0.extend([(MINE + at::TYPE_MRO, 0xb000), (0xb000 + at::TUPLE_SIZE, 3)]);
+        let places = (0..3).map(|number| 0xb000 + at::TUPLE_ITEMS + number * 8);
+        memory.0.extend(places.zip([MINE, CLASS, BASE]));
+        let forest = CalledOn::Class { module: "pkg._forest".into(), name: "Forest".into() };
+        assert_eq!(told(&memory, "Base.fit", MINE), Some(forest));
+        memory.0.insert(0x5000 + at::TUPLE_SIZE, 1);
+        assert_eq!(told(&memory, "Base.fit", MINE), None);
     }
 
     /// Memory that makes no sense gives nothing and no panic.
