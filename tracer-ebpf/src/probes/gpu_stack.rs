@@ -13,6 +13,7 @@ use super::rings::Events;
 use super::sample::scratch;
 use super::send::send;
 use aya_ebpf::helpers::bpf_get_current_comm;
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use tracer_ebpf::wire::{SampleHead, kind, lost};
@@ -20,6 +21,9 @@ use tracer_ebpf::wire::{SampleHead, kind, lost};
 /// 1 while a launch's stack is walked on this CPU, and no sample is taken in the middle of it.
 #[map]
 static WALKING: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
+
+/// One of so many stacks of known sites whose walk ends early is copied for user space: 125 of each thread a second at the most.
+const COPIED_AGAIN: u32 = 8;
 
 /// Takes the stack of `current` and sends it; 0 where it could. `fresh`: its site is new, so that a copy for user space is worth its
 /// bytes where the walk ends early. A function with a global name: the verifier looks at it once.
@@ -53,12 +57,21 @@ fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
     let Some(done) = scratch() else { return false };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;
-    if (fresh || settings().unwind_user != 0) && raw::is_left_to_user_space(native_end as u8) {
+    if raw::is_left_to_user_space(native_end as u8)
+        && (fresh || settings().unwind_user != 0 || is_copied_again())
+    {
         raw::capture_launch();
     }
     let Some(done) = scratch() else { return false };
     send::<Events>(done);
     true
+}
+
+/// Of a known site a copy is sent sometimes: as long as there are no tables, it alone tells whether another caller launches there now.
+#[inline(always)]
+fn is_copied_again() -> bool {
+    // SAFETY: the helper takes nothing.
+    unsafe { bpf_get_prandom_u32() }.is_multiple_of(COPIED_AGAIN)
 }
 
 /// A sample begins on this CPU: the walkers are its own until `resume`, which gets what this gives.

@@ -118,13 +118,10 @@ impl LaunchCollector {
         self.taken.insert(head.tid, (head.at, stack));
     }
 
-    /// Takes the stack that was sent with a call; false where there was none.
+    /// Takes the stack that was sent with a call; false where there was none, or a better one is known.
     pub(super) fn take_stack(&mut self, head: Head, event: &GpuEvent) -> bool {
         let taken = (event.flags & WITH_STACK != 0).then(|| self.taken_at(head)).flatten();
-        if let Some((stack, whole)) = taken {
-            self.launches.set_stack(head.tid, event.site, stack, whole);
-        }
-        taken.is_some()
+        taken.is_some_and(|(stack, whole)| self.launches.set_stack(head.tid, event.site, stack, whole))
     }
 
     /// A call that launches nothing.

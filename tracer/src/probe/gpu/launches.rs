@@ -77,12 +77,14 @@ impl Launches {
         old.iter().filter_map(|tid| self.held.remove(tid)).collect()
     }
 
-    /// A stack was taken at a site. One that is cut off does not take the place of a whole one.
-    pub(crate) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) {
+    /// A stack was taken at a site. One that is cut off does not take the place of a whole one; false, as the launch stands in that one then.
+    pub(crate) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) -> bool {
         let known = self.sites.entry((tid, site)).or_insert((stack, whole));
-        if whole || !known.1 {
+        let is_better = whole || !known.1;
+        if is_better {
             *known = (stack, whole);
         }
+        is_better
     }
 
     pub(crate) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
@@ -305,7 +307,8 @@ mod tests {
         let mut launches = Launches::default();
         let mut outer = launch(1, call::STUB, 0, 70);
         outer.own_stack = true;
-        launches.set_stack(Tid::new(1), 70, StackId::new(5), true);
+        assert!(launches.set_stack(Tid::new(1), 70, StackId::new(5), true));
+        assert!(!launches.set_stack(Tid::new(1), 70, StackId::new(6), false), "it is cut off");
         launches.hold(outer);
         let nested = launches.merge(launch(2, call::LAUNCH, 9, 0), true).1;
         for launch in [nested, launch(3, call::STUB, 0, 70), launch(4, call::STUB, 0, 71)] {
