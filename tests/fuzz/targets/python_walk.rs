@@ -56,6 +56,9 @@ fuzz_target!(|input: Input<'_>| {
         unproved: 0,
         cycle: CycleDetector::new(),
         words: [0; FRAME_WORDS],
+        all_classes: 0,
+        last_first: 0,
+        last_class: 0,
     };
     if begin(&layout, input.thread, &mut walk, &memory).is_ok() {
         for _ in 0..MAX_FRAMES {
