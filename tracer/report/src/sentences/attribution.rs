@@ -314,8 +314,8 @@ fn stacks_thinned(stacks: LaunchStacks) -> String {
     let all = own.saturating_add(thinned).saturating_add(none);
     let thinned = (thinned > 0).then(|| {
         format!(
-            "{thinned} came faster than a thousand a second and thread, or before their code could be unwound, and stand in the last stack of their place: where several callers \
-             share a place, they are shared out as the stacks that were taken"
+            "{thinned} came faster than a thousand a second and thread, or before their code could be unwound, and stand in the last stack of \
+             their place: where several callers share a place, they are shared out as the stacks that were taken"
         )
     });
     let none = (none > 0).then(|| format!("{none} stand in no stack, as none was taken at their place"));

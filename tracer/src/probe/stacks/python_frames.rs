@@ -132,10 +132,10 @@ fn find_receivers(
 ) -> bool {
     let mut wants = false;
     for frame in frames {
-        let &Merged::Python { code, class: first, .. } = frame else { continue };
+        let &Merged::Python { code, class: first @ 1.., .. } = frame else { continue };
         let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
         let by_text = tells_by_text(object);
-        if first == 0 || !by_text && process.codes.called_on(code, first).is_some() {
+        if !by_text && process.codes.called_on(code, first).is_some() {
             continue;
         }
         let on = called_on(memory, layout, object, first);

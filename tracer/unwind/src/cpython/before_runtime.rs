@@ -53,18 +53,7 @@ fn loaded_by(source: &impl Source, function: u64, loads: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Exported, Variables, find_variables};
-    use crate::cpython::memory::Source;
-
-    /// Memory from address 0x1000 on.
-    struct Snapshot(Vec<u8>);
-
-    impl Source for Snapshot {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let at = usize::try_from(address.checked_sub(0x1000)?).ok()?;
-            out.copy_from_slice(self.0.get(at..at + out.len())?);
-            Some(())
-        }
-    }
+    use crate::cpython::tests::memory::Snapshot;
 
     /// The functions of 3.6.15 as gcc compiled them, and what they load; functions that load nothing so give no variables.
     #[test]

@@ -131,38 +131,15 @@ impl<S: Source> Search<'_, S> {
 mod tests {
     use super::{MethodName, at, find_name};
     use crate::cpython::layout::KNOWN;
-    use crate::cpython::memory::Source;
-    use std::collections::BTreeMap;
-
-    /// Memory by words; words that were not written are zero.
-    #[derive(Default)]
-    struct Words(BTreeMap<u64, u64>);
-
-    impl Source for Words {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            for (at, out) in (address..).zip(out) {
-                let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
-                *out = word.to_le_bytes()[(at & 7) as usize];
-            }
-            Some(())
-        }
-    }
+    use crate::cpython::tests::memory::Words;
 
     impl Words {
         fn put(&mut self, at: u64, word: u64) {
             self.0.insert(at, word);
         }
 
-        fn text(&mut self, at: u64, text: &str) {
-            for (place, part) in (at..).step_by(8).zip(text.as_bytes().chunks(8)) {
-                let mut word = [0; 8];
-                word[..part.len()].copy_from_slice(part);
-                self.put(place, u64::from_le_bytes(word));
-            }
-        }
-
         /// A compact ASCII string of up to 3.11.
-        fn string(&mut self, at: u64, text: &str) {
+        fn old_string(&mut self, at: u64, text: &str) {
             self.put(at + 16, text.len() as u64);
             self.put(at + 32, 1 << 2 | 1 << 5 | 1 << 6);
             self.text(at + 48, text);
@@ -201,7 +178,7 @@ mod tests {
         words.put(VALUE + at::WRAPPED, FUNCTION);
         words.put(FUNCTION + classes.function_code, CODE);
         words.put(FUNCTION + classes.function_qualname, QUALNAME);
-        words.string(QUALNAME, qualname);
+        words.old_string(QUALNAME, qualname);
         words
     }
 

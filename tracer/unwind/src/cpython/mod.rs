@@ -14,3 +14,8 @@ pub mod module_name;
 pub mod receiver;
 pub mod running_thread;
 pub mod version_text;
+
+#[cfg(test)]
+mod tests {
+    pub(crate) mod memory;
+}

@@ -134,23 +134,8 @@ mod tests {
     use crate::cpython::class_name::at;
     use crate::cpython::code::CodeObject;
     use crate::cpython::layout::{CodeLayout, KNOWN};
-    use crate::cpython::memory::Source;
-    use std::collections::BTreeMap;
+    use crate::cpython::tests::memory::Words;
     use tracer_ebpf::python_layout::object;
-
-    /// Memory by words; words that were not written are zero.
-    #[derive(Default)]
-    struct Words(BTreeMap<u64, u64>);
-
-    impl Source for Words {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            for (at, out) in (address..).zip(out) {
-                let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
-                *out = word.to_le_bytes()[(at & 7) as usize];
-            }
-            Some(())
-        }
-    }
 
     const META: u64 = 0x1000;
     const TEXT_TYPE: u64 = 0x2000;
@@ -160,14 +145,6 @@ mod tests {
     const LAYOUT: CodeLayout = KNOWN[6].code;
 
     impl Words {
-        fn text(&mut self, at: u64, text: &str) {
-            for (place, part) in (at..).step_by(8).zip(text.as_bytes().chunks(8)) {
-                let mut word = [0; 8];
-                word[..part.len()].copy_from_slice(part);
-                self.0.insert(place, u64::from_le_bytes(word));
-            }
-        }
-
         /// A compact ASCII string of 3.12.
         fn string(&mut self, at: u64, text: &str) {
             self.0.extend([(at + 8, TEXT_TYPE), (at + 16, text.len() as u64)]);

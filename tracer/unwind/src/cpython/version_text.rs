@@ -71,18 +71,7 @@ fn number(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::{parse_version, read_version};
-    use crate::cpython::memory::Source;
-
-    /// Memory from address 0x1000 on.
-    struct Snapshot(Vec<u8>);
-
-    impl Source for Snapshot {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let at = usize::try_from(address.checked_sub(0x1000)?).ok()?;
-            out.copy_from_slice(self.0.get(at..at + out.len())?);
-            Some(())
-        }
-    }
+    use crate::cpython::tests::memory::Snapshot;
 
     /// `lea rdx, [rip+distance]`, twice, then texts.
     fn snapshot(first: &str, second: &str) -> Snapshot {
