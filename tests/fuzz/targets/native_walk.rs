@@ -4,8 +4,9 @@
 use arbitrary::Arbitrary;
 use energy_trace_fuzz::Arena;
 use libfuzzer_sys::fuzz_target;
-use tracer_ebpf::native::{NativeWalk, Tables, resume, scan, step};
+use tracer_ebpf::native::{NativeWalk, Tables, resume, step};
 use tracer_ebpf::rows::{Rule, rule};
+use tracer_ebpf::scan::{Found, find_caller, follow_frame_pointer};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
 #[derive(Arbitrary, Debug)]
@@ -42,7 +43,10 @@ fuzz_target!(|input: Input<'_>| {
         ..NativeWalk::default()
     };
     walk(from, &mut rules, &memory);
-    if let Some(found) = scan(&from, input.anchor, &mut rules, &memory) {
+    if let Some(Found::Proved(found) | Found::Guessed(found)) = find_caller(&from, &mut rules, &memory) {
+        walk(found, &mut rules, &memory);
+    }
+    if let Some((found, _)) = follow_frame_pointer(&from, &mut rules, &memory) {
         walk(found, &mut rules, &memory);
     }
     let layout = PythonLayout { eval_cfa: input.eval.0, eval_rbp: input.eval.1, ..PythonLayout::default() };
