@@ -8,18 +8,18 @@ use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::LossReason;
 use energy_trace_report::sentences::recorded;
 use energy_trace_tests::breadth::some_or_all;
-use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
+use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, one_gpu};
 use energy_trace_tests::process::{Finished, Guard};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 fn scenario(model: &str) -> Scenario {
-    Scenario::new(Meter::model(model).unwrap().full_duty(), &WORKLOADS)
+    one_gpu(Meter::model(model).unwrap().full_duty())
 }
 
 fn machine(model: &str) -> Gpu {
-    Gpu::with_meter(Meter::model(model).unwrap().full_duty()).unwrap()
+    Gpu::new(&one_gpu(Meter::model(model).unwrap().full_duty()), Prologue::EndbrPush).unwrap()
 }
 
 /// A recording that is to be made.
@@ -129,7 +129,7 @@ fn libraries_are_too_old_for_some_calls() {
 #[test]
 fn the_gpu_vanishes() {
     let meter = Meter { lost_after_s: Some(7.0), ..Meter::model("V100").unwrap().full_duty() };
-    let gpu = Gpu::with_meter(meter).unwrap();
+    let gpu = Gpu::new(&one_gpu(meter), Prologue::EndbrPush).unwrap();
     let program = gpu.workload("gpu_mix", &[]).unwrap();
     let mut run = Run::new(&gpu, true, &program, &["9"]);
     let recording = run.recording();

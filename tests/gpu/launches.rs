@@ -10,14 +10,20 @@ use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
 use energy_trace_model::recording::record::{LaunchDiagnostic, RecordingDiagnostic};
 use energy_trace_report::sentences::recorded;
 use energy_trace_tests::breadth::some_or_all;
-use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, one_gpu};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn machine(model: &str, prologue: Prologue) -> Gpu {
     let meter = Meter::model(model).unwrap().full_duty();
-    Gpu::new(&Scenario::new(meter, &WORKLOADS), prologue).unwrap()
+    Gpu::new(&one_gpu(meter), prologue).unwrap()
+}
+
+/// One whose programs spin while they wait.
+fn spun(model: &str) -> Gpu {
+    let meter = Meter::model(model).unwrap().full_duty();
+    Gpu::new(&Scenario { spin: true, ..one_gpu(meter) }, Prologue::EndbrPush).unwrap()
 }
 
 /// Records a command on the simulated GPU.
@@ -165,9 +171,9 @@ fn many_launches_are_counted() {
 /// that is marked.
 #[test]
 fn python_launches_in_python_stacks() {
-    let (gpu, folder) = (machine("H100", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let (gpu, folder) = (spun("H100"), tempfile::tempdir().unwrap());
     let script = tests_dir().join("workloads/gpu_train.py");
-    let arguments = [script.to_str().unwrap(), "15"];
+    let arguments = [script.to_str().unwrap(), "10"];
     let data = record(&gpu, folder.path(), Path::new("/usr/bin/python3"), &arguments);
     let recording = read(&data).unwrap();
     assert_eq!(total(&seen(&recording)), total(&truth(&gpu.truth().unwrap())));
@@ -188,7 +194,7 @@ fn python_launches_in_python_stacks() {
 /// A thread that spins until the GPU is done: its CPU joules stand below `[GPU wait]`, at the stack that waits, and not below what launched.
 #[test]
 fn waiting_costs_the_cpu_and_says_so() {
-    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let (gpu, folder) = (spun("IDEAL"), tempfile::tempdir().unwrap());
     let data = folder.path().join("energy-trace.data");
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
     command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--power", "model", "-o"]).arg(&data);

@@ -3,7 +3,7 @@
 
 use energy_trace_cupti::wire::{Frame, Tick, decode};
 use energy_trace_cupti::{NEXT, SOCKET};
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, one_gpu};
 use energy_trace_tests::process::{Finished, Guard, tests_dir};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn gpu() -> Gpu {
-    Gpu::with_meter(Meter::default()).unwrap()
+    Gpu::new(&one_gpu(Meter::default()), Prologue::EndbrPush).unwrap()
 }
 
 /// Where cargo put the library: beside the test, or in `deps` beside it.
@@ -223,7 +223,7 @@ fn no_cupti() {
     assert!(ended.status.success(), "{ended:?}");
     assert!(trouble(&frames).contains("no libcupti was found"), "{frames:?}");
     assert_eq!(frames.len(), 1);
-    let scenario = Scenario { cupti: 11, ..Scenario::new(Meter::default(), &WORKLOADS) };
+    let scenario = Scenario { cupti: 11, ..one_gpu(Meter::default()) };
     let old = Gpu::new(&scenario, Prologue::Push).unwrap();
     let (ended, frames) = Traced::new(&old, &["0.2"]).run();
     assert!(ended.status.success(), "{ended:?}");
@@ -247,7 +247,7 @@ fn slot_is_taken() {
 /// From CUPTI 13.2 on the other profiler is named.
 #[test]
 fn who_has_the_slot() {
-    let scenario = Scenario { cupti: 130_200, ..Scenario::new(Meter::default(), &WORKLOADS) };
+    let scenario = Scenario { cupti: 130_200, ..one_gpu(Meter::default()) };
     let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
     let other = gpu.machine().join("libprofiler.so");
     compile_library(&tests_dir().join("workloads/gpu_profiler.c"), &other);
@@ -266,8 +266,7 @@ fn who_has_the_slot() {
 #[test]
 fn beside_another_profiler() {
     for cupti in [130_300, 130_400] {
-        let scenario =
-            Scenario { cupti, driver: "610.43".into(), ..Scenario::new(Meter::default(), &WORKLOADS) };
+        let scenario = Scenario { cupti, driver: "610.43".into(), ..one_gpu(Meter::default()) };
         let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
         let (other, said) = (gpu.machine().join("libprofiler.so"), gpu.machine().join("said"));
         compile_library(&tests_dir().join("workloads/gpu_profiler.c"), &other);

@@ -10,7 +10,7 @@ use energy_trace_model::recording::record::{
     SensorQuantity, SensorSeries, SensorValue,
 };
 use energy_trace_report::sentences::{ignored_reason, power_fact, source_note};
-use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
+use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, VARIABLE, one_gpu};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -22,7 +22,7 @@ static ENVIRONMENT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn machine(meters: Vec<Meter>) -> Gpu {
-    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    let mut scenario = one_gpu(Meter::default());
     scenario.devices = meters.into_iter().map(|meter| Device { meter, ..Device::default() }).collect();
     Gpu::new(&scenario, Prologue::Jump).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The simulated GPU itself: what its log says is what its energy is made of, nothing runs in a capture, and calls pass the libraries as in
 //! reality. Leaves out energy-trace.
 
-use energy_trace_tests::gpu::{Device, Gpu, Launch, Meter, Place, Prologue, Scenario, WORKLOADS, by_tag};
+use energy_trace_tests::gpu::{Device, Gpu, Launch, Meter, Place, Prologue, by_tag, one_gpu};
 use energy_trace_tests::process::{Guard, tests_dir};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use simgpu::clock::now_ns;
@@ -16,7 +16,7 @@ fn run(gpu: &Gpu, program: &Path, arguments: &[&str]) {
 }
 
 fn gpu() -> Gpu {
-    Gpu::with_meter(Meter::model("IDEAL").unwrap()).unwrap()
+    Gpu::new(&one_gpu(Meter::model("IDEAL").unwrap()), Prologue::EndbrPush).unwrap()
 }
 
 /// Energy above idle of the only device until now.
@@ -168,7 +168,7 @@ fn python_with_a_device_thread() {
 /// `CUDA_VISIBLE_DEVICES` reorders: what the program calls its first device is the machine's second.
 #[test]
 fn devices_are_reordered() {
-    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    let mut scenario = one_gpu(Meter::default());
     scenario.devices = vec![Device::default(), Device::default()];
     let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
     let program = gpu.workload("gpu_mix", &[]).unwrap();
@@ -188,7 +188,7 @@ fn prologues() {
         (Prologue::Push, [0x55, 0x48, 0x89, 0xe5, 0x5d]),
         (Prologue::Sub, [0x48, 0x83, 0xec, 0x08, 0x48]),
     ] {
-        let gpu = Gpu::new(&Scenario::new(Meter::default(), &WORKLOADS), prologue).unwrap();
+        let gpu = Gpu::new(&one_gpu(Meter::default()), prologue).unwrap();
         for (library, function) in
             [("libcuda.so.1", "cuLaunchKernel"), ("libcudart.so.12", "cudaLaunchKernel")]
         {
@@ -205,7 +205,7 @@ fn prologues() {
 /// From the first context on a device takes what its scenario says on top.
 #[test]
 fn contexts_raise_the_idle_power() {
-    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    let mut scenario = one_gpu(Meter::default());
     scenario.devices[0].context_watts = 20.0;
     let gpu = Gpu::new(&scenario, Prologue::Push).unwrap();
     let place = gpu.place();

@@ -11,6 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
+/// One GPU with this meter, and the kernels of the workloads. Programs sleep while they wait for it: CUDA's default is to spin, and then tests
+/// that run beside each other have no CPU left.
+pub fn one_gpu(meter: Meter) -> Scenario {
+    Scenario { spin: false, ..Scenario::new(meter, &WORKLOADS) }
+}
+
 /// A simulated machine with GPUs.
 pub struct Gpu {
     dir: TempDir,
@@ -86,15 +92,12 @@ impl Gpu {
         let program = self.dir.path().join(name);
         let mut all = arguments.to_vec();
         let faces = self.libraries();
-        let runtime = faces.join("libcudart.so.12");
-        let engine = faces.join("libsimgpu.so");
-        let driver = faces.join("libcuda.so.1");
-        if name == "gpu_mix" {
-            all.extend([&runtime, &engine].map(|file| file.to_str().unwrap_or_default()));
-        } else if name == "gpu_built" {
-            all.extend([&runtime, &driver, &engine].map(|file| file.to_str().unwrap_or_default()));
-        } else {
-            all.push("-ldl");
+        // Found by these names where `command` says, so that the program is the same in all folders.
+        let (runtime, driver, engine) = ("-l:libcudart.so.12", "-l:libcuda.so.1", "-l:libsimgpu.so");
+        match name {
+            "gpu_mix" => all.extend([runtime, engine]),
+            "gpu_built" => all.extend([runtime, driver, engine]),
+            _ => all.push("-ldl"),
         }
         simgpu::faces::compile(&source, &program, &faces, &all)?;
         Ok(program)

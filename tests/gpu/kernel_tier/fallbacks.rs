@@ -1,7 +1,7 @@
 //! Where kernels cannot be timed, or not all of them: what is said, and that launches are counted all the same.
 
 use super::{LIMIT, Recorded, assert_ran, machine, ran, record, record_mix, recorder};
-use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, one_gpu};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ fn no_cupti_and_a_wrong_one() {
     std::fs::remove_file(gpu.libraries().join("libcupti.so.13")).unwrap();
     std::fs::remove_file(gpu.libraries().join("libcupti.so")).unwrap();
     assert_fell_back(&record_mix(&gpu, &["3"]), "no libcupti was found");
-    let scenario = Scenario { cupti: 11, ..Scenario::new(Meter::model("V100").unwrap(), &WORKLOADS) };
+    let scenario = Scenario { cupti: 11, ..one_gpu(Meter::model("V100").unwrap()) };
     let old = Gpu::new(&scenario, Prologue::Push).unwrap();
     assert_fell_back(&record_mix(&old, &["3"]), "CUPTI says version 11");
 }

@@ -18,7 +18,7 @@ use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::breadth::some_or_all;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS, site_of, timed};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, one_gpu, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 type Key = (String, String);
 
 fn machine(model: &str) -> Gpu {
-    Gpu::with_meter(Meter::model(model).unwrap()).unwrap()
+    Gpu::new(&one_gpu(Meter::model(model).unwrap()), Prologue::EndbrPush).unwrap()
 }
 
 /// The recorder's command, which the caller completes.
@@ -185,7 +185,7 @@ fn replays_belong_to_who_captured() {
 /// its part by count. Without a CUPTI that numbers nodes the sum is still whole, and parted by count.
 #[test]
 fn nodes_belong_to_who_captured_each() {
-    let mut scenario = Scenario::new(Meter::model("H100").unwrap(), &WORKLOADS);
+    let mut scenario = one_gpu(Meter::model("H100").unwrap());
     scenario.kernels.get_mut("relu").unwrap().us_per_block = 1.0;
     let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
     let recorded = record_mix(&gpu, &["1", "grids"]);
@@ -217,7 +217,7 @@ fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
 /// The same with a CUPTI that numbers no nodes: the graph's work as it was at each launch says whose each kernel is.
 #[test]
 fn changed_graphs_without_numbers_of_nodes() {
-    let scenario = Scenario::new(Meter::model("H100").unwrap(), &WORKLOADS);
+    let scenario = one_gpu(Meter::model("H100").unwrap());
     for &mode in some_or_all(&["update", "built"]) {
         let old = Gpu::without(&scenario, Prologue::EndbrPush, &["cuptiGetGraphNodeId"]).unwrap();
         let recorded = record(&old, &old.workload("gpu_built", &[]).unwrap(), &["1", mode]);
@@ -266,7 +266,7 @@ fn energy_by_launch_stack() {
     for (name, meter, least, (mean_goal, worst_goal)) in
         some_or_all(&[("H100", full, 2, (2.0, 5.0)), ("V100", half, 0, (5.0, 15.0))]).iter().cloned()
     {
-        let gpu = Gpu::with_meter(meter).unwrap();
+        let gpu = Gpu::new(&one_gpu(meter), Prologue::EndbrPush).unwrap();
         let recorded = record_mix(&gpu, &["20", "mixed"]);
         let errors = errors(&recorded, &gpu.truth().unwrap());
         let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;

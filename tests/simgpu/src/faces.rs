@@ -3,10 +3,14 @@
 //! A face is made of assembler by `cc`: each function starts with the chosen instructions and jumps to the engine's, with all arguments in
 //! place. What a probe at its entry sees is what it would see in NVIDIA's library. x86-64 only. Leaves out versions of symbols.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::{self, File};
 use std::io::{Error, Result};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// How the functions of a face begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,11 +123,11 @@ pub fn build(folder: &Path, engine: &Path, prologue: Prologue) -> Result<()> {
 /// # Errors
 /// As `build`.
 pub fn build_without(folder: &Path, engine: &Path, prologue: Prologue, missing: &[&str]) -> Result<()> {
-    std::fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder)?;
     let copy = folder.join("libsimgpu.so");
     // A new file, not the old one written over: a process may have the old one mapped.
-    let _ = std::fs::remove_file(&copy);
-    std::fs::copy(engine, &copy)?;
+    let _ = fs::remove_file(&copy);
+    fs::copy(engine, &copy)?;
     for face in &FACES {
         build_face(folder, face, prologue, missing)?;
     }
@@ -132,21 +136,16 @@ pub fn build_without(folder: &Path, engine: &Path, prologue: Prologue, missing: 
 
 fn build_face(folder: &Path, face: &Face, prologue: Prologue, missing: &[&str]) -> Result<()> {
     let source = folder.join(format!("{}.s", face.file));
-    std::fs::write(&source, assembler(face, prologue, missing))?;
+    fs::write(&source, assembler(face, prologue, missing))?;
     let library = folder.join(face.file);
-    let _ = std::fs::remove_file(&library);
+    let _ = fs::remove_file(&library);
     let soname = format!("-Wl,-soname,{}", face.file);
-    let output = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-Wl,-z,defs,-z,now", "-Wl,-rpath,$ORIGIN", &soname, "-o"])
-        .args([&library, &source])
-        .arg(folder.join("libsimgpu.so"))
-        .output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::other(format!("cc cannot make {}: {said}", face.file)));
-    }
+    // By its name and not by its path, which would stand in what is made.
+    let engine = [&format!("-L{}", folder.display()), "-l:libsimgpu.so"];
+    let words = ["-shared", "-nostdlib", "-Wl,-z,defs,-z,now", "-Wl,-rpath,$ORIGIN", &soname];
+    cc(&source, &library, folder, &[words.as_slice(), &engine].concat())?;
     if let Some(plain) = face.file.split_once(".so.").map(|(name, _)| folder.join(format!("{name}.so"))) {
-        let _ = std::fs::remove_file(&plain);
+        let _ = fs::remove_file(&plain);
         std::os::unix::fs::symlink(face.file, plain)?;
     }
     Ok(())
@@ -171,16 +170,35 @@ fn assembler(face: &Face, prologue: Prologue, missing: &[&str]) -> String {
 /// # Errors
 /// When `cc` fails, with what it said.
 pub fn compile(source: &Path, program: &Path, faces: &Path, arguments: &[&str]) -> Result<()> {
-    let output = Command::new("cc")
-        .args(["-g", "-O1", "-fno-optimize-sibling-calls", "-o"])
-        .args([program, source])
-        .arg(format!("-L{}", faces.display()))
-        // The engine is found by the faces' own path; linkers ask for it as well.
-        .arg(format!("-Wl,-rpath-link,{}", faces.display()))
-        .args(arguments)
-        .output()?;
+    let folder = faces.display();
+    // The engine is found by the faces' own path; linkers ask for it as well.
+    let (libraries, engine) = (format!("-L{folder}"), format!("-Wl,-rpath-link,{folder}"));
+    let words = ["-g", "-O1", "-fno-optimize-sibling-calls", &libraries, &engine];
+    cc(source, program, faces, &[&words, arguments].concat())
+}
+
+/// What `cc` has made for this process, by what it was made of: dozens of tests want the same, each in a folder of its own.
+static MADE: Mutex<BTreeMap<String, File>> = Mutex::new(BTreeMap::new());
+
+/// Makes a program or library of a source. In which `folder` its libraries lie makes no difference to what comes out.
+fn cc(source: &Path, made: &Path, folder: &Path, arguments: &[&str]) -> Result<()> {
+    let words = arguments.join("\n").replace(&*folder.to_string_lossy(), "");
+    let of = format!("{words}\n{}", fs::read_to_string(source)?);
+    let known = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = known().get(&of).map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    if let Some(file) = file {
+        // By another process: a child that is forked meanwhile would hold it open for writing, and then it cannot be run.
+        return succeed(Command::new("cp").arg(file).arg(made));
+    }
+    succeed(Command::new("cc").arg("-o").arg(made).arg(source).args(arguments))?;
+    known().insert(of, File::open(made)?);
+    Ok(())
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.output()?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        false => Err(Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))),
     }
 }
