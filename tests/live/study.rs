@@ -2,7 +2,7 @@
 //!
 //! Leaves out what the tables find (`tracer/report`, `tracer/statistics`).
 
-use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, run_bounded, text};
+use energy_trace_tests::place::{Disk, Place, Talk, assert_code, assert_says, run_bounded, text};
 use std::os::unix::fs::MetadataExt as _;
 
 const FAST: [&str; 12] = [
@@ -98,6 +98,89 @@ fn ends_before_the_end() {
     let output = talk.end();
     assert_code(&output, 125);
     assert_says(&output, &["stopped after 0 of 40 runs", "compare -o study"]);
+}
+
+/// A study that is interrupted twice, the second time by an impatient user, makes what is left and nothing twice.
+#[test]
+fn interrupted_twice() {
+    let place = place();
+    // The first two runs hang until they are interrupted.
+    let script = "echo run >> runs; test $(wc -l < runs) -gt 2 || sleep 60";
+    let arguments = [&FAST[..], &["--runs", "2", "--", "sh", "-c", script, "--", "true"]].concat();
+    let lines = || std::fs::read_to_string(place.path("runs")).unwrap_or_default().lines().count();
+    for (signals, hung) in [(1, 1), (3, 2)] {
+        let talk = Talk::spawn(place.command(&arguments));
+        energy_trace_tests::place::eventually("a run that hangs", || lines() == hung);
+        for _ in 0..signals {
+            talk.signal(libc::SIGINT);
+        }
+        let output = talk.end();
+        assert_code(&output, 125);
+        assert_says(&output, &["of 4 runs", "compare -o study"]);
+    }
+    assert_code(&place.run(&arguments), 0);
+    let data = file(&place, "study/dataset.csv");
+    assert_eq!((lines(), data.lines().count()), (4, 5), "{data}");
+    assert!(!file(&place, "study/table.txt").contains("ended with"), "{data}");
+}
+
+/// A machine whose power never becomes the same is not waited for longer than said, and that is said; neither does the limit hang.
+#[test]
+fn never_stable() {
+    let place = place();
+    let arguments = [
+        "compare",
+        "-q",
+        "--rest",
+        "0",
+        "--idle",
+        "0",
+        "--warm-ups",
+        "0",
+        "--record",
+        "--power model",
+        "-o",
+        "study",
+    ];
+    let more =
+        ["--stable", "0.0001%", "--stable-within", "1s", "--runs", "1", "--", "true", "--", "sleep", "0.1"];
+    let output = place.run(&[&arguments[..], &more].concat());
+    assert_code(&output, 0);
+    assert_says(&output, &[]);
+    let said = text(&output.stdout);
+    assert!(said.contains("power was not stable in time before 2 runs"), "{said}");
+}
+
+/// A disk that is full ends a study with what to do; with room it goes on, and no run counts as failed.
+#[test]
+fn disk_full() {
+    let place = place();
+    let disk = Disk::mount(&place, "size=96k");
+    std::fs::write(place.path("disk/ballast"), vec![0; 60 << 10]).unwrap();
+    let arguments = [
+        "compare",
+        "-q",
+        "--rest",
+        "0",
+        "--idle",
+        "0",
+        "--warm-ups",
+        "0",
+        "--record",
+        "--power none",
+        "-o",
+        "disk/study",
+    ];
+    let more = ["--runs", "2", "--", "true", "--", "sleep", "0.1"];
+    let arguments = [&arguments[..], &more].concat();
+    let output = place.run(&arguments);
+    assert_code(&output, 125);
+    assert_says(&output, &["No space left on device", "disk/study"]);
+    std::fs::remove_file(place.path("disk/ballast")).unwrap();
+    disk.resize("size=64m");
+    assert_code(&place.run(&arguments), 0);
+    let table = file(&place, "disk/study/table.txt");
+    assert!(!table.contains("failed") && !table.contains("ended with"), "{table}");
 }
 
 /// What makes no study is refused before anything runs; a wrong suite file with its line.

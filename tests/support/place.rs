@@ -9,6 +9,7 @@
     reason = "a test that cannot be set up fails, wherever that happens"
 )]
 
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -211,5 +212,47 @@ pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     while !happened() {
         assert!(Instant::now() < end, "{what} did not happen within a minute");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A small file system in a place, in the folder `disk`; unmounted when the test is over.
+pub struct Disk(PathBuf);
+
+impl Disk {
+    /// Mounts one with these options, such as `size=64k`.
+    ///
+    /// # Panics
+    /// When it cannot be mounted.
+    pub fn mount(place: &Place, options: &str) -> Self {
+        let path = place.path("disk");
+        std::fs::create_dir(&path).unwrap();
+        let disk = Self(path);
+        disk.again(options, MsFlags::empty());
+        disk
+    }
+
+    /// Gives it another size.
+    ///
+    /// # Panics
+    /// When it cannot have it.
+    pub fn resize(&self, options: &str) {
+        self.again(options, MsFlags::MS_REMOUNT);
+    }
+
+    fn again(&self, options: &str, flags: MsFlags) {
+        let kind = Some("tmpfs");
+        mount(kind, &self.0, kind, flags, Some(options)).unwrap();
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A mount that stays behind is nobody's failure.
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
     }
 }

@@ -5,7 +5,7 @@ public class Deep {
     }
 
     static int spin(int x) {
-        for (int i = 0; i < 100_000; i++) x = mix(x + i);
+        for (int i = 0; i < 1_000_000; i++) x = mix(x + i);
         return x;
     }
 

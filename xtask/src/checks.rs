@@ -1,8 +1,8 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs four tests at a time: they wait for simulated
+//! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs five tests at a time: they wait for simulated
 //! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy,
-//! CPU time and shares of samples, or changes the machine; those of its rooms that do neither run beside each other first: four at a time where
+//! CPU time and shares of samples, or changes the machine; those of its rooms that do neither run beside each other first: five at a time where
 //! they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A lock
 //! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
@@ -61,9 +61,9 @@ const QUICKLY_BUILT: [&str; 4] = [
 ];
 
 /// How many tests of `gpu`, and of those rooms, run at a time.
-const AT_A_TIME: &str = "4";
+const AT_A_TIME: &str = "5";
 
-/// Cargo finds in less that there is nothing left to build.
+/// Cargo finds in less that there is nothing left to build, and lets go of its lock on the build folder.
 const AFTER_THE_LOCK: Duration = Duration::from_secs(5);
 
 /// `cargo xtask test`. The closing lines are those of `cargo test`.
@@ -105,13 +105,17 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, four at a time; unit tests and benchmarks beside them");
+    heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| [test_units(workspace), build_benches(workspace), test_tasks(workspace)]);
+        let others = scope.spawn(|| {
+            std::thread::sleep(AFTER_THE_LOCK);
+            // First what is one package, and keeps one CPU busy: the GPU's tests leave the other idle in the end.
+            [test_tasks(workspace), test_units(workspace), build_benches(workspace)]
+        });
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
-    heading("live, four at a time");
+    heading("live, five at a time");
     test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
     heading("live, three at a time");
     test(&["--test", "live"], &CPU_EACH, "3");
@@ -142,9 +146,8 @@ fn lint(cargo: &mut Command) -> &mut Command {
     cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
-/// Unit tests, with the CPU time that other tests leave. They begin when those have let go of cargo's lock on the build folder.
+/// Unit tests, with the CPU time that other tests leave.
 fn test_units(workspace: &Workspace) -> Result<()> {
-    std::thread::sleep(AFTER_THE_LOCK);
     let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
     // Its tests have been run, and would have the product built once more.
     run(&mut nice(of_all(workspace, &words).args(["--exclude", "test-programs"])))

@@ -2,7 +2,7 @@
 //!
 //! Runs the real binary as root; BPF programs load. Leaves out signals (`signals.rs`) and what the numbers are.
 
-use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
+use energy_trace_tests::place::{Disk, Place, Talk, assert_code, assert_says, eventually, text};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -322,34 +322,14 @@ fn the_whole_machine() {
 #[test]
 fn the_disk_fills_up() {
     let place = place();
-    let disk = Disk::mount(&place);
-    std::fs::write(disk.0.join("ballast"), vec![0; 52 * 1024]).unwrap();
+    let disk = Disk::mount(&place, "size=64k");
+    std::fs::write(disk.path().join("ballast"), vec![0; 52 * 1024]).unwrap();
     let arguments = ["--power", "none", "--no-svg", "-o", "disk/x.data", "--", "sh", "-c"];
     let script = "i=0; while [ $i -lt 2000 ]; do /bin/true & i=$((i+1)); done; wait; echo done";
     let output = place.command(&arguments).arg(script).output().unwrap();
     assert_code(&output, 125);
     assert_eq!(text(&output.stdout), "done\n");
     assert_says(&output, &["disk/x.data", "No space left"]);
-}
-
-/// A file system of 64 KiB, unmounted when the test is over.
-struct Disk(std::path::PathBuf);
-
-impl Disk {
-    fn mount(place: &Place) -> Self {
-        let path = place.path("disk");
-        std::fs::create_dir(&path).unwrap();
-        let (kind, flags) = (Some("tmpfs"), nix::mount::MsFlags::empty());
-        nix::mount::mount(kind, &path, kind, flags, Some("size=64k")).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // A mount that stays behind is nobody's failure.
-        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
-    }
 }
 
 /// A reader that closes the pipe early is no failure.

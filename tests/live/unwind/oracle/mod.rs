@@ -145,7 +145,7 @@ fn the_oldest_kernel_does_as_well() {
 }
 
 fn compare(options: &[&str], python: &Path) {
-    let run = record(options, python, "997", "0.06", &[]);
+    let run = record(options, python, "997", "0.04", &[]);
     let tally = tally(&run);
     show(python, &run, &tally);
     let python = python.display();
