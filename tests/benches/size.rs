@@ -1,15 +1,11 @@
 //! How long the attribution takes, and how much memory, by the number of samples: eight threads on eight CPUs and 64 on 32, that rest now and then, sampled at
 //! 499 Hz.
 //!
-//! `cargo bench -p energy-trace-attribution --bench size [-- SAMPLES…] [--write FOLDER]` (default: 100,000 and 1,000,000). Links the pure
+//! `cargo bench -p energy-trace-scenarios --bench size [-- SAMPLES…] [--write FOLDER]` (default: 100,000 and 1,000,000). Links the pure
 //! packages alone. With a folder the recordings are also written there. `-- --report FILE` reads one and makes every report of it, as `energy-trace
 //! report` and `export` do, each step with its time and the peak of memory so far. Leaves out how right the result is (`accuracy`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
-#![expect(dead_code, reason = "the worlds are shared with the accuracy benchmark")]
-
-#[path = "../scenarios/worlds/mod.rs"]
-mod worlds;
 
 use energy_trace_attribution::{attribute, attribute_over_time};
 use energy_trace_model::ids::{FrameId, StackId};
@@ -20,12 +16,13 @@ use energy_trace_model::recording::record::Record;
 use energy_trace_report::export::{ExportOptions, FORMATS, Input};
 use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::table::{self, TableOptions};
+use energy_trace_scenarios::worlds;
+use energy_trace_scenarios::worlds::SECOND;
+use energy_trace_scenarios::worlds::recording::{Recorder, record};
 use energy_trace_tests::random::Random;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use worlds::SECOND;
-use worlds::recording::{Recorder, record};
 
 const HZ: u64 = 499;
 /// Worlds, their threads, and about how many samples each gives in a second.

@@ -1,26 +1,21 @@
 //! Recorded programs with drawn watts through the shipped attribution: the same table as that of the simulated worlds.
 //!
-//! `cargo xtask bench accuracy --traced`, or with traces at hand `cargo bench -p energy-trace-attribution --bench traced -- FOLDER`. Links the pure
+//! `cargo xtask bench accuracy --traced`, or with traces at hand `cargo bench -p energy-trace-scenarios --bench traced -- FOLDER`. Links the pure
 //! packages alone. Leaves out how traces are recorded (`xtask/src/bench/traces.rs`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
-#[path = "../scenarios/traced/mod.rs"]
-mod traced;
-#[path = "../scenarios/worlds/mod.rs"]
-#[expect(dead_code, reason = "the worlds that are made up, not recorded")]
-mod worlds;
-
 use energy_trace_model::recording::file;
+use energy_trace_scenarios::traced;
+use energy_trace_scenarios::traced::{Kind, Trace};
+use energy_trace_scenarios::worlds::catalogue::is_held_out;
+use energy_trace_scenarios::worlds::measure::Outcome;
+use energy_trace_scenarios::worlds::recording::Recorder;
+use energy_trace_scenarios::worlds::summary::Summary;
+use energy_trace_scenarios::worlds::table;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use traced::{Kind, Trace};
-use worlds::catalogue::is_held_out;
-use worlds::measure::Outcome;
-use worlds::recording::Recorder;
-use worlds::summary::Summary;
-use worlds::table;
 
 /// The program that nobody tunes on.
 const HELD_OUT: &str = "tf1";

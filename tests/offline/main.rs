@@ -15,6 +15,4 @@ mod ebpf;
 mod power;
 mod recording;
 mod report;
-#[path = "../scenarios/mod.rs"]
-mod scenarios;
 mod unwind;

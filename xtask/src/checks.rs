@@ -107,11 +107,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     test(&["--test", "offline"], &[], &cpus);
     heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| {
-            std::thread::sleep(AFTER_THE_LOCK);
-            // First what is one package, and keeps one CPU busy: the GPU's tests leave the other idle in the end.
-            [test_tasks(workspace), test_units(workspace), build_benches(workspace)]
-        });
+        let others = scope.spawn(|| check_others(workspace));
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
@@ -146,11 +142,26 @@ fn lint(cargo: &mut Command) -> &mut Command {
     cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
-/// Unit tests, with the CPU time that other tests leave.
-fn test_units(workspace: &Workspace) -> Result<()> {
-    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
-    // Its tests have been run, and would have the product built once more.
-    run(&mut nice(of_all(workspace, &words).args(["--exclude", "test-programs"])))
+/// What is beside the GPU's tests. First the one package that keeps one CPU busy: they leave the other idle in the end.
+fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
+    std::thread::sleep(AFTER_THE_LOCK);
+    let tasks = test_tasks(workspace);
+    let units = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
+    // The tests of that package have been run, and would have the product built once more.
+    let units = |more: &[&str]| {
+        let words = [units.as_slice(), &["--exclude", "test-programs"], more].concat();
+        run(&mut nice(&of_all(workspace, &words)))
+    };
+    // While they run, cargo builds the benchmarks.
+    let built = units(&["--no-run"]);
+    let (ran, benches) = std::thread::scope(|scope| {
+        let benches = scope.spawn(|| {
+            std::thread::sleep(AFTER_THE_LOCK);
+            build_benches(workspace)
+        });
+        (built.and_then(|()| units(&[])), benches.join())
+    });
+    vec![tasks, ran, benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked")))]
 }
 
 /// What is not run here and has to be right all the same.

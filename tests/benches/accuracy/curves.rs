@@ -4,12 +4,12 @@
 
 use crate::options::Options;
 use crate::parallel;
-use crate::worlds::catalogue::{Entry, all};
-use crate::worlds::floors::{with_true_times, with_true_watts};
-use crate::worlds::measure::{Held, errors_of, measure};
-use crate::worlds::record;
-use crate::worlds::recording::Recorder;
-use crate::worlds::table::{median, most};
+use energy_trace_scenarios::worlds::catalogue::{Entry, all};
+use energy_trace_scenarios::worlds::floors::{with_true_times, with_true_watts};
+use energy_trace_scenarios::worlds::measure::{Held, errors_of, measure};
+use energy_trace_scenarios::worlds::record;
+use energy_trace_scenarios::worlds::recording::Recorder;
+use energy_trace_scenarios::worlds::table::{median, most};
 
 /// A loop, the same leaf under all of a loop, a tree, a crowded CPU.
 const WORLDS: [&str; 4] = ["W1e", "W2b", "W3", "W7a"];

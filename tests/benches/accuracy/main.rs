@@ -1,6 +1,6 @@
 //! The accuracy benchmark: every world and every scenario through the shipped attribution, many seeds, beside a split by CPU time alone.
 //!
-//! `cargo xtask bench accuracy`, or `cargo bench -p energy-trace-attribution --bench accuracy -- --world W3`. Links the pure packages alone.
+//! `cargo xtask bench accuracy`, or `cargo bench -p energy-trace-scenarios --bench accuracy -- --world W3`. Links the pure packages alone.
 //! Leaves out the comparison with the tables in the repository: that is a test (`accuracy_table.rs`, `worlds_table.rs`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -9,18 +9,14 @@ mod curves;
 mod options;
 mod parallel;
 
-#[path = "../../scenarios/cpu/mod.rs"]
-mod cpu;
-#[path = "../../scenarios/worlds/mod.rs"]
-mod worlds;
-
+use energy_trace_scenarios::worlds::catalogue::Entry;
+use energy_trace_scenarios::worlds::measure::Outcome;
+use energy_trace_scenarios::worlds::summary::Summary;
+use energy_trace_scenarios::worlds::table::{HEAD, details, line};
+use energy_trace_scenarios::{cpu, worlds};
 use options::Options;
 use std::collections::BTreeMap;
 use std::path::Path;
-use worlds::catalogue::Entry;
-use worlds::measure::Outcome;
-use worlds::summary::Summary;
-use worlds::table::{HEAD, details, line};
 
 /// One world at one sampling rate, with its seeds.
 struct Line {

@@ -1,6 +1,6 @@
 //! What the accuracy benchmark is asked for. `cargo xtask bench accuracy --help` says it to people; leaves out wrong words.
 
-use crate::worlds::recording::Recorder;
+use energy_trace_scenarios::worlds::recording::Recorder;
 use std::ops::Range;
 use std::path::PathBuf;
 

@@ -4,7 +4,6 @@
 
 use super::measure::{Run, TIERS};
 use super::table::Line;
-use crate::gpu::outcome::{Tier, errors, imbalance_uj, within};
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::{self, Profile};
@@ -13,6 +12,7 @@ use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{CounterValue, DomainClass};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::sentences::diagnostic;
+use energy_trace_scenarios::gpu::outcome::{Tier, errors, imbalance_uj, within};
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed, truth_of};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;

@@ -4,14 +4,11 @@
 
 #![expect(
     clippy::print_stdout,
-    clippy::expect_used,
     clippy::unwrap_used,
     dead_code,
     reason = "a program for the terminal, which shares its simulation with a test"
 )]
 
-#[path = "../../scenarios/gpu/mod.rs"]
-mod gpu;
 mod live;
 mod measure;
 mod meters;

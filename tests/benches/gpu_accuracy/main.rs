@@ -3,15 +3,8 @@
 //! `cargo xtask bench gpu-accuracy`. Links the shipped attribution and nothing else of the product. Leaves out the live runs (`live_main`), and
 //! every assertion about accuracy: those are tests (`gpu_accuracy.rs`).
 
-#![expect(
-    clippy::print_stdout,
-    clippy::expect_used,
-    dead_code,
-    reason = "a program for the terminal, which shares its simulation with a test"
-)]
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
-#[path = "../../scenarios/gpu/mod.rs"]
-mod gpu;
 mod measure;
 mod meters;
 mod table;

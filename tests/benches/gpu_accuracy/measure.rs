@@ -1,31 +1,15 @@
 //! One run of the benchmark on the virtual clock, as numbers.
 
 use super::meters::Metered;
-use crate::gpu::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj, within};
-use crate::gpu::training::{KINDS, train};
-use crate::gpu::world::{MS, Maker, SECOND, World};
+use energy_trace_scenarios::gpu::outcome::{
+    Outcome, Tier, by_count, by_duration, errors, imbalance_uj, within,
+};
+use energy_trace_scenarios::gpu::training::{KINDS, train};
+use energy_trace_scenarios::gpu::world::{MS, Maker, SECOND, World};
 use serde::Serialize;
 
 /// All of them.
 pub(crate) const TIERS: [Tier; 2] = [Tier::Launch, Tier::Kernel];
-
-impl Tier {
-    /// The word behind `--gpu`.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Launch => "launch",
-            Self::Kernel => "kernel",
-        }
-    }
-
-    /// What is aimed at: mean and worst error in percent.
-    pub(crate) const fn goal(self) -> (f64, f64) {
-        match self {
-            Self::Launch => (5.0, 15.0),
-            Self::Kernel => (2.0, 5.0),
-        }
-    }
-}
 
 /// A training loop: what the table calls it, nanoseconds of a launch's call, steps between two waits, streams.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Meters of the benchmark: the simulated GPU's models on a virtual clock. Leaves out NVML.
 
-use crate::gpu::world::{MS, MeterModel};
+use energy_trace_scenarios::gpu::world::{MS, MeterModel};
 use energy_trace_tests::gpu::Meter;
 
 /// One meter of the table.

@@ -1,7 +1,7 @@
 //! The benchmark's table: medians and extremes over runs, as Markdown and for JSON.
 
 use super::measure::{Run, TIERS};
-use crate::gpu::outcome::Tier;
+use energy_trace_scenarios::gpu::outcome::Tier;
 use serde::Serialize;
 
 /// The table's head.

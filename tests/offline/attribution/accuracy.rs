@@ -6,8 +6,8 @@
 //! the exact integral of each function's watts. Power is additive: shared uncore, turbo and heat are not simulated.
 
 use super::world::{FUNCTIONS, recording, stretch, truth, world};
-use crate::scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
+use energy_trace_scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 
 use energy_trace_model::ids::{DomainId, FrameId, StackId};
 use energy_trace_model::profile::Options;

@@ -3,14 +3,14 @@
 //! `cargo xtask bench accuracy --write` makes the table anew; look at the difference before it is committed. Here the first seeds of each
 //! scenario are run again and compared number by number, and the table is compared with what the recorded numbers say.
 
-use crate::scenarios::cpu::engine::blind_of;
-use crate::scenarios::cpu::measure::{self, Outcome};
-use crate::scenarios::cpu::recording;
-use crate::scenarios::cpu::scenarios::{self, Asked};
-use crate::scenarios::cpu::table;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;
 use energy_trace_report::sentences::diagnostic;
+use energy_trace_scenarios::cpu::engine::blind_of;
+use energy_trace_scenarios::cpu::measure::{self, Outcome};
+use energy_trace_scenarios::cpu::recording;
+use energy_trace_scenarios::cpu::scenarios::{self, Asked};
+use energy_trace_scenarios::cpu::table;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;

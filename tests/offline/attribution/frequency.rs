@@ -3,8 +3,8 @@
 //! Leaves out clocks that all swing together and that swing one by one, which the accuracy benchmark has (B7b, B7c).
 
 use super::world::{self, FUNCTIONS, stretch, truth};
-use crate::scenarios::cpu::engine::{MS, SECOND, Who, World};
 use energy_trace_attribution::attribute;
+use energy_trace_scenarios::cpu::engine::{MS, SECOND, Who, World};
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;

@@ -2,10 +2,10 @@
 //!
 //! Leaves out how much longer ones take (`benches/size.rs`).
 
-use crate::scenarios::worlds::SECOND;
-use crate::scenarios::worlds::catalogue::all;
-use crate::scenarios::worlds::measure::measure;
-use crate::scenarios::worlds::recording::{Recorder, record};
+use energy_trace_scenarios::worlds::SECOND;
+use energy_trace_scenarios::worlds::catalogue::all;
+use energy_trace_scenarios::worlds::measure::measure;
+use energy_trace_scenarios::worlds::recording::{Recorder, record};
 use energy_trace_tests::random::Random;
 
 /// Eleven minutes at fifty readings a second are more than are learned from. Nothing is lost, and of a loop of one second with long phases

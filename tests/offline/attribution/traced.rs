@@ -2,10 +2,6 @@
 //!
 //! Leaves out how well energy is attributed in them: that is a benchmark (`cargo xtask bench accuracy --traced`).
 
-use crate::scenarios::traced::{Drawn, Kind, Trace, record, run};
-use crate::scenarios::worlds::SECOND;
-use crate::scenarios::worlds::recording::Recorder;
-use crate::scenarios::worlds::schedule::Piece;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::Recording;
@@ -13,6 +9,10 @@ use energy_trace_model::recording::record::{
     CounterValue, CpuOwner, Frame, FrameKind, Header, Origin, Process, Sample, Slice, StackNode, StackStatus,
     Summary, Thread,
 };
+use energy_trace_scenarios::traced::{Drawn, Kind, Trace, record, run};
+use energy_trace_scenarios::worlds::SECOND;
+use energy_trace_scenarios::worlds::recording::Recorder;
+use energy_trace_scenarios::worlds::schedule::Piece;
 
 const START: u64 = 77 * SECOND;
 const RECORDER: Recorder = Recorder::usual(99);

@@ -3,8 +3,8 @@
 //! Leaves out how far joules are off (`accuracy.rs`, `accuracy_table.rs`).
 
 use super::world::{self, FUNCTIONS, stretch, truth};
-use crate::scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
+use energy_trace_scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Options;

@@ -1,8 +1,8 @@
 //! Worlds of three functions on four CPUs, as the tests of this room use them: the virtual world of the benchmarks (`scenarios/cpu`), made small.
 
-use crate::scenarios::cpu::engine::{Counter, Sampler, Stretch, Who, World};
-use crate::scenarios::cpu::recording as recordings;
 use energy_trace_model::recording::Recording;
+use energy_trace_scenarios::cpu::engine::{Counter, Sampler, Stretch, Who, World};
+use energy_trace_scenarios::cpu::recording as recordings;
 
 /// Watts of the three functions, by number.
 pub(crate) const FUNCTIONS: [f64; 3] = [5.0, 15.0, 40.0];

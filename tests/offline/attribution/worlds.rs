@@ -2,13 +2,13 @@
 //!
 //! Leaves out how well the attribution does in these worlds (`worlds_table.rs`).
 
-use crate::scenarios::worlds::catalogue::{Entry, all};
-use crate::scenarios::worlds::floors::{with_true_times, with_true_watts};
-use crate::scenarios::worlds::measure::errors_of;
-use crate::scenarios::worlds::recording::{Recorded, Recorder};
-use crate::scenarios::worlds::table::{median, most};
-use crate::scenarios::worlds::{SECOND, record};
 use energy_trace_model::recording::record::{CounterValue, CpuOwner, Origin};
+use energy_trace_scenarios::worlds::catalogue::{Entry, all};
+use energy_trace_scenarios::worlds::floors::{with_true_times, with_true_watts};
+use energy_trace_scenarios::worlds::measure::errors_of;
+use energy_trace_scenarios::worlds::recording::{Recorded, Recorder};
+use energy_trace_scenarios::worlds::table::{median, most};
+use energy_trace_scenarios::worlds::{SECOND, record};
 use std::collections::BTreeSet;
 
 const USUAL: Recorder = Recorder::usual(499);
@@ -88,7 +88,7 @@ fn recorders_see_what_ran() {
             assert!(pair[0].end <= pair[1].start, "{name}");
         }
         let last = recording.samples.iter().map(|sample| sample.at.as_ns()).max().unwrap();
-        assert!(last > crate::scenarios::worlds::BOOT + 29 * SECOND, "{name}");
+        assert!(last > energy_trace_scenarios::worlds::BOOT + 29 * SECOND, "{name}");
     }
 }
 
@@ -98,7 +98,7 @@ fn pauses_are_silent() {
     let recorded = record(&entry("W7e"), USUAL, 1);
     let stolen: Vec<_> = recorded.pieces.iter().filter(|piece| piece.stolen).collect();
     assert!(stolen.len() >= 4);
-    let at = |ns| crate::scenarios::worlds::BOOT + ns;
+    let at = |ns| energy_trace_scenarios::worlds::BOOT + ns;
     for piece in stolen {
         let inside = |ns: u64| at(piece.from) <= ns && ns < at(piece.to);
         assert!(!recorded.recording.samples.iter().any(|sample| inside(sample.at.as_ns())));

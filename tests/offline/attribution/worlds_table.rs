@@ -2,11 +2,11 @@
 //!
 //! `cargo xtask bench accuracy --write` makes the table anew. Leaves out the simulator itself (`worlds.rs`).
 
-use crate::scenarios::worlds::catalogue::{Entry, all};
-use crate::scenarios::worlds::recording::Recorder;
-use crate::scenarios::worlds::run;
-use crate::scenarios::worlds::summary::Summary;
-use crate::scenarios::worlds::table::{HEAD, details, line};
+use energy_trace_scenarios::worlds::catalogue::{Entry, all};
+use energy_trace_scenarios::worlds::recording::Recorder;
+use energy_trace_scenarios::worlds::run;
+use energy_trace_scenarios::worlds::summary::Summary;
+use energy_trace_scenarios::worlds::table::{HEAD, details, line};
 use std::collections::BTreeMap;
 use std::path::Path;
 

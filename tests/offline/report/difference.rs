@@ -3,12 +3,12 @@
 //! The same program runs in all runs of a pair of sets, to the nanosecond; samples and readings of it are others. Leaves out programs that
 //! differ from run to run (`report`'s own tests).
 
-use crate::scenarios::cpu::recording;
-use crate::scenarios::cpu::scenarios;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_report::diff::{Change, DiffOptions, Work, compare};
 use energy_trace_report::native_frames::NativeFrames;
+use energy_trace_scenarios::cpu::recording;
+use energy_trace_scenarios::cpu::scenarios;
 use energy_trace_tests::random::Random;
 
 /// The function that is made hotter: of six the one with 12 of 49 W.

@@ -37,7 +37,7 @@ const WAITS: [&str; 3] = ["p:main p:prepare", "p:main p:fit", "p:main p:predict"
 
 /// Who asks whom, and what each call truly cost.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub struct Asks {
     /// When which thread falls asleep in which call.
     waits: Vec<(u64, u32, usize)>,
     /// When which thread wakes which.
@@ -45,7 +45,7 @@ pub(crate) struct Asks {
     /// Nobody recorded who woke whom.
     wakes_lost: bool,
     /// Joules of each group (`group_of`).
-    pub(crate) truth: Vec<f64>,
+    pub truth: Vec<f64>,
 }
 
 /// A world of askers and workers that grows; a thread has the CPU of its number.
@@ -130,7 +130,7 @@ impl Building {
 }
 
 /// One Python thread asks four workers, now for the one call, now for the other.
-pub(crate) fn one_caller(random: &mut Random) -> World {
+pub fn one_caller(random: &mut Random) -> World {
     let (mut building, mut at) = (Building::new(), 0);
     while at < MINUTE {
         let call = 1 + random.below(2) as usize;
@@ -140,14 +140,14 @@ pub(crate) fn one_caller(random: &mut Random) -> World {
 }
 
 /// As `two_callers`, and wake-ups are not recorded: which of the two asked is open wherever both wait.
-pub(crate) fn unheard_callers(random: &mut Random) -> World {
+pub fn unheard_callers(random: &mut Random) -> World {
     let mut world = two_callers(random);
     world.asks.iter_mut().for_each(|asks| asks.wakes_lost = true);
     world
 }
 
 /// Two Python threads, each with a call of its own, ask the same pool of four for two workers at a time; the first worker wakes the second.
-pub(crate) fn two_callers(random: &mut Random) -> World {
+pub fn two_callers(random: &mut Random) -> World {
     let (mut building, mut at, mut taken) = (Building::new(), [0, 0], [[2, 3], [4, 5]]);
     while let Some(caller) = (0..2).min_by_key(|caller| at[*caller]).filter(|caller| at[*caller] < MINUTE) {
         // Those that the other one has not taken.
@@ -161,7 +161,7 @@ pub(crate) fn two_callers(random: &mut Random) -> World {
 
 impl Asks {
     /// Gives the recording its stacks, and what was seen of sleeping and waking.
-    pub(crate) fn observe(&self, recording: &mut Recording) {
+    pub fn observe(&self, recording: &mut Recording) {
         (recording.frames, recording.stacks) = (vec![], vec![]);
         let leaves = STACKS.map(|stack| stack_of(recording, stack));
         let waits = WAITS.map(|stack| stack_of(recording, stack));
@@ -189,12 +189,12 @@ impl Asks {
 }
 
 /// What a stack counts for: its call and its innermost frame; `None` where no call stands in it.
-pub(crate) fn group_of(profile: &Profile, stack: StackId) -> Option<usize> {
+pub fn group_of(profile: &Profile, stack: StackId) -> Option<usize> {
     Some(call_of(profile, stack)? * LEAVES.len() + leaf_of(profile, stack)?)
 }
 
 /// Whether a stack is a worker's, and if so, whether it stands below the call that its kernel serves.
-pub(crate) fn is_right(profile: &Profile, stack: StackId) -> Option<bool> {
+pub fn is_right(profile: &Profile, stack: StackId) -> Option<bool> {
     let leaf = leaf_of(profile, stack).filter(|leaf| *leaf >= FIRST_KERNEL)?;
     let of = |call: usize| KERNELS[call].map(|function| function - 1).contains(&leaf);
     Some(call_of(profile, stack).is_some_and(|call| call > 0 && of(call)))

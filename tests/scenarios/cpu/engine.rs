@@ -10,21 +10,21 @@ use energy_trace_model::recording::record::{CounterValue, CpuOwner, Reading, Sam
 use energy_trace_model::units::KiloHertz;
 use energy_trace_tests::random::Random;
 
-pub(crate) const MS: u64 = 1_000_000;
-pub(crate) const SECOND: u64 = 1_000 * MS;
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
 /// The virtual clock does not begin at zero, as no machine's does.
-pub(crate) const BOOT: u64 = 5_000 * SECOND;
+pub const BOOT: u64 = 5_000 * SECOND;
 /// Power changes with frequency in steps of this length.
 const FREQUENCY_STEP: u64 = MS;
 
 /// Nanoseconds, exponentially distributed, at least 50 µs.
-pub(crate) fn dwell(random: &mut Random, mean_ns: f64) -> u64 {
+pub fn dwell(random: &mut Random, mean_ns: f64) -> u64 {
     ((-(1.0 - random.unit()).ln() * mean_ns) as u64).max(50_000)
 }
 
 /// Who is on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
     /// A thread of the target in a function.
     Target { thread: u32, function: usize },
     /// Another process, by its number, which draws this many watts.
@@ -33,50 +33,50 @@ pub(crate) enum Who {
 
 /// What one CPU did from one moment to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) cpu: u32,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) who: Who,
+pub struct Stretch {
+    pub cpu: u32,
+    pub from: u64,
+    pub to: u64,
+    pub who: Who,
     /// What it draws, where that is not what its function or process always draws.
-    pub(crate) watts: Option<f64>,
+    pub watts: Option<f64>,
 }
 
 /// How the counter is made and read.
 #[derive(Clone, Debug)]
-pub(crate) struct Counter {
+pub struct Counter {
     /// Its unit in nanojoules.
-    pub(crate) unit_nj: u64,
+    pub unit_nj: u64,
     /// How far an update strays from its millisecond, in nanoseconds.
-    pub(crate) update_jitter: u64,
+    pub update_jitter: u64,
     /// How late a reading is, at most.
-    pub(crate) read_jitter: u64,
+    pub read_jitter: u64,
     /// One reading in so many comes a hundred milliseconds late; 0: none.
-    pub(crate) late_every: u64,
+    pub late_every: u64,
     /// One reading in so many finds the counter as it was at the reading before; 0: none.
-    pub(crate) stuck_every: u64,
+    pub stuck_every: u64,
     /// The counter turns over after so many microjoules.
-    pub(crate) range_uj: u64,
+    pub range_uj: u64,
     /// Readings are handed over out of order.
-    pub(crate) shuffled: bool,
+    pub shuffled: bool,
     /// When a socket's counter cannot be read.
-    pub(crate) outage: Option<Outage>,
+    pub outage: Option<Outage>,
 }
 
 /// A time in which nobody reads a socket's counter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outage {
-    pub(crate) socket: u32,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
+pub struct Outage {
+    pub socket: u32,
+    pub from: u64,
+    pub to: u64,
     /// Afterwards the counter begins at zero, as when its driver was loaded again.
-    pub(crate) anew: bool,
+    pub anew: bool,
 }
 
 /// Who is on a CPU, and the watts that it draws there.
 type Running = (Who, f64);
 /// A socket, and a time of which its readings say nothing.
-pub(crate) type Blind = (u32, u64, u64);
+pub type Blind = (u32, u64, u64);
 /// Readings further apart leave out what was between them: an outage, not a late reading.
 const OUTAGE: u64 = SECOND;
 
@@ -97,23 +97,23 @@ impl Default for Counter {
 
 /// How the timer samples.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampler {
-    pub(crate) hz: u64,
+pub struct Sampler {
+    pub hz: u64,
     /// How far a sample strays from its due time, in periods.
-    pub(crate) jitter: f64,
+    pub jitter: f64,
     /// How many samples get lost, in percent.
-    pub(crate) lost_percent: u64,
+    pub lost_percent: u64,
 }
 
 /// Clocks that swing between half and whole; power goes with them to the power of 2.5.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Swing {
+pub struct Swing {
     /// In nanoseconds.
-    pub(crate) period: u64,
+    pub period: u64,
     /// Each CPU has a period and a phase of its own: some are slow while others are fast.
-    pub(crate) each: bool,
+    pub each: bool,
     /// The machine has cpufreq, which is read ten times a second.
-    pub(crate) recorded: bool,
+    pub recorded: bool,
 }
 
 impl Swing {
@@ -141,42 +141,42 @@ impl Swing {
 }
 
 /// Everything that happens.
-pub(crate) struct World {
-    pub(crate) stretches: Vec<Stretch>,
-    pub(crate) length: u64,
+pub struct World {
+    pub stretches: Vec<Stretch>,
+    pub length: u64,
     /// The socket of each CPU.
-    pub(crate) socket_of: Vec<u32>,
+    pub socket_of: Vec<u32>,
     /// Watts of each function.
-    pub(crate) watts: Vec<f64>,
+    pub watts: Vec<f64>,
     /// The process of each thread.
-    pub(crate) process_of: Vec<u32>,
-    pub(crate) idle_watts: f64,
+    pub process_of: Vec<u32>,
+    pub idle_watts: f64,
     /// Power of a socket's shared parts while any of its CPUs is busy.
-    pub(crate) uncore_watts: f64,
+    pub uncore_watts: f64,
     /// CPUs 2n and 2n + 1 are siblings: both busy, each draws (1 + this) / 2 of its watts.
-    pub(crate) smt: Option<f64>,
+    pub smt: Option<f64>,
     /// The machine says which CPUs are siblings.
-    pub(crate) cores_known: bool,
+    pub cores_known: bool,
     /// How the CPUs' clocks change, where they do.
-    pub(crate) swing: Option<Swing>,
-    pub(crate) counter: Counter,
-    pub(crate) sampler: Sampler,
+    pub swing: Option<Swing>,
+    pub counter: Counter,
+    pub sampler: Sampler,
     /// Who asks whom for work, where that is the question.
-    pub(crate) asks: Option<Asks>,
+    pub asks: Option<Asks>,
 }
 
 /// What really was spent, in joules above idle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Truth {
-    pub(crate) functions: Vec<f64>,
-    pub(crate) processes: Vec<f64>,
+pub struct Truth {
+    pub functions: Vec<f64>,
+    pub processes: Vec<f64>,
 }
 
 /// A socket's energy over time: joules at moments between which power is even.
-pub(crate) type Track = Vec<(u64, f64)>;
+pub type Track = Vec<(u64, f64)>;
 
 /// The outages that the readings of a recording have.
-pub(crate) fn blind_of(recording: &Recording) -> Vec<Blind> {
+pub fn blind_of(recording: &Recording) -> Vec<Blind> {
     let mut blind = vec![];
     for (socket, readings) in &recording.readings {
         let mut good: Vec<u64> = readings
@@ -193,7 +193,7 @@ pub(crate) fn blind_of(recording: &Recording) -> Vec<Blind> {
 
 impl World {
     /// Integrates every socket; what was spent in `blind` is no part of the truth that a report could know.
-    pub(crate) fn integrate(&self, blind: &[Blind]) -> (Truth, Vec<Track>) {
+    pub fn integrate(&self, blind: &[Blind]) -> (Truth, Vec<Track>) {
         let processes = self.process_of.iter().max().map_or(0, |most| *most as usize + 1);
         let sockets = self.socket_of.iter().max().map_or(1, |most| most + 1);
         let mut truth = Truth { functions: vec![0.0; self.watts.len()], processes: vec![0.0; processes] };
@@ -359,7 +359,7 @@ impl World {
     }
 
     /// Fills in what was seen of the world.
-    pub(crate) fn observe(&self, recording: &mut Recording, tracks: &[Track], seed: u64) {
+    pub fn observe(&self, recording: &mut Recording, tracks: &[Track], seed: u64) {
         let mut random = Random(seed ^ 0x5eed);
         for (socket, track) in (0..).zip(tracks) {
             recording.readings.insert(DomainId::new(socket), self.readings(socket, track, &mut random));

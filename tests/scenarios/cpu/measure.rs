@@ -15,34 +15,34 @@ use serde::{Deserialize, Serialize};
 
 /// What one run says, in percent unless it is a count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    pub(crate) seed: u64,
+pub struct Outcome {
+    pub seed: u64,
     /// Total variation between the functions' charged and true energies, by their sum.
-    pub(crate) tv: f64,
+    pub tv: f64,
     /// The largest relative error of a function with at least 5 % of the energy.
-    pub(crate) worst: f64,
+    pub worst: f64,
     /// The same two for a split by CPU time alone.
-    pub(crate) time_tv: f64,
-    pub(crate) time_worst: f64,
+    pub time_tv: f64,
+    pub time_worst: f64,
     /// The largest relative error of a process.
-    pub(crate) process: f64,
+    pub process: f64,
     /// Functions (of at least 1 % of the energy), and how many have the truth in their interval, or in their bounds.
-    pub(crate) functions: u64,
-    pub(crate) covered: u64,
+    pub functions: u64,
+    pub covered: u64,
     /// Functions with bounds, and how many of those have the truth in them.
-    pub(crate) bounded: u64,
-    pub(crate) in_bounds: u64,
+    pub bounded: u64,
+    pub in_bounds: u64,
     /// Mean width of the intervals, in percent of the energy.
-    pub(crate) width: f64,
+    pub width: f64,
     /// What the ledger and the rows do not add up to, in microjoules.
-    pub(crate) imbalance_uj: i64,
+    pub imbalance_uj: i64,
     /// How much of the workers' energy is charged to the Python call that it was spent for; 0 where nobody works for another.
     #[serde(default)]
-    pub(crate) right_parent: f64,
+    pub right_parent: f64,
 }
 
 /// Runs a scenario once.
-pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
+pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(11));
     let world = (scenario.world)(&mut random);
     let (_, tracks) = world.integrate(&[]);

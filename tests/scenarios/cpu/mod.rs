@@ -1,8 +1,8 @@
 //! The accuracy benchmark's parts, shared by the benchmark and by the test that keeps its table true.
 
-pub(crate) mod asks;
-pub(crate) mod engine;
-pub(crate) mod measure;
-pub(crate) mod recording;
-pub(crate) mod scenarios;
-pub(crate) mod table;
+pub mod asks;
+pub mod engine;
+pub mod measure;
+pub mod recording;
+pub mod scenarios;
+pub mod table;

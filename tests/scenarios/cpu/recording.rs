@@ -14,7 +14,7 @@ use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
 /// An empty recording of the world: one stack a function, one domain a socket.
-pub(crate) fn of(world: &World) -> Recording {
+pub fn of(world: &World) -> Recording {
     let sockets = (0..).zip(&world.socket_of).map(|(cpu, s)| (CpuId::new(cpu), SocketId::new(*s))).collect();
     let count = world.socket_of.iter().max().map_or(1, |most| most + 1);
     let functions = world.watts.len() as u32;

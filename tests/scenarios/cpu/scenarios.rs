@@ -7,13 +7,13 @@ use super::asks;
 use super::engine::{Counter, MS, Outage, SECOND, Sampler, Stretch, Swing, Who, World, dwell};
 use energy_trace_tests::random::Random;
 
-pub(crate) const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
-pub(crate) const MILD: [f64; 6] = [6.0, 7.0, 8.0, 9.0, 10.0, 12.0];
-pub(crate) const MINUTE: u64 = 60 * SECOND;
+pub const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
+pub const MILD: [f64; 6] = [6.0, 7.0, 8.0, 9.0, 10.0, 12.0];
+pub const MINUTE: u64 = 60 * SECOND;
 
 /// What is asked of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// The run shows how much each function draws.
     Identifiable,
     /// It does not, or not well: that must be flagged.
@@ -25,11 +25,11 @@ pub(crate) enum Asked {
 }
 
 /// One scenario.
-pub(crate) struct Scenario {
-    pub(crate) name: &'static str,
-    pub(crate) what: &'static str,
-    pub(crate) asked: Asked,
-    pub(crate) world: fn(&mut Random) -> World,
+pub struct Scenario {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub asked: Asked,
+    pub world: fn(&mut Random) -> World,
 }
 
 const fn scenario(
@@ -42,7 +42,7 @@ const fn scenario(
 }
 
 /// All of them, in the order of the table.
-pub(crate) fn all() -> Vec<Scenario> {
+pub fn all() -> Vec<Scenario> {
     use Asked::{Hostile, Identifiable, Parent, Unidentifiable};
     vec![
         scenario("B1", "one thread, phases of 1 s", Identifiable, |r| one(phases(r, 1e9), WIDE)),
@@ -97,7 +97,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     ]
 }
 
-pub(crate) fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
+pub fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
     World {
         stretches,
         length: MINUTE,

@@ -5,13 +5,13 @@ use super::scenarios::{Asked, Scenario};
 use std::fmt::Write as _;
 
 /// The table's head.
-pub(crate) const HEAD: &str = "\
+pub const HEAD: &str = "\
 | scenario | asked | TV % | worst function %, median (most) | by CPU time: TV %, worst % | worst process % | in 95 % interval or bounds | flagged | truth in bounds | ΔµJ |
 |---|---|---|---|---|---|---|---|---|---|
 ";
 
 /// One line of the table.
-pub(crate) fn line(scenario: &Scenario, outcomes: &[Outcome]) -> String {
+pub fn line(scenario: &Scenario, outcomes: &[Outcome]) -> String {
     let median = |of: fn(&Outcome) -> f64| {
         let mut values: Vec<f64> = outcomes.iter().map(of).collect();
         values.sort_by(f64::total_cmp);

@@ -2,7 +2,7 @@
 //!
 //! Shared by tests and by `cargo xtask bench gpu-accuracy`. Leaves out the simulated driver (`tests/simgpu`), which is for live tests.
 
-pub(crate) mod outcome;
-pub(crate) mod recording;
-pub(crate) mod training;
-pub(crate) mod world;
+pub mod outcome;
+pub mod recording;
+pub mod training;
+pub mod world;

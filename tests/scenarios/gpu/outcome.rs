@@ -23,7 +23,7 @@ fn charged(profile: &Profile, sites: usize) -> Vec<f64> {
 }
 
 /// What ledger and rows do not add up to, in microjoules.
-pub(crate) fn imbalance_uj(profile: &Profile) -> i64 {
+pub fn imbalance_uj(profile: &Profile) -> i64 {
     let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Gpu]).sum();
     let gpus = || profile.ledger.iter().filter(|row| row.class == DomainClass::Gpu);
     let target: MicroJoules = gpus().map(|row| row.target).sum();
@@ -31,24 +31,24 @@ pub(crate) fn imbalance_uj(profile: &Profile) -> i64 {
 }
 
 /// Whether a range holds so many joules.
-pub(crate) fn within((low, high): (MicroJoules, MicroJoules), joules: f64) -> bool {
+pub fn within((low, high): (MicroJoules, MicroJoules), joules: f64) -> bool {
     (low.as_joules()..=high.as_joules()).contains(&joules)
 }
 
 /// Mean and worst error in percent.
-pub(crate) fn errors(is: &[f64], should: &[f64]) -> (f64, f64) {
+pub fn errors(is: &[f64], should: &[f64]) -> (f64, f64) {
     let each: Vec<f64> =
         is.iter().zip(should).map(|(is, should)| 100.0 * (is - should).abs() / should).collect();
     (each.iter().sum::<f64>() / each.len() as f64, each.iter().copied().fold(0.0, f64::max))
 }
 
 /// What a split of each step of the counter gives, by how often each site launched in it.
-pub(crate) fn by_count(world: &World, readings: &[(u64, u64)], sites: usize) -> Vec<f64> {
+pub fn by_count(world: &World, readings: &[(u64, u64)], sites: usize) -> Vec<f64> {
     naive(world, readings, sites, |launch| (launch.at, 1.0))
 }
 
 /// The same by how long what ran in it took, which the launch tier does not even know.
-pub(crate) fn by_duration(world: &World, readings: &[(u64, u64)], sites: usize) -> Vec<f64> {
+pub fn by_duration(world: &World, readings: &[(u64, u64)], sites: usize) -> Vec<f64> {
     naive(world, readings, sites, |launch| (launch.from, (launch.until - launch.from) as f64))
 }
 
@@ -80,9 +80,27 @@ fn naive(
 /// How far into GPUs the product looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Tier {
+pub enum Tier {
     Launch,
     Kernel,
+}
+
+impl Tier {
+    /// The word behind `--gpu`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// What is aimed at: mean and worst error in percent.
+    pub const fn goal(self) -> (f64, f64) {
+        match self {
+            Self::Launch => (5.0, 15.0),
+            Self::Kernel => (2.0, 5.0),
+        }
+    }
 }
 
 fn busy(launch: &Launch) -> GpuBusy {
@@ -99,26 +117,20 @@ fn busy(launch: &Launch) -> GpuBusy {
 }
 
 /// What attribution made of a world.
-pub(crate) struct Outcome {
-    pub(crate) profile: Profile,
+pub struct Outcome {
+    pub profile: Profile,
     /// Joules of each site: what they are, and what was charged.
-    pub(crate) truth: Vec<f64>,
-    pub(crate) charged: Vec<f64>,
+    pub truth: Vec<f64>,
+    pub charged: Vec<f64>,
 }
 
 impl Outcome {
-    pub(crate) fn of(world: &mut World, kinds: &[Kind], meter: MeterModel, baseline: f64) -> Self {
+    pub fn of(world: &mut World, kinds: &[Kind], meter: MeterModel, baseline: f64) -> Self {
         Self::with(world, kinds, meter, baseline, Tier::Launch)
     }
 
     /// As a tier records it: with the time of each kernel or without.
-    pub(crate) fn with(
-        world: &mut World,
-        kinds: &[Kind],
-        meter: MeterModel,
-        baseline: f64,
-        tier: Tier,
-    ) -> Self {
+    pub fn with(world: &mut World, kinds: &[Kind], meter: MeterModel, baseline: f64, tier: Tier) -> Self {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         let readings = world.readings(meter);
         let mut recording = recording(world, &names, &readings, Some(baseline));
@@ -142,18 +154,18 @@ impl Outcome {
         Self { truth: world.truth(kinds.len()), charged, profile }
     }
 
-    pub(crate) fn uncertainty(&self, site: usize) -> Uncertainty {
+    pub fn uncertainty(&self, site: usize) -> Uncertainty {
         let row = self.profile.rows.iter().position(|row| row.stack == Some(stack_of(site)));
         let energy = MicroJoules::from_uj((self.charged[site] * 1e6) as i64);
         self.profile.certainty.of(&[row.expect("each site has a row")], |_| true, energy)
     }
 
-    pub(crate) fn identified(&self, site: usize) -> bool {
+    pub fn identified(&self, site: usize) -> bool {
         self.uncertainty(site).bounds.is_none()
     }
 
     /// Error of each site that is identified.
-    pub(crate) fn errors(&self) -> (f64, f64) {
+    pub fn errors(&self) -> (f64, f64) {
         let identified = |values: &[f64]| -> Vec<f64> {
             let known = values.iter().enumerate().filter(|(site, _)| self.identified(*site));
             known.map(|(_, value)| *value).collect()
@@ -161,12 +173,12 @@ impl Outcome {
         errors(&identified(&self.charged), &identified(&self.truth))
     }
 
-    pub(crate) fn has(&self, code: &str) -> bool {
+    pub fn has(&self, code: &str) -> bool {
         self.profile.diagnostics.iter().any(|found| found.code() == code)
     }
 
     /// Truths in their 95 % interval, and all truths.
-    pub(crate) fn covered(&self) -> (usize, usize) {
+    pub fn covered(&self) -> (usize, usize) {
         let inside = |site: &usize| within(self.uncertainty(*site).ci95, self.truth[*site]);
         ((0..self.truth.len()).filter(inside).count(), self.truth.len())
     }

@@ -14,20 +14,20 @@ use energy_trace_model::recording::record::{
 use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
 
-pub(crate) const BOOT: u64 = 5_000_000 * MS;
+pub const BOOT: u64 = 5_000_000 * MS;
 const TICK: u64 = 2 * MS;
 
-pub(crate) fn at(ns: u64) -> KtimeNs {
+pub fn at(ns: u64) -> KtimeNs {
     KtimeNs::from_ns(BOOT + ns)
 }
 
 /// The stack of a site: `main`, the site, what it launches.
-pub(crate) fn stack_of(site: usize) -> StackId {
+pub fn stack_of(site: usize) -> StackId {
     StackId::new(u32::try_from(1 + 2 * site + 1).unwrap_or(0))
 }
 
 /// A recording of a world whose sites launch these kernels; `baseline` is the idle power found before the start.
-pub(crate) fn recording(
+pub fn recording(
     world: &World,
     kernels: &[&str],
     readings: &[(u64, u64)],

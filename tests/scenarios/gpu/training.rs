@@ -3,12 +3,12 @@
 use super::world::{Kind, MS, SECOND, World};
 
 /// A kernel of so many microseconds and watts above idle.
-pub(crate) const fn kind(name: &'static str, us: u64, watts: f64) -> Kind {
+pub const fn kind(name: &'static str, us: u64, watts: f64) -> Kind {
     Kind { name, ns: us * 1_000, watts }
 }
 
 /// Invented; a training step of a small convolutional network in kernels of very different length and power.
-pub(crate) const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 6] = [
     kind("gemm", 400, 480.0),
     kind("conv", 120, 320.0),
     kind("relu", 60, 150.0),
@@ -24,7 +24,7 @@ const PHASES: [(u64, [f64; 6]); 3] = [
 ];
 
 /// A training step: phases of changing length and mix, each kind at the site of its own number, `call_ns` for a launch.
-pub(crate) fn step(world: &mut World, call_ns: u64) {
+pub fn step(world: &mut World, call_ns: u64) {
     world.new_data(KINDS.len());
     if world.maker.same_steps {
         return same_step(world, call_ns);
@@ -59,12 +59,12 @@ fn same_step(world: &mut World, call_ns: u64) {
 }
 
 /// Trains for this long.
-pub(crate) fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
+pub fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
     training_in(1, seed, seconds, call_ns, wait_each)
 }
 
 /// The same in one stream or two.
-pub(crate) fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
+pub fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
     let mut world = World::new(seed);
     world.streams = streams;
     train(&mut world, seconds, call_ns, wait_each);
@@ -72,7 +72,7 @@ pub(crate) fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64,
 }
 
 /// Trains in a world for this long.
-pub(crate) fn train(world: &mut World, seconds: u64, call_ns: u64, wait_each: u64) {
+pub fn train(world: &mut World, seconds: u64, call_ns: u64, wait_each: u64) {
     world.sleep(200 * MS);
     let mut steps = 0;
     while world.end() < seconds * SECOND {

@@ -6,49 +6,49 @@
 
 use energy_trace_tests::random::Random;
 
-pub(crate) const MS: u64 = 1_000_000;
-pub(crate) const SECOND: u64 = 1_000 * MS;
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
 
 /// Launches that the driver queues before a call blocks.
 const QUEUE: usize = 1024;
 
 /// A kernel.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    pub(crate) name: &'static str,
-    pub(crate) ns: u64,
-    pub(crate) watts: f64,
+pub struct Kind {
+    pub name: &'static str,
+    pub ns: u64,
+    pub watts: f64,
 }
 
 /// One launch, and what became of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Launch {
-    pub(crate) at: u64,
-    pub(crate) site: usize,
-    pub(crate) from: u64,
-    pub(crate) until: u64,
-    pub(crate) watts: f64,
+pub struct Launch {
+    pub at: u64,
+    pub site: usize,
+    pub from: u64,
+    pub until: u64,
+    pub watts: f64,
 }
 
 impl Launch {
-    pub(crate) fn joules(&self) -> f64 {
+    pub fn joules(&self) -> f64 {
         self.watts * (self.until - self.from) as f64 / 1e9
     }
 }
 
 /// What a world has that the attribution does not assume.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Maker {
+pub struct Maker {
     /// Standard deviation of the logarithm of a launch's duration; 0: evenly ± 15 %.
-    pub(crate) log_normal: f64,
+    pub log_normal: f64,
     /// The same of a factor that a step's data give to each kernel's durations, and by its root to its watts.
-    pub(crate) data: f64,
+    pub data: f64,
     /// The part by which all power grows as the board warms up (time constant: 40 s).
-    pub(crate) heat: f64,
+    pub heat: f64,
     /// Time constant of a sensor that follows the board's power slowly, in nanoseconds.
-    pub(crate) follows_ns: u64,
+    pub follows_ns: u64,
     /// Whether each step launches the same numbers of all kernels.
-    pub(crate) same_steps: bool,
+    pub same_steps: bool,
 }
 
 /// The time constant of a board's warming, in nanoseconds.
@@ -56,41 +56,41 @@ const WARMING_NS: f64 = 40e9;
 
 /// How a counter shows energy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MeterModel {
-    pub(crate) name: &'static str,
-    pub(crate) tick: u64,
-    pub(crate) lag: u64,
+pub struct MeterModel {
+    pub name: &'static str,
+    pub tick: u64,
+    pub lag: u64,
     /// The part of a tick that it looks at.
-    pub(crate) duty: f64,
+    pub duty: f64,
     /// Standard deviation of a step, in parts.
-    pub(crate) noise: f64,
+    pub noise: f64,
     /// How often it is read.
-    pub(crate) poll: u64,
+    pub poll: u64,
     /// 0: a counter. Else there is none, and power is read that is the mean of so long.
-    pub(crate) averaged: u64,
+    pub averaged: u64,
 }
 
 /// A host, a queue and what ran.
-pub(crate) struct World {
-    pub(crate) random: Random,
-    pub(crate) host: u64,
+pub struct World {
+    pub random: Random,
+    pub host: u64,
     /// When each stream is done.
     free: [u64; 2],
     /// Streams in use, 1 or 2: sites of odd numbers launch into the second one, which runs beside the first.
-    pub(crate) streams: usize,
-    pub(crate) launches: Vec<Launch>,
+    pub streams: usize,
+    pub launches: Vec<Launch>,
     /// From call to return.
-    pub(crate) waits: Vec<(u64, u64)>,
+    pub waits: Vec<(u64, u64)>,
     /// What runs beside the target.
-    pub(crate) strangers: Vec<(u64, u64, f64)>,
-    pub(crate) idle_watts: f64,
-    pub(crate) maker: Maker,
+    pub strangers: Vec<(u64, u64, f64)>,
+    pub idle_watts: f64,
+    pub maker: Maker,
     /// What the step's data do to the durations of each site's kernel.
     data: Vec<f64>,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let (launches, waits, strangers) = (Vec::new(), Vec::new(), Vec::new());
         let (random, free, streams) = (Random(seed), [0; 2], 1);
         Self {
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// A step with new data begins.
-    pub(crate) fn new_data(&mut self, sites: usize) {
+    pub fn new_data(&mut self, sites: usize) {
         if self.maker.data > 0.0 {
             self.data = (0..sites).map(|_| (self.maker.data * self.normal()).exp()).collect();
         }
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Launches a kernel; the call takes the host this long, or until the queue has room.
-    pub(crate) fn launch(&mut self, site: usize, kind: Kind, call_ns: u64) {
+    pub fn launch(&mut self, site: usize, kind: Kind, call_ns: u64) {
         let full = self.launches.len().checked_sub(QUEUE).and_then(|first| self.launches.get(first));
         self.host = self.host.max(full.map_or(0, |first| first.from));
         let stream = site % self.streams;
@@ -149,30 +149,30 @@ impl World {
     }
 
     /// Waits until everything is done.
-    pub(crate) fn synchronize(&mut self) {
+    pub fn synchronize(&mut self) {
         let until = self.end() + 5_000;
         self.waits.push((self.host, until));
         self.host = until;
     }
 
-    pub(crate) fn sleep(&mut self, ns: u64) {
+    pub fn sleep(&mut self, ns: u64) {
         self.host += ns;
     }
 
     /// When everything was done.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.free[0].max(self.free[1]).max(self.host)
     }
 
     /// Joules of each site, exactly.
-    pub(crate) fn truth(&self, sites: usize) -> Vec<f64> {
+    pub fn truth(&self, sites: usize) -> Vec<f64> {
         let mut joules = vec![0.0; sites];
         self.launches.iter().for_each(|launch| joules[launch.site] += launch.joules());
         joules
     }
 
     /// What the counter shows at each reading: time and microjoules.
-    pub(crate) fn readings(&mut self, meter: MeterModel) -> Vec<(u64, u64)> {
+    pub fn readings(&mut self, meter: MeterModel) -> Vec<(u64, u64)> {
         let power = Power::of(self);
         let end = self.end() + 3 * meter.tick;
         if meter.averaged > 0 {

@@ -7,8 +7,8 @@
 mod trace;
 mod watts;
 
-pub(crate) use trace::Trace;
-pub(crate) use watts::{Drawn, Kind};
+pub use trace::Trace;
+pub use watts::{Drawn, Kind};
 
 use super::worlds::counter::Counter;
 use super::worlds::measure::{self, Outcome, Truth};
@@ -29,7 +29,7 @@ const AFTER: u64 = 60 * MS;
 const DRIFT: f64 = 0.1;
 
 /// A traced program as it would have been recorded, and what its stacks truly spent.
-pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> (Recording, Truth) {
+pub fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> (Recording, Truth) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(kind as u64));
     let pieces = trace.pieces(&Drawn::new(&trace.recording, kind, random.next_word()));
     let physics = Physics { idle_watts: 12.0, drift: DRIFT, ..Physics::default() };
@@ -62,7 +62,7 @@ pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -
 }
 
 /// One run through the attribution, held against the truth.
-pub(crate) fn run(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> Outcome {
+pub fn run(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> Outcome {
     let (recording, truth) = record(trace, kind, recorder, seed);
     measure::measure(&recording, &truth, seed)
 }

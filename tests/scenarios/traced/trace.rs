@@ -17,10 +17,10 @@ const PAUSE: (u64, u64) = (4 * MS, 20);
 const OTHERS: u32 = u32::MAX;
 
 /// A recording at a high rate. Its time begins at `BOOT`, and it has no readings.
-pub(crate) struct Trace {
-    pub(crate) recording: Recording,
+pub struct Trace {
+    pub recording: Recording,
     /// In nanoseconds.
-    pub(crate) length: u64,
+    pub length: u64,
 }
 
 /// A sample's time since the beginning, and its stack.
@@ -28,7 +28,7 @@ type Seen = (u64, StackId);
 
 impl Trace {
     /// Of a recording; what lies outside of its time is left out. `None` for one that was cut off.
-    pub(crate) fn of(mut recording: Recording) -> Option<Self> {
+    pub fn of(mut recording: Recording) -> Option<Self> {
         let summary = recording.summary.take()?;
         let length = summary.end.as_ns().saturating_sub(summary.start.as_ns());
         let moved = |at: KtimeNs| {
@@ -47,19 +47,19 @@ impl Trace {
     }
 
     /// The same with nobody beside the program: where others ran, nobody did.
-    pub(crate) fn alone(mut self) -> Self {
+    pub fn alone(mut self) -> Self {
         self.recording.slices.retain(|slice| matches!(slice.who, CpuOwner::Target(_)));
         self.recording.background.clear();
         self
     }
 
     /// How many CPUs there are.
-    pub(crate) fn cpus(&self) -> u32 {
+    pub fn cpus(&self) -> u32 {
         self.recording.slices.iter().map(|slice| slice.cpu.get() + 1).max().unwrap_or(1)
     }
 
     /// What happened on each CPU, ordered by CPU and time, with the watts that were drawn for it.
-    pub(crate) fn pieces(&self, drawn: &Drawn) -> Vec<Piece> {
+    pub fn pieces(&self, drawn: &Drawn) -> Vec<Piece> {
         let seen = self.seen();
         let mut pieces = vec![];
         for slice in &self.recording.slices {

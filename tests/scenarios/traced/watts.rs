@@ -18,7 +18,7 @@ const CALL: f64 = 0.5;
 
 /// What decides about a stack's power; each factor is log-normal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Its innermost function.
     Leaf,
     /// Its innermost function, and who calls that.
@@ -30,10 +30,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Even, Self::Leaf, Self::LeafAndCaller, Self::Call];
+    pub const ALL: [Self; 4] = [Self::Even, Self::Leaf, Self::LeafAndCaller, Self::Call];
 
     /// What tables call it.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Even => "all alike",
             Self::Leaf => "by leaf",
@@ -44,14 +44,14 @@ impl Kind {
 }
 
 /// The watts of one world.
-pub(crate) struct Drawn {
+pub struct Drawn {
     stacks: Vec<f64>,
     seed: u64,
 }
 
 impl Drawn {
     /// Draws them for all stacks of a recording.
-    pub(crate) fn new(recording: &Recording, kind: Kind, seed: u64) -> Self {
+    pub fn new(recording: &Recording, kind: Kind, seed: u64) -> Self {
         let watts = |stack| {
             let frames: Vec<&Frame> =
                 recording.frames_of(StackId::new(stack)).map(|(_, frame)| frame).collect();
@@ -60,11 +60,11 @@ impl Drawn {
         Self { stacks: (0..recording.stacks.len() as u32).map(watts).collect(), seed }
     }
 
-    pub(crate) fn watts(&self, stack: StackId) -> f64 {
+    pub fn watts(&self, stack: StackId) -> f64 {
         self.stacks.get(stack.index()).copied().unwrap_or(MEAN)
     }
 
-    pub(crate) fn background(&self, key: u32) -> f64 {
+    pub fn background(&self, key: u32) -> f64 {
         BACKGROUND_MEAN * factor((key, "background"), FUNCTION, self.seed)
     }
 }

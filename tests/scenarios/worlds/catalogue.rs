@@ -10,7 +10,7 @@ use energy_trace_tests::random::Random;
 
 /// What a world is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Models may be tuned on two thirds of its seeds.
     Tuning,
     /// Nobody looks at it before the model is done.
@@ -19,13 +19,13 @@ pub(crate) enum Use {
 
 /// One world.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) name: &'static str,
-    pub(crate) what: &'static str,
-    pub(crate) used: Use,
+pub struct Entry {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub used: Use,
     /// Fewer runs than others have, where it is long.
-    pub(crate) most_seeds: usize,
-    pub(crate) world: fn(&mut Random) -> World,
+    pub most_seeds: usize,
+    pub world: fn(&mut Random) -> World,
 }
 
 const fn world(name: &'static str, what: &'static str, world: fn(&mut Random) -> World) -> Entry {
@@ -33,7 +33,7 @@ const fn world(name: &'static str, what: &'static str, world: fn(&mut Random) ->
 }
 
 /// All worlds, in the order of the table.
-pub(crate) fn all() -> Vec<Entry> {
+pub fn all() -> Vec<Entry> {
     [of_loops(), of_trees(), of_contention(), of_threads(), of_meters(), held_out()].concat()
 }
 
@@ -158,18 +158,18 @@ fn held_out() -> Vec<Entry> {
 }
 
 /// Seeds that nobody tunes on: a third of them.
-pub(crate) const fn is_held_out(seed: u64) -> bool {
+pub const fn is_held_out(seed: u64) -> bool {
     seed % 3 == 2
 }
 
 impl Entry {
     /// Whether nobody tunes on this run: seeds, and whole worlds.
-    pub(crate) fn is_held_out(&self, seed: u64) -> bool {
+    pub fn is_held_out(&self, seed: u64) -> bool {
         self.used == Use::HeldOut || is_held_out(seed)
     }
 
     /// Its name with what it is.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let mark = if self.used == Use::HeldOut { " (held out)" } else { "" };
         format!("{} {}{mark}", self.name, self.what)
     }

@@ -13,7 +13,7 @@ use energy_trace_tests::random::Random;
 
 /// When the counter moves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Updates {
+pub enum Updates {
     /// Each millisecond, ± 0.1.
     EachMillisecond,
     /// After 1.0 or 1.9 ms.
@@ -22,18 +22,18 @@ pub(crate) enum Updates {
 
 /// How the counter is made and read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counter {
+pub struct Counter {
     /// Its unit in microjoules.
-    pub(crate) unit_uj: f64,
-    pub(crate) updates: Updates,
+    pub unit_uj: f64,
+    pub updates: Updates,
     /// Time constant of its lag in nanoseconds.
-    pub(crate) lag_ns: u64,
+    pub lag_ns: u64,
     /// Readings per second.
-    pub(crate) read_hz: u64,
+    pub read_hz: u64,
     /// How far the time between two readings strays, in parts of itself: 0.5 for half to one and a half.
-    pub(crate) read_jitter: f64,
+    pub read_jitter: f64,
     /// Whether the reader is scheduled late.
-    pub(crate) late: bool,
+    pub late: bool,
 }
 
 impl Default for Counter {
@@ -51,12 +51,12 @@ impl Default for Counter {
 
 impl Counter {
     /// The largest value that it shows.
-    pub(crate) fn range_uj(&self) -> u64 {
+    pub fn range_uj(&self) -> u64 {
         (self.unit_uj * f64::from(u32::MAX)) as u64
     }
 
     /// What is read until `end`; it turns over once in about every other run.
-    pub(crate) fn readings(&self, track: &Track, end: u64, random: &mut Random) -> Vec<Reading> {
+    pub fn readings(&self, track: &Track, end: u64, random: &mut Random) -> Vec<Reading> {
         let mut shown = Shown::of(self, track, random);
         let (period, mut due, mut last) = (1_000_000_000 / self.read_hz, 0, 0);
         let mut readings = vec![];

@@ -25,7 +25,7 @@ struct Window {
 const DELAYS: [u64; 8] = [0, 250_000, 500_000, 750_000, 1_000_000, 2_000_000, 5_000_000, 20_000_000];
 
 /// Joules by stack where times are known; of several delays of the counter the one that explains it best.
-pub(crate) fn with_true_times(recorded: &Recorded) -> Truth {
+pub fn with_true_times(recorded: &Recorded) -> Truth {
     let fits = DELAYS.map(|delay| fit(recorded, &windows_of(&recorded.recording, delay)));
     let best = fits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, truth)| truth).unwrap_or_default()
@@ -68,7 +68,7 @@ fn end_of(recording: &Recording) -> u64 {
 }
 
 /// Joules by stack where mean watts are known.
-pub(crate) fn with_true_watts(recorded: &Recorded) -> Truth {
+pub fn with_true_watts(recorded: &Recorded) -> Truth {
     let end = end_of(&recorded.recording);
     let mut seconds = vec![0.0; recorded.stack_of.len()];
     for piece in recorded.pieces.iter().filter(|piece| matches!(piece.who, Who::Thread(_))) {

@@ -25,73 +25,73 @@ const DOUBTS: [&str; 3] = ["unidentified", "low-samples", "stolen-time"];
 
 /// What was truly spent above idle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Truth {
+pub struct Truth {
     /// Joules of each stack; a path may have several stacks of which one has all of it.
-    pub(crate) stacks: Vec<(StackId, f64)>,
+    pub stacks: Vec<(StackId, f64)>,
 }
 
 /// One node against the truth, in joules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub struct Held {
     /// Its innermost function.
-    pub(crate) name: String,
+    pub name: String,
     /// Whether it is a function over all its callers.
-    pub(crate) is_function: bool,
-    pub(crate) truth: f64,
-    pub(crate) shown: f64,
-    pub(crate) by_time: f64,
-    pub(crate) ci95: (f64, f64),
-    pub(crate) bounds: Option<(f64, f64)>,
+    pub is_function: bool,
+    pub truth: f64,
+    pub shown: f64,
+    pub by_time: f64,
+    pub ci95: (f64, f64),
+    pub bounds: Option<(f64, f64)>,
     /// Whether the report flags it.
-    pub(crate) flagged: bool,
+    pub flagged: bool,
 }
 
 impl Held {
     /// Relative error in percent.
-    pub(crate) fn error(&self) -> f64 {
+    pub fn error(&self) -> f64 {
         100.0 * (self.shown - self.truth).abs() / self.truth
     }
 
     /// The same of a split by CPU time.
-    pub(crate) fn time_error(&self) -> f64 {
+    pub fn time_error(&self) -> f64 {
         100.0 * (self.by_time - self.truth).abs() / self.truth
     }
 
     /// Whether the truth lies in the interval or the bounds.
-    pub(crate) fn covered(&self) -> bool {
+    pub fn covered(&self) -> bool {
         let within = |(low, high): (f64, f64)| low <= self.truth && self.truth <= high;
         within(self.ci95) || self.bounds.is_some_and(within)
     }
 
     /// Whether the truth is more than twice as far away as the interval reaches.
-    pub(crate) fn far_outside(&self) -> bool {
+    pub fn far_outside(&self) -> bool {
         let (low, high) = self.ci95;
         self.truth > self.shown + 2.0 * (high - self.shown)
             || self.truth < self.shown - 2.0 * (self.shown - low)
     }
 
     /// Whether its interval says little.
-    pub(crate) fn wide(&self) -> bool {
+    pub fn wide(&self) -> bool {
         self.ci95.1 - self.ci95.0 > 2.0 * WIDE * self.shown.abs()
     }
 }
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    pub(crate) seed: u64,
+pub struct Outcome {
+    pub seed: u64,
     /// Nodes with 1 % of the target's energy or more, true or shown.
-    pub(crate) nodes: Vec<Held>,
+    pub nodes: Vec<Held>,
     /// The target's energy, true and shown, in joules.
-    pub(crate) target: (f64, f64),
+    pub target: (f64, f64),
     /// Parts of the target's own energy by function that is flagged, and that is not but has a wide interval.
-    pub(crate) flagged: f64,
-    pub(crate) wide: f64,
+    pub flagged: f64,
+    pub wide: f64,
     /// What the ledger and the rows do not add up to, in microjoules.
-    pub(crate) imbalance_uj: i64,
+    pub imbalance_uj: i64,
     /// CPU time to attribute, in seconds; 0 where the kernel does not say.
     #[serde(default)]
-    pub(crate) seconds: f64,
+    pub seconds: f64,
 }
 
 impl Outcome {
@@ -101,19 +101,19 @@ impl Outcome {
     }
 
     /// The largest error of a function with 5 % of the energy that is not flagged, in percent.
-    pub(crate) fn worst_function(&self) -> f64 {
+    pub fn worst_function(&self) -> f64 {
         let large = self.nodes.iter().filter(|node| node.is_function && self.has(node, LARGE));
         large.filter(|node| !node.flagged).map(Held::error).fold(0.0, f64::max)
     }
 
     /// Errors of all nodes with 1 % of the true energy, flagged or not.
-    pub(crate) fn errors(&self, of: fn(&Held) -> f64) -> Vec<f64> {
+    pub fn errors(&self, of: fn(&Held) -> f64) -> Vec<f64> {
         self.nodes.iter().filter(|node| self.has(node, SMALL)).map(of).collect()
     }
 }
 
 /// Attributes a recording and holds the profile against the truth.
-pub(crate) fn measure(recording: &Recording, truth: &Truth, seed: u64) -> Outcome {
+pub fn measure(recording: &Recording, truth: &Truth, seed: u64) -> Outcome {
     let before = cpu_seconds();
     let profile = attribute(recording, &Options::default());
     let seconds = cpu_seconds() - before;
@@ -127,7 +127,7 @@ fn cpu_seconds() -> f64 {
 }
 
 /// Holds a profile in the physical view against the truth.
-pub(crate) fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> Outcome {
+pub fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> Outcome {
     let known = truth.stacks.iter().map(|(stack, _)| *stack);
     let nodes = Nodes::of(recording, known.chain(profile.rows.iter().filter_map(|row| row.stack)));
     let mut joules = vec![0.0; nodes.leaves.len()];
@@ -161,7 +161,7 @@ pub(crate) fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> O
 }
 
 /// Relative errors in percent of joules by stack, for nodes with 1 % of the target's true energy.
-pub(crate) fn errors_of(shown: &Truth, recording: &Recording, truth: &Truth) -> Vec<f64> {
+pub fn errors_of(shown: &Truth, recording: &Recording, truth: &Truth) -> Vec<f64> {
     let nodes = Nodes::of(recording, truth.stacks.iter().chain(&shown.stacks).map(|(stack, _)| *stack));
     let by_path = |of: &Truth| {
         let mut joules = vec![0.0; nodes.leaves.len()];

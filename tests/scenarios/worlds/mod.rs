@@ -9,52 +9,48 @@
 //!
 //! Leaves out attribution, and worlds made of recorded programs.
 
-pub(crate) mod catalogue;
-pub(crate) mod counter;
+pub mod catalogue;
+pub mod counter;
 mod crowds;
-pub(crate) mod draw;
-pub(crate) mod floors;
+pub mod draw;
+pub mod floors;
 mod loops;
-pub(crate) mod measure;
+pub mod measure;
 mod nodes;
-pub(crate) mod power;
+pub mod power;
 mod programs;
-pub(crate) mod recording;
-pub(crate) mod sampler;
-pub(crate) mod schedule;
-pub(crate) mod stacks;
-pub(crate) mod summary;
-pub(crate) mod table;
+pub mod recording;
+pub mod sampler;
+pub mod schedule;
+pub mod stacks;
+pub mod summary;
+pub mod table;
 mod trees;
 
 use energy_trace_tests::random::Random;
 
 /// A millisecond in nanoseconds.
-pub(crate) const MS: u64 = 1_000_000;
+pub const MS: u64 = 1_000_000;
 /// A second in nanoseconds.
-pub(crate) const SECOND: u64 = 1_000 * MS;
+pub const SECOND: u64 = 1_000 * MS;
 /// The virtual clock does not begin at zero, as no machine's does.
-pub(crate) const BOOT: u64 = 7_000 * SECOND;
+pub const BOOT: u64 = 7_000 * SECOND;
 
 /// A stretch of time in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct Span {
+    pub start: u64,
+    pub end: u64,
 }
 
 /// One run of a world through the attribution, held against the truth.
-pub(crate) fn run(entry: &catalogue::Entry, recorder: recording::Recorder, seed: u64) -> measure::Outcome {
+pub fn run(entry: &catalogue::Entry, recorder: recording::Recorder, seed: u64) -> measure::Outcome {
     let recorded = record(entry, recorder, seed);
     measure::measure(&recorded.recording, &recorded.truth, seed)
 }
 
 /// A world and its recording.
-pub(crate) fn record(
-    entry: &catalogue::Entry,
-    recorder: recording::Recorder,
-    seed: u64,
-) -> recording::Recorded {
+pub fn record(entry: &catalogue::Entry, recorder: recording::Recorder, seed: u64) -> recording::Recorded {
     let name = entry.name.bytes().fold(17_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(name));
     let world = (entry.world)(&mut random);

@@ -9,35 +9,35 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What makes two frames one function.
-pub(crate) type FunctionKey<'a> = (FrameKind, &'a str, &'a str, &'a str, u32);
+pub type FunctionKey<'a> = (FrameKind, &'a str, &'a str, &'a str, u32);
 
 /// The function of a frame.
-pub(crate) fn function_key(frame: &Frame) -> FunctionKey<'_> {
+pub fn function_key(frame: &Frame) -> FunctionKey<'_> {
     (frame.kind, &frame.module, &frame.name, &frame.file, frame.first_line)
 }
 
 /// A set of paths that has joules.
 #[derive(Clone, Debug)]
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
     /// The function whose row in the report shows it.
-    pub(crate) function: FunctionKey<'a>,
+    pub function: FunctionKey<'a>,
     /// Whether it is a function over all its callers, and not one place in the tree.
-    pub(crate) is_function: bool,
+    pub is_function: bool,
     /// The paths in it.
-    pub(crate) paths: Vec<usize>,
+    pub paths: Vec<usize>,
 }
 
 /// The paths of a recording, and the nodes that they make.
-pub(crate) struct Nodes<'a> {
-    pub(crate) all: Vec<Node<'a>>,
+pub struct Nodes<'a> {
+    pub all: Vec<Node<'a>>,
     of_stack: HashMap<StackId, usize>,
     /// The innermost function of each path.
-    pub(crate) leaves: Vec<FunctionKey<'a>>,
+    pub leaves: Vec<FunctionKey<'a>>,
 }
 
 impl<'a> Nodes<'a> {
     /// Of these stacks; each may be given several times.
-    pub(crate) fn of(recording: &'a Recording, stacks: impl Iterator<Item = StackId>) -> Self {
+    pub fn of(recording: &'a Recording, stacks: impl Iterator<Item = StackId>) -> Self {
         let mut numbers = Numbers::default();
         let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
         let (mut of_stack, mut paths) = (HashMap::new(), vec![]);
@@ -68,7 +68,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// The path of a stack.
-    pub(crate) fn path(&self, stack: StackId) -> Option<usize> {
+    pub fn path(&self, stack: StackId) -> Option<usize> {
         self.of_stack.get(&stack).copied()
     }
 }

@@ -12,20 +12,20 @@ const STEP: u64 = 10_000_000;
 
 /// What else decides about power.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Physics {
-    pub(crate) idle_watts: f64,
+pub struct Physics {
+    pub idle_watts: f64,
     /// How far idle power strays (first-order autoregression, half a second), in parts.
-    pub(crate) idle_noise: f64,
+    pub idle_noise: f64,
     /// Power of the shared parts while any CPU is busy.
-    pub(crate) uncore_watts: f64,
+    pub uncore_watts: f64,
     /// How far a common factor wanders (first-order autoregression, five seconds), in parts.
-    pub(crate) drift: f64,
+    pub drift: f64,
     /// Frequency steps among these factors, each for about a second and a half; none: one factor.
-    pub(crate) frequencies: &'static [f64],
+    pub frequencies: &'static [f64],
     /// Memory-bound code draws 1 / (1 + this × (others − 1)) with so many others.
-    pub(crate) memory: f64,
+    pub memory: f64,
     /// CPUs 2n and 2n + 1 are siblings: both busy, each draws this part.
-    pub(crate) sibling: f64,
+    pub sibling: f64,
 }
 
 impl Default for Physics {
@@ -43,17 +43,17 @@ impl Default for Physics {
 }
 
 /// Watts of the whole socket until each moment in nanoseconds.
-pub(crate) type Track = Vec<(u64, f64)>;
+pub type Track = Vec<(u64, f64)>;
 
 /// What was spent.
-pub(crate) struct Spent {
+pub struct Spent {
     /// Joules of each path of the target, until the recording's end.
-    pub(crate) paths: Vec<f64>,
-    pub(crate) track: Track,
+    pub paths: Vec<f64>,
+    pub track: Track,
 }
 
 /// Integrates; nothing after `length` is the target's, but the track goes on to `end`.
-pub(crate) fn integrate(
+pub fn integrate(
     pieces: &[Piece],
     cpus: u32,
     paths: usize,

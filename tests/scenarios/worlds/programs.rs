@@ -11,15 +11,15 @@ use std::collections::HashMap;
 
 /// A path of functions that runs for about so long at so many watts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stage {
-    pub(crate) path: Path,
-    pub(crate) mean_ns: f64,
-    pub(crate) watts: f64,
-    pub(crate) bound: Bound,
+pub struct Stage {
+    pub path: Path,
+    pub mean_ns: f64,
+    pub watts: f64,
+    pub bound: Bound,
 }
 
 impl Stage {
-    pub(crate) const fn new(path: Path, mean_ns: f64, watts: f64) -> Self {
+    pub const fn new(path: Path, mean_ns: f64, watts: f64) -> Self {
         Self { path, mean_ns, watts, bound: Bound::Compute }
     }
 
@@ -30,7 +30,7 @@ impl Stage {
 }
 
 /// The stages one after the other, forever; `sigma` is the standard deviation of the logarithm of each duration.
-pub(crate) fn cycle(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Program {
+pub fn cycle(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Program {
     let mut next = 0;
     Box::new(move |_| {
         let stage = &stages[next];
@@ -40,7 +40,7 @@ pub(crate) fn cycle(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Progr
 }
 
 /// The stages in random order, none twice in a row.
-pub(crate) fn shuffled(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Program {
+pub fn shuffled(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Program {
     let mut last = 0;
     Box::new(move |_| {
         let others = stages.len() as u64 - 1;
@@ -50,7 +50,7 @@ pub(crate) fn shuffled(stages: Vec<Stage>, sigma: f64, mut random: Random) -> Pr
 }
 
 /// Stages of log-normal length between 0.3 and 200 ms, drawn from a mix that is another one about each 0.8 s.
-pub(crate) fn mixture(stages: Vec<Stage>, mut random: Random) -> Program {
+pub fn mixture(stages: Vec<Stage>, mut random: Random) -> Program {
     let (mut mix, mut until) = (vec![], 0);
     Box::new(move |now| {
         if now >= until {
@@ -65,7 +65,7 @@ pub(crate) fn mixture(stages: Vec<Stage>, mut random: Random) -> Program {
 }
 
 /// Sleeps now and then: after `awake_ns` of work, for `asleep_ns`, both exponentially distributed.
-pub(crate) fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut random: Random) -> Program {
+pub fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut random: Random) -> Program {
     let mut left = exponential(&mut random, awake_ns);
     Box::new(move |now| {
         if left <= 0.0 {
@@ -81,7 +81,7 @@ pub(crate) fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut ran
 }
 
 /// What a run of a program really is: its function calls these, with this part of its watts each, in turns of this mean length, none twice in a row.
-pub(crate) fn in_turns(
+pub fn in_turns(
     inner: Program,
     leaves: HashMap<Path, Vec<(Path, f64)>>,
     mean_ns: f64,
@@ -117,7 +117,7 @@ fn in_parts(mut inner: Program, mut part: impl FnMut(&Run) -> Run + 'static) -> 
 }
 
 /// Watts depend on data: a new log-normal factor each 50 ms of work.
-pub(crate) fn on_data(inner: Program, sigma: f64, mut random: Random) -> Program {
+pub fn on_data(inner: Program, sigma: f64, mut random: Random) -> Program {
     let (mut factor, mut left) = (1.0, 0);
     in_parts(inner, move |run| {
         if left == 0 {
@@ -130,7 +130,7 @@ pub(crate) fn on_data(inner: Program, sigma: f64, mut random: Random) -> Program
 }
 
 /// Power follows the code with a first-order lag.
-pub(crate) fn ramping(inner: Program, lag_ns: f64) -> Program {
+pub fn ramping(inner: Program, lag_ns: f64) -> Program {
     let mut level: Option<f64> = None;
     in_parts(inner, move |run| {
         let begin = level.unwrap_or(run.watts);
@@ -143,13 +143,7 @@ pub(crate) fn ramping(inner: Program, lag_ns: f64) -> Program {
 }
 
 /// Another process in bursts of this mean length; each burst draws watts of its own from this range.
-pub(crate) fn bursts(
-    path: Path,
-    busy_ns: f64,
-    idle_ns: f64,
-    watts: (f64, f64),
-    mut random: Random,
-) -> Program {
+pub fn bursts(path: Path, busy_ns: f64, idle_ns: f64, watts: (f64, f64), mut random: Random) -> Program {
     let mut sleeps = true;
     Box::new(move |_| {
         sleeps = !sleeps;
@@ -163,7 +157,7 @@ pub(crate) fn bursts(
 }
 
 /// A member of a team that runs the same kernel as all others, each a little longer or shorter, and meets them after it.
-pub(crate) fn member(
+pub fn member(
     kernels: Vec<Stage>,
     spin: Option<(Path, f64)>,
     mut common: Random,

@@ -28,21 +28,21 @@ const BEGIN: u64 = 50 * MS;
 const AFTER: u64 = 60 * MS;
 
 /// Programs on a machine.
-pub(crate) struct World {
-    pub(crate) stacks: Stacks,
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) cpus: u32,
+pub struct World {
+    pub stacks: Stacks,
+    pub tasks: Vec<Task>,
+    pub cpus: u32,
     /// In nanoseconds.
-    pub(crate) length: u64,
-    pub(crate) physics: Physics,
-    pub(crate) counter: Counter,
-    pub(crate) steals: Vec<Steal>,
-    pub(crate) lost_percent: u64,
+    pub length: u64,
+    pub physics: Physics,
+    pub counter: Counter,
+    pub steals: Vec<Steal>,
+    pub lost_percent: u64,
 }
 
 impl World {
     /// A quiet machine with one socket, for half a minute.
-    pub(crate) fn new(cpus: u32) -> Self {
+    pub fn new(cpus: u32) -> Self {
         Self {
             stacks: Stacks::default(),
             tasks: vec![],
@@ -58,47 +58,47 @@ impl World {
 
 /// How a world is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     /// Samples per CPU and second.
-    pub(crate) hz: u64,
+    pub hz: u64,
     /// How far the sampling period strays, in periods.
-    pub(crate) jitter: f64,
+    pub jitter: f64,
     /// Readings of the counter per second; `None`: the world's own.
-    pub(crate) read_hz: Option<u64>,
+    pub read_hz: Option<u64>,
     /// How far the time between readings strays, in parts of itself.
-    pub(crate) read_jitter: f64,
+    pub read_jitter: f64,
 }
 
 impl Recorder {
     /// As the product records.
-    pub(crate) const fn usual(hz: u64) -> Self {
+    pub const fn usual(hz: u64) -> Self {
         Self { hz, jitter: 0.5, read_hz: None, read_jitter: 0.5 }
     }
 
     /// A counter as it is read.
-    pub(crate) fn counter(self, counter: Counter) -> Counter {
+    pub fn counter(self, counter: Counter) -> Counter {
         let read_hz = self.read_hz.unwrap_or(counter.read_hz);
         Counter { read_hz, read_jitter: self.read_jitter, ..counter }
     }
 
     /// The jitter of its samples, as a recording's header has it.
-    pub(crate) fn header_jitter(self) -> Jitter {
+    pub fn header_jitter(self) -> Jitter {
         Jitter::from_permille((self.jitter * 1_000.0) as u16)
     }
 }
 
 /// What really happened, and what was recorded of it.
-pub(crate) struct Recorded {
-    pub(crate) recording: Recording,
-    pub(crate) truth: Truth,
+pub struct Recorded {
+    pub recording: Recording,
+    pub truth: Truth,
     /// What really ran.
-    pub(crate) pieces: Vec<Piece>,
+    pub pieces: Vec<Piece>,
     /// The stack in `truth` of each path.
-    pub(crate) stack_of: Vec<StackId>,
+    pub stack_of: Vec<StackId>,
 }
 
 /// Runs a world and records it.
-pub(crate) fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
+pub fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
     let World { stacks, tasks, cpus, length, physics, counter, steals, lost_percent } = world;
     let mut random = Random(seed ^ 0x0b5e_7ed0);
     let counter = recorder.counter(counter);
@@ -152,7 +152,7 @@ fn header(cpus: u32, recorder: Recorder) -> Header {
 }
 
 /// The socket; its idle power was measured for a second before the start.
-pub(crate) fn package(idle_watts: f64, range_uj: u64) -> Domain {
+pub fn package(idle_watts: f64, range_uj: u64) -> Domain {
     Domain {
         id: DomainId::new(0),
         name: "package-0".to_owned(),

@@ -12,12 +12,12 @@ use energy_trace_tests::random::Random;
 
 /// How the timer samples.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampler {
-    pub(crate) hz: u64,
+pub struct Sampler {
+    pub hz: u64,
     /// How far a period strays, in periods: 0.5 for half to one and a half.
-    pub(crate) jitter: f64,
+    pub jitter: f64,
     /// How many samples get lost, in percent.
-    pub(crate) lost_percent: u64,
+    pub lost_percent: u64,
 }
 
 impl Sampler {
@@ -27,7 +27,7 @@ impl Sampler {
     }
 
     /// All samples of the target, in order. `pieces` are ordered by CPU and time.
-    pub(crate) fn samples(self, pieces: &[Piece], stacks: &Stacks, random: &mut Random) -> Vec<Sample> {
+    pub fn samples(self, pieces: &[Piece], stacks: &Stacks, random: &mut Random) -> Vec<Sample> {
         let mut samples = vec![];
         for of_cpu in pieces.chunk_by(|a, b| a.cpu == b.cpu) {
             let mut due = (SECOND as f64 / self.hz as f64 * random.unit()) as u64;
@@ -70,7 +70,7 @@ impl Sampler {
 }
 
 /// On-CPU time as switches show it: from one path to the next is no switch, and neither is a CPU that is taken away.
-pub(crate) fn slices(pieces: &[Piece]) -> Vec<Slice> {
+pub fn slices(pieces: &[Piece]) -> Vec<Slice> {
     let mut slices: Vec<Slice> = vec![];
     for piece in pieces {
         let who = match piece.who {
@@ -88,7 +88,7 @@ pub(crate) fn slices(pieces: &[Piece]) -> Vec<Slice> {
 }
 
 /// What the recorder marks as unseen: a quarter of a second and twenty periods of a slice without a sample; a period on both sides is seen.
-pub(crate) fn unsampled(slices: &[Slice], samples: &[Sample], hz: u64) -> Vec<Unsampled> {
+pub fn unsampled(slices: &[Slice], samples: &[Sample], hz: u64) -> Vec<Unsampled> {
     let period = SECOND / hz;
     let far = (20 * period).max(SECOND / 4);
     let mut by_cpu: Vec<Vec<u64>> = vec![];

@@ -15,7 +15,7 @@ const TURN: f64 = 3e6;
 
 /// Who runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
     /// A thread of the program, by its number.
     Thread(u32),
     /// Another process, by its number.
@@ -24,7 +24,7 @@ pub(crate) enum Who {
 
 /// What bounds the speed of some code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub enum Bound {
     #[default]
     Compute,
     /// Each of several busy CPUs draws less.
@@ -33,17 +33,17 @@ pub(crate) enum Bound {
 
 /// One path of functions at one power.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    pub(crate) path: Path,
+pub struct Run {
+    pub path: Path,
     /// Time on a CPU that it needs.
-    pub(crate) ns: u64,
-    pub(crate) watts: f64,
-    pub(crate) bound: Bound,
+    pub ns: u64,
+    pub watts: f64,
+    pub bound: Bound,
 }
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+pub enum Step {
     Run(Run),
     Sleep(u64),
     /// Waits until all of its team do: running this path at these watts, or asleep.
@@ -51,36 +51,36 @@ pub(crate) enum Step {
 }
 
 /// What a thread does, step by step; it is told the time.
-pub(crate) type Program = Box<dyn FnMut(u64) -> Step>;
+pub type Program = Box<dyn FnMut(u64) -> Step>;
 
 /// A thread, or another process.
-pub(crate) struct Task {
-    pub(crate) who: Who,
-    pub(crate) cpus: Range<u32>,
+pub struct Task {
+    pub who: Who,
+    pub cpus: Range<u32>,
     /// The team that it meets.
-    pub(crate) team: u32,
-    pub(crate) program: Program,
+    pub team: u32,
+    pub program: Program,
 }
 
 /// What one CPU did from one moment to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    pub(crate) cpu: u32,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) who: Who,
-    pub(crate) path: Path,
-    pub(crate) watts: f64,
-    pub(crate) bound: Bound,
+pub struct Piece {
+    pub cpu: u32,
+    pub from: u64,
+    pub to: u64,
+    pub who: Who,
+    pub path: Path,
+    pub watts: f64,
+    pub bound: Bound,
     /// The CPU was taken away: nothing ran, though the kernel does not know.
-    pub(crate) stolen: bool,
+    pub stolen: bool,
 }
 
 /// When a CPU is taken away.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Steal {
-    pub(crate) cpu: u32,
-    pub(crate) span: Span,
+pub struct Steal {
+    pub cpu: u32,
+    pub span: Span,
 }
 
 #[derive(Clone, Copy)]
@@ -120,7 +120,7 @@ struct Machine {
 }
 
 /// What all CPUs did until `end`, ordered by CPU and time. Everybody begins at `begin`.
-pub(crate) fn schedule(
+pub fn schedule(
     tasks: Vec<Task>,
     cpus: u32,
     steals: &[Steal],
@@ -287,13 +287,7 @@ impl Piece {
 }
 
 /// Pauses of CPUs: each takes all of these CPUs at once, lasts `ns` and comes once in `every` nanoseconds.
-pub(crate) fn pauses(
-    random: &mut Random,
-    cpus: Range<u32>,
-    ns: Range<u64>,
-    every: f64,
-    end: u64,
-) -> Vec<Steal> {
+pub fn pauses(random: &mut Random, cpus: Range<u32>, ns: Range<u64>, every: f64, end: u64) -> Vec<Steal> {
     let (mut at, mut steals) = (100 * MS, vec![]);
     loop {
         at += even(random, 0.3 * every, 1.7 * every) as u64;

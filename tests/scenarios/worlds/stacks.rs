@@ -11,23 +11,23 @@ use std::collections::HashMap;
 const PLACES: u32 = 3;
 
 /// The number of a path of functions.
-pub(crate) type Path = u32;
+pub type Path = u32;
 
 /// Frames and stacks of a recording, as they are made.
 #[derive(Default)]
-pub(crate) struct Stacks {
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) nodes: Vec<StackNode>,
+pub struct Stacks {
+    pub frames: Vec<Frame>,
+    pub nodes: Vec<StackNode>,
     known_frames: HashMap<Frame, u32>,
     known_nodes: HashMap<StackNode, u32>,
     /// The stacks of each path, by the place of its innermost function.
-    pub(crate) paths: Vec<Vec<StackId>>,
+    pub paths: Vec<Vec<StackId>>,
     known_paths: HashMap<String, Path>,
 }
 
 impl Stacks {
     /// The path of these functions, outermost first: `p:train/main n:libtorch.so/gemm` (Python or native, module, name).
-    pub(crate) fn path(&mut self, text: &str) -> Path {
+    pub fn path(&mut self, text: &str) -> Path {
         if let Some(known) = self.known_paths.get(text) {
             return *known;
         }
@@ -45,13 +45,13 @@ impl Stacks {
     }
 
     /// The stack of a path at one of its places.
-    pub(crate) fn stack(&self, path: Path, place: u64) -> StackId {
+    pub fn stack(&self, path: Path, place: u64) -> StackId {
         let stacks = &self.paths[path as usize];
         stacks[place as usize % stacks.len()]
     }
 
     /// How many paths there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.paths.len()
     }
 

@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 /// What one run says; errors in percent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Summary {
-    pub(crate) seed: u64,
+pub struct Summary {
+    pub seed: u64,
     /// The largest error of a function with 5 % of the energy that is not flagged.
-    pub(crate) worst_function: f64,
+    pub worst_function: f64,
     /// Median and largest error of nodes with 1 % of the energy, flagged or not; and of a split by CPU time.
-    pub(crate) nodes: (f64, f64),
-    pub(crate) by_time: (f64, f64),
+    pub nodes: (f64, f64),
+    pub by_time: (f64, f64),
     /// Nodes with 1 % of the energy, true or shown; those with the truth in interval or bounds; those that are not flagged and off by more than
     /// two half-widths.
-    pub(crate) count: usize,
-    pub(crate) covered: usize,
-    pub(crate) far_outside: usize,
+    pub count: usize,
+    pub covered: usize,
+    pub far_outside: usize,
     /// Parts of the energy that is flagged, and that is not but has a wide interval, in percent.
-    pub(crate) flagged: f64,
-    pub(crate) wide: f64,
+    pub flagged: f64,
+    pub wide: f64,
     /// Error of the target's whole energy.
-    pub(crate) target: f64,
-    pub(crate) imbalance_uj: i64,
+    pub target: f64,
+    pub imbalance_uj: i64,
 }
 
 impl From<&Outcome> for Summary {

@@ -7,20 +7,20 @@ use super::summary::Summary;
 use std::fmt::Write as _;
 
 /// The table's head.
-pub(crate) const HEAD: &str = "\
+pub const HEAD: &str = "\
 | world | Hz | worst unflagged function ≥ 5 %: median (most) | nodes ≥ 1 %: median (most) | by CPU time: median (most) | flagged | wide | truth in interval or bounds | unflagged and off by > 2 half-widths | target | ΔµJ | held out: worst function, nodes, inside, off |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 
 /// The middle of some values; 0 of none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = |at: usize| values.get(at).copied().unwrap_or(0.0);
     f64::midpoint(middle(values.len().saturating_sub(1) / 2), middle(values.len() / 2))
 }
 
 /// The largest of some values; 0 of none.
-pub(crate) fn most(values: &[f64]) -> f64 {
+pub fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
@@ -58,7 +58,7 @@ impl Runs<'_> {
 }
 
 /// One line: a world at one sampling rate, the runs that may be looked at and those that are held out; either may be none.
-pub(crate) fn line(title: &str, hz: u64, seen: &[Summary], held_out: &[Summary]) -> String {
+pub fn line(title: &str, hz: u64, seen: &[Summary], held_out: &[Summary]) -> String {
     let runs = Runs(seen);
     let imbalance: i64 = seen.iter().chain(held_out).map(|run| run.imbalance_uj).sum();
     let shown = if seen.is_empty() {
@@ -87,7 +87,7 @@ pub(crate) fn line(title: &str, hz: u64, seen: &[Summary], held_out: &[Summary])
 }
 
 /// What is worst in each run, for people who look for the cause.
-pub(crate) fn details(outcomes: &[Outcome]) -> String {
+pub fn details(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let _ = writeln!(text, "    seed {}: {:.2} s of CPU", outcome.seed, outcome.seconds);

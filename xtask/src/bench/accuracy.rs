@@ -53,7 +53,7 @@ pub(crate) struct Options {
 /// Prints the tables as Markdown.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace-attribution", "--bench"]);
+    cargo.args(["bench", "--quiet", "--package", "energy-trace-scenarios", "--bench"]);
     cargo.args([if options.traced { "traced" } else { "accuracy" }, "--"]);
     if options.traced {
         cargo.arg(traces::ensure(workspace)?);

@@ -1,8 +1,8 @@
 //! `cargo xtask bench gpu-accuracy`: runs the benchmark of `tests/benches/gpu_accuracy`, built for speed.
 
-use crate::bpf::{self, Warnings};
 use crate::command::run;
-use crate::setup::{self, Purpose};
+use crate::product;
+use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -56,26 +56,17 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 
 fn virtual_clock(workspace: &Workspace, options: &Options, json: &Path) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args([
-        "bench",
-        "--quiet",
-        "--package",
-        "energy-trace-attribution",
-        "--bench",
-        "gpu_accuracy",
-        "--",
-    ]);
+    cargo.args(["bench", "--quiet", "--package", "energy-trace-scenarios", "--bench", "gpu_accuracy", "--"]);
     cargo.args(["--seeds", &options.seeds.to_string(), "--seconds", &options.seconds.to_string()]);
     cargo.args(options.only.iter().flat_map(|only| ["--only", only])).arg("--json").arg(json);
     run(&mut cargo)
 }
 
 fn live(workspace: &Workspace, options: &Options, json: &Path) -> Result<()> {
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    product::build(workspace, Purpose::Build)?;
     run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "simgpu"]))?;
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "gpu_accuracy_live", "--"]);
+    cargo.args(["bench", "--quiet", "--package", "test-programs", "--bench", "gpu_accuracy_live", "--"]);
     cargo.args(["--live", &options.live.to_string(), "--live-seconds", &options.live_seconds.to_string()]);
     cargo.args(options.cell.iter().flat_map(|cell| ["--cell", cell]));
     if let Some(keep) = &options.keep {

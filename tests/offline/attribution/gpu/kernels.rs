@@ -1,10 +1,6 @@
 //! The kernel tier on the virtual clock: the same worlds, with the time of each kernel in the recording. Leaves out the injected library.
 
 use super::{H100, METERS};
-use crate::scenarios::gpu::outcome::{errors, imbalance_uj, within};
-use crate::scenarios::gpu::recording::{at, recording, stack_of};
-use crate::scenarios::gpu::training::{KINDS, kind, training};
-use crate::scenarios::gpu::world::{Kind, Launch, MS, MeterModel, SECOND, World};
 use energy_trace_attribution::attribute;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::Options;
@@ -13,6 +9,10 @@ use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::sentences::diagnostic;
+use energy_trace_scenarios::gpu::outcome::{errors, imbalance_uj, within};
+use energy_trace_scenarios::gpu::recording::{at, recording, stack_of};
+use energy_trace_scenarios::gpu::training::{KINDS, kind, training};
+use energy_trace_scenarios::gpu::world::{Kind, Launch, MS, MeterModel, SECOND, World};
 use energy_trace_tests::breadth::seeds;
 
 /// A kernel that ran: which site launched it, and when it ran.
