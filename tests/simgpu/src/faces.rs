@@ -191,8 +191,11 @@ fn cc(source: &Path, made: &Path, folder: &Path, arguments: &[&str]) -> Result<(
         return succeed(Command::new("cp").arg(file).arg(made));
     }
     succeed(Command::new("cc").arg("-o").arg(made).arg(source).args(arguments))?;
-    known().insert(of, File::open(made)?);
-    Ok(())
+    // A copy without a name: what is made may be stripped in place.
+    let kept = made.with_extension("kept");
+    fs::copy(made, &kept)?;
+    known().insert(of, File::open(&kept)?);
+    fs::remove_file(&kept)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -24,8 +24,10 @@ pub struct ModuleFacts {
     pub bindings: Vec<Binding>,
     /// Modules all of whose names are imported.
     pub stars: Vec<Origin>,
-    /// What `__all__` lists, where it is a plain list.
+    /// What `__all__` lists, where it is a plain list, or one and those of modules in `stars`.
     pub all: Option<Vec<String>>,
+    /// Whether the lists of modules in `stars` belong to it: `__all__ += module.__all__`.
+    pub all_of_stars: bool,
     /// Its classes.
     pub classes: Vec<Class>,
 }
@@ -98,7 +100,11 @@ fn scan(bytes: &[u8]) -> ModuleFacts {
             break;
         }
     }
-    facts.all = all.names.filter(|_| !all.is_open);
+    let is_star =
+        |module: &String| facts.stars.iter().any(|star| star.path.rsplit('.').next() == Some(module));
+    let is_known = !all.is_open && all.modules.iter().all(is_star);
+    facts.all = all.names.filter(|_| is_known);
+    facts.all_of_stars = is_known && !all.modules.is_empty();
     facts
 }
 
@@ -106,12 +112,18 @@ fn scan(bytes: &[u8]) -> ModuleFacts {
 #[derive(Default)]
 struct All {
     names: Option<Vec<String>>,
+    /// Modules whose lists are added, by the last part of their names.
+    modules: Vec<String>,
     /// Part of it is computed.
     is_open: bool,
 }
 
 impl All {
     fn add(&mut self, text: &str) {
+        if let Some(module) = text.trim().strip_suffix(".__all__").filter(|module| is_dotted(module)) {
+            self.modules.extend(module.rsplit('.').next().map(str::to_owned));
+            return;
+        }
         let Some(strings) = strings_of(text) else {
             self.is_open = true;
             return;
@@ -398,7 +410,7 @@ mod tests {
         assert_eq!(facts.classes[1], Class { name: "D".into(), bases: vec![] });
     }
 
-    /// A plain `__all__` is a list, one that is computed is none.
+    /// A plain `__all__` is a list, one that is computed is none; the lists of modules whose names are all imported may be added.
     #[test]
     fn lists_of_names() {
         let all = |text: &str| scan(text.as_bytes()).all;
@@ -408,6 +420,10 @@ mod tests {
         assert_eq!(all("__all__ = ['a']\n__all__.extend(['b'])\n"), wanted);
         assert_eq!(all("__all__ = ['a'] + other.__all__\n"), None);
         assert_eq!(all("x = 1\n"), None);
+        let added = "from .m import *\nfrom . import m\n__all__ = ['a']\n__all__ += m.__all__\n__all__.extend(['b'])\n";
+        assert_eq!((all(added), scan(added.as_bytes()).all_of_stars), (wanted, true));
+        let of_another = added.replace("from .m import *", "");
+        assert_eq!((all(&of_another), scan(of_another.as_bytes()).all_of_stars), (None, false));
     }
 
     /// No bytes make it stop, and what is cut off is what is lost.

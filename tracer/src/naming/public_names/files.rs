@@ -211,7 +211,10 @@ mod tests {
         write("pkg/__init__.py", "from ._core import Model\nfrom pkg import ops\n");
         write("pkg/_core.py", "class Model(Trainer): pass\n");
         write("pkg/ops/__init__.py", "from .._impl import *\n");
-        write("pkg/_impl.py", "__all__ = ['fast']\ndef fast(): pass\ndef slow(): pass\n");
+        let more = "from ._more import *\nfrom . import _more\nfrom ._core import Model as Base\n";
+        let lists = "__all__ = ['fast']\n__all__ += _more.__all__\n";
+        write("pkg/_impl.py", &format!("{more}{lists}def fast(): pass\ndef slow(): pass\n"));
+        write("pkg/_more.py", "__all__ = ['more']\ndef more(): pass\ndef less(): pass\n");
         let frame = |module: &str, name: &str| Frame {
             kind: FrameKind::Python,
             name: name.into(),
@@ -225,6 +228,8 @@ mod tests {
             frame("pkg._core", "Model.fit"),
             frame("pkg._impl", "fast"),
             frame("pkg._impl", "slow"),
+            frame("pkg._more", "more"),
+            frame("pkg._more", "less"),
             frame("pkg", "<module>"),
         ];
         let resolver = Resolver::start(false).unwrap();
@@ -233,11 +238,11 @@ mod tests {
             find_public_names(frames.iter().map(|frame| (frame, None)), &[Root::default()], reader, &worker)
         };
         let public: Vec<String> = find(None).into_iter().map(|name| name.public).collect();
-        assert_eq!(public, ["pkg.Model", "pkg.ops.fast"]);
+        assert_eq!(public, ["pkg.Model", "pkg.ops.fast", "pkg.ops.more"]);
         let nobody = Some((Uid::from_raw(65534), Gid::from_raw(65534)));
-        assert_eq!(find(nobody).len(), 2);
+        assert_eq!(find(nobody).len(), 3);
         std::fs::set_permissions(&site, std::fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(find(nobody), []);
-        assert_eq!(find(None).len(), 2);
+        assert_eq!(find(None).len(), 3);
     }
 }

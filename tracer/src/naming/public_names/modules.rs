@@ -102,16 +102,10 @@ impl<'s> Modules<'s> {
             return Rc::default();
         };
         let mut exports = own_exports(name, &module);
-        let stars: Vec<String> = module
-            .facts
-            .stars
-            .iter()
-            .filter_map(|origin| absolute(origin, name, module.is_package))
-            .collect();
+        let stars = stars_of(name, &module);
         self.prepare(stars.iter());
         for star in stars {
-            let all = self.get(&star).and_then(|module| module.facts.all.clone());
-            let all: Option<HashSet<String>> = all.map(|all| all.into_iter().collect());
+            let all = self.listed(&star, MOST_STEPS);
             let given = |name: &str| all.as_ref().map_or(!name.starts_with('_'), |all| all.contains(name));
             let of_star = self.exports_within(&star, above);
             let given = of_star.iter().filter(|export| given(&export.name)).cloned();
@@ -121,6 +115,18 @@ impl<'s> Modules<'s> {
         let exports = Rc::new(exports);
         self.exports.insert(name.to_owned(), Rc::clone(&exports));
         exports
+    }
+
+    /// What a module's `__all__` lists, with the lists that it adds from others; `None` where that is not known.
+    fn listed(&mut self, name: &str, steps: usize) -> Option<HashSet<String>> {
+        let module = self.get(name).filter(|_| steps > 0)?;
+        let mut all: HashSet<String> = module.facts.all.clone()?.into_iter().collect();
+        if module.facts.all_of_stars {
+            for star in stars_of(name, &module) {
+                all.extend(self.listed(&star, steps - 1)?);
+            }
+        }
+        Some(all)
     }
 
     /// Where what a module has under a name is defined.
@@ -136,6 +142,12 @@ impl<'s> Modules<'s> {
         }
         at
     }
+}
+
+/// The modules all of whose names a module imports.
+fn stars_of(name: &str, module: &Module) -> Vec<String> {
+    let stars = module.facts.stars.iter();
+    stars.filter_map(|origin| absolute(origin, name, module.is_package)).collect()
 }
 
 /// What a module's own statements bind.
