@@ -77,7 +77,7 @@ fn fetch_packages(workspace: &Workspace, version: &str) {
     }
 }
 
-/// pip of the system's Python takes wheels for any version.
+/// pip of the system's Python takes wheels for any version, and would compare what they require with its own.
 fn fetch_package(workspace: &Workspace, folder: &Path, version: &str, package: &str) -> Result<()> {
     eprintln!("oracle: fetching {package} for CPython {version} from PyPI into {}", folder.display());
     let digits = version.trim_end_matches('t').to_owned();
@@ -85,7 +85,7 @@ fn fetch_package(workspace: &Workspace, folder: &Path, version: &str, package: &
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"])
         .args(["--only-binary=:all:", "--upgrade", "--implementation", "cp", "--python-version", &digits])
-        .args(["--abi", &own]);
+        .args(["--ignore-requires-python", "--abi", &own]);
     if !version.ends_with('t') {
         pip.args(["--abi", "abi3"]);
     }

@@ -194,8 +194,12 @@ impl Totals {
         let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
         let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };
         let others = all - own - idle;
-        let (bar, name) = (bar(part, (width / 5).min(24)), shorten(&domain.name, 14));
-        format!("{name:<14}{all:>8.1} W {bar} program {own:.1} W, idle {idle:.1} W, others {others:.1} W")
+        let name = shorten(&domain.name, 14);
+        let watts = format!("{name:<14}{all:>8.1} W ");
+        let parts = format!(" program {own:.1} W, idle {idle:.1} W, others {others:.1} W");
+        // What room the numbers leave.
+        let room = width.saturating_sub(watts.chars().count() + parts.chars().count());
+        format!("{watts}{}{parts}", bar(part, room.min(24)))
     }
 
     fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
@@ -317,6 +321,8 @@ mod tests {
         }
         let text = totals.lines(&screen(80, 24, Section::All)).join("\n");
         assert!(text.contains("torch.autograd.backward") && text.contains("\\x1b[2J"), "{text}");
+        let mut of_domains = text.lines().filter(|line| line.contains(", others "));
+        assert!(of_domains.all(|line| line.ends_with(" W")) && text.contains(", others "), "{text}");
     }
 
     /// Eighths of a column, and never more than there are.
