@@ -5,7 +5,7 @@
 use crate::memory::Memory;
 use crate::native::{NativeWalk, Tables, place};
 use crate::rows::base;
-use crate::scan::is_behind_call;
+use crate::scan::{is_behind_call, is_behind_indirect, is_frame_pointer};
 use crate::wire::FIRST_PC;
 
 const PAGE: u64 = 4096;
@@ -37,6 +37,33 @@ pub fn leave_openblas(
     }
     let bp = memory.read_word(kept.wrapping_add(8))?;
     Some(NativeWalk { pc, sp, bp, returned: 1, bx_at: kept, others_at: place::UNKNOWN })
+}
+
+/// Where oneDNN's matrix products keep the old `rsp`, in bytes above the page to which they move it: those for AVX-512, and those for AVX and
+/// AVX2 (oneDNN `src/cpu/x64/gemm/f32/jit_avx512_common_gemm_f32.cpp` and `jit_avx_gemm_f32.cpp`, `ORIG_SP`).
+const ONEDNN: [u64; 2] = [120, 152];
+
+/// Bytes that oneDNN's kernels push before that: `rbx`, `rbp` and `r12` to `r15` (`jit_generator.hpp`, `abi_save_gpr_regs`; older versions push
+/// `rbx` first, newer ones `rbp`). The return address lies above them.
+const PUSHED: u64 = 48;
+
+/// The caller of one of oneDNN's matrix products, also in XLA and TensorFlow: where the old `rsp` is kept, six words below the return address of
+/// an indirect call from which two more steps succeed.
+#[inline(always)]
+pub fn leave_onednn(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<NativeWalk> {
+    if !walk.sp.is_multiple_of(PAGE) || walk.returned != 0 {
+        return None;
+    }
+    ONEDNN.into_iter().find_map(|place| {
+        let kept = memory.read_word(walk.sp.wrapping_add(place)).filter(|kept| kept % 8 == 0)?;
+        let pc = memory.read_word(kept.wrapping_add(PUSHED)).filter(|&pc| is_behind_call(pc, memory))?;
+        let sp = kept.wrapping_add(PUSHED + 8);
+        let first = memory.read_word(kept.wrapping_add(PUSHED - 8))?;
+        let second = memory.read_word(kept.wrapping_add(PUSHED - 16))?;
+        let bp = if is_frame_pointer(first, sp) { first } else { second };
+        let caller = NativeWalk { pc, sp, bp, returned: 1, ..NativeWalk::default() };
+        (is_behind_indirect(pc, memory) && tables.goes_on(caller, memory) >= 2).then_some(caller)
+    })
 }
 
 /// Where the stack was before code without unwind information moved `rsp` to a buffer of its own.

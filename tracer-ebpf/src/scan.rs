@@ -175,7 +175,7 @@ fn is_goexit(pc: u64, before: u64, memory: &impl Memory) -> bool {
 
 /// Whether this may be a frame pointer: above the stack pointer, near, and aligned.
 #[inline(always)]
-fn is_frame_pointer(bp: u64, sp: u64) -> bool {
+pub(crate) fn is_frame_pointer(bp: u64, sp: u64) -> bool {
     bp >= sp && bp - sp < NEAR && bp.is_multiple_of(8)
 }
 

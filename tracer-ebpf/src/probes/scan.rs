@@ -11,7 +11,7 @@ use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
 use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end};
 
-/// Looks for the caller of code without unwind information: by the registers of a known kernel, on the stack that it put away if it did, then
+/// Looks for the caller of code without unwind information: as of a known kernel, on the stack that it put away if it did, then
 /// on its own. `RUNNING` where the
 /// walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
 #[inline(always)]
@@ -32,13 +32,16 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
     if is_outermost() { end::COMPLETE } else { end::NO_UNWIND_INFO }
 }
 
-/// Moves on from a matrix kernel that is known by its registers; 0 where it is none.
+/// Moves on from a matrix kernel that is known by where it keeps its stack pointer; 0 where it is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn leave_kernel() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let Some(found) = put_away::leave_openblas(&scratch.walk.native, &mut tables, &memory) else { return 0 };
+    let walk = scratch.walk.native;
+    let found = put_away::leave_openblas(&walk, &mut tables, &memory)
+        .or_else(|| put_away::leave_onednn(&walk, &mut tables, &memory));
+    let Some(found) = found else { return 0 };
     end_last_frame(scratch, found.sp);
     scratch.walk.native = found;
     1

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
-use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
+use tracer_ebpf::put_away::{leave_onednn, leave_openblas, stack_put_away};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
@@ -161,7 +161,7 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
     true
 }
 
-/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): by the registers of a known kernel, on the
+/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): as of a known kernel, on the
 /// stack that it put away if it did, then on its own; from there on along frame pointers that are proved.
 fn scan<Code: Fn(u64) -> Option<u64>>(
     walk: &mut NativeWalk,
@@ -169,7 +169,8 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    if let Some(found) = leave_openblas(walk, tables, memory) {
+    let kernel = leave_openblas(walk, tables, memory).or_else(|| leave_onednn(walk, tables, memory));
+    if let Some(found) = kernel {
         end_last_frame(out, found.sp);
         *walk = found;
         return true;

@@ -2,7 +2,7 @@
 
 use super::snapshot::{Rules, Snapshot};
 use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
-use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
+use tracer_ebpf::put_away::{leave_onednn, leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
@@ -331,6 +331,34 @@ fn a_kernel_that_keeps_its_stack_pointer() {
     assert_eq!([caller(0x1f_f000, kept), caller(0x1f_a000, kept)], [found; 2]);
     assert_eq!([caller(0x1f_e000, kept), caller(0x1f_f008, kept), caller(0x1f_d000, kept)], [None; 3]);
     assert_eq!(caller(0x1f_f000, kept + 8), None);
+}
+
+/// A kernel that keeps `rsp` in the page to which it moved it, at either place, six pushes below its caller's return address; whichever of `rbp`
+/// and `rbx` it pushed first. None where no indirect call ends there, where the callers end, or where `rsp` is at no page's start.
+#[test]
+fn a_kernel_that_keeps_its_stack_pointer_in_memory() {
+    let kept = S + 0x3008;
+    let caller = |place: u64, pushed: [u64; 2], leave: &dyn Fn(&mut Snapshot)| {
+        let mut memory = Snapshot::of(&[
+            (S + place, kept),
+            (kept + 32, pushed[1]),
+            (kept + 40, pushed[0]),
+            (kept + 48, 0x2050),
+            (kept + 56, 0x3050),
+        ]);
+        indirect(&mut memory, 0x2050);
+        leave(&mut memory);
+        leave_onednn(&at(CALLEE, 7), &mut &rules(), &memory)
+    };
+    let (bp, whole) = (kept + 0x100, |_: &mut Snapshot| ());
+    let found = Some(to(0x2050, kept + 56, bp));
+    for place in [120, 152] {
+        assert_eq!([caller(place, [bp, 5], &whole), caller(place, [5, bp], &whole)], [found; 2]);
+    }
+    assert_eq!(caller(128, [bp, 5], &whole), None);
+    assert_eq!(caller(152, [bp, 5], &|memory| direct(memory, 0x2050, 0x4080)), None);
+    assert_eq!(caller(152, [bp, 5], &|memory| memory.write(kept + 56, &0x9999_u64.to_le_bytes())), None);
+    assert_eq!(caller(152, [bp, 5], &|memory| memory.write(S + 152, &(kept + 1).to_le_bytes())), None);
 }
 
 /// Return addresses behind no call (Java's interpreter pushes them and jumps): frame pointers that lead through two more frames are a guess, and
