@@ -181,7 +181,7 @@ pub(crate) fn is_frame_pointer(bp: u64, sp: u64) -> bool {
 
 /// Whether this may be a return address: most of what lies on a stack is small numbers and floating-point ones.
 #[inline(always)]
-const fn is_pc(pc: u64) -> bool {
+pub(crate) const fn is_pc(pc: u64) -> bool {
     pc >= FIRST_PC && pc >> USER_BITS == 0
 }
 

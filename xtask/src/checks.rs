@@ -146,23 +146,24 @@ fn lint(cargo: &mut Command) -> &mut Command {
 fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
     let tasks = test_tasks(workspace);
-    let units = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice()].concat();
-    // One has the tests that are run anyway, and would have the product built once more; the other none.
-    let units = |more: &[&str]| {
-        let without = ["--exclude", "test-programs", "--exclude", "energy-trace-scenarios"];
-        let words = [units.as_slice(), &without, more].concat();
-        run(&mut nice(&of_all(workspace, &words)))
-    };
-    // While they run, cargo builds the benchmarks.
-    let built = units(&["--no-run"]);
+    // While unit tests run, cargo builds the benchmarks.
+    let built = test_units(workspace, &["--no-run"]);
     let (ran, benches) = std::thread::scope(|scope| {
         let benches = scope.spawn(|| {
             std::thread::sleep(AFTER_THE_LOCK);
             build_benches(workspace)
         });
-        (built.and_then(|()| units(&[])), benches.join())
+        (built.and_then(|()| test_units(workspace, &[])), benches.join())
     });
     vec![tasks, ran, benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked")))]
+}
+
+/// Unit tests, with the CPU time that other tests leave.
+fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
+    // One has the tests that are run anyway, and would have the product built once more; the other has none.
+    let without = ["--exclude", "test-programs", "--exclude", "energy-trace-scenarios"];
+    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice(), &without, more].concat();
+    run(&mut nice(&of_all(workspace, &words)))
 }
 
 /// What is not run here and has to be right all the same.

@@ -6,7 +6,7 @@
     clippy::print_stdout,
     clippy::unwrap_used,
     dead_code,
-    reason = "a program for the terminal, which shares its simulation with a test"
+    reason = "a program for the terminal, which shares its tables with that of the virtual clock"
 )]
 
 mod live;

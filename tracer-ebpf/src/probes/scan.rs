@@ -11,9 +11,8 @@ use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
 use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end};
 
-/// Looks for the caller of code without unwind information: as of a known kernel, on the stack that it put away if it did, then
-/// on its own. `RUNNING` where the
-/// walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
+/// Looks for the caller of code without unwind information: where a known matrix kernel has it, on the stack that was put away if it was, then
+/// on its own. `RUNNING` where the walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
 #[inline(always)]
 pub(super) fn scan(scratch: &mut Scratch) -> u8 {
     if leave_kernel() != 0 {
@@ -38,10 +37,7 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
 extern "C" fn leave_kernel() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let walk = scratch.walk.native;
-    let found = put_away::leave_openblas(&walk, &mut tables, &memory)
-        .or_else(|| put_away::leave_onednn(&walk, &mut tables, &memory));
-    let Some(found) = found else { return 0 };
+    let Some(found) = put_away::leave_kernel(&scratch.walk.native, &mut tables, &memory) else { return 0 };
     end_last_frame(scratch, found.sp);
     scratch.walk.native = found;
     1

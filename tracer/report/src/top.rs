@@ -189,7 +189,7 @@ impl Totals {
         )
     }
 
-    /// `package-0   12.4 W  ██████▌···   this program 8.1 W, idle 3.1 W`
+    /// `package-0   12.4 W ██████▌··· program 8.1 W, idle 3.1 W, others 1.2 W`
     fn domain_line(&self, domain: &Domain, width: usize) -> String {
         let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
         let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };

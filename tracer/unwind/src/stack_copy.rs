@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
-use tracer_ebpf::put_away::{leave_onednn, leave_openblas, stack_put_away};
+use tracer_ebpf::put_away::{leave_kernel, stack_put_away};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
@@ -161,16 +161,15 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
     true
 }
 
-/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): as of a known kernel, on the
-/// stack that it put away if it did, then on its own; from there on along frame pointers that are proved.
+/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): where a known matrix kernel has it, on the
+/// stack that was put away if it was, then on its own; from there on along frame pointers that are proved.
 fn scan<Code: Fn(u64) -> Option<u64>>(
     walk: &mut NativeWalk,
     tables: &mut impl Tables,
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    let kernel = leave_openblas(walk, tables, memory).or_else(|| leave_onednn(walk, tables, memory));
-    if let Some(found) = kernel {
+    if let Some(found) = leave_kernel(walk, tables, memory) {
         end_last_frame(out, found.sp);
         *walk = found;
         return true;

@@ -122,7 +122,9 @@ impl<'s> Modules<'s> {
         let module = self.get(name).filter(|_| steps > 0)?;
         let mut all: HashSet<String> = module.facts.all.clone()?.into_iter().collect();
         if module.facts.all_of_stars {
-            for star in stars_of(name, &module) {
+            let stars = stars_of(name, &module);
+            self.prepare(stars.iter());
+            for star in stars {
                 all.extend(self.listed(&star, steps - 1)?);
             }
         }
