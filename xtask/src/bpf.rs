@@ -3,10 +3,10 @@
 //! The flags follow aya-build 0.2 (`build_ebpf`): the CPU architecture for aya's `pt_regs` accessors, debug info, and BTF from it.
 //! `tracer/build.rs` picks the object up.
 
-use crate::command::run;
-use crate::setup::Tools;
+use crate::command::{Started, run};
+use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,12 +23,12 @@ pub(crate) enum Warnings {
     Denied,
 }
 
-/// Builds the object, and beside it what `others` says of the packages for this machine: the BPF programs use one CPU only, and the package that
-/// embeds them waits for them (`tracer/build.rs`). `others` may have embedded an older object, where only compilers or flags have changed: run
-/// it once more, or what builds on it, to be sure.
+/// Installs what `purpose` needs and builds the object, and beside both what `others` says of the packages for this machine: installing mostly
+/// waits, the BPF programs use one CPU only, and the package that embeds them waits for them (`tracer/build.rs`). `others` may have embedded an
+/// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure.
 pub(crate) fn build_beside(
     workspace: &Workspace,
-    tools: &Tools,
+    purpose: Purpose,
     warnings: Warnings,
     others: &mut Command,
 ) -> Result<()> {
@@ -36,13 +36,12 @@ pub(crate) fn build_beside(
     fs::create_dir_all(workspace.bpf_target()).context("cannot make the folder of the BPF programs")?;
     let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
     lock.lock().context("cannot lock the folder of the BPF programs")?;
-    std::thread::scope(|scope| {
-        let others = scope.spawn(move || run(others));
-        let built = build(workspace, tools, warnings);
-        drop(lock);
-        let others = others.join().map_err(|_| anyhow!("the thread of the other packages panicked"))?;
-        built.and(others)
-    })
+    // A progress bar would be in the way of what set-up says.
+    let others = Started::new(others.env("CARGO_TERM_PROGRESS_WHEN", "never"))?;
+    let tools = setup::run(workspace, purpose)?;
+    build(workspace, &tools, warnings)?;
+    drop(lock);
+    others.wait()
 }
 
 /// Builds the object and leaves it at `workspace.probes()`.

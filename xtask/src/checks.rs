@@ -73,20 +73,19 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("may BPF programs be loaded here?");
     kernel::check_bpf()?;
     restore_signals()?;
-    heading("set-up");
-    let tools = setup::run(workspace, Purpose::Test)?;
     heading("formatting");
+    setup::ensure_components(workspace)?;
     // Only the names of the files: the differences are one `cargo fmt --all` away.
     run(workspace.cargo().args(["fmt", "--all", "--check", "--", "-l"]))
         .context("these files want `cargo fmt --all`")?;
     heading("house rules (tidy)");
     tidy::task(workspace)?;
     portable::check(workspace)?;
-    heading("BPF programs, the product, the simulated hardware and the tests");
+    heading("set-up, and beside it BPF programs, the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
     let programs =
         ["build", "--quiet", "--lib", "--bins", "--test", "offline", "--test", "gpu", "--test", "live"];
-    bpf::build_beside(workspace, &tools, Warnings::Denied, &mut of_all(workspace, &programs))?;
+    bpf::build_beside(workspace, Purpose::Test, Warnings::Denied, &mut of_all(workspace, &programs))?;
     let _alone = wait_for_other_runs(workspace)?;
     let failed = run_tests(workspace, options, &heading);
     heading("done");

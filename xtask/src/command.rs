@@ -5,7 +5,7 @@ use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// How many bytes of a failed installer's output are shown.
 const SHOWN: u64 = 4000;
@@ -18,6 +18,38 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed: {status}", words(command));
     }
     Ok(())
+}
+
+/// A program on this terminal, beside which others are run. It ends with this value.
+pub(crate) struct Started {
+    words: String,
+    child: Child,
+}
+
+impl Started {
+    /// Starts `command`.
+    pub(crate) fn new(command: &mut Command) -> Result<Self> {
+        let words = words(command);
+        let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {words}"))?;
+        Ok(Self { words, child })
+    }
+
+    /// Waits for its end. An error unless it ends with 0.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        let status = self.child.wait().with_context(|| format!("cannot wait for {}", self.words))?;
+        if !status.success() {
+            bail!("{} failed: {status}", self.words);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Where it has ended there is nothing to end.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }
 
 /// What `command` prints to its standard output, trimmed. An error unless it ends with 0.

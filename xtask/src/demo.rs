@@ -2,36 +2,24 @@
 //! soonest.
 
 use crate::command::{find, is_root};
-use crate::frameworks::{self, SYSTEM_PYTHON};
+use crate::frameworks::SYSTEM_PYTHON;
 use crate::product;
-use crate::setup::{self, Purpose};
+use crate::setup::Purpose;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// OpenMP threads that wait by spinning would be most of the picture on a shared machine.
 const OPENMP_SLEEPS: &str = "OMP_WAIT_POLICY=passive";
 
-/// The product, and PyTorch beside it: apt waits for disks and networks while compilers compute. Set-up comes before both, because two at a
-/// time do not get on in apt.
+/// The product, with PyTorch. A first look should not wait for an optimiser; a release that was built before is brought up to date.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
-    setup::run(workspace, Purpose::Build)?;
-    std::thread::scope(|scope| {
-        let torch = scope.spawn(|| frameworks::install_torch(workspace));
-        let binary = build_product(workspace)?;
-        torch.join().map_err(|_| anyhow!("the thread that installs PyTorch panicked"))??;
-        Ok(binary)
-    })
-}
-
-/// A first look should not wait for an optimiser; a release that was built before is brought up to date.
-fn build_product(workspace: &Workspace) -> Result<PathBuf> {
     if workspace.binary().exists() {
-        product::build(workspace, Purpose::Build)?;
+        product::build(workspace, Purpose::Demo)?;
         return Ok(workspace.binary());
     }
-    product::build_quickly(workspace, Purpose::Build)?;
+    product::build_quickly(workspace, Purpose::Demo)?;
     Ok(workspace.quick_binary())
 }
 

@@ -66,20 +66,20 @@ const SCAPHANDRE: &str = "1.0.0";
 /// The Python versions (3.x) that every pinned package has wheels for.
 const WHEELS_FOR: std::ops::RangeInclusive<u32> = 11..=13;
 
-/// Debian's PyTorch.
-fn torch_packages() -> Vec<Package> {
+/// Debian's PyTorch, where the system's Python does not import one.
+pub(crate) fn missing_torch() -> Vec<Package> {
+    if imports(Path::new(SYSTEM_PYTHON), &["torch", "numpy"]) {
+        return vec![];
+    }
     vec![
         package("python3-torch", "PyTorch for the system's Python, for the example trainings"),
         package("python3-numpy", "PyTorch needs it"),
     ]
 }
 
-/// Installs Debian's PyTorch where the system's Python does not import one.
+/// Installs it there.
 pub(crate) fn install_torch(workspace: &Workspace) -> Result<()> {
-    match imports(Path::new(SYSTEM_PYTHON), &["torch", "numpy"]) {
-        true => Ok(()),
-        false => apt::install(&torch_packages(), &workspace.log()),
-    }
+    apt::install(&missing_torch(), &workspace.log())
 }
 
 /// Whether `python` imports all of `modules`.

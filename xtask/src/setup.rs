@@ -17,8 +17,10 @@ use std::process::Command;
 pub(crate) enum Purpose {
     /// Only the product.
     Build,
-    /// The product, clippy and rustfmt, and what the live tests run.
+    /// The product, and what the live tests run.
     Test,
+    /// The product, and PyTorch for what the demo records.
+    Demo,
 }
 
 /// The tools of the BPF build, all of them installed.
@@ -56,9 +58,6 @@ pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
     }
     let compiler = Compiler::on(&road)?;
     let linker = ensure_linker(workspace, compiler.llvm())?;
-    if purpose == Purpose::Test {
-        ensure_components(workspace)?;
-    }
     eprintln!(
         "setup: complete: {} (LLVM {}), bpf-linker {}",
         compiler.version(),
@@ -96,6 +95,7 @@ fn purpose_packages(purpose: Purpose) -> Vec<Package> {
     match purpose {
         Purpose::Build => Vec::new(),
         Purpose::Test => test_packages(),
+        Purpose::Demo => frameworks::missing_torch(),
     }
 }
 
@@ -129,7 +129,7 @@ fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
 }
 
 /// rustfmt and clippy, which a minimal rustup profile leaves out.
-fn ensure_components(workspace: &Workspace) -> Result<()> {
+pub(crate) fn ensure_components(workspace: &Workspace) -> Result<()> {
     for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if read_output(workspace.cargo().args([subcommand, "--version"])).is_ok() {
             continue;
