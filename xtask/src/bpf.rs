@@ -9,8 +9,10 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::env::consts::ARCH;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 const TARGET: &str = "bpfel-unknown-none";
 
@@ -25,7 +27,7 @@ pub(crate) enum Warnings {
 
 /// Installs what `purpose` needs and builds the object, and beside both what `others` says of the packages for this machine: installing mostly
 /// waits, the BPF programs use one CPU only, and the package that embeds them waits for them (`tracer/build.rs`). `others` may have embedded an
-/// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure.
+/// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure. It has nothing to do else.
 pub(crate) fn build_beside(
     workspace: &Workspace,
     purpose: Purpose,
@@ -36,16 +38,23 @@ pub(crate) fn build_beside(
     fs::create_dir_all(workspace.bpf_target()).context("cannot make the folder of the BPF programs")?;
     let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
     lock.lock().context("cannot lock the folder of the BPF programs")?;
+    let start = SystemTime::now();
     // A progress bar would be in the way of what set-up says.
     let others = Started::new(others.env("CARGO_TERM_PROGRESS_WHEN", "never"))?;
     let tools = setup::run(workspace, purpose)?;
-    build(workspace, &tools, warnings)?;
+    build_from(workspace, &tools, warnings, start)?;
     drop(lock);
     others.wait()
 }
 
 /// Builds the object and leaves it at `workspace.probes()`.
 pub(crate) fn build(workspace: &Workspace, tools: &Tools, warnings: Warnings) -> Result<()> {
+    build_from(workspace, tools, warnings, SystemTime::now())
+}
+
+/// The same, begun at `start`: an object that has changed is of that time, because what waits for it would else be older than what it waited for,
+/// and built again.
+fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: SystemTime) -> Result<()> {
     let mut flags =
         vec![format!("--cfg=bpf_target_arch=\"{ARCH}\""), "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into()];
     if warnings == Warnings::Denied {
@@ -76,41 +85,49 @@ pub(crate) fn build(workspace: &Workspace, tools: &Tools, warnings: Warnings) ->
         .env_remove("CARGO_BUILD_TARGET");
     run(&mut tools.compiler.apply(cargo)).context("the BPF programs do not build")?;
     let built = workspace.bpf_target().join(TARGET).join("release/energy-trace-probes");
-    copy_newer(&built, &workspace.probes())
+    copy_newer(&built, &workspace.probes(), start)
 }
 
-/// Copies `from` over `to` only when `from` is newer, so that an object that stayed the same does not rebuild the product.
-fn copy_newer(from: &Path, to: &Path) -> Result<()> {
-    let made = |file: &Path| fs::metadata(file).and_then(|meta| meta.modified());
-    let built = made(from).with_context(|| format!("the build left no {}", from.display()))?;
-    if made(to).is_ok_and(|copied| copied >= built) {
+/// Copies `from` over `to` unless it is there and was not made anew since `start`, so that an object that stayed does not rebuild the product. The
+/// copy is of that time.
+fn copy_newer(from: &Path, to: &Path, start: SystemTime) -> Result<()> {
+    let read = || fs::metadata(from).and_then(|meta| Ok((fs::read(from)?, meta.modified()?)));
+    let (built, made) = read().with_context(|| format!("the build left no {}", from.display()))?;
+    if made < start && fs::read(to).is_ok_and(|copied| copied == built) {
         return Ok(());
     }
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    Ok(())
+    let write = |mut to: File| to.write_all(&built).and_then(|()| to.set_modified(start));
+    File::create(to).and_then(write).with_context(|| format!("cannot write {}", to.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::copy_newer;
     use std::fs::{self, File};
+    use std::path::Path;
     use std::time::{Duration, SystemTime};
 
-    /// A newer object replaces the copy, an older one leaves it alone, and a missing one is an error that names it.
+    fn modified(file: &Path) -> SystemTime {
+        fs::metadata(file).unwrap().modified().unwrap()
+    }
+
+    /// An object that differs or was made anew replaces the copy, which is then as old as the build; one that stayed leaves it alone; a missing one
+    /// is an error that names it.
     #[test]
     fn only_a_newer_object_is_copied() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-        assert!(copy_newer(&from, &to).unwrap_err().to_string().contains("from"));
-        fs::write(&from, "one").unwrap();
-        copy_newer(&from, &to).unwrap();
-        fs::write(&from, "two").unwrap();
-        let set = |time| File::options().write(true).open(&from).unwrap().set_modified(time).unwrap();
-        set(SystemTime::now() - Duration::from_secs(60));
-        copy_newer(&from, &to).unwrap();
-        assert_eq!(fs::read_to_string(&to).unwrap(), "one");
-        set(SystemTime::now() + Duration::from_secs(60));
-        copy_newer(&from, &to).unwrap();
-        assert_eq!(fs::read_to_string(&to).unwrap(), "two");
+        let [long_ago, before, since] = [60, 30, 10].map(|s| SystemTime::now() - Duration::from_secs(s));
+        assert!(copy_newer(&from, &to, since).unwrap_err().to_string().contains("from"));
+        let build = |content: &str, made, start| {
+            fs::write(&from, content).unwrap();
+            File::options().write(true).open(&from).unwrap().set_modified(made).unwrap();
+            copy_newer(&from, &to, start).unwrap();
+            (fs::read_to_string(&to).unwrap(), modified(&to))
+        };
+        assert_eq!(build("one", long_ago, before), ("one".into(), before));
+        assert_eq!(build("one", long_ago, since), ("one".into(), before));
+        assert_eq!(build("two", long_ago, since), ("two".into(), since));
+        assert_eq!(build("two", since, before), ("two".into(), before));
     }
 }
