@@ -6,7 +6,7 @@
 use crate::command::{Started, run};
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -41,9 +41,17 @@ pub(crate) fn build_beside(
     let start = SystemTime::now();
     // A progress bar would be in the way of what set-up says.
     let others = Started::new(others.env("CARGO_TERM_PROGRESS_WHEN", "never"))?;
-    let tools = setup::run(workspace, purpose)?;
-    build_from(workspace, &tools, warnings, start)?;
-    drop(lock);
+    let tools = setup::install_tools(workspace)?;
+    let installed = std::thread::scope(|scope| {
+        let installed = scope.spawn(|| setup::install_for(workspace, purpose));
+        let built = build_from(workspace, &tools, warnings, start);
+        // What waits for the programs need not wait for the rest.
+        drop(lock);
+        let installed =
+            installed.join().map_err(|_| anyhow!("the thread that installs packages panicked"))?;
+        built.and(installed)
+    });
+    installed?;
     others.wait()
 }
 

@@ -47,9 +47,21 @@ pub(crate) fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
 
 /// Installs what `purpose` needs and is not here.
 pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
+    let tools = install_tools(workspace)?;
+    install_for(workspace, purpose)?;
+    Ok(tools)
+}
+
+/// Installs what `purpose` needs beyond building, as far as it is not here.
+pub(crate) fn install_for(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+    apt::install(&purpose_packages(purpose), &workspace.log())
+}
+
+/// Installs what building needs and is not here.
+pub(crate) fn install_tools(workspace: &Workspace) -> Result<Tools> {
     let log = workspace.log();
     let road = toolchain::find_road(&log)?;
-    apt::install(&wanted(workspace, &road, purpose), &log)?;
+    apt::install(&wanted(workspace, &road), &log)?;
     if road == Road::AddNightly {
         let words = ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "rust-src"];
         eprintln!("setup: rustup {}", words.join(" "));
@@ -59,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
     let compiler = Compiler::on(&road)?;
     let linker = ensure_linker(workspace, compiler.llvm())?;
     eprintln!(
-        "setup: complete: {} (LLVM {}), bpf-linker {}",
+        "setup: tools: {} (LLVM {}), bpf-linker {}",
         compiler.version(),
         compiler.llvm(),
         linker::VERSION
@@ -67,8 +79,8 @@ pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
     Ok(Tools { compiler, linker })
 }
 
-/// The packages that `purpose` asks for on `road`, installed or not.
-fn wanted(workspace: &Workspace, road: &Road, purpose: Purpose) -> Vec<Package> {
+/// The packages that building asks for on `road`, installed or not.
+fn wanted(workspace: &Workspace, road: &Road) -> Vec<Package> {
     let mut wanted = Vec::new();
     if find("cc").is_none() {
         wanted.push(package("gcc", "links Rust programs"));
@@ -87,7 +99,6 @@ fn wanted(workspace: &Workspace, road: &Road, purpose: Purpose) -> Vec<Package> 
     if let Some(llvm) = llvm.filter(|&llvm| linker::find_linker(workspace, llvm).is_none()) {
         wanted.extend(linker::packages(llvm));
     }
-    wanted.extend(purpose_packages(purpose));
     wanted
 }
 
