@@ -8,13 +8,13 @@
 //!
 //! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
-use super::thread_activity::Threads;
+use super::thread_activity::{ThreadTraits, Threads};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{FrameKind, StackStatus};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Libraries that a worker lives in: position in `Code::homes`.
 pub(super) type LibrarySetId = usize;
@@ -60,7 +60,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    pub(super) fn of(recording: &Recording, threads: &Threads) -> Self {
+    pub(super) fn of(recording: &Recording, threads: &Threads<'_>) -> Self {
         let mut this = Self { python: pythons(recording), ..Self::default() };
         let seen = Seen::of(recording, threads, &this.python);
         this.below = seen.below;
@@ -85,8 +85,8 @@ impl Code {
         this
     }
 
-    fn find_calls(&mut self, threads: &Threads) {
-        for thread in threads.with_python() {
+    fn find_calls(&mut self, threads: &Threads<'_>) {
+        for thread in threads.with_python().filter(|_| !self.library_sets.is_empty()) {
             let Some(activity) = threads.activity(thread) else { continue };
             for library_set in 0..self.library_sets.len() {
                 let mut calls: Vec<Span> = Vec::new();
@@ -188,20 +188,25 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(recording: &'a Recording, threads: &Threads, pythons: &[Option<Python>]) -> Self {
+    fn of(recording: &'a Recording, threads: &Threads<'_>, pythons: &[Option<Python>]) -> Self {
         let chains = pythons.iter().flatten().max().map_or(0, |&last| last as usize + 1);
         let mut this = Self { below: vec![Below::default(); chains], ..Self::default() };
-        let mut known: HashMap<StackId, Libraries> = HashMap::new();
-        let mut learned = HashSet::new();
+        let nothing = Libraries::default();
+        let mut known: Vec<Option<Libraries>> = recording.stacks.iter().map(|_| None).collect();
+        // By stack, for threads with and without Python.
+        let mut learned = vec![[false; 2]; pythons.len()];
         for sample in &recording.samples {
-            let libraries = known
-                .entry(sample.stack)
-                .or_insert_with(|| Libraries::of(recording, sample.stack, &mut this.numbers));
-            let is_python = threads
-                .activity(sample.thread)
-                .is_some_and(super::thread_activity::ThreadActivity::is_python);
+            let of_stack = || Libraries::of(recording, sample.stack, &mut this.numbers);
+            let libraries = known.get_mut(sample.stack.index());
+            let libraries = libraries.map_or(&nothing, |libraries| libraries.get_or_insert_with(of_stack));
+            let is_python = threads.of_thread(sample.thread).is_some_and(ThreadTraits::is_python);
             match pythons.get(sample.stack.index()).copied().flatten() {
-                Some(python) if learned.insert((is_python, sample.stack)) => {
+                Some(python) => {
+                    // It has Python frames, so it is there.
+                    let learned = &mut learned[sample.stack.index()][usize::from(is_python)];
+                    if std::mem::replace(learned, true) {
+                        continue;
+                    }
                     if is_python {
                         this.everybodys.extend(&libraries.above);
                     }

@@ -31,7 +31,9 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{DomainClass, Frame, Launched, Launches, StackNode, Wait};
+use energy_trace_model::recording::record::{
+    DomainClass, Frame, Launched, Launches, Sample, StackNode, Wait,
+};
 use energy_trace_model::units::MicroJoules;
 use joined_stacks::Joints;
 use requesters::{Answer, RequesterIndex, Role, Step};
@@ -74,15 +76,9 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
     let mut time = CpuTime { segments: vec![], owners, pieces: Pieces::default(), marks: vec![], overlaps };
-    if refiner.roles.iter().all(|role| *role == Role::Own) {
-        time.segments = segments;
-    } else {
-        time.segments.reserve(segments.len());
-        segments.into_iter().for_each(|segment| refiner.cut(segment, &mut time));
-        for sample in &recording.samples {
-            refiner.recount(sample.thread, sample.stack, sample.at, &mut time);
-        }
-    }
+    time.segments = segments;
+    refiner.cut_segments(&mut time);
+    refiner.recount_samples(&recording.samples, &mut time);
     refiner.add_lines(certain, lines, &mut time);
     let launches = recording.gpu.launches.iter();
     let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
@@ -129,13 +125,42 @@ impl<'a> Refiner<'a> {
         self.roles.get(owner as usize).copied().unwrap_or(Role::Own)
     }
 
-    /// Cuts a segment where the answer changes.
-    fn cut(&mut self, segment: Segment, time: &mut CpuTime) {
-        for (owner, span) in self.stretches(segment.owner, segment.span, time) {
-            if owner != segment.owner {
-                move_time(time, segment.owner, owner, span.ns());
+    /// Cuts segments where the answer changes; most are one owner's before and after.
+    fn cut_segments(&mut self, time: &mut CpuTime) {
+        let mut segments = std::mem::take(&mut time.segments);
+        let whole = segments.len();
+        for at in 0..whole {
+            let segment = segments[at];
+            if self.role(segment.owner) == Role::Own {
+                continue;
             }
-            time.segments.push(Segment { owner, span, ..segment });
+            let cut = self.stretches(segment.owner, segment.span, time);
+            for (number, (owner, span)) in cut.into_iter().enumerate() {
+                if owner != segment.owner {
+                    move_time(time, segment.owner, owner, span.ns());
+                }
+                let part = Segment { owner, span, ..segment };
+                if number == 0 { segments[at] = part } else { segments.push(part) }
+            }
+        }
+        if segments.len() > whole {
+            segments.sort_by_key(|segment| (segment.cpu, segment.span));
+        }
+        time.segments = segments;
+    }
+
+    /// Gives samples to the owners that their own became.
+    fn recount_samples(&mut self, samples: &[Sample], time: &mut CpuTime) {
+        let mut is_refined = vec![];
+        for (owner, role) in time.owners.iter().zip(&self.roles) {
+            if let (Owner::Target(thread, Some(_)), true) = (owner.owner, *role != Role::Own) {
+                is_refined.resize(is_refined.len().max(thread.index() + 1), false);
+                is_refined[thread.index()] = true;
+            }
+        }
+        let of_refined = |sample: &&Sample| is_refined.get(sample.thread.index()).copied().unwrap_or(false);
+        for sample in samples.iter().filter(of_refined) {
+            self.recount(sample.thread, sample.stack, sample.at, time);
         }
     }
 

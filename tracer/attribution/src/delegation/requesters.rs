@@ -22,7 +22,7 @@
 
 use super::awake::Awake;
 use super::call_context::{Code, LibrarySetId};
-use super::thread_activity::{Phase, StackTraits, Threads};
+use super::thread_activity::{Phase, StackTraits, ThreadTraits, Threads};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
@@ -85,7 +85,7 @@ pub(super) enum Role {
 
 /// Who woke whom, and who has Python.
 pub(super) struct RequesterIndex<'a> {
-    pub(super) threads: &'a Threads,
+    pub(super) threads: &'a Threads<'a>,
     pub(super) code: Code,
     pub(super) awake: Awake,
     of_process: HashMap<ProcessKey, Vec<ThreadKey>>,
@@ -103,7 +103,7 @@ pub(super) struct RequesterIndex<'a> {
 }
 
 impl<'a> RequesterIndex<'a> {
-    pub(super) fn new(recording: &Recording, threads: &'a Threads) -> Self {
+    pub(super) fn new(recording: &Recording, threads: &'a Threads<'_>) -> Self {
         let code = Code::of(recording, threads);
         let awake = Awake::of(recording, |thread| code.library_set(thread).is_some());
         let mut this = Self {
@@ -121,8 +121,7 @@ impl<'a> RequesterIndex<'a> {
         for thread in threads.with_python() {
             if let Some(process) = threads.process(thread) {
                 this.of_process.entry(process).or_default().push(thread);
-                let pooled =
-                    threads.activity(thread).is_some_and(super::thread_activity::ThreadActivity::is_pooled);
+                let pooled = threads.of_thread(thread).is_some_and(ThreadTraits::is_pooled);
                 if pooled && threads.is_main(thread) && this.parent(process).is_some() {
                     this.workers.insert(process);
                 }
@@ -162,7 +161,7 @@ impl<'a> RequesterIndex<'a> {
 
     /// Why the time of a thread in a stack (`None`: no sample saw it) may be somebody else's.
     pub(super) fn role(&self, thread: ThreadKey, stack: Option<StackId>) -> Role {
-        let Some(activity) = self.threads.activity(thread) else { return Role::Own };
+        let Some(activity) = self.threads.of_thread(thread) else { return Role::Own };
         let made = match stack {
             Some(stack) => self.threads.traits(stack),
             None => StackTraits { python: activity.is_python(), pooled: activity.is_pooled(), idle: false },
@@ -374,12 +373,12 @@ impl<'a> RequesterIndex<'a> {
     }
 
     fn is_python(&self, thread: ThreadKey) -> bool {
-        self.threads.activity(thread).is_some_and(super::thread_activity::ThreadActivity::is_python)
+        self.threads.of_thread(thread).is_some_and(ThreadTraits::is_python)
     }
 
     /// A Python thread that is in no pool.
     fn is_master(&self, thread: ThreadKey) -> bool {
-        self.threads.activity(thread).is_some_and(|activity| activity.is_python() && !activity.is_pooled())
+        self.threads.of_thread(thread).is_some_and(|thread| thread.is_python() && !thread.is_pooled())
     }
 
     fn parent(&self, process: ProcessKey) -> Option<ProcessKey> {

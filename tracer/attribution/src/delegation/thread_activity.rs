@@ -8,6 +8,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{CpuOwner, FrameKind, StackStatus};
+use std::cell::OnceCell;
 
 /// A stretch in which a thread did one thing: up to the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,18 @@ pub(super) struct Known {
     pub(super) stack: StackId,
 }
 
-/// One thread.
+/// What one thread did when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadActivity {
     phases: Vec<Phase>,
     known: Vec<Known>,
     /// When it was last seen.
     end: KtimeNs,
+}
+
+/// What one thread is, by how often it was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ThreadTraits {
     /// Its last sample without Python frames.
     without_python: Option<KtimeNs>,
     /// Facts with Python frames, those of them below a pool's loop, and samples without Python frames.
@@ -88,22 +94,33 @@ impl ThreadActivity {
         let next = self.phases.partition_point(|phase| phase.start <= at);
         self.phases.get(..next)?.iter().rev().find(|phase| fits(phase)).copied()
     }
+}
+
+impl ThreadTraits {
+    fn count(&mut self, made: StackTraits) {
+        self.python += u64::from(made.python);
+        self.pooled += u64::from(made.pooled);
+        self.native += u64::from(!made.python);
+    }
 
     /// Whether it is mostly below a pool's loop.
-    pub(super) const fn is_pooled(&self) -> bool {
+    pub(super) const fn is_pooled(self) -> bool {
         self.pooled * 2 > self.python
     }
 
     /// Whether it is a Python thread, rather than one that now and then calls Python.
-    pub(super) const fn is_python(&self) -> bool {
+    pub(super) const fn is_python(self) -> bool {
         self.python > self.native
     }
 }
 
 /// All threads, by key; and all stacks, by id.
-#[derive(Debug)]
-pub(super) struct Threads {
-    activity: Vec<ThreadActivity>,
+pub(super) struct Threads<'r> {
+    recording: &'r Recording,
+    span: Span,
+    /// Found out when somebody asks: it is as much as samples, and where every thread works for itself nobody does.
+    activity: OnceCell<Vec<ThreadActivity>>,
+    of_threads: Vec<ThreadTraits>,
     traits: Vec<StackTraits>,
     process: Vec<Option<ProcessKey>>,
     main: Vec<bool>,
@@ -117,47 +134,65 @@ struct Fact {
     waits: bool,
 }
 
-impl Threads {
+impl<'r> Threads<'r> {
     /// From a recording and its time.
-    pub(super) fn of(recording: &Recording, span: Span) -> Self {
+    pub(super) fn of(recording: &'r Recording, span: Span) -> Self {
         let traits = all_traits(recording);
-        let slices = Slices::of(recording);
-        let mut activity = vec![ThreadActivity::default(); recording.threads.len()];
-        let mut facts: Vec<Vec<Fact>> = activity.iter().map(|_| Vec::new()).collect();
+        let made = |stack: StackId| traits.get(stack.index()).copied().unwrap_or_default();
+        let mut of_threads = vec![ThreadTraits::default(); recording.threads.len()];
         for sample in &recording.samples {
-            let Some(thread) = activity.get_mut(sample.thread.index()) else { continue };
-            let made = traits.get(sample.stack.index()).copied().unwrap_or_default();
+            let Some(thread) = of_threads.get_mut(sample.thread.index()) else { continue };
+            let made = made(sample.stack);
             thread.count(made);
             if !made.python && !matches!(sample.status, StackStatus::PythonLost(_)) {
                 thread.without_python = thread.without_python.max(Some(sample.at));
             }
-            if let (true, Some(facts)) = (made.python, facts.get_mut(sample.thread.index())) {
-                facts.push(Fact { start: sample.at, end: sample.at, stack: sample.stack, waits: false });
-            }
         }
         for wait in &recording.requests.waits {
-            let Some(thread) = activity.get_mut(wait.thread.index()) else { continue };
-            thread.count(traits.get(wait.stack.index()).copied().unwrap_or_default());
-            let end = slices.resumed(wait.thread, wait.at).unwrap_or(span.end).max(wait.at);
-            if let Some(facts) = facts.get_mut(wait.thread.index()) {
-                facts.push(Fact { start: wait.at, end, stack: wait.stack, waits: true });
-            }
-        }
-        for (at, (activity, facts)) in activity.iter_mut().zip(facts).enumerate() {
-            let left = slices.ends.get(at).copied().unwrap_or_default();
-            activity.settle(facts, left);
+            let thread = of_threads.get_mut(wait.thread.index());
+            thread.into_iter().for_each(|thread| thread.count(made(wait.stack)));
         }
         let pid = |process: ProcessKey| recording.processes.get(process.index()).map(|p| p.pid.get());
         Self {
-            activity,
+            recording,
+            span,
+            activity: OnceCell::new(),
+            of_threads,
             traits,
             process: recording.threads.iter().map(|thread| Some(thread.process)).collect(),
             main: recording.threads.iter().map(|t| pid(t.process) == Some(t.tid.get())).collect(),
         }
     }
 
+    /// What all threads did.
+    fn find_activity(&self) -> Vec<ThreadActivity> {
+        let Self { recording, span, .. } = *self;
+        let slices = Slices::of(recording);
+        let mut facts: Vec<Vec<Fact>> = recording.threads.iter().map(|_| Vec::new()).collect();
+        for sample in recording.samples.iter().filter(|sample| self.traits(sample.stack).python) {
+            if let Some(facts) = facts.get_mut(sample.thread.index()) {
+                facts.push(Fact { start: sample.at, end: sample.at, stack: sample.stack, waits: false });
+            }
+        }
+        for wait in &recording.requests.waits {
+            let Some(facts) = facts.get_mut(wait.thread.index()) else { continue };
+            let end = slices.resumed(wait.thread, wait.at).unwrap_or(span.end).max(wait.at);
+            facts.push(Fact { start: wait.at, end, stack: wait.stack, waits: true });
+        }
+        let of_threads = facts.into_iter().zip(&slices.ends).zip(&self.of_threads);
+        of_threads
+            .map(|((facts, left), thread)| ThreadActivity::settled(facts, *left, thread.without_python))
+            .collect()
+    }
+
+    /// What a thread did when.
     pub(super) fn activity(&self, thread: ThreadKey) -> Option<&ThreadActivity> {
-        self.activity.get(thread.index())
+        self.activity.get_or_init(|| self.find_activity()).get(thread.index())
+    }
+
+    /// What a thread is.
+    pub(super) fn of_thread(&self, thread: ThreadKey) -> Option<ThreadTraits> {
+        self.of_threads.get(thread.index()).copied()
     }
 
     pub(super) fn traits(&self, stack: StackId) -> StackTraits {
@@ -176,37 +211,31 @@ impl Threads {
     /// Threads that have been seen with Python frames.
     pub(super) fn with_python(&self) -> impl Iterator<Item = ThreadKey> + '_ {
         let keys = (0..).map(ThreadKey::new);
-        keys.zip(&self.activity).filter(|(_, activity)| activity.python > 0).map(|(key, _)| key)
+        keys.zip(&self.of_threads).filter(|(_, thread)| thread.python > 0).map(|(key, _)| key)
     }
 }
 
 impl ThreadActivity {
-    fn count(&mut self, made: StackTraits) {
-        self.python += u64::from(made.python);
-        self.pooled += u64::from(made.pooled);
-        self.native += u64::from(!made.python);
-    }
-
-    /// Facts become phases that follow each other; `left` is when the thread last left a CPU.
-    fn settle(&mut self, mut facts: Vec<Fact>, left: KtimeNs) {
+    /// Facts become phases that follow each other; `left` is when the thread last left a CPU, `without_python` its last sample without Python frames.
+    fn settled(mut facts: Vec<Fact>, left: KtimeNs, without_python: Option<KtimeNs>) -> Self {
+        let mut this = Self::default();
         facts.sort_by_key(|fact| (fact.start, fact.end));
         let mut reached: Option<KtimeNs> = None;
         for fact in &facts {
             // Half-way between the end of one and the start of the next.
             let start = reached.map_or(fact.start, |reached| reached.midpoint(fact.start).min(fact.start));
-            self.know(fact);
-            self.push(Phase { start, stack: fact.stack, waits: false });
+            this.know(fact);
+            this.push(Phase { start, stack: fact.stack, waits: false });
             if fact.waits {
-                self.push(Phase { start: fact.start, stack: fact.stack, waits: true });
-                self.push(Phase { start: fact.end, stack: fact.stack, waits: false });
+                this.push(Phase { start: fact.start, stack: fact.stack, waits: true });
+                this.push(Phase { start: fact.end, stack: fact.stack, waits: false });
             }
             reached = Some(reached.map_or(fact.end, |reached| reached.max(fact.end)));
         }
         // The interpreter may end before its thread does.
         let last = reached.unwrap_or_default();
-        let left =
-            self.without_python.map_or(left, |bare| if bare > last { last.midpoint(bare) } else { left });
-        self.end = last.max(left);
+        let left = without_python.map_or(left, |bare| if bare > last { last.midpoint(bare) } else { left });
+        Self { end: last.max(left), ..this }
     }
 
     /// Adds a fact in time order to what is known; one after another of the same stack are one.

@@ -5,9 +5,6 @@
 use super::by_power::Sums;
 use energy_trace_model::units::MicroJoules;
 
-/// Looking at so many holders takes as long as sorting one.
-const DENSE: usize = 8;
-
 /// What is expected of a holder in an interval: joules, its own variance and its covariance with the interval's (J²).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
@@ -41,8 +38,10 @@ pub(super) struct OfMix {
 pub(super) struct Interval {
     /// By holder; nothing but for those that are there.
     pub(super) expected: Vec<Expected>,
-    pub(super) is_there: Vec<bool>,
-    pub(super) there: Vec<usize>,
+    /// A bit for each holder, set for those that are there.
+    bits: Vec<u64>,
+    /// Those, in order.
+    there: Vec<usize>,
     pub(super) mixes: Vec<((u32, usize), OfMix)>,
 }
 
@@ -50,18 +49,16 @@ impl Interval {
     pub(super) fn new(holders: usize) -> Self {
         Self {
             expected: vec![Expected::default(); holders],
-            is_there: vec![false; holders],
+            bits: vec![0; holders.div_ceil(64)],
             there: vec![],
             mixes: vec![],
         }
     }
 
     pub(super) fn add(&mut self, holder: usize, of: Expected, factor: f64) {
-        let Some(is_there) = self.is_there.get_mut(holder) else { return };
-        if !std::mem::replace(is_there, true) {
-            self.there.push(holder);
-        }
-        self.expected[holder].add(of, factor);
+        let Some(expected) = self.expected.get_mut(holder) else { return };
+        expected.add(of, factor);
+        self.bits[holder / 64] |= 1 << (holder % 64);
     }
 
     /// What parts give to a mix; parts come line by line.
@@ -104,20 +101,19 @@ impl Interval {
             self.add_variances(joules, edge, sums);
         }
         for holder in self.there.drain(..) {
-            self.is_there[holder] = false;
             self.expected[holder] = Expected::default();
         }
     }
 
-    /// Orders those that are there: where they are many of all, by looking through all.
+    /// Finds those that are there, in order.
     fn put_in_order(&mut self) {
-        if self.there.len() * DENSE < self.is_there.len() {
-            self.there.sort_unstable();
-            return;
+        for (word, bits) in self.bits.iter_mut().enumerate() {
+            let mut rest = std::mem::take(bits);
+            while rest != 0 {
+                self.there.push(64 * word + rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+            }
         }
-        self.there.clear();
-        let there = self.is_there.iter().enumerate().filter(|(_, is_there)| **is_there);
-        self.there.extend(there.map(|(holder, _)| holder));
     }
 
     /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact.

@@ -157,10 +157,11 @@ const RECENT: usize = 1_024;
 /// The samples of each thread; they make owners, and are counted.
 fn by_thread(samples: &[Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread> {
     let mut threads: BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> = BTreeMap::new();
-    for sample in samples {
-        let (at, stacks) = threads.entry(sample.thread).or_default();
-        at.push(sample.at);
-        stacks.push(sample.stack);
+    for run in samples.chunk_by(|one, next| one.thread == next.thread) {
+        let Some(first) = run.first() else { continue };
+        let (at, stacks) = threads.entry(first.thread).or_default();
+        at.extend(run.iter().map(|sample| sample.at));
+        stacks.extend(run.iter().map(|sample| sample.stack));
     }
     let of_thread = |(thread, (at, stacks)): (ThreadKey, (Vec<KtimeNs>, Vec<StackId>))| {
         let (at, stacks) = in_order(at, stacks);

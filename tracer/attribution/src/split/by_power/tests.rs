@@ -202,10 +202,11 @@ fn power_lags() {
     assert_eq!(pass.before(&certain, 5.0, &mut sums).part, 0.0);
 }
 
-/// One entry a holder, with all of it; the largest has what rounding leaves.
+/// One entry a holder, with all of it, also where there are more than a word has bits; the largest has what rounding leaves, and of equal ones the
+/// last. The next interval begins with nothing.
 #[test]
 fn holders_are_merged() {
-    let mut interval = Interval::new(10);
+    let mut interval = Interval::new(70);
     let of = |joules| Expected { joules, own: 2.0 * joules, with_all: 3.0 * joules };
     interval.add(6, of(1.0), 1.0);
     interval.add(4, of(1.0), 2.0);
@@ -215,13 +216,20 @@ fn holders_are_merged() {
         (joules, own, with_all)
     };
     assert_eq!([found(4), found(6), found(5)], [(2.0, 4.0, 6.0), (2.0, 4.0, 6.0), (0.0, 0.0, 0.0)]);
-    assert_eq!(interval.there, [6, 4]);
-    interval.add(9, of(-7.0), 1.0);
-    interval.add(8, of(2.5), 1.0);
-    let mut sums = super::Sums::new(10);
-    interval.give_out(MicroJoules::from_uj(100), 0.0, &mut sums, || (vec![], vec![]));
-    assert_eq!(uj(&sums.energy), [0, 0, 0, 0, 31, 0, 31, 0, 38, 0]);
-    assert!(interval.there.is_empty() && !interval.is_there[4] && interval.expected[6].joules == 0.0);
+    interval.add(69, of(-7.0), 1.0);
+    interval.add(68, of(2.5), 1.0);
+    interval.add(70, of(1.0), 1.0);
+    let shares = |interval: &mut Interval, uj: i64| {
+        let mut sums = super::Sums::new(70);
+        interval.give_out(MicroJoules::from_uj(uj), 0.0, &mut sums, || (vec![], vec![]));
+        let energies = sums.energy.iter().enumerate();
+        let energies = energies.filter(|(_, energy)| **energy != MicroJoules::ZERO);
+        energies.map(|(holder, energy)| (holder, energy.as_uj())).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(&mut interval, 100), [(4, 31), (6, 31), (68, 38)]);
+    interval.add(6, of(1.0), 1.0);
+    interval.add(64, of(1.0), 1.0);
+    assert_eq!(shares(&mut interval, 99), [(6, 50), (64, 49)]);
 }
 
 /// What a mix got goes to the owners of its column in its line by their time; a column that nobody there has goes to the line's first owners, and what
