@@ -84,6 +84,9 @@ pub struct Outcome {
     pub nodes: Vec<Held>,
     /// The target's energy, true and shown, in joules.
     pub target: (f64, f64),
+    /// The interval of that, bounds included.
+    #[serde(default)]
+    pub target_ci95: (f64, f64),
     /// Parts of the target's own energy by function that is flagged, and that is not but has a wide interval.
     pub flagged: f64,
     pub wide: f64,
@@ -126,6 +129,10 @@ fn cpu_seconds() -> f64 {
     account.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
+fn in_joules((low, high): (MicroJoules, MicroJoules)) -> (f64, f64) {
+    (low.as_joules(), high.as_joules())
+}
+
 /// Holds a profile in the physical view against the truth.
 pub fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> Outcome {
     let known = truth.stacks.iter().map(|(stack, _)| *stack);
@@ -143,6 +150,8 @@ pub fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> Outcome 
     let mut outcome = Outcome { imbalance_uj: imbalance(profile), ..Outcome::default() };
     let shown: MicroJoules = profile.rows.iter().map(|row| package(row.energy)).sum();
     outcome.target = (whole, shown.as_joules());
+    outcome.target_ci95 =
+        in_joules(profile.certainty.of_all(|_, class| class == DomainClass::Package, shown).ci95);
     for node in &nodes.all {
         let true_joules: f64 = node.paths.iter().map(|path| joules[*path]).sum();
         let of_node: Vec<usize> = node.paths.iter().flat_map(|path| rows[*path].iter().copied()).collect();
@@ -183,15 +192,14 @@ fn held(node: &Node<'_>, truth: f64, rows: &[usize], profile: &Profile) -> Held 
     };
     let energy = sum(|row| row.energy);
     let sure = certainty(profile, rows, energy);
-    let joules = |(low, high): (MicroJoules, MicroJoules)| (low.as_joules(), high.as_joules());
     Held {
         name: node.function.2.to_owned(),
         is_function: node.is_function,
         truth,
         shown: energy.as_joules(),
         by_time: sum(|row| row.by_time).as_joules(),
-        ci95: joules(sure.ci95),
-        bounds: sure.bounds.map(joules),
+        ci95: in_joules(sure.ci95),
+        bounds: sure.bounds.map(in_joules),
         flagged: false,
     }
 }

@@ -91,6 +91,9 @@ pub fn details(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let _ = writeln!(text, "    seed {}: {:.2} s of CPU", outcome.seed, outcome.seconds);
+        let ((truth, shown), (low, high)) = (outcome.target, outcome.target_ci95);
+        let held = if (low..=high).contains(&truth) { "" } else { ", missed" };
+        let _ = writeln!(text, "    all: true {truth:.2} J, shown {shown:.2} ({low:.2} to {high:.2}){held}");
         let worst = |node: &&Held| node.far_outside() || !node.covered() || node.error() > 10.0;
         for node in outcome.nodes.iter().filter(worst) {
             let _ = writeln!(text, "    {}", detail(node));

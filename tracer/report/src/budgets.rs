@@ -5,6 +5,7 @@
 
 use super::functions::functions;
 use super::rows::rows;
+use super::uncertainty::of_program;
 use super::{By, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
@@ -75,7 +76,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice);
     let (used, uncertainty, seen) = match &budget.call {
-        None => (run::target(profile, choice), None, true),
+        None => (run::target(profile, choice), of_program(profile), true),
         Some(name) => match of_call(profile, name) {
             Some((used, uncertainty)) => (used, uncertainty, true),
             None => (MicroJoules::ZERO, None, false),

@@ -5,6 +5,7 @@
 use super::calls::calls_not_named;
 use super::sentences::source_note;
 use super::thermal::slowdowns;
+use super::uncertainty::of_program;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
@@ -25,6 +26,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         lost(profile),
         no_energy(profile),
         unsampled(profile),
+        others_beside(profile),
         few_samples(profile),
         calls_not_named(profile),
         residual(profile),
@@ -70,6 +72,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         | Diagnostic::LaunchStacksThinned(_)
         | Diagnostic::NoEnergySource
         | Diagnostic::UnsampledTime { .. }
+        | Diagnostic::OthersBeside { .. }
         | Diagnostic::FewSamples { .. }
         | Diagnostic::ResidualLarge(_)
         | Diagnostic::LedgerImbalance(_) => true,
@@ -152,6 +155,12 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let unsampled = profile.rows.iter().filter(|row| row.stack.is_none_or(is_unsampled));
     let unsampled_ns = time(&mut unsampled.map(|row| row.time_ns));
     (unsampled_ns > of_ns / 20).then_some(Diagnostic::UnsampledTime { unsampled_ns, of_ns })
+}
+
+/// Where the program's own energy is not known to within what a function's would be flagged for.
+fn others_beside(profile: &Profile) -> Option<Diagnostic> {
+    let (least, most) = of_program(profile)?.bounds?;
+    Some(Diagnostic::OthersBeside { least, most })
 }
 
 fn few_samples(profile: &Profile) -> Option<Diagnostic> {

@@ -18,6 +18,7 @@ use super::sampling_error;
 use super::shown::shown;
 use super::summary_rows::{TopRow, innermost};
 use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, in_unit};
+use super::uncertainty;
 use super::{names, run};
 use crate::native_frames::{self, NativeFrames};
 use crate::short_names;
@@ -190,8 +191,10 @@ fn of_functions(runs: &[Vec<BTreeMap<String, Seen>>; 2], wholes: [Side; 2]) -> V
 
 /// Energy of the whole program in a run.
 fn of_program(profile: &Profile, work: f64) -> Seen {
-    let joules = run::target(profile, run::headline(profile)).as_joules() / work;
-    Seen { joules, variance: 0.0 }
+    let energy = run::target(profile, run::headline(profile));
+    // Of what is not known all runs have the same.
+    let far = uncertainty::of_program(profile).map_or(0.0, |of| half_width(energy, of.ci95));
+    Seen { joules: energy.as_joules() / work, variance: (far / Z / work).powi(2) }
 }
 
 /// Own energy of each function of a run.
@@ -207,10 +210,15 @@ fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> BTreeMap<S
             Some(uncertainty) if !modelled => uncertainty.ci95,
             _ => sampling_error::interval(energy, row.cost.samples, samples),
         };
-        let far = (high - energy).max(energy - low).as_joules() / Z;
+        let far = half_width(energy, (low, high)) / Z;
         (row.name, Seen { joules: energy.as_joules() / work, variance: (far / work).powi(2) })
     };
     innermost(profile, names::frame_name).into_iter().map(seen).collect()
+}
+
+/// How far an interval reaches, in joules: to its farther end.
+fn half_width(energy: MicroJoules, (low, high): (MicroJoules, MicroJoules)) -> f64 {
+    (high - energy).max(energy - low).as_joules()
 }
 
 /// The mean of a set, and how sure it is.

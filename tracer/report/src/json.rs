@@ -11,6 +11,7 @@ use super::json_thermal::ThermalLine;
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
+use super::uncertainty::of_program_in;
 use super::{By, Level, diagnostics, run, sentences};
 use energy_trace_model::profile::certainty::{Uncertainty, Weights};
 use energy_trace_model::profile::diagnostics::Diagnostic;
@@ -167,6 +168,8 @@ struct LedgerLine<'a> {
     quality: Quality,
     measured_uj: i64,
     target_uj: i64,
+    /// `null` where it is not known.
+    target_ci95_uj: Option<[i64; 2]>,
     other_uj: i64,
     idle_uj: i64,
     uncore_uj: i64,
@@ -360,14 +363,16 @@ impl From<&Weights> for WeightsLine {
 }
 
 fn ledger_lines(profile: &Profile) -> Vec<LedgerLine<'_>> {
-    // What is known of domains has their order; a profile that was not attributed has none of it.
-    let weights = profile.certainty.domains.iter().map(|domain| domain.weights.as_ref());
-    let lines = profile.ledger.iter().zip(weights.chain(std::iter::repeat(None)));
-    lines.map(|(row, weights)| LedgerLine::new(row, weights)).collect()
+    let line = |(number, row): (usize, _)| {
+        // What is known of domains has their order; a profile that was not attributed has none of it.
+        let weights = profile.certainty.domains.get(number).and_then(|domain| domain.weights.as_ref());
+        LedgerLine::new(row, weights, of_program_in(profile, number).as_ref())
+    };
+    profile.ledger.iter().enumerate().map(line).collect()
 }
 
 impl<'a> LedgerLine<'a> {
-    fn new(row: &'a LedgerRow, weights: Option<&Weights>) -> Self {
+    fn new(row: &'a LedgerRow, weights: Option<&Weights>, target: Option<&Uncertainty>) -> Self {
         Self {
             weights: weights.map(WeightsLine::from),
             domain: &row.domain,
@@ -375,6 +380,7 @@ impl<'a> LedgerLine<'a> {
             quality: row.quality,
             measured_uj: row.measured.as_uj(),
             target_uj: row.target.as_uj(),
+            target_ci95_uj: ci95_uj(target),
             other_uj: row.other.as_uj(),
             idle_uj: row.idle.as_uj(),
             uncore_uj: row.uncore.as_uj(),

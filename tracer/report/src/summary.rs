@@ -6,8 +6,9 @@
 use super::run;
 use super::sentences::{brief, model_in_brief};
 use super::shown::shown;
-use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
+use super::summary_rows::{Measure, Top, TopRow, calls, functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
+use super::uncertainty::of_program;
 use super::{diagnostics, names, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -263,7 +264,7 @@ fn marks(marks: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     }
 }
 
-/// `16.8 s   22.3 J (estimated)   1.33 W on average   6.20 mWh`.
+/// `16.8 s   22.3 J ±2% (from energy counters)   1.33 W on average   6.20 mWh`.
 pub(crate) fn used(profile: &Profile) -> String {
     let time_ns = profile.run.duration_ns();
     let choice = run::headline(profile);
@@ -281,10 +282,12 @@ pub(crate) fn used(profile: &Profile) -> String {
         Quality::Measured | Quality::Apportioned => "from energy counters",
         Quality::Estimated => "estimated",
     };
+    let sure = of_program(profile).map(|sure| plus_minus(energy, Some(&sure))).filter(|sure| sure != "-");
     format!(
-        "{} s   {} ({word})   {} on average   {}",
+        "{} s   {}{} ({word})   {} on average   {}",
         seconds(time_ns),
         in_unit(joules, "J"),
+        sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
         in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
         in_unit(joules / 3600.0, "Wh"),
     )

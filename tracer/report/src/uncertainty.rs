@@ -74,6 +74,23 @@ impl<'a> Uncertainties<'a> {
     }
 }
 
+/// How sure the energy of the whole program is: beside other programs, no counter says whose it was. `None` of a part of a run, where energy is a
+/// model's, and where nothing was found out.
+pub(crate) fn of_program(profile: &Profile) -> Option<Uncertainty> {
+    let choice = run::headline(profile);
+    let is_known =
+        profile.part.is_none() && !profile.certainty.domains.is_empty() && !run::is_modelled(profile, choice);
+    let included = |_, class| choice.includes(class);
+    is_known.then(|| profile.certainty.of_all(included, run::target(profile, choice)))
+}
+
+/// The same of its energy in one domain, by the domain's place in the ledger.
+pub(crate) fn of_program_in(profile: &Profile, domain: usize) -> Option<Uncertainty> {
+    let row = profile.ledger.get(domain).filter(|row| row.quality != Quality::Estimated)?;
+    let is_known = profile.part.is_none() && domain < profile.certainty.domains.len();
+    is_known.then(|| profile.certainty.of_all(|place, _| place == domain, row.target))
+}
+
 /// The interval of some rows for a tooltip, with its unit; empty where nothing is known or in doubt.
 pub(crate) fn tooltip(profile: &Profile, choice: DomainChoice, rows: &[usize]) -> String {
     if profile.certainty.domains.is_empty() || rows.is_empty() {

@@ -162,6 +162,8 @@ pub struct Collector<'a> {
     seconds: f64,
     /// What the rows have together of each energy in parts.
     parts: BTreeMap<u32, Claim>,
+    /// Whether these are all rows: the rest of the domain's energy is other processes'.
+    is_all: bool,
 }
 
 /// What rows have of an energy in parts, beside all of it; and which weight it shares.
@@ -201,7 +203,15 @@ impl<'a> Collector<'a> {
             variance: 0.0,
             seconds: 0.0,
             parts: BTreeMap::new(),
+            is_all: false,
         }
+    }
+
+    /// Of all rows.
+    fn of_all(of: &'a DomainCertainty) -> Self {
+        let mut all = Self { is_all: true, ..Self::new(of) };
+        (of.first_row..of.first_row + of.energy.len()).for_each(|row| all.add(row));
+        all
     }
 
     fn add(&mut self, row: usize) {
@@ -338,20 +348,35 @@ impl<'a> Collector<'a> {
         self.by_pools().sqrt() > UNCLEAR * self.energy().abs()
     }
 
-    /// How far below and above what it was given the energy may be of columns whose watts the run does not show.
+    /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What all rows have too much others have
+    /// too little, whatever theirs may be.
     fn unobserved(&self) -> (f64, f64) {
-        let columns = self.by_column.iter().zip(&self.of.columns).filter(|(_, column)| !column.identified);
-        columns.fold((0.0, 0.0), |(below, above), (energy, Column { bounds, .. })| {
-            (
-                below + energy.abs() * (1.0 - bounds.0).max(0.0),
-                above + energy.abs() * (bounds.1 - 1.0).max(0.0),
-            )
+        let (below, above) = self.range(|_, energy| energy);
+        if !self.is_all || self.of.pools.is_empty() {
+            return (below, above);
+        }
+        let all = |column: usize| self.of.pools.get(column).map_or(0.0, |pool| pool.joules);
+        let (others_below, others_above) = self.range(|column, energy| (all(column) - energy).max(0.0));
+        (below.min(others_above), above.min(others_below))
+    }
+
+    /// The same of a part of each column, given its number and what the rows have of it.
+    fn range(&self, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
+        let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
+        let columns = columns.filter(|(_, (_, column))| !column.identified);
+        columns.fold((0.0, 0.0), |(below, above), (number, (energy, Column { bounds, .. }))| {
+            let energy = part(number, *energy).abs();
+            (below + energy * (1.0 - bounds.0).max(0.0), above + energy * (bounds.1 - 1.0).max(0.0))
         })
     }
 
     /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
     /// difference to the whole.
     fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
+        if self.is_all {
+            let (below, above) = self.unobserved();
+            return (!shown).then(|| (self.energy() - below, self.energy() + above));
+        }
         let unclear = self.by_requesters().sqrt() > UNCLEAR * self.energy().abs();
         let unobserved = !shown && self.unobserved() != (0.0, 0.0);
         let (below, above) = if self.is_pooled() { self.pool_range() } else { (0.0, 0.0) };
@@ -374,36 +399,50 @@ impl Certainty {
             collector
         };
         let domains = self.domains.iter().filter(|domain| domain.class.is_some_and(&included));
-        let collectors: Vec<Collector<'_>> = domains.map(collect).collect();
-        let unobserved = collectors.iter().map(Collector::unobserved);
-        let (below, above) = unobserved.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
-        let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
-        for collector in collectors {
-            variance += collector.variance();
-            let own = collector.energy();
-            let bounds = collector.bounds(shown);
-            open |= bounds.is_some();
-            let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
-            let (least, most) = bounds.unwrap_or((own - slack, own + slack));
-            (low, high) = (low + least, high + most);
-        }
-        let half = joules(WIDEN * Z * f64::sqrt(variance));
-        let at_least = |bound: MicroJoules| {
-            if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
-        };
-        let wide = half.as_joules() > WIDE * energy.as_joules().abs();
-        let (low, high) = if open {
-            (low, high)
-        } else {
-            (energy.as_joules() - half.as_joules(), energy.as_joules() + half.as_joules())
-        };
-        let bounds = (open || wide).then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
-        let (least, most) = bounds.unwrap_or((energy, energy));
-        let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
-        let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
-        Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
+        over(&domains.map(collect).collect::<Vec<_>>(), energy)
     }
+
+    /// The same of all rows together, over the domains whose place in the ledger and class are `included`: what has too much can only have it from
+    /// what is in no row, that is, from other processes.
+    pub fn of_all(&self, included: impl Fn(usize, DomainClass) -> bool, energy: MicroJoules) -> Uncertainty {
+        let is_included = |(place, domain): &(usize, &DomainCertainty)| {
+            domain.class.is_some_and(|class| included(*place, class))
+        };
+        let domains = self.domains.iter().enumerate().filter(is_included);
+        over(&domains.map(|(_, domain)| Collector::of_all(domain)).collect::<Vec<_>>(), energy)
+    }
+}
+
+/// What collectors of several domains say together. `energy` is the sum of their rows.
+fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
+    let unobserved = collectors.iter().map(Collector::unobserved);
+    let (below, above) = unobserved.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
+    let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
+    for collector in collectors {
+        variance += collector.variance();
+        let own = collector.energy();
+        let bounds = collector.bounds(shown);
+        open |= bounds.is_some();
+        let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
+        let (least, most) = bounds.unwrap_or((own - slack, own + slack));
+        (low, high) = (low + least, high + most);
+    }
+    let half = joules(WIDEN * Z * f64::sqrt(variance));
+    let at_least = |bound: MicroJoules| {
+        if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
+    };
+    let wide = half.as_joules() > WIDE * energy.as_joules().abs();
+    let (low, high) = if open {
+        (low, high)
+    } else {
+        (energy.as_joules() - half.as_joules(), energy.as_joules() + half.as_joules())
+    };
+    let bounds = (open || wide).then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
+    let (least, most) = bounds.unwrap_or((energy, energy));
+    let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
+    let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
+    Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "`as` saturates; statistics")]
@@ -450,6 +489,36 @@ mod tests {
         let whole = sure(&certainty(true), &[0, 1], 40);
         assert!((whole.ci95.1 - whole.ci95.0).as_uj() < 10, "{whole:?}");
         assert_eq!(whole.bounds, None);
+    }
+
+    /// The program has 10 J of one column and others 30 J of another. What is not known of the program's alone is no more than what is not known of the
+    /// others' (here up to 3 J less and 3 J more), and where all is the program's it is sure.
+    #[test]
+    fn the_program_beside_others() {
+        let mut beside = certainty(false);
+        let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
+        let domain = &mut beside.domains[0];
+        domain.functions = [((0, 0), 10.0)].into();
+        (domain.energy, domain.seconds, domain.variance) =
+            (vec![vec![in_column(0, 10.0)]], vec![1.0], vec![0.0]);
+        (domain.relative, domain.pools) = (vec![0.0; 4], vec![pool(10.0), pool(30.0)]);
+        let all = |certainty: &Certainty, joules: i64| {
+            let of = certainty.of_all(|_, _| true, MicroJoules::from_uj(joules * 1_000_000));
+            (of.ci95.0.as_uj() / 100_000, of.ci95.1.as_uj() / 100_000, of.bounds.is_some())
+        };
+        assert_eq!(all(&beside, 10), (70, 130, true));
+        let of_rows = sure(&beside, &[0], 10);
+        assert_eq!(
+            of_rows.bounds.map(|(least, most)| (least.as_uj(), most.as_uj())),
+            Some((5_000_000, 20_000_000))
+        );
+        beside.domains[0].pools = vec![pool(10.0), pool(0.0)];
+        assert_eq!(all(&beside, 10), (100, 100, false));
+        assert_eq!(beside.of_all(|place, _| place == 1, MicroJoules::ZERO), super::Uncertainty::default());
+        // Watts that the run shows, to a tenth: 1.4 · 1.96 J.
+        beside.domains[0] = DomainCertainty { relative: vec![0.01], ..beside.domains[0].clone() };
+        beside.domains[0].columns = vec![Column { identified: true, bounds: (0.5, 2.0) }];
+        assert_eq!(all(&beside, 10), (72, 127, true));
     }
 
     /// 30 J that two calls have in equal parts may all be one's; both together have it for sure.

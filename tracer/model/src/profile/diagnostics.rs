@@ -50,6 +50,14 @@ pub enum Diagnostic {
         /// Of how much.
         of_ns: u64,
     },
+    /// Other programs ran beside this one so much that the run does not show whose energy it was: the least and the most that the program may have
+    /// used.
+    OthersBeside {
+        /// At least.
+        least: MicroJoules,
+        /// At most.
+        most: MicroJoules,
+    },
     /// So few samples that shares are rough.
     FewSamples {
         /// How many.
@@ -264,6 +272,7 @@ impl Diagnostic {
             Self::EventsLost(_) => "events-lost",
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
+            Self::OthersBeside { .. } => "others-beside",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",
             Self::ResidualLarge(_) => "residual-large",

@@ -36,6 +36,10 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             percent_of(*unsampled_ns, *of_ns),
             Mark::Unsampled.name()
         ),
+        Diagnostic::OthersBeside { least, most } => format!(
+            "other programs ran beside this one, and the run does not show whose energy it was: the program used {least} to {most}; \
+             record on a quieter machine, or for longer"
+        ),
         Diagnostic::FewSamples { samples } => {
             format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")
         }
