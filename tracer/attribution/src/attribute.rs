@@ -163,4 +163,6 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
 #[cfg(test)]
 mod tests {
     mod delegation;
+    mod over_time;
+    mod small;
 }
