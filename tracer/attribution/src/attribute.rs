@@ -163,6 +163,7 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
 #[cfg(test)]
 mod tests {
     mod delegation;
+    mod gpu;
     mod over_time;
     mod small;
 }
