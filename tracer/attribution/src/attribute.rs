@@ -165,5 +165,6 @@ mod tests {
     mod delegation;
     mod gpu;
     mod over_time;
+    mod powers;
     mod small;
 }
