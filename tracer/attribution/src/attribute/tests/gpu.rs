@@ -226,3 +226,126 @@ fn records_side_by_side() {
         assert!((crowded - expected).abs() < 1e-9 && whole == both, "{crowded} {expected} {whole}");
     }
 }
+
+/// Stretches of 20 ms in which one kernel runs at 100 W, the other at 200 W, or none, by chance.
+fn by_chance() -> Vec<Option<u32>> {
+    let mut state = 7_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) % 3
+    };
+    let mut stretches: Vec<Option<u32>> =
+        (0..STEPS * 5).map(|_| [None, Some(0), Some(1)][next() as usize]).collect();
+    // What runs at the ends is seen like all else.
+    stretches[..10].fill(None);
+    stretches[STEPS as usize * 5 - 10..].fill(None);
+    stretches
+}
+
+/// What a meter shows of that which looks at the last 25 ms of each step of 100 and takes that for the whole.
+fn looked_at(stretches: &[Option<u32>], step: u64) -> u64 {
+    let watts = |at: u64| [0, 100, 200][stretches[at as usize / 20].map_or(0, |kernel| kernel as usize + 1)];
+    (100 * step + 75..100 * step + 100).map(|at| 4 * 1_000 * watts(at)).sum()
+}
+
+/// A meter that looks at a quarter of each step is found out by launches; what the counter shows in all is theirs, in parts of their energies.
+#[test]
+fn a_meter_that_looks_at_a_quarter() {
+    let stretches = by_chance();
+    let mut run = run(|step| looked_at(&stretches, step));
+    let batch = |(kernel, from): (u32, u64)| {
+        let counts = if kernel == 0 { [20, 0] } else { [0, 20] };
+        Launches { until: ms(from + 20), ..launches(from, counts) }
+    };
+    let launched = stretches.iter().zip(0..).filter_map(|(kernel, at)| Some(((*kernel)?, 20 * at)));
+    run.gpu.launches = launched.map(batch).collect();
+    let profile = attribute(&run, &by_time());
+    let found = split(&profile);
+    let learned = found.learned.unwrap();
+    assert!(learned.duty == 0.25 && learned.late_s.abs() < 2e-3, "{learned:?}");
+    let shown: i64 = (0..STEPS).map(|step| looked_at(&stretches, step).cast_signed()).sum::<i64>() / 1_000;
+    let count = |of: u32| stretches.iter().filter(|kernel| **kernel == Some(of)).count() as i64;
+    let (gemm, copy) = (2_000 * count(0), 4_000 * count(1));
+    let found = millijoules(&profile);
+    near(&[found[0] + found[1]], &[shown], 2);
+    near(&found[..1], &[shown * gemm / (gemm + copy)], shown.unsigned_abs() / 50);
+}
+
+/// Where records tell all times, such a counter's sum is not believed: each kernel has its power times its time, and what the counter shows beyond
+/// that, or less, is nobody's.
+#[test]
+fn times_are_believed_before_a_quarter() {
+    use energy_trace_model::profile::UnattributedReason;
+    let stretches = by_chance();
+    let mut run = run(|step| looked_at(&stretches, step));
+    let ran = stretches.iter().zip(0..).filter_map(|(kernel, at)| Some(((*kernel)?, 20 * at)));
+    run.gpu.busy = ran.map(|(kernel, from)| busy(kernel, from, from + 20, 20)).collect();
+    let profile = attribute(&run, &by_time());
+    let count = |of: u32| stretches.iter().filter(|kernel| **kernel == Some(of)).count() as i64;
+    let (gemm, copy) = (2_000 * count(0), 4_000 * count(1));
+    let found = millijoules(&profile);
+    near(&found[..2], &[gemm, copy], (gemm + copy).unsigned_abs() / 100);
+    let shown: i64 = (0..STEPS).map(|step| looked_at(&stretches, step).cast_signed()).sum::<i64>() / 1_000;
+    let nobodys = profile.ledger[0].unattributed[&UnattributedReason::SensorBlindSpot].as_uj() / 1_000;
+    near(&[nobodys], &[shown - found[0] - found[1] - found[2] - found[4]], 3);
+    assert!(nobodys != 0);
+}
+
+/// Of kernels that are told apart the powers are known, each in a column of its own; by launches alone each would have the same energy.
+#[test]
+fn what_is_known_of_kernels() {
+    let energy = |step: u64| {
+        let [gemm, copy] = counts(step);
+        2_000_000 * gemm + 500_000 * copy
+    };
+    let mut run = run(energy);
+    let batch = |(step, of): (u64, usize)| {
+        let (from, mut mine) = (100 * step + 50 * of as u64, [0, 0]);
+        mine[of] = counts(step)[of];
+        Launches { until: ms(from + 50), ..launches(from, mine) }
+    };
+    let batches = (0..STEPS).flat_map(|step| [(step, 0), (step, 1)]).map(batch);
+    run.gpu.launches = batches.filter(|batch| !batch.work.is_empty()).collect();
+    let profile = attribute(&run, &by_time());
+    let [gpu] = profile.certainty.domains.as_slice() else { panic!("{:?}", profile.certainty) };
+    assert_eq!(gpu.columns.len(), 2);
+    assert!(gpu.columns.iter().all(|column| column.identified && column.bounds.1 < 1.001), "{gpu:?}");
+    assert!(gpu.relative.iter().all(|part| part.abs() < 1e-4) && gpu.relative[0] > 0.0, "{:?}", gpu.relative);
+    let columns: Vec<usize> =
+        gpu.energy.iter().filter(|row| row[0].joules > 0.0).map(|row| row[0].column).collect();
+    assert!(columns == [0, 1] || columns == [1, 0], "{columns:?}");
+    let sum = |of: usize| (0..STEPS).map(|step| counts(step)[of].cast_signed()).sum::<i64>();
+    let each = (2_000 * sum(0) + 500 * sum(1)) as f64 / (sum(0) + sum(1)) as f64;
+    let by_launches: Vec<i64> = [0, 1]
+        .map(|of| {
+            profile
+                .rows
+                .iter()
+                .filter(|row| row.stack == Some(kernel(of).1))
+                .map(|row| row.by_time[DomainClass::Gpu])
+                .sum()
+        })
+        .map(|energy: energy_trace_model::units::MicroJoules| energy.as_uj() / 1_000)
+        .to_vec();
+    // Steps hold both, and each step's energy is shared out among its launches.
+    near(&[by_launches.iter().sum()], &[2_000 * sum(0) + 500 * sum(1)], 2);
+    near(&by_launches, &[(each * sum(0) as f64) as i64, (each * sum(1) as f64) as i64], 25_000);
+}
+
+/// Of a launch of another device nothing is charged here; launches in several streams, or a meter of other devices as well, are said.
+#[test]
+fn other_devices_have_their_own() {
+    let mut run = run(|_| 1_000_000);
+    run.gpu.launches = (0..STEPS).map(|step| launches(100 * step, counts(step))).collect();
+    run.gpu.launches.iter_mut().for_each(|batch| batch.device = 1);
+    let profile = attribute(&run, &by_time());
+    assert_eq!(millijoules(&profile), [0, 0, 0, 200_000, 0]);
+    assert!(
+        profile.diagnostics.iter().any(|found| found.code() == "gpu-unattributed"),
+        "{:?}",
+        profile.diagnostics
+    );
+    run.gpu.launches.iter_mut().for_each(|batch| batch.device = 0);
+    let mine = millijoules(&attribute(&run, &by_time()));
+    near(&[mine[0] + mine[1] + mine[2] + mine[4]], &[100_000], 2);
+}
