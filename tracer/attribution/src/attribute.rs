@@ -164,6 +164,7 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
 mod tests {
     mod delegation;
     mod gpu;
+    mod merged;
     mod over_time;
     mod powers;
     mod small;

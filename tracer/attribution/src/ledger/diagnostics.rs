@@ -300,7 +300,7 @@ mod tests {
         let (overlapping, without) =
             (Diagnostic::OverlappingSlices { times: 1 }, Diagnostic::CpuWithoutSocket { cpu_ns: 2 });
         assert_eq!(of_recording(0, 0), []);
-        assert_eq!(of_recording(1, 0), [overlapping.clone()]);
+        assert_eq!(of_recording(1, 0), std::slice::from_ref(&overlapping));
         assert_eq!(of_recording(1, 2), [overlapping, without]);
     }
 }

@@ -104,7 +104,7 @@ fn launches_of_two_kernels() {
 #[test]
 fn open_and_used_by_others() {
     let is_open = |step: &u64| (10..81).contains(step);
-    let of = |step: u64| if is_open(&step) && step / 3 % 2 == 0 { counts(step) } else { [0, 0] };
+    let of = |step: u64| if is_open(&step) && (step / 3).is_multiple_of(2) { counts(step) } else { [0, 0] };
     let energy = |step: u64| {
         let [gemm, copy] = of(step);
         let open = if is_open(&step) { 3_000_000 } else { 0 };
