@@ -199,8 +199,8 @@ mod tests {
         Features::of(recording, [batch].iter())
     }
 
-    /// Two launches of 1,024 threads and one of 1,536 share a column, whose unit is the average of 1,194 2/3; one of 4,096 is another; launches whose threads are not
-    /// known count one each, and copies go by bytes, however many.
+    /// Two launches of 1,024 threads and one of 1,536 share a column, whose unit is the average of 1,194 2/3; one of 4,096 is another; launches
+    /// whose threads are not known count one each, and copies go by bytes, however many.
     #[test]
     fn units_of_launches() {
         let recording =
