@@ -163,4 +163,9 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
 #[cfg(test)]
 mod tests {
     mod delegation;
+    mod gpu;
+    mod merged;
+    mod over_time;
+    mod powers;
+    mod small;
 }

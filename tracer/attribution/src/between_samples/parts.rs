@@ -389,6 +389,10 @@ mod tests {
         // The same piece when it stood the other way round already.
         assert_eq!(ends(first.turned().thinned(&five(), true)), (11, 5, NOBODY, 2));
         assert_eq!(ends(between.turned().thinned(&five(), true)), (11, 2, 13, 15));
+        // A line's only sample, before it or behind it, stays what is known.
+        let only = Mark { line: 7, ..five()[4] };
+        let single = Part { line: 7, left: 14, right: NOBODY, gap: 1, ..between };
+        assert_eq!(ends(single.thinned(&[only], true)), (14, 2, NOBODY, 5));
         let certain = Part { line: NO_LINE, ..between };
         assert_eq!(ends(certain.thinned(&five(), true)), ends(certain));
         let alone = Part { gap: NO_GAP, ..between };

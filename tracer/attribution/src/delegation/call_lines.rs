@@ -269,7 +269,7 @@ fn nearest(line: &Line, span: Span) -> OwnerId {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, KtimeNs, Line, Mark, Run, Span, ThreadKey, is_seen};
+    use super::{Ending, KtimeNs, Line, Mark, Run, Span, ThreadKey, is_seen, nearest};
     use energy_trace_model::ids::CpuId;
 
     const MS: u64 = 1_000_000;
@@ -303,5 +303,16 @@ mod tests {
         assert!(is_seen(&line, &endings, 50) && is_seen(&line, &endings, 22));
         assert!(!is_seen(&line, &endings, 21) && !is_seen(&line, &endings, 1));
         assert!(is_seen(&line, &endings[..6], 0) && !is_seen(&line, &endings[..13], 0));
+    }
+
+    /// A time is the nearest sample's before it or behind it, up to half a second away; then nobody's that is known.
+    #[test]
+    fn times_far_from_samples() {
+        let (mut line, _) = line();
+        line.marks.iter_mut().zip(10..).for_each(|(mark, owner)| mark.owner = owner);
+        let at = |ms: u64| KtimeNs::from_ns(ms * MS);
+        let of = |from, until| nearest(&line, Span { start: at(from), end: at(until) });
+        assert_eq!([of(3, 4), of(8, 9), of(0, 0), of(12, 12)], [10, 11, 10, 11]);
+        assert_eq!([of(1_491, 1_500), of(1_492, 1_500)], [109, line.unseen]);
     }
 }

@@ -302,3 +302,159 @@ fn all_traits(recording: &Recording) -> Vec<StackTraits> {
     }
     made
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Fact, Known, KtimeNs, Phase, Recording, Slices, Span, StackId, StackTraits, ThreadActivity,
+        ThreadTraits, Threads,
+    };
+    use energy_trace_model::ids::{CpuId, FrameId, ProcessKey, ThreadKey, Tid};
+    use energy_trace_model::recording::record::{
+        CpuOwner, Frame, FrameKind, PythonLoss, Sample, Slice, StackNode, StackStatus, Thread, Wait,
+    };
+
+    fn at(ns: u64) -> KtimeNs {
+        KtimeNs::from_ns(ns)
+    }
+
+    fn fact(start: u64, end: u64, stack: u32) -> Fact {
+        Fact { start: at(start), end: at(end), stack: StackId::new(stack), waits: end > start }
+    }
+
+    fn settled(facts: Vec<Fact>, left: u64, without_python: Option<u64>) -> ThreadActivity {
+        ThreadActivity::settled(facts, at(left), without_python.map(at))
+    }
+
+    /// Start, stack, whether it waits, and end of each phase.
+    fn phases(thread: &ThreadActivity) -> Vec<(u64, u32, bool, u64)> {
+        let plain = |(phase, end): (Phase, KtimeNs)| {
+            (phase.start.as_ns(), phase.stack.get(), phase.waits, end.as_ns())
+        };
+        thread.phases().map(plain).collect()
+    }
+
+    /// A sample at 10, a wait from 20 to 40 in another stack and a sample at 60 as the first: stacks change half-way, the wait lasts as long as it did, and
+    /// the thread was last seen when it left its CPU at 70.
+    fn thread() -> ThreadActivity {
+        settled(vec![fact(60, 60, 1), fact(20, 40, 2), fact(10, 10, 1)], 70, None)
+    }
+
+    #[test]
+    fn facts_become_phases() {
+        let five = [
+            (10, 1, false, 15),
+            (15, 2, false, 20),
+            (20, 2, true, 40),
+            (40, 2, false, 50),
+            (50, 1, false, 70),
+        ];
+        assert_eq!(phases(&thread()), five);
+        // What begins at one moment with a wait is the wait; what lasts no time is left out.
+        let waits = settled(vec![fact(10, 30, 1), fact(30, 30, 1)], 0, None);
+        assert_eq!(phases(&waits), [(10, 1, true, 30), (30, 1, false, 30)]);
+        // Facts within another one do not go back in time.
+        let within = settled(vec![fact(10, 40, 1), fact(20, 20, 2)], 50, None);
+        assert!(phases(&within).is_sorted_by_key(|phase| phase.0), "{:?}", phases(&within));
+    }
+
+    /// A phase holds from its start until the next one's; before the first and behind the last nothing does.
+    #[test]
+    fn moments() {
+        let thread = thread();
+        let of = |ns| thread.at(at(ns)).map(|(phase, until)| (phase.start.as_ns(), until.as_ns()));
+        assert_eq!([of(9), of(10), of(14), of(15)], [None, Some((10, 15)), Some((10, 15)), Some((15, 20))]);
+        assert_eq!([of(69), of(70)], [Some((50, 70)), None]);
+        let begins = |ns| thread.begins_after(at(ns)).map(KtimeNs::as_ns);
+        assert_eq!([begins(9), begins(10)], [Some(10), None]);
+        let wait = |ns| thread.last(at(ns), |phase| phase.waits).map(|phase| phase.start.as_ns());
+        assert_eq!([wait(19), wait(20), wait(69)], [None, Some(20), Some(20)]);
+    }
+
+    /// Between two facts both are known, within a wait that alone; behind the last one it is known for ever. Facts of one stack that follow each other are one.
+    #[test]
+    fn what_is_known_around() {
+        let thread = thread();
+        let around = |ns| {
+            let (known, until) = thread.around(at(ns));
+            (known.map(|known| known.map(|Known { start, .. }| start.as_ns())), until.as_ns())
+        };
+        assert_eq!(around(5), ([None, Some(10)], 10));
+        assert_eq!(around(15), ([Some(10), Some(20)], 20));
+        assert_eq!(around(30), ([Some(20), Some(20)], 40));
+        assert_eq!(around(40), ([Some(20), Some(60)], 60));
+        assert_eq!(around(60), ([Some(60), None], u64::MAX));
+        let same = settled(vec![fact(10, 10, 1), fact(20, 20, 1), fact(30, 30, 2)], 0, None);
+        let (known, until) = same.around(at(15));
+        assert_eq!(
+            (known.map(|known| known.map(|known| known.end.as_ns())), until.as_ns()),
+            ([Some(20); 2], 20)
+        );
+    }
+
+    /// A sample without Python frames behind the last fact ends what is known half-way to it; one before changes nothing.
+    #[test]
+    fn the_interpreter_ends_first() {
+        let end = |without_python| settled(vec![fact(60, 60, 1)], 70, without_python).end.as_ns();
+        assert_eq!([end(None), end(Some(50)), end(Some(60)), end(Some(64))], [70, 70, 70, 62]);
+        assert_eq!(settled(vec![fact(60, 60, 1)], 10, None).end.as_ns(), 60);
+    }
+
+    /// More than half of the facts below a pool's loop are a pool's thread, and more with Python frames than without a Python thread.
+    #[test]
+    fn kinds_of_threads() {
+        let counted = |python: u64, pooled: u64, native: u64| {
+            let mut thread = ThreadTraits::default();
+            let made = |python, pooled| StackTraits { python, pooled, idle: false };
+            (0..pooled).for_each(|_| thread.count(made(true, true)));
+            (pooled..python).for_each(|_| thread.count(made(true, false)));
+            (0..native).for_each(|_| thread.count(made(false, false)));
+            (thread.is_pooled(), thread.is_python())
+        };
+        assert_eq!([counted(2, 1, 1), counted(3, 2, 3)], [(false, true), (true, false)]);
+        assert_eq!([counted(6, 2, 5), counted(1, 0, 2)], [(false, true), (false, false)]);
+    }
+
+    /// From a recording: a wait lasts until its thread comes onto a CPU again. A sample whose Python frames were lost is none without Python.
+    #[test]
+    fn from_a_recording() {
+        let frame = |kind| Frame { kind, ..Frame::special("f") };
+        let node = |frame| StackNode { parent: None, frame: FrameId::new(frame) };
+        let (process, key) = (ProcessKey::new(0), ThreadKey::new(0));
+        let sample = |ns, stack, status| {
+            let (cpu, thread, stack) = (CpuId::new(0), key, StackId::new(stack));
+            Sample { at: at(ns), cpu, thread, stack, status }
+        };
+        let slice = |start, end| Slice {
+            cpu: CpuId::new(0),
+            who: CpuOwner::Target(key),
+            start: at(start),
+            end: at(end),
+        };
+        let mut recording = Recording {
+            frames: vec![frame(FrameKind::Python), frame(FrameKind::Native)],
+            stacks: vec![node(0), node(1)],
+            threads: vec![Thread { key, process, tid: Tid::new(1), name: String::new() }],
+            slices: vec![slice(0, 20), slice(50, 90)],
+            samples: vec![sample(10, 0, StackStatus::Complete), sample(80, 1, StackStatus::Complete)],
+            ..Recording::default()
+        };
+        let wait = Wait { at: at(20), thread: key, stack: StackId::new(0) };
+        recording.requests.waits = vec![wait];
+        let of = |recording: &Recording| {
+            let threads = Threads::of(recording, Span::new(at(0), at(100)));
+            let activity = threads.activity(key).unwrap().clone();
+            let counts = threads.of_thread(key).map(|thread| (thread.python, thread.native));
+            assert_eq!(counts, Some((2, 1)));
+            assert_eq!(threads.with_python().collect::<Vec<_>>(), [key]);
+            phases(&activity)
+        };
+        let until = |end| [(10, 0, false, 20), (20, 0, true, 50), (50, 0, false, end)];
+        assert_eq!(of(&recording), until(65));
+        recording.samples[1].status = StackStatus::PythonLost(PythonLoss::TooDeep);
+        assert_eq!(of(&recording), until(90));
+        let slices = Slices::of(&recording);
+        let resumed = |left| slices.resumed(key, at(left)).map(KtimeNs::as_ns);
+        assert_eq!([resumed(0), resumed(1), resumed(50), resumed(51)], [Some(0), Some(50), Some(50), None]);
+    }
+}

@@ -72,6 +72,10 @@ mod tests {
             (found[1] / should(0.75, 6e-3, 6e-3) - 1.0).abs() < 1e-6,
             "no piece is longer than its stretch"
         );
+        // A look at the last half counts twice; of two windows alike the mean is one's.
+        let half = Meter { duty: 0.5, ..Meter::PROMPT };
+        let twice = errors_of(&[window, window], &batches, half, &coarse);
+        assert!(twice.iter().zip(&found).all(|(twice, once)| (twice / once - 4.0).abs() < 1e-6), "{twice:?}");
     }
 
     /// The mean of f (1 − f), by SciPy.

@@ -169,3 +169,89 @@ impl Features {
         Some(Cell { owner, column, units })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Features, Launched, Launches, MOST_COLUMNS, Recording, StackId};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{FrameId, ThreadKey};
+    use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+
+    /// A stack of one frame for each kernel.
+    fn recording(kernels: &[(FrameKind, &str)]) -> Recording {
+        let frame = |&(kind, name): &(FrameKind, &str)| Frame { kind, ..Frame::special(name) };
+        let stack = |frame| StackNode { parent: None, frame: FrameId::new(frame) };
+        Recording {
+            frames: kernels.iter().map(frame).collect(),
+            stacks: (0..).take(kernels.len()).map(stack).collect(),
+            ..Recording::default()
+        }
+    }
+
+    /// So many launches of a stack, with so many threads or bytes in all.
+    fn launched(stack: u32, count: u64, amount: u64) -> Launched {
+        Launched { thread: ThreadKey::new(0), stack: StackId::new(stack), count, amount }
+    }
+
+    fn features(recording: &Recording, work: &[Launched]) -> Features {
+        let at = KtimeNs::default();
+        let batch = Launches { device: 0, from: at, until: at, work: work.to_vec() };
+        Features::of(recording, [batch].iter())
+    }
+
+    /// Two launches of 1,024 threads and one of 1,536 share a column, whose unit is the average of 1,194 2/3; one of 4,096 is another; launches
+    /// whose threads are not known count one each, and copies go by bytes, however many.
+    #[test]
+    fn units_of_launches() {
+        let recording =
+            recording(&[(FrameKind::Gpu, "gemm"), (FrameKind::Gpu, "old"), (FrameKind::Native, "copy")]);
+        let work = [
+            launched(0, 2, 2_048),
+            launched(0, 1, 1_536),
+            launched(0, 1, 4_096),
+            launched(1, 9, 0),
+            launched(2, 1, 100),
+            launched(2, 1, 1_000_000),
+        ];
+        let features = features(&recording, &work);
+        assert_eq!(features.names, ["old", "gemm", "copy", "gemm"]);
+        assert_eq!(features.counts, [9.0, 3.0, 2.0, 1.0]);
+        let cells = work.map(|work| features.cell(&recording, &work, 5).unwrap());
+        assert_eq!(cells.map(|cell| cell.column), [1, 1, 3, 0, 2, 2]);
+        let expected = [
+            2_048.0 * 3.0 / 3_584.0,
+            1_536.0 * 3.0 / 3_584.0,
+            1.0,
+            9.0,
+            200.0 / 1_000_100.0,
+            2e6 / 1_000_100.0,
+        ];
+        for (cell, expected) in cells.iter().zip(expected) {
+            assert!((cell.units - expected).abs() < 1e-12 && cell.owner == 5, "{cell:?}");
+        }
+        assert!(features.cell(&recording, &launched(0, 1, 9), 5).is_none(), "of a size that nobody launched");
+    }
+
+    /// The rarest of too many kernels share the last column, each launch a unit.
+    #[test]
+    fn too_many_kernels() {
+        let names: Vec<String> = (0..MOST_COLUMNS + 2).map(|kernel| format!("k{kernel:02}")).collect();
+        let kernels: Vec<(FrameKind, &str)> =
+            names.iter().map(|name| (FrameKind::Gpu, name.as_str())).collect();
+        let recording = recording(&kernels);
+        let count = |kernel: u32| 1_000 - u64::from(kernel);
+        let all = 0..u32::try_from(names.len()).unwrap();
+        let work: Vec<Launched> =
+            all.map(|kernel| launched(kernel, count(kernel), 64 * count(kernel))).collect();
+        let features = features(&recording, &work);
+        let last = MOST_COLUMNS - 1;
+        assert_eq!((features.len(), features.names[last].as_str()), (MOST_COLUMNS, "other kernels"));
+        let rare: u64 = work[last..].iter().map(|work| work.count).sum();
+        assert_eq!(features.counts[last], rare as f64);
+        for work in &work[last..] {
+            let cell = features.cell(&recording, work, 0).unwrap();
+            assert_eq!((cell.column, cell.units), (last, work.count as f64));
+        }
+        assert_eq!(features.cell(&recording, &work[last - 1], 0).unwrap().column, last - 1);
+    }
+}

@@ -41,3 +41,44 @@ impl Gpu<'_> {
         summary.chain(&self.recording.diagnostics).any(|found| is_so(found, &domain.name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Domain, Gpu, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope};
+    use crate::time::launchers::Launchers;
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::DomainId;
+    use energy_trace_model::recording::Recording;
+    use energy_trace_model::recording::record::{DomainClass, GpuMeter, Origin, PowerDiagnostic, Summary};
+
+    /// Of two devices the first has a meter of means; it has launches in several streams, and the second a meter that others share.
+    #[test]
+    fn findings_are_of_one_device() {
+        let domain = |device: u32| Domain {
+            id: DomainId::new(device),
+            name: format!("gpu-{device}"),
+            class: DomainClass::Gpu,
+            scope: Scope::Gpu(device),
+            origin: Origin::measured("nvml", String::new(), None),
+            idle: None,
+        };
+        let mut recording = Recording { domains: vec![domain(0), domain(1)], ..Recording::default() };
+        let meter =
+            |kind| GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
+        let kinds = [GpuMeterKind::AveragedPower, GpuMeterKind::Counter];
+        let ids = [0, 1].map(DomainId::new);
+        recording.gpu_facts.meters = ids.into_iter().zip(kinds.map(meter)).collect();
+        let streams = LaunchDiagnostic::Streams { domain: "gpu-0".to_owned(), percent: 9 };
+        recording.diagnostics = vec![RecordingDiagnostic::Launches(streams)];
+        let shared = PowerDiagnostic::GpuMig { domain: "gpu-1".to_owned() };
+        let diagnostics = vec![RecordingDiagnostic::Power(shared)];
+        recording.summary = Some(Summary { diagnostics, ..Summary::default() });
+        let launchers = Launchers::default();
+        let of = |device| {
+            let (recording, launchers, start) = (&recording, &launchers, KtimeNs::default());
+            let gpu = Gpu { recording, device, launchers, start, intervals: &[] };
+            (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue())
+        };
+        assert_eq!([0, 1, 2].map(of), [(true, true, false), (false, false, true), (false, true, true)]);
+    }
+}

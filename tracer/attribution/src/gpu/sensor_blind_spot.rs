@@ -138,4 +138,32 @@ mod tests {
         }
         assert_eq!(unseen(Meter::PROMPT, &steps, &shown), [0.0; 4]);
     }
+
+    /// Two such steps by hand: 3 J of the one kernel in each, 1 J of the other in the quarter that is looked at, then 2 J in one that is not. The counter shows
+    /// 7 J of 4, then 3 of 5. A mean of a quarter of a second strays by what is left of both together.
+    #[test]
+    fn two_steps_by_hand() {
+        let batch = |column, from: f64, length: f64, units: f64| {
+            let executed = Stretch { from, until: from + length };
+            Batch { launched: executed, executed, blur: 0.0, cells: vec![Cell { owner: 1, column, units }] }
+        };
+        let list = vec![batch(0, 0.0, 2.0, 2.0), batch(1, 0.75, 0.25, 0.25), batch(1, 1.0, 0.25, 0.5)];
+        let batches = Batches::new(list);
+        let costs = Costs(vec![(f64::INFINITY, vec![3.0, 4.0])]);
+        let steps = [0.0, 1.0].map(|from| Step { time: Stretch { from, until: from + 1.0 }, ticks: 1 });
+        let shown = steps.map(|step| step.time);
+        let relative = |meter, block| {
+            let (batches, costs, steps, shown) = (&batches, &costs, &steps[..], &shown[..]);
+            SensorBlindSpot { batches, costs, meter, steps, shown, block }.relative(2)
+        };
+        let near = |found: Vec<f64>, expected: [f64; 4]| {
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?} {expected:?}");
+        };
+        let part = Meter { late: 0.0, duty: 0.25, mean: 0.0 };
+        let (first, second) = (9.0 / 16.0, 4.0 / 25.0);
+        let both = first / 6.0 + second / 3.0;
+        near(relative(part, 1.0), [(first + second) / 4.0, both, both, first / 9.0 + second * 4.0 / 9.0]);
+        near(relative(part, 16.0), [13.0 / 81.0; 4]);
+        near(relative(Meter { duty: 1.0, mean: 0.25, ..part }, 16.0), [1.0 / 81.0; 4]);
+    }
 }

@@ -134,3 +134,92 @@ impl Gpu<'_> {
         self.launches().filter_map(of_batch).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CELL, Coarse, Features, Gpu, GpuBusy, KtimeNs, Launched, Launches, ProcessKey, ThreadKey};
+    use crate::time::launchers::Launchers;
+    use energy_trace_model::ids::{FrameId, StackId, Tid};
+    use energy_trace_model::recording::Recording;
+    use energy_trace_model::recording::record::{Frame, FrameKind, StackNode, Thread};
+
+    /// Three records of two kernels by a thread of the first of two processes; a launch of it, and two of the other, that no record tells of.
+    fn recording() -> (Recording, Launchers) {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let frame = |name: &str| Frame { kind: FrameKind::Gpu, ..Frame::special(name) };
+        let stack = |frame| StackNode { parent: None, frame: FrameId::new(frame) };
+        let thread = |key| Thread {
+            key: ThreadKey::new(key),
+            process: ProcessKey::new(key),
+            tid: Tid::new(key),
+            name: String::new(),
+        };
+        let busy = |device, stack, from, until, count, busy_ms: u64| GpuBusy {
+            device,
+            thread: ThreadKey::new(0),
+            stack: StackId::new(stack),
+            launched: ms(from),
+            from: ms(from),
+            until: ms(until),
+            count,
+            busy_ns: busy_ms * 1_000_000,
+        };
+        let work = [0, 1, 1].map(|thread| Launched {
+            thread: ThreadKey::new(thread),
+            stack: StackId::new(2),
+            count: 1,
+            amount: 0,
+        });
+        let batch = Launches { device: 0, from: ms(1), until: ms(2), work: work.to_vec() };
+        let mut recording = Recording {
+            frames: ["gemm", "copy", "untold"].map(frame).into(),
+            stacks: [0, 1, 2].map(stack).into(),
+            threads: [0, 1].map(thread).into(),
+            ..Recording::default()
+        };
+        recording.gpu.busy = vec![
+            busy(0, 0, 10, 30, 2, 10),
+            busy(0, 0, 40, 46, 4, 6),
+            busy(0, 1, 50, 54, 2, 4),
+            busy(1, 1, 60, 90, 1, 30),
+        ];
+        recording.gpu.launches = vec![batch];
+        (recording, Launchers { of_batches: vec![vec![1, 2, 3]], of_busy: vec![4, 5, 6, 7] })
+    }
+
+    /// Eight kernels took 20 ms. Pieces of a kernel are its time over their number; a stretch is the mean of those that are not filled, by time in them,
+    /// a cell where they are. Who no record tells of has average ones.
+    #[test]
+    fn how_coarse_records_are() {
+        let (recording, launchers) = recording();
+        let start = KtimeNs::from_ns(5_000_000);
+        let gpu = Gpu { recording: &recording, device: 0, launchers: &launchers, start, intervals: &[] };
+        let mean = gpu.mean_seconds();
+        assert!((mean - 0.020 / 8.0).abs() < 1e-12, "{mean}");
+        let untold = gpu.untold();
+        let owners: Vec<_> =
+            untold.iter().map(|(batch, owners)| (batch.work.len(), owners.clone())).collect();
+        assert_eq!(owners, [(2, vec![2, 3])]);
+        let columns = Features::timed(
+            &recording,
+            gpu.busy().map(|(busy, _)| busy),
+            untold.iter().map(|(batch, _)| batch),
+        );
+        let coarse = gpu.coarse(&columns, mean);
+        let of = |name: &str| coarse[columns.names.iter().position(|known| known == name).unwrap()];
+        let near = |found: Coarse, piece: f64, stretch: f64| {
+            assert!(
+                (found.piece - piece).abs() < 1e-12 && (found.stretch - stretch).abs() < 1e-12,
+                "{found:?}"
+            );
+        };
+        near(of("gemm"), 0.016 / 6.0, (0.010 * 0.020 + 0.006 * CELL) / 0.016);
+        near(of("copy"), 0.004 / 2.0, CELL);
+        near(of("untold"), mean, CELL);
+        let runs = gpu.runs(&columns);
+        let of_runs: Vec<_> =
+            runs.iter().map(|run| (run.from / 1_000_000, run.until / 1_000_000, run.owner)).collect();
+        assert_eq!(of_runs, [(5, 25, 4), (35, 41, 5), (45, 49, 6)]);
+        assert!((runs[0].density - 0.5).abs() < 1e-12 && (runs[2].density - 1.0).abs() < 1e-12, "{runs:?}");
+    }
+}

@@ -151,3 +151,156 @@ pub(crate) fn of_recording(overlaps: u64, without_socket_ns: u64) -> Vec<Diagnos
         (without_socket_ns > 0).then_some(Diagnostic::CpuWithoutSocket { cpu_ns: without_socket_ns });
     overlapping.into_iter().chain(without_socket).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks, of_recording,
+        unidentified,
+    };
+    use crate::ledger::account::Account;
+    use crate::ledger::charges::Grounds;
+    use crate::power_model::columns::Columns;
+    use crate::power_model::learn::PowerModel;
+    use crate::timeline::{Gap, GapReason, Span, Timeline};
+    use crate::uncertainty::propagation::OwnerCertainty;
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::DomainId;
+    use energy_trace_model::profile::LedgerRow;
+    use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+    use energy_trace_model::recording::record::{
+        Domain, DomainClass, KernelTier, LaunchStacks, Origin, Quality, Scope,
+    };
+    use energy_trace_model::units::MicroJoules;
+
+    fn span(from_ms: u64, until_ms: u64) -> Span {
+        Span::new(KtimeNs::from_ns(from_ms * 1_000_000), KtimeNs::from_ns(until_ms * 1_000_000))
+    }
+
+    /// A domain with these gaps and so much energy, of which `negative` went to owners.
+    fn account(gaps: &[(GapReason, u64, u64)], measured: i64, negative: i64) -> Account {
+        let gap = |&(why, from, until): &(GapReason, u64, u64)| Gap { span: span(from, until), why };
+        let nothing = MicroJoules::ZERO;
+        let row = LedgerRow {
+            domain: "package-0".to_owned(),
+            class: DomainClass::Package,
+            quality: Quality::Measured,
+            measured: MicroJoules::from_uj(measured),
+            target: nothing,
+            other: nothing,
+            idle: nothing,
+            uncore: nothing,
+            residual: nothing,
+            unattributed: [].into(),
+        };
+        Account {
+            row,
+            of_owner: vec![],
+            by_time: vec![],
+            certainty: OwnerCertainty::default(),
+            timeline: Timeline { gaps: gaps.iter().map(gap).collect(), ..Timeline::default() },
+            grounds: Grounds::Nothing,
+            negative: MicroJoules::from_uj(negative),
+            lag: None,
+            idle_joules: 0.0,
+        }
+    }
+
+    /// Milliseconds without a reading, and why, in a run of a second.
+    fn missing(gaps: &[(GapReason, u64, u64)]) -> Option<(u64, Vec<GapReason>)> {
+        match missing_readings(&account(gaps, 0, 0), span(0, 1_000))? {
+            DomainDiagnostic::NoReading { missing_ns, of_ns: 1_000_000_000, reasons } => {
+                Some((missing_ns / 1_000_000, reasons))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A tenth of a second at the ends is usual, together; all of the run is not, however short. Other gaps are always said, each reason once.
+    #[test]
+    fn gaps_that_are_said() {
+        use GapReason::{NoReading, Slept, WentBack};
+        assert_eq!(missing(&[]), None);
+        assert_eq!(missing(&[(NoReading, 0, 50), (NoReading, 950, 1_000)]), None);
+        let longer = [(NoReading, 0, 50), (NoReading, 949, 1_000)];
+        assert_eq!(missing(&longer), Some((101, vec![NoReading])));
+        let several = [(NoReading, 0, 50), (WentBack, 100, 110), (Slept, 200, 500), (WentBack, 600, 605)];
+        assert_eq!(missing(&several), Some((315, vec![WentBack, Slept])));
+        let all = account(&[(NoReading, 0, 60)], 0, 0);
+        assert!(missing_readings(&all, span(0, 60)).is_some());
+        assert!(missing_readings(&all, span(0, 61)).is_none());
+    }
+
+    /// Negative shares are said when they are more than a hundredth of what was measured.
+    #[test]
+    fn shares_below_zero() {
+        let said = |measured, negative| idle_above_counter(&account(&[], measured, negative));
+        assert_eq!([said(1_000, 0), said(1_000, -10), said(0, 0)], [None, None, None]);
+        let negative = MicroJoules::from_uj(11);
+        assert_eq!(said(1_000, -11), Some(DomainDiagnostic::IdleAboveCounter { negative }));
+        assert!(said(-1_000, -10).is_none() && said(-1_000, -11).is_some());
+    }
+
+    /// Implausible intervals are counted, and none are not said; nothing more is said of a domain without energy.
+    #[test]
+    fn implausible_power() {
+        let origin = Origin::measured("powercap", String::new(), None);
+        let (class, scope) = (DomainClass::Package, Scope::Machine);
+        let domain =
+            Domain { id: DomainId::new(0), name: "package-0".to_owned(), class, scope, origin, idle: None };
+        let said = |implausible| {
+            let mut account = account(&[], 0, 0);
+            account.timeline.implausible = implausible;
+            of_domain(&domain, &account, span(0, 1_000))
+        };
+        assert_eq!(said(0), []);
+        let two = DomainDiagnostic::ImplausiblePower { intervals: 2 };
+        assert_eq!(said(2), [Diagnostic::of("package-0", two)]);
+    }
+
+    /// One column says nothing where call paths share it; one call path alone needs no powers.
+    #[test]
+    fn paths_that_share_all() {
+        let single = |part: Vec<f64>| {
+            let mut columns = Columns::of_paths(vec![1], vec![0; part.len()]);
+            columns.set_parts(part);
+            columns.set_seconds(vec![1.0]);
+            unidentified(&PowerModel::Single(columns))
+        };
+        assert_eq!(single(vec![0.5, 0.5]), Some(DomainDiagnostic::ModelCpuTime { failed: vec![] }));
+        assert_eq!(single(vec![1.0, 0.0]), None);
+    }
+
+    /// What kernels cost is said of each process that launched any, and what is missing of those that lost some.
+    #[test]
+    fn kernels() {
+        let whole = KernelTier { launches: 5, whole: true, ..KernelTier::default() };
+        let lost = [
+            KernelTier { whole: false, ..whole.clone() },
+            KernelTier { dropped: 1, ..whole.clone() },
+            KernelTier { untimed: 1, ..whole.clone() },
+            KernelTier { unplaced: 1, ..whole.clone() },
+        ];
+        let none = KernelTier { launches: 0, ..lost[0].clone() };
+        assert_eq!(of_kernels(&[none, whole.clone()]), [Diagnostic::KernelCost(whole)]);
+        for tier in lost {
+            let both = [Diagnostic::KernelCost(tier.clone()), Diagnostic::KernelsMissing(tier.clone())];
+            assert_eq!(of_kernels(&[tier]), both);
+        }
+    }
+
+    /// Stacks of launches that are another launch's or none, slices that overlap, and time of CPUs without a socket are said if there are any.
+    #[test]
+    fn of_the_whole_recording() {
+        let stacks = |own, thinned, none| LaunchStacks { own, thinned, none };
+        assert_eq!(of_launch_stacks(stacks(9, 0, 0)), None);
+        for some in [stacks(9, 1, 0), stacks(9, 0, 2)] {
+            assert_eq!(of_launch_stacks(some), Some(Diagnostic::LaunchStacksThinned(some)));
+        }
+        let (overlapping, without) =
+            (Diagnostic::OverlappingSlices { times: 1 }, Diagnostic::CpuWithoutSocket { cpu_ns: 2 });
+        assert_eq!(of_recording(0, 0), []);
+        assert_eq!(of_recording(1, 0), std::slice::from_ref(&overlapping));
+        assert_eq!(of_recording(1, 2), [overlapping, without]);
+    }
+}

@@ -101,3 +101,17 @@ fn weights(grounds: &CpuGrounds) -> Option<Weights> {
     let validity = power_model.model()?.validity;
     Some(Weights { validity, used: *weighted, siblings: *eta, frequency: *exponent })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{InColumn, in_columns};
+
+    /// What is in one column and of one innermost function is summed, in the order in which it comes; all else stands for itself.
+    #[test]
+    fn entries_are_summed() {
+        let entry = |column, function, joules| InColumn { column, joules, square: joules / 2.0, function };
+        let all = [entry(1, 5, 4.0), entry(0, 5, 1.0), entry(1, 6, 2.0), entry(1, 5, 0.5)];
+        assert_eq!(in_columns(all.into_iter()), [entry(1, 5, 4.5), entry(0, 5, 1.0), entry(1, 6, 2.0)]);
+        assert_eq!(in_columns([].into_iter()), []);
+    }
+}

@@ -303,6 +303,11 @@ mod tests {
             Self { paths, of_path, seconds: vec![], part: vec![] }
         }
 
+        /// Sets each column's time.
+        pub(crate) fn set_seconds(&mut self, seconds: Vec<f64>) {
+            self.seconds = seconds;
+        }
+
         /// Sets each path's part of its column's time.
         pub(crate) fn set_parts(&mut self, part: Vec<f64>) {
             self.part = part;

@@ -245,7 +245,7 @@ impl OfThread {
 
 #[cfg(test)]
 mod tests {
-    use super::{BackgroundProcesses, Owner, OwnerTime, SampledTime, Span};
+    use super::{BackgroundProcesses, OfThread, Owner, OwnerTime, Run, SampledTime, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
     use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus, Unsampled};
@@ -350,5 +350,45 @@ mod tests {
             span,
         );
         assert_eq!(owned(&time), [(None, 20, 0)]);
+    }
+
+    fn of_thread(samples: &[(u64, u32)]) -> OfThread {
+        let (at, owners) = samples.iter().map(|&(at, owner)| (KtimeNs::from_ns(at), owner)).unzip();
+        OfThread { at, owners }
+    }
+
+    fn ns(from: u64, until: u64) -> Span {
+        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(until) }
+    }
+
+    /// Parts of a slice change half-way between samples; those of one owner are one part, and of two at one moment the later has it.
+    #[test]
+    fn parts_of_a_slice() {
+        let parts = |samples: &[(u64, u32)], slice| {
+            let mut parts = vec![];
+            of_thread(samples).owned_parts(slice, &mut parts);
+            parts
+                .into_iter()
+                .map(|(span, owner)| (span.start.as_ns(), span.end.as_ns(), owner))
+                .collect::<Vec<_>>()
+        };
+        let three = [(5, 1), (15, 2), (25, 3)];
+        assert_eq!(parts(&three, ns(0, 30)), [(0, 10, Some(1)), (10, 20, Some(2)), (20, 30, Some(3))]);
+        assert_eq!(parts(&three, ns(0, 15)), [(0, 15, Some(1))]);
+        assert_eq!(parts(&three, ns(15, 30)), [(15, 20, Some(2)), (20, 30, Some(3))]);
+        assert_eq!(parts(&[(5, 1), (15, 1), (25, 3)], ns(0, 30)), [(0, 20, Some(1)), (20, 30, Some(3))]);
+        assert_eq!(parts(&[(0, 1), (0, 2)], ns(0, 30)), [(0, 30, Some(2))]);
+        assert_eq!(parts(&three, ns(17, 20)), [(17, 20, Some(2))]);
+    }
+
+    /// Samples within runs stand on the thread's CPU time, those between two runs nowhere.
+    #[test]
+    fn samples_on_cpu_time() {
+        let run = |from, until| Run { cpu: CpuId::new(0), span: ns(from, until), cpu_ns: 99 };
+        let mut runs = [run(0, 10), run(20, 30)];
+        let marks = of_thread(&[(5, 1), (10, 2), (15, 2), (20, 3), (29, 4), (30, 5)]).mark(&mut runs);
+        let of: Vec<_> = marks.iter().map(|mark| (mark.at.as_ns(), mark.cpu_ns, mark.owner)).collect();
+        assert_eq!(of, [(5, 5, 1), (20, 10, 3), (29, 19, 4)]);
+        assert_eq!(runs.map(|run| run.cpu_ns), [0, 10]);
     }
 }

@@ -202,6 +202,58 @@ fn power_lags() {
     assert_eq!(pass.before(&certain, 5.0, &mut sums).part, 0.0);
 }
 
+/// What a line's mix is expected to draw of a column that neither sample shows, in two parts one after the other: by hand, with powers alone and a quarter
+/// of the time beside busy CPUs, a drift of all power, and a lag, so that each part begins with the power from before it.
+#[test]
+fn mixes_draw_their_part() {
+    let (mut toy, marks, mut model) = between();
+    let ns = 1_000_000_u64;
+    let part = Part { right: 0, beside: 0.25, before_ns: 4 * ns, after_ns: 4 * ns, ..toy.parts[2] };
+    toy.parts.push(part);
+    let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+    model.design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
+    model.fit = fit(&[30.0, 5.0, 24.0, 3.0]);
+    model.lag_ns = 2 * ns;
+    let owners = owners(2);
+    let excerpt = Excerpt::default();
+    let splitter =
+        Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks, excerpt: &excerpt };
+    let pass = splitter.pass();
+    let mut sums = super::Sums::new(pass.holders.count());
+    sums.power.insert(0, 50.0);
+    let mut interval = Interval::new(pass.holders.count());
+    let drift = 1.5;
+    pass.expect(drift, [part, part].into_iter(), &mut interval, &mut sums);
+    let share = Share::of(&part, Times::Chain(&model.chains), &|owner| owner);
+    let (pi, r, t) = (probability(model.chains.mix(share.mix), 1), share.blend.mix, 1e-3);
+    assert!(r > 0.05 && pi > 0.1, "{r} {pi}");
+    let average = model.design.on_average(&model.fit.watts);
+    let mean = (1.0 - r * pi) * average[0] + r * pi * average[1];
+    // A millisecond with a lag of two.
+    let left = (-0.5_f64).exp();
+    let (late, own) = (2.0 * (1.0 - left), 0.75 * 5.0 + 0.25 * 3.0);
+    let befores = [50.0, left * 50.0 + (1.0 - left) * mean];
+    let joules = |before: f64| drift * t * r * pi * (own * (1.0 - late) + before * late);
+    let holder = 3;
+    let found = interval.expected[holder];
+    let scale = 2.0 * drift * drift * t * t * share.blend.spread;
+    let expected = [
+        joules(befores[0]) + joules(befores[1]),
+        scale * r * pi * (1.0 - r * pi) * average[1] * average[1],
+        scale * r * pi * (average[1] - mean) * average[1],
+    ];
+    for (found, expected) in [found.joules, found.own, found.with_all].into_iter().zip(expected) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} instead of {expected}");
+    }
+    assert!((sums.mixed[holder] / (2.0 * drift * t * r * pi) - 1.0).abs() < 1e-9);
+    let drawn = 1.0 - r * pi;
+    let of_owner =
+        |before: f64| drift * t * drawn * ((0.75 * 30.0 + 0.25 * 24.0) * (1.0 - late) + before * late);
+    let sampled = interval.expected[0];
+    let expected = of_owner(befores[0]) + of_owner(befores[1]);
+    assert!((sampled.joules / expected - 1.0).abs() < 1e-9, "{} instead of {expected}", sampled.joules);
+}
+
 /// One entry a holder, with all of it, also where there are more than a word has bits; the largest has what rounding leaves, and of equal ones the
 /// last. The next interval begins with nothing.
 #[test]
