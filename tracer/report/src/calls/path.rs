@@ -133,13 +133,14 @@ impl<'a> Walk<'a> {
     fn see(&mut self, id: FrameId, code: Code<'a>) {
         self.starts |= code.is_site && self.caller == Caller::Root;
         self.ends |= code.is_end && self.caller == Caller::Root;
+        if self.starts && self.caller == Caller::Root {
+            return; // Nothing of this is the program's, what `.pth` files of packages run included.
+        }
         match code.owner {
             Owner::Program => self.see_program(id),
             Owner::Importer => self.see_importer(),
-            Owner::Package(package) if !self.starts || self.caller != Caller::Root => {
-                self.see_package(id, package, code);
-            }
-            Owner::Package(_) | Owner::Standard | Owner::Other => {}
+            Owner::Package(package) => self.see_package(id, package, code),
+            Owner::Standard | Owner::Other => {}
         }
     }
 
@@ -163,7 +164,6 @@ impl<'a> Walk<'a> {
         self.importing = match by {
             Caller::Program(frame) => Importing::Searching(Some(frame)),
             Caller::Package(_) => Importing::Package,
-            Caller::Root if self.starts => Importing::No,
             Caller::Root => Importing::Searching(None),
         };
     }
@@ -394,6 +394,8 @@ mod tests {
     fn before_the_program() {
         let site = Code { is_site: true, ..standard() };
         assert_eq!(walk(&[site, importer(), module("_distutils_hack"), private("x")]), Walked::default());
+        let path_file = [site, program(), importer(), module("certifi"), call("certifi", 1)];
+        assert_eq!(walk(&path_file), Walked::default(), "a line of a `.pth` file");
         let run = [standard(), module("pytest"), private("pytest"), call("torch", 1)];
         assert_eq!(entries(&run), [(Entry::Call(1), Some(2))]);
         assert!(walk(&run).in_program);
