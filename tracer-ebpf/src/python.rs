@@ -49,7 +49,7 @@ pub struct PythonFrame {
     pub instruction: u64,
     /// Address of the C local that marks where this run was entered; 0 inside a run.
     pub anchor: u64,
-    /// Class of the first local variable, or that variable where it is a class or a string; 0: not asked for, or there is none.
+    /// Class of the first local variable, or that variable where it is a class or wanted itself; 0: not asked for, or there is none.
     pub class: u64,
 }
 
@@ -192,15 +192,23 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
     let looks = layout.locals != 0 && (walk.all_classes != 0 || layout.wants(code));
-    let class = if looks { first_class(layout, walk, address, memory) } else { 0 };
+    let class = if looks { first_class(layout, walk, (address, code), memory) } else { 0 };
     let frame = PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class };
     if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
-/// What a frame's first local variable tells; 0: nothing.
+/// What the first local variable of a frame with this code object tells; 0: nothing.
 #[inline(always)]
-fn first_class(layout: &PythonLayout, walk: &mut PythonWalk, frame: u64, memory: &impl Memory) -> u64 {
+fn first_class(
+    layout: &PythonLayout,
+    walk: &mut PythonWalk,
+    (frame, code): (u64, u64),
+    memory: &impl Memory,
+) -> u64 {
     let first = first_local(layout, walk, frame, memory).unwrap_or(0) & !u64::from(layout.tag_mask);
+    if layout.wants_object(code) {
+        return first;
+    }
     if first != walk.last_first {
         walk.last_first = first;
         walk.last_class = class_of(layout, first, memory).unwrap_or(0);
@@ -208,7 +216,7 @@ fn first_class(layout: &PythonLayout, walk: &mut PythonWalk, frame: u64, memory:
     if first == 0 { 0 } else { walk.last_class }
 }
 
-/// The class of a frame's first local variable, or that itself where it is a class or a string: what `self` and `cls` tell of a method. A
+/// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method. A
 /// variable that an inner function shares is in a cell.
 #[inline(always)]
 fn class_of(layout: &PythonLayout, mut first: u64, memory: &impl Memory) -> Option<u64> {

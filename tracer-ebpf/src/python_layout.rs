@@ -11,8 +11,6 @@ pub mod object {
     pub const TYPE_FLAGS: u64 = 168;
     /// The flag of classes (`Py_TPFLAGS_TYPE_SUBCLASS`).
     pub const IS_CLASS: u32 = 1 << 31;
-    /// The flag of the classes of strings (`Py_TPFLAGS_UNICODE_SUBCLASS`).
-    pub const IS_TEXT: u32 = 1 << 28;
     /// Offset of what a cell holds (Include/cpython/cellobject.h).
     pub(crate) const CELL_CONTENT: u64 = 16;
 }
@@ -84,6 +82,8 @@ pub struct PythonLayout {
     pub itself: u32,
     /// Zero.
     pub reserved: u32,
+    /// Code objects whose first variable is sent itself, whatever its class; 0: none.
+    pub objects: [u64; 2],
     /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.
     pub wanted: [u64; WANTED_WORDS],
 }
@@ -115,11 +115,28 @@ impl PythonLayout {
         is_news
     }
 
+    /// Whether the first variable of a code object is sent itself.
+    #[inline(always)]
+    pub fn wants_object(&self, code: u64) -> bool {
+        self.objects[0] == code || self.objects[1] == code
+    }
+
+    /// Wants the first variable of a code object itself from now on, instead of that of the one that was wanted before the last; whether that
+    /// is news.
+    pub fn want_object(&mut self, code: u64) -> bool {
+        if self.wants_object(code) {
+            return false;
+        }
+        self.objects = [code, self.objects[0]];
+        self.want(code);
+        true
+    }
+
     /// In `entry_shift`: each frame is evaluated by a C frame of its own, which holds one `CFrame` (3.10).
     pub const EVERY_FRAME: u8 = 254;
 }
 
-const _: () = assert!(size_of::<PythonLayout>() == 248);
+const _: () = assert!(size_of::<PythonLayout>() == 264);
 
 /// Word and bit of a code object.
 #[inline(always)]

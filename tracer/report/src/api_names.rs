@@ -137,7 +137,12 @@ impl ApiNames {
 
     /// The package that one belongs to, for its users: `jax` for `jaxlib`.
     pub fn package<'a>(&'a self, package: &'a str) -> &'a str {
-        self.packages.get(package).map_or(package, String::as_str)
+        self.whole_of(package).unwrap_or(package)
+    }
+
+    /// The package that a package is a part of.
+    pub fn whole_of(&self, package: &str) -> Option<&str> {
+        self.packages.get(package).map(String::as_str)
     }
 
     /// A public name as users write it: `tf.matmul` for `tensorflow.matmul`.

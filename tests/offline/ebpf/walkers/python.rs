@@ -279,23 +279,16 @@ fn classes_of_first_arguments() {
     assert_eq!(walk(&layout, &memory).0[0].class, 0);
 }
 
-/// From 3.11 on the first variable is among the frame's words, tagged since 3.14, and in a cell where an inner function shares it; strings go
-/// themselves, and a variable that cannot be read costs the frame nothing but its class.
+/// From 3.11 on the first variable is among the frame's words, tagged since 3.14, and in a cell where an inner function shares it; where the
+/// object itself is wanted it goes, and a variable that cannot be read costs the frame nothing but its class.
 #[test]
 fn classes_from_cells() {
     const OBJECT: u64 = 0x1_1000;
     const CELL: u64 = 0x1_2000;
-    const TEXT: u64 = 0x1_3000;
     const CLASS: u64 = 0x2_0000;
     const CELL_TYPE: u64 = 0x2_1000;
-    const TEXT_TYPE: u64 = 0x2_2000;
-    let mut layout = PythonLayout {
-        locals: 72,
-        itself: object::IS_CLASS | object::IS_TEXT,
-        cell: CELL_TYPE,
-        tag_mask: 3,
-        ..layout_3_12()
-    };
+    let mut layout =
+        PythonLayout { locals: 72, itself: object::IS_CLASS, cell: CELL_TYPE, tag_mask: 3, ..layout_3_12() };
     assert!(layout.want(0xc0) && !layout.want(0xc0) && !layout.wants(0xd0));
     let mut memory = Snapshot::of(&[
         (THREAD + 56, THREAD + 0x800),
@@ -304,8 +297,6 @@ fn classes_from_cells() {
         (CLASS + 168, 1 << 12),
         (CELL + 8, CELL_TYPE),
         (CELL + 16, OBJECT),
-        (TEXT + 8, TEXT_TYPE),
-        (TEXT_TYPE + 168, 1 << 28),
     ]);
     frame(&mut memory, &layout, 0xa00, [0xc1, 0, 0x11, 0]);
     let mut class = |first: u64| {
@@ -314,11 +305,12 @@ fn classes_from_cells() {
         assert_eq!(frame.code, 0xc1 & !3);
         frame.class
     };
-    assert_eq!(
-        [OBJECT, OBJECT + 1, CELL, TEXT, 0, 0x9_0000].map(&mut class),
-        [CLASS, CLASS, CLASS, TEXT, 0, 0]
-    );
+    assert_eq!([OBJECT, OBJECT + 1, CELL, 0, 0x9_0000].map(&mut class), [CLASS, CLASS, CLASS, 0, 0]);
     memory.write(0xa00 + 72, &OBJECT.to_le_bytes());
     let nobody = PythonLayout { wanted: [0; 16], ..layout };
     assert_eq!(walk(&nobody, &memory).0[0].class, 0);
+    assert!(layout.want_object(0xc0) && !layout.want_object(0xc0));
+    assert_eq!(walk(&layout, &memory).0[0].class, OBJECT);
+    assert!(layout.want_object(0xd0) && layout.want_object(0xe0));
+    assert_eq!(walk(&layout, &memory).0[0].class, CLASS, "others took its place");
 }

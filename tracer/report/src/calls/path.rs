@@ -133,19 +133,24 @@ impl<'a> Walk<'a> {
     fn see(&mut self, id: FrameId, code: Code<'a>) {
         self.starts |= code.is_site && self.caller == Caller::Root;
         self.ends |= code.is_end && self.caller == Caller::Root;
+        if self.starts && self.caller == Caller::Root {
+            return; // Nothing of this is the program's, what `.pth` files of packages run included.
+        }
         match code.owner {
             Owner::Program => self.see_program(id),
             Owner::Importer => self.see_importer(),
-            Owner::Package(package) if !self.starts || self.caller != Caller::Root => {
-                self.see_package(id, package, code);
-            }
-            Owner::Package(_) | Owner::Standard | Owner::Other => {}
+            Owner::Package(package) => self.see_package(id, package, code),
+            Owner::Standard | Owner::Other => {}
         }
     }
 
     /// What was entered hands on to the program: it was a wrapper.
     fn see_program(&mut self, id: FrameId) {
         self.entering = None;
+        // What it calls is what it runs no more.
+        if let Some(last) = self.steps.last_mut() {
+            last.is_open = false;
+        }
         self.importing = Importing::No;
         self.caller = Caller::Program(id);
     }
@@ -159,7 +164,6 @@ impl<'a> Walk<'a> {
         self.importing = match by {
             Caller::Program(frame) => Importing::Searching(Some(frame)),
             Caller::Package(_) => Importing::Package,
-            Caller::Root if self.starts => Importing::No,
             Caller::Root => Importing::Searching(None),
         };
     }
@@ -205,11 +209,11 @@ impl<'a> Walk<'a> {
     /// The package's last call runs a function of the program, and this is how, or which.
     fn name_function(&mut self, package: &'a str, code: Code<'a>) {
         let Some(last) = self.steps.last_mut().filter(|last| last.package == package) else { return };
+        last.is_open |= code.runs_function && last.entry == code.name.map_or(last.entry, Entry::Call);
         if let (true, Entry::Call(name), Some(function)) = (last.is_open, last.entry, code.function) {
             last.entry = Entry::CallOf(name, function);
             last.is_open = false;
         }
-        last.is_open |= code.runs_function && last.entry == code.name.map_or(last.entry, Entry::Call);
     }
 
     fn enter(&mut self, package: &'a str) {
@@ -324,6 +328,10 @@ mod tests {
         assert_eq!(entries(&[program(), call("tensorflow", 1), names(7)]), [(Entry::Call(1), Some(0))]);
         let other = [program(), runs, call("keras", 2), names(7)];
         assert_eq!(entries(&other), [(Entry::Call(1), Some(0))], "another package's call is in between");
+        let itself = Code { function: Some(FrameId::new(9)), ..runs };
+        assert_eq!(entries(&[program(), itself]), [(of(9), Some(0))], "the call's own frame says it");
+        let traced = [program(), runs, program(), names(7)];
+        assert_eq!(entries(&traced)[0], (Entry::Call(1), Some(0)), "what the function itself calls");
     }
 
     /// Wrappers are passed over: in front of a package's own function, around another package's, around the program's.
@@ -386,6 +394,8 @@ mod tests {
     fn before_the_program() {
         let site = Code { is_site: true, ..standard() };
         assert_eq!(walk(&[site, importer(), module("_distutils_hack"), private("x")]), Walked::default());
+        let path_file = [site, program(), importer(), module("certifi"), call("certifi", 1)];
+        assert_eq!(walk(&path_file), Walked::default(), "a line of a `.pth` file");
         let run = [standard(), module("pytest"), private("pytest"), call("torch", 1)];
         assert_eq!(entries(&run), [(Entry::Call(1), Some(2))]);
         assert!(walk(&run).in_program);

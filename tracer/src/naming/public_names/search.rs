@@ -7,6 +7,7 @@
 use super::classes::name_private_classes;
 use super::modules::{Modules, Place, Source, Target};
 use energy_trace_model::recording::record::PublicName;
+use energy_trace_report::api_names::ApiNames;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -70,11 +71,28 @@ impl<'a> Search<'a> {
             classes: HashMap::new(),
         };
         search.add(package.to_owned(), package.to_owned());
+        if let Some(whole) = ApiNames::built_in().whole_of(package) {
+            search.add_parts(whole);
+        }
         let modules: BTreeSet<&str> = seen.iter().map(|(module, _)| module.as_str()).collect();
         for module in modules {
             search.add_prefixes(module);
         }
         search
+    }
+
+    /// Modules of this package that are parts of another one for its users: `tensorflow.estimator`.
+    fn add_parts(&mut self, whole: &str) {
+        for export in self.modules.exports(whole).iter().filter(|export| !is_private(&export.name)) {
+            let module = match &export.target {
+                Target::Module(module) => module.clone(),
+                Target::Value((module, name)) => format!("{module}.{name}"),
+            };
+            if self.is_of_package(&module) && last(&module) == export.name && self.modules.is_package(&module)
+            {
+                self.add(format!("{whole}.{}", export.name), module);
+            }
+        }
     }
 
     /// The packages that a seen module lies in, as far as none is private.
@@ -214,6 +232,38 @@ mod tests {
             seen.iter().map(|&(module, name)| (module.to_owned(), name.to_owned())).collect();
         let root = package[0].0.trim_end_matches('.');
         find(root, &seen, &mut Package(package)).into_iter().map(|name| name.public).collect()
+    }
+
+    /// A package that is a part of another one for its users has that one's names where it re-exports its modules.
+    #[test]
+    fn parts_of_another_package() {
+        let package = &[
+            ("tensorflow_estimator.", "from tensorflow_estimator._api.v1 import estimator\n"),
+            ("tensorflow_estimator._api.", ""),
+            ("tensorflow_estimator._api.v1.", ""),
+            (
+                "tensorflow_estimator._api.v1.estimator.",
+                "from tensorflow_estimator.python.dnn import DNNClassifier\n",
+            ),
+            ("tensorflow_estimator.python.", ""),
+            ("tensorflow_estimator.python.api.", ""),
+            (
+                "tensorflow_estimator.python.api.estimator.",
+                "from tensorflow_estimator.python.dnn import DNNClassifierV2 as DNNClassifier\n",
+            ),
+            (
+                "tensorflow_estimator.python.dnn",
+                "class DNNClassifier: pass\nclass DNNClassifierV2: pass\ndef hidden(): pass\n",
+            ),
+            (
+                "tensorflow.",
+                "if TYPE_CHECKING:\n    from tensorflow_estimator.python.api import estimator as estimator\n",
+            ),
+        ];
+        let dnn = "tensorflow_estimator.python.dnn";
+        let seen = [(dnn, "DNNClassifier"), (dnn, "DNNClassifierV2"), (dnn, "hidden")];
+        let found = ["tensorflow_estimator.estimator.DNNClassifier", "tensorflow.estimator.DNNClassifier"];
+        assert_eq!(names(package, &seen), found);
     }
 
     /// The shortest name, through stars and lists, renamed where the package renames; older and experimental ones last.

@@ -8,8 +8,13 @@
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::CalledOn;
 use energy_trace_unwind::cpython::code::{Check, CodeObject};
+use energy_trace_unwind::cpython::receiver::Named;
 use foldhash::HashMap;
 use std::sync::Arc;
+
+/// An object that is looked at for the first time so soon after a sample is the one that was sampled: to trace another function, or to load
+/// another model, takes longer.
+const SOON_NS: u64 = 10_000_000;
 
 /// What one is, and from when to when that is known.
 struct Known {
@@ -24,6 +29,13 @@ struct Sight {
     check: Check,
 }
 
+/// The name that an object has for what it runs, and from when to when it is known to have it.
+struct KnownName {
+    named: Named,
+    since: KtimeNs,
+    until: KtimeNs,
+}
+
 /// All that were met.
 #[derive(Default)]
 pub(crate) struct CodeObjects {
@@ -33,6 +45,8 @@ pub(crate) struct CodeObjects {
     methods: HashMap<(u64, u64), String>,
     /// On what functions were called, by code object and what the probes sent of their first variable.
     called_on: HashMap<(u64, u64), Option<CalledOn>>,
+    /// Of those that are called on objects with a name: by code object and object.
+    named: HashMap<(u64, u64), KnownName>,
     /// Bytes of those that are known.
     bytes: usize,
 }
@@ -92,6 +106,7 @@ impl CodeObjects {
             self.bytes = self.bytes.saturating_sub(known.object.size());
             self.methods.retain(|&(code, _), _| code != address);
             self.called_on.retain(|&(code, _), _| code != address);
+            self.named.retain(|&(code, _), _| code != address);
         }
     }
 
@@ -138,11 +153,45 @@ impl CodeObjects {
             self.bytes += size_of::<((u64, u64), Option<CalledOn>)>();
         }
     }
+
+    /// Looks at the name of the object that a sample of `at` has, as it is `now`, unless somebody looked since. One that was not met before had
+    /// it when it was sampled, where that was just now; one whose name changed is another object, and nobody knows since when.
+    pub(crate) fn see_name(
+        &mut self,
+        place: (u64, u64),
+        (at, now): (KtimeNs, KtimeNs),
+        is_still: impl FnOnce(&Named) -> bool,
+        read: impl FnOnce() -> Option<Named>,
+    ) {
+        let known = self.named.get_mut(&place);
+        if let Some(known) = known {
+            if at <= known.until {
+                return;
+            }
+            if is_still(&known.named) {
+                known.until = now;
+                return;
+            }
+            if let Some(named) = read() {
+                *known = KnownName { named, since: now, until: now };
+            }
+        } else if let Some(named) = read() {
+            self.bytes += size_of::<((u64, u64), KnownName)>();
+            let since = if now.ns_since(at) < SOON_NS { at } else { now };
+            self.named.insert(place, KnownName { named, since, until: now });
+        }
+    }
+
+    /// What the object of a sample of `at` runs, by the name that it had then.
+    pub(crate) fn named(&self, place: (u64, u64), at: KtimeNs) -> Option<&CalledOn> {
+        let known = self.named.get(&place)?;
+        (known.since <= at && at <= known.until).then_some(&known.named.on)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Check, CodeObjects};
+    use super::{CalledOn, Check, CodeObjects, Named, SOON_NS};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_unwind::cpython::code::CodeObject;
     use energy_trace_unwind::cpython::layout::KNOWN;
@@ -222,6 +271,30 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        /// However often objects replace each other in one place, each made in ten milliseconds at the least, and however late anybody looks:
+        /// no sample gets the name of another object.
+        #[test]
+        fn never_another_objects_name(
+            changes in proptest::collection::btree_set(0_u64..1000, 0..6),
+            mut samples in proptest::collection::vec((0_u64..1000, 0_u64..40), 1..40),
+        ) {
+            const MS: u64 = SOON_NS / 10;
+            let truth = |at: u64| (b'a' + changes.range(..=at).count() as u8) as char;
+            samples.retain(|&(at, _)| changes.range(at + 1..at + 10).next().is_none());
+            samples.sort_unstable();
+            let mut codes = CodeObjects::default();
+            let mut looked = 0;
+            for (at, late) in samples {
+                looked = (at + late).max(looked);
+                let named = Named::of(CalledOn::Function(truth(looked).to_string()));
+                let times = (KtimeNs::from_ns(at * MS), KtimeNs::from_ns(looked * MS));
+                codes.see_name((1, 2), times, |known| *known == named, || Some(named.clone()));
+                let name = codes.named((1, 2), times.0).cloned();
+                let is_true = name.clone().is_none_or(|name| name == CalledOn::Function(truth(at).to_string()));
+                prop_assert!(is_true, "{name:?} at {at}");
+            }
+        }
 
         /// However often functions replace each other and however late anybody looks: no sample gets another function's name.
         #[test]

@@ -189,14 +189,17 @@ impl StackBuilder {
             return self.out.frame(Mark::PythonGone.frame());
         };
         let process = self.processes.get(head.pid);
-        let on = process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten();
+        let named = process.and_then(|p| p.codes.named((place.0, place.2), head.at));
+        let on = named.or_else(|| process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten());
         // What says nothing is no other place.
         let place = if on.is_some() || code.is_method { place } else { (place.0, place.1, 0) };
-        if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
+        // An object's name is true of a time only.
+        let cached = process.filter(|_| named.is_none());
+        if let Some(id) = cached.and_then(|p| p.frames.python(place, code)) {
             return id;
         }
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
-        let is_final = method.is_some() || !code.is_method;
+        let is_final = named.is_none() && (method.is_some() || !code.is_method);
         let (code, on) = (Arc::clone(code), on.cloned());
         let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file));
         let id = self.out.python_frame(frame, on);

@@ -10,6 +10,7 @@ use super::interner::ThreadState;
 use crate::probe::bpf::decode::Head;
 use crate::probe::processes::process::Process;
 use crate::probe::processes::registry::Processes;
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_unwind::cpython::class_name::{MethodName, find_name};
@@ -17,7 +18,7 @@ use energy_trace_unwind::cpython::code::{Check, CodeObject};
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::ProcessMemory;
 use energy_trace_unwind::cpython::module_name::module_of;
-use energy_trace_unwind::cpython::receiver::{called_on, tells_by_text};
+use energy_trace_unwind::cpython::receiver::{Named, called_on};
 use energy_trace_unwind::merge::Merged;
 use std::collections::HashMap;
 use std::path::Path;
@@ -85,7 +86,7 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     if layout.classes.is_some() {
         find_classes(process, &memory, &layout, frames);
     }
-    let wants = layout.sees_receivers && find_receivers(process, &memory, &layout, frames);
+    let wants = layout.sees_receivers && find_receivers(process, &memory, &layout, (head.at, now), frames);
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
@@ -122,27 +123,30 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
     }
 }
 
-/// Finds on what functions were called, once for each code object and class that the probes sent; of strings anew, and where one is gone it
-/// was what stood there before. What tells something once is wanted from then on.
+/// Finds on what functions were called, once for each code object and class that the probes sent; of objects with a name for what they run that
+/// name, which is looked at for each sample. True: the probes are to send more: classes that told something once, and such objects.
 fn find_receivers(
     process: &mut Process,
     memory: &ProcessMemory,
     layout: &CodeLayout,
+    times: (KtimeNs, KtimeNs),
     frames: &[Merged],
 ) -> bool {
     let mut wants = false;
     for frame in frames {
-        let &Merged::Python { code, class: first @ 1.., .. } = frame else { continue };
+        let &Merged::Python { code, class: first, .. } = frame else { continue };
         let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
-        let by_text = tells_by_text(object);
-        if !by_text && process.codes.called_on(code, first).is_some() {
-            continue;
-        }
-        let on = called_on(memory, layout, object, first);
-        if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
-            wants |= interpreter.layout.want_class(code);
-        }
-        if on.is_some() || !by_text {
+        if object.on_named {
+            let object = Arc::clone(object);
+            wants |= process.interpreter.as_mut().is_some_and(|i| i.layout.want_object(code));
+            let read = || Named::read(memory, layout, &object, first);
+            let is_still = |named: &Named| named.is_still(memory, layout, &object);
+            process.codes.see_name((code, first), times, is_still, read);
+        } else if first != 0 && process.codes.called_on(code, first).is_none() {
+            let on = called_on(memory, layout, object, first);
+            if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
+                wants |= interpreter.layout.want_class(code);
+            }
             process.codes.put_called_on(code, first, on);
         }
     }

@@ -6,7 +6,7 @@
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
-use super::receiver::may_tell;
+use super::receiver::{has_name, may_tell};
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -39,6 +39,8 @@ pub struct CodeObject {
     pub is_method: bool,
     /// What it was called on may tell more than its name (`receiver`).
     pub may_tell: bool,
+    /// What it was called on has a name for what it runs (`receiver::Named`).
+    pub on_named: bool,
     check: Check,
 }
 
@@ -70,6 +72,7 @@ impl CodeObject {
         let (qualname, file) = (text(layout.qualname)?, text(layout.filename)?);
         Some(Self {
             may_tell: layout.sees_receivers && may_tell(&qualname, &file),
+            on_named: layout.sees_receivers && has_name(&qualname, &file),
             qualname,
             file,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
@@ -236,6 +239,7 @@ mod tests {
             bytes: 8,
             is_method: false,
             may_tell: false,
+            on_named: false,
             check: [0; 16],
         };
         assert_eq!(LineTable::Locations.units(&code.linetable), Some(4));

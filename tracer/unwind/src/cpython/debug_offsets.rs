@@ -5,12 +5,14 @@
 //! another process: every offset is checked before it is believed. Leaves out what the table does not say and the headers of the
 //! version do: the thread-specific key, and which owners of frames are not Python.
 
-use super::layout::{CodeLayout, ITSELF, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
+use super::attributes::Attributes;
+use super::layout::{CodeLayout, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
 use super::lines::LineTable;
 use super::memory::Source;
 use crate::anchoring::FrameAnchoring;
 use thiserror::Error;
 use tracer_ebpf::memory::FRAME_WORDS;
+use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
 /// The first bytes of the table.
@@ -224,7 +226,7 @@ fn walk_of(fields: &Fields<'_>, table: &Table) -> Option<PythonLayout> {
         flags_word,
         owner_shift: u8::try_from(owner % 8 * 8).ok()?,
         locals: u32::from(locals) * 8,
-        itself: ITSELF,
+        itself: object::IS_CLASS,
         ..WALK
     })
 }
@@ -249,6 +251,10 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         (false, (3, 13)) => ObjectHeader::Count64,
         (false, _) => ObjectHeader::Count32,
     };
+    let attributes = match (fields.free_threaded, table.minor) {
+        (false, (3, 13)) => Attributes::Inline,
+        _ => Attributes::Unknown,
+    };
     Some(CodeLayout {
         header,
         filename: pointer(1)?,
@@ -260,6 +266,7 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         copies,
         classes: None,
         sees_receivers: !fields.free_threaded,
+        attributes,
         bytes_size: fields.field(table.bytes, table.bytes + 1, 8)?,
         bytes_data: fields.field(table.bytes, table.bytes + 2, 1)?,
         string: StringLayout {

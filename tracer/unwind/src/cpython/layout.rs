@@ -1,6 +1,7 @@
 //! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, release
 //! builds, x86-64. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
+use super::attributes::Attributes;
 use super::lines::LineTable;
 use crate::anchoring::FrameAnchoring;
 use tracer_ebpf::python_layout::object;
@@ -58,6 +59,8 @@ pub struct CodeLayout {
     pub classes: Option<ClassLayout>,
     /// Whether the probes send the class of a method's object though code objects know theirs (`receiver`).
     pub sees_receivers: bool,
+    /// Where objects have their own attributes.
+    pub attributes: Attributes,
     /// `PyBytesObject.ob_size`.
     pub bytes_size: u64,
     /// `PyBytesObject.ob_sval`.
@@ -170,6 +173,11 @@ impl VersionLayout {
         self.walk.want(code)
     }
 
+    /// Has the probes send the object that this code object is called on; whether that is news.
+    pub fn want_object(&mut self, code: u64) -> bool {
+        self.walk.want_object(code)
+    }
+
     /// Takes in where variables lie that are in no `_PyRuntime` (3.6), in bytes from the list of interpreters.
     pub(super) const fn learn_variables(&mut self, current: u64, key: u64) {
         (self.current, self.tss_key) = (current, key);
@@ -230,11 +238,9 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     cell: 0,
     itself: 0,
     reserved: 0,
+    objects: [0; 2],
     wanted: [0; 16],
 };
-
-/// Flags of the classes whose objects are sent themselves, from 3.11 on.
-pub(super) const ITSELF: u32 = object::IS_CLASS | object::IS_TEXT;
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
 const OLD_WALK: PythonLayout = PythonLayout {
@@ -268,6 +274,7 @@ const OLD_CODE: CodeLayout = CodeLayout {
     copies: None,
     classes: Some(OLD_CLASSES),
     sees_receivers: false,
+    attributes: Attributes::Unknown,
     bytes_size: 16,
     bytes_data: 32,
     string: OLD_STRING,
@@ -366,7 +373,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             owner_shift: 40,
             entry_shift: 32,
             locals: 72,
-            itself: ITSELF,
+            itself: object::IS_CLASS,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -381,6 +388,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             copies: None,
             classes: None,
             sees_receivers: true,
+            attributes: Attributes::Apart,
             bytes_size: 16,
             bytes_data: 32,
             string: OLD_STRING,
@@ -398,7 +406,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             cframe_previous: 8,
             key_follows: 1,
             locals: 72,
-            itself: ITSELF,
+            itself: object::IS_CLASS,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -413,6 +421,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             copies: None,
             classes: None,
             sees_receivers: true,
+            attributes: Attributes::Tagged,
             bytes_size: 16,
             bytes_data: 32,
             string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },

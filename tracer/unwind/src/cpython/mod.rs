@@ -2,6 +2,7 @@
 //!
 //! Leaves out walking (`tracer_ebpf::python`). A version whose layout was not measured is refused by name, never guessed.
 
+pub mod attributes;
 mod before_runtime;
 pub mod class_name;
 pub mod code;
