@@ -138,6 +138,7 @@ fn names_stay_names() {
 
 /// Ten megabytes of stacks of which no two are equal: all of them are in every output that has all stacks, and the page stays a page.
 #[test]
+#[ignore = "slow: cargo xtask test --all"]
 fn very_many_stacks() {
     let place = place();
     let run = recordings::very_many_stacks();

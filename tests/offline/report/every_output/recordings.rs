@@ -172,11 +172,11 @@ pub(super) fn named(name: &str) -> Run {
     Run { name: name.to_owned(), frames, stacks: vec![vec![0, 1, 2], vec![0]], ..Run::usual() }
 }
 
-/// Ten megabytes of stacks of which no two are equal: one root, and functions with names of 500 letters.
+/// Ten megabytes of stacks of which no two are equal: one root, and functions with names of 2,600 letters.
 pub(super) fn very_many_stacks() -> Run {
-    let count: u64 = 20_000;
+    let count: u64 = 4_000;
     let mut frames = vec![python("train", "<module>")];
-    frames.extend((0..count).map(|i| frame(&format!("function_{i}_{}", "x".repeat(485)))));
+    frames.extend((0..count).map(|i| frame(&format!("function_{i}_{}", "x".repeat(2_590)))));
     let stacks = (1..frames.len()).map(|i| vec![0, i]).collect();
     Run { frames, stacks, samples: count, steps: count, ..Run::usual() }
 }
