@@ -19,7 +19,7 @@ fn create(path: &Path) -> RecordingWriter {
     RecordingWriter::over(fs::File::create(path).unwrap(), path).unwrap()
 }
 
-pub(super) fn write_all(path: &Path, records: &[Record]) {
+pub(crate) fn write_all(path: &Path, records: &[Record]) {
     let mut writer = create(path);
     for record in records {
         writer.write(record).unwrap();

@@ -1,7 +1,7 @@
 //! The recording and its file. Leaves out what is made of it.
 
 mod damage;
-mod file;
+pub(crate) mod file;
 mod live;
 mod merged;
 pub(crate) mod records;

@@ -2,6 +2,7 @@
 
 mod counts;
 mod difference;
+mod every_output;
 mod greenlight;
 mod names;
 mod outputs;

@@ -21,7 +21,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 use std::os::unix::ffi::OsStringExt as _;
 
-const HOSTILE: [&str; 27] = [
+pub(super) const HOSTILE: [&str; 27] = [
     "\x1b[31mred\x1b[0m",
     "\x1b]0;title\x07",
     "\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\",
@@ -75,7 +75,7 @@ fn is_harmful(c: char) -> bool {
 }
 
 #[track_caller]
-fn assert_harmless(what: &str, text: &str) {
+pub(super) fn assert_harmless(what: &str, text: &str) {
     if let Some(at) = text.find(is_harmful) {
         let around: String = text[at..].chars().take(40).collect();
         panic!("{what}: {around:?}");
@@ -84,7 +84,7 @@ fn assert_harmless(what: &str, text: &str) {
 
 /// Every character is one that XML 1.0 allows (its production 2), and every element is closed.
 #[track_caller]
-fn assert_well_formed(svg: &str) {
+pub(super) fn assert_well_formed(svg: &str) {
     let allowed = |c: char| {
         matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..) && c as u32 & 0xfffe != 0xfffe
     };

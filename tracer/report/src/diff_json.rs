@@ -4,6 +4,7 @@
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
 use super::run;
+use super::shown::shown_json;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use serde::Serialize;
@@ -71,8 +72,7 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
         program: compared.changes.first().map(Row::from),
         functions: compared.changes.iter().skip(1).map(Row::from).collect(),
     };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+    writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&document)?))
 }
 
 fn side<'a>(runs: &[Profile], work: &'a [f64]) -> SideOf<'a> {

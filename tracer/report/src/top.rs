@@ -161,7 +161,7 @@ impl Totals {
     pub fn lines(&self, screen: &Screen) -> Vec<String> {
         let (width, height) = (usize::from(screen.size.0.max(20)), usize::from(screen.size.1.max(4)));
         let mut lines = vec![styled(screen, bold(), &shorten_end(&self.head(), width))];
-        lines.extend(self.domains.iter().map(|domain| shorten_end(&self.domain_line(domain, width), width)));
+        lines.extend(self.domain_lines(width));
         if self.domains.is_empty() {
             lines.push(shorten_end(
                 "no energy source: `energy-trace doctor` says what this machine has",
@@ -189,17 +189,25 @@ impl Totals {
         )
     }
 
-    /// `package-0   12.4 W ██████▌··· program 8.1 W, idle 3.1 W, others 1.2 W`
-    fn domain_line(&self, domain: &Domain, width: usize) -> String {
+    /// `package-0   12.4 W ██████▌··· program 8.1 W, idle 3.1 W, others 1.2 W`; bars of all domains are as long.
+    fn domain_lines(&self, width: usize) -> Vec<String> {
+        let words: Vec<_> = self.domains.iter().map(|domain| self.domain_words(domain)).collect();
+        let longest =
+            words.iter().map(|(watts, _, parts)| watts.chars().count() + parts.chars().count()).max();
+        // What room the numbers leave.
+        let room = width.saturating_sub(longest.unwrap_or(0)).min(24);
+        let line = |(watts, part, parts): (String, f64, String)| format!("{watts}{}{parts}", bar(part, room));
+        words.into_iter().map(|words| shorten_end(&line(words), width)).collect()
+    }
+
+    /// What stands before a domain's bar, how much of that is full, and what stands behind.
+    fn domain_words(&self, domain: &Domain) -> (String, f64, String) {
         let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
         let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };
         let others = all - own - idle;
         let name = shorten(&domain.name, 14);
         let watts = format!("{name:<14}{all:>8.1} W ");
-        let parts = format!(" program {own:.1} W, idle {idle:.1} W, others {others:.1} W");
-        // What room the numbers leave.
-        let room = width.saturating_sub(watts.chars().count() + parts.chars().count());
-        format!("{watts}{}{parts}", bar(part, room.min(24)))
+        (watts, part, format!(" program {own:.1} W, idle {idle:.1} W, others {others:.1} W"))
     }
 
     fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
@@ -323,6 +331,10 @@ mod tests {
         assert!(text.contains("torch.autograd.backward") && text.contains("\\x1b[2J"), "{text}");
         let mut of_domains = text.lines().filter(|line| line.contains(", others "));
         assert!(of_domains.all(|line| line.ends_with(" W")) && text.contains(", others "), "{text}");
+        let of_domains = text.lines().filter(|line| line.contains(", others "));
+        let ends: Vec<usize> =
+            of_domains.map(|line| line.split(" program ").next().unwrap().chars().count()).collect();
+        assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{text}");
     }
 
     /// Eighths of a column, and never more than there are.

@@ -76,6 +76,8 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOpti
 /// What all rows of a file have in common.
 struct Common<'a> {
     run: String,
+    /// The machine; of several, none of them.
+    host: Option<Cow<'a, str>>,
     recorded: i64,
     profile: &'a Profile,
     bins: &'a Bins,
@@ -85,14 +87,11 @@ impl<'a> Common<'a> {
     fn new(input: &Input<'a>, over_time: &'a OverTime) -> Self {
         let (profile, bins) = (input.profile, &over_time.bins);
         let run = shown(&run::what_was_recorded(profile)).into_owned();
-        let mut common = Self { run, recorded: 0, profile, bins };
+        let host = profile.run.host.as_ref().filter(|host| !host.name.is_empty());
+        let host = host.map(|host| shown(&host.name));
+        let mut common = Self { run, host, recorded: 0, profile, bins };
         common.recorded = common.moment(0);
         common
-    }
-
-    /// The machine; of several, none of them.
-    fn host(&self) -> Option<&'a str> {
-        self.profile.run.host.as_ref().map(|host| host.name.as_str()).filter(|name| !name.is_empty())
     }
 
     /// When a bin begins.
@@ -134,7 +133,7 @@ struct OfStack<'a> {
 /// A thread as its rows have it.
 struct Holder<'a> {
     /// The label of its recording, where several were merged.
-    host: Option<&'a str>,
+    host: Option<Cow<'a, str>>,
     process: String,
     thread: String,
     pid: Option<i64>,
@@ -245,7 +244,7 @@ impl<'a> Writer<'a> {
             let of = known.and_then(|thread| profile.processes.get(thread.process.index()));
             let number = |number: u32| i64::from(number);
             let (pid, tid) = (of.map(|of| number(of.pid.get())), known.map(|of| number(of.tid.get())));
-            Holder { host: part_of(profile, thread), process, thread: name, pid, tid }
+            Holder { host: part_of(profile, thread).map(shown), process, thread: name, pid, tid }
         });
     }
 
@@ -257,7 +256,7 @@ impl<'a> Writer<'a> {
         let wholes = |of: &dyn Fn(&Row) -> Option<i64>| Values::Whole(rows.iter().map(of).collect());
         let frames = |row: &Row| stack(row).map_or(&[][..], |stack| stack.frames.as_slice());
         vec![
-            texts(&|row| holder(row)?.host.or_else(|| common.host())),
+            texts(&|row| holder(row)?.host.as_deref().or(common.host.as_deref())),
             texts(&|_| Some(&common.run)),
             wholes(&|_| Some(common.recorded)),
             wholes(&|row| Some(common.moment(row.bin))),
@@ -302,25 +301,30 @@ pub(super) fn write_readings(
         let common = Common::new(input, over_time);
         for (row, bins) in input.profile.ledger.iter().zip(&over_time.domains) {
             let numbered = (0_u32..).zip(bins).filter(|(bin, _)| input.bins.contains(bin));
-            table.add(&readings(&common, row, &numbered.collect::<Vec<_>>()))?;
+            table.add(&readings(&common, row, &shown(&row.domain), &numbered.collect::<Vec<_>>()))?;
         }
     }
     table.write(out)
 }
 
-fn readings<'a>(common: &'a Common<'_>, row: &'a LedgerRow, bins: &[(u32, &BinEnergy)]) -> Vec<Values<'a>> {
+fn readings<'a>(
+    common: &'a Common<'_>,
+    row: &LedgerRow,
+    domain: &'a str,
+    bins: &[(u32, &BinEnergy)],
+) -> Vec<Values<'a>> {
     let text = |text: Option<&'a str>| Values::Text(vec![text; bins.len()]);
     let wholes = |of: &dyn Fn(u32, &BinEnergy) -> i64| {
         Values::Whole(bins.iter().map(|(bin, energy)| Some(of(*bin, energy))).collect())
     };
     let unattributed = |energy: &BinEnergy| energy.unattributed.values().copied().sum::<MicroJoules>();
     vec![
-        text(row.domain.rsplit_once('/').map(|(machine, _)| machine).or_else(|| common.host())),
+        text(domain.rsplit_once('/').map(|(machine, _)| machine).or(common.host.as_deref())),
         text(Some(&common.run)),
         wholes(&|_, _| common.recorded),
         wholes(&|bin, _| common.moment(bin)),
         wholes(&|bin, _| common.step_ns(bin)),
-        text(Some(&row.domain)),
+        text(Some(domain)),
         text(Some(row.class.name())),
         text(Some(run::quality_word(row.quality))),
         wholes(&|_, energy| energy.measured.as_uj()),
