@@ -194,7 +194,8 @@ fn cc(source: &Path, made: &Path, folder: &Path, arguments: &[&str]) -> Result<(
     // A copy without a name: what is made may be stripped in place.
     let kept = made.with_extension("kept");
     fs::copy(made, &kept)?;
-    known().insert(of, File::open(&kept)?);
+    // What another test has made meanwhile stays open: a third one may be copying it.
+    known().entry(of).or_insert(File::open(&kept)?);
     fs::remove_file(&kept)
 }
 

@@ -5,11 +5,13 @@
 use super::basis::Basis;
 use crate::split::by_time::idle_of;
 use crate::timeline::{Lag, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift};
-use energy_trace_model::recording::record::{Domain, Origin, Reading, Scope, SourceId};
+use energy_trace_model::recording::record::{Domain, IdleOrigin, Origin, Reading, Scope, SourceId};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
+/// A machine at rest keeps less than so many percent of its CPUs busy.
+const AT_REST: u64 = 10;
 
 /// A domain's energy before anybody is charged.
 pub(super) struct Metered {
@@ -30,9 +32,14 @@ impl Metered {
         let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis);
         let idle = idle_of(idle_power(domain), &timeline.intervals);
         let above = timeline.intervals.iter().zip(&idle);
-        let dynamic = above.map(|(interval, &idle)| interval.energy - idle).collect();
+        let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
         let idle: MicroJoules = idle.into_iter().sum();
-        Self { lag, idle, idle_joules: idle_sd(domain, idle), dynamic, timeline }
+        let work = Work {
+            busy: busy_cpus(domain, &timeline, basis),
+            cpus: basis.cpus.count(domain.scope) as f64,
+            joules: dynamic.iter().copied().sum::<MicroJoules>().as_joules(),
+        };
+        Self { lag, idle, idle_joules: idle_sd(domain, idle, &work), dynamic, timeline }
     }
 }
 
@@ -68,9 +75,85 @@ fn idle_power(domain: &Domain) -> MicroWatts {
     }
 }
 
-/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred,
-/// what was given or is a model's parameter by nothing.
-fn idle_sd(domain: &Domain, idle: MicroJoules) -> f64 {
-    let measured = domain.idle.as_ref().is_some_and(|baseline| baseline.origin.is_measured());
-    if measured { idle.as_joules() * IDLE_SD } else { 0.0 }
+/// What a domain's CPUs did in a run.
+struct Work {
+    /// How many of them were busy on average, of how many.
+    busy: f64,
+    cpus: f64,
+    /// Energy above the baseline, in joules.
+    joules: f64,
+}
+
+/// How many of a domain's CPUs were busy on average.
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn busy_cpus(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> f64 {
+    let covered: u64 = timeline.intervals.iter().map(|interval| interval.span.ns()).sum();
+    let busy: u64 = basis.segments_of(domain).busy().map(|span| span.ns()).sum();
+    busy as f64 / covered.max(1) as f64
+}
+
+/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and by what ran
+/// meanwhile; what was given or is a model's parameter by nothing.
+fn idle_sd(domain: &Domain, idle: MicroJoules, work: &Work) -> f64 {
+    let Some(IdleOrigin::Measured { busy_percent, .. }) =
+        domain.idle.as_ref().map(|baseline| &baseline.origin)
+    else {
+        return 0.0;
+    };
+    let idle = idle.as_joules();
+    // What keeps CPUs busy says nothing of a GPU.
+    let busy = busy_percent.filter(|_| !matches!(domain.scope, Scope::Gpu(_))).unwrap_or(0);
+    (IDLE_SD * idle).hypot(0.5 * too_high(idle, busy, work))
+}
+
+/// By how much, in joules, a baseline is too high for what ran while it was measured, if that drew what the run's own busy CPUs draw:
+/// `P_run − P_baseline = (busy in the run − busy then) · w`. All of it where no more are busy in the run. Half of it is the standard deviation, as nobody
+/// knows whether it ran all the time: the baseline is a median.
+#[expect(clippy::cast_precision_loss, reason = "a percentage")]
+fn too_high(idle: f64, busy_percent: u64, work: &Work) -> f64 {
+    if busy_percent < AT_REST {
+        return 0.0;
+    }
+    let busy = work.cpus * busy_percent as f64 / 100.0;
+    let more = work.busy - busy;
+    if more > 0.0 { (busy * work.joules / more).clamp(0.0, idle.max(0.0)) } else { idle }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Domain, IdleOrigin, MicroJoules, Scope, Work, idle_sd};
+    use energy_trace_model::ids::{DomainId, SocketId};
+    use energy_trace_model::recording::record::{DomainClass, IdleBaseline, Origin};
+    use energy_trace_model::units::MicroWatts;
+
+    fn domain(origin: IdleOrigin, scope: Scope) -> Domain {
+        let power = MicroWatts::from_uw(20_000_000);
+        Domain {
+            id: DomainId::new(0),
+            name: String::new(),
+            class: DomainClass::Package,
+            scope,
+            origin: Origin::Model { idle: power, core: power },
+            idle: Some(IdleBaseline { power, origin }),
+        }
+    }
+
+    /// 200 J of idle energy and 60 J above it, of three busy CPUs of four: one busy CPU while the baseline was measured would have drawn 30 J. A
+    /// machine at rest adds nothing, one that was as busy as in the run all of the baseline; a GPU knows nothing of CPUs.
+    #[test]
+    fn a_busy_machine_has_no_baseline() {
+        let measured = |busy_percent| IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent };
+        let socket = Scope::Socket(SocketId::new(0));
+        let sd = |origin, scope| {
+            let work = Work { busy: 3.0, cpus: 4.0, joules: 60.0 };
+            idle_sd(&domain(origin, scope), MicroJoules::from_uj(200_000_000), &work)
+        };
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}, not {wanted}");
+        near(sd(measured(Some(25)), socket), 2.0_f64.hypot(0.5 * 30.0));
+        near(sd(measured(Some(9)), socket), 2.0);
+        near(sd(measured(None), socket), 2.0);
+        near(sd(measured(Some(75)), socket), 2.0_f64.hypot(0.5 * 200.0));
+        near(sd(measured(Some(25)), Scope::Gpu(0)), 2.0);
+        near(sd(IdleOrigin::Given, socket), 0.0);
+    }
 }

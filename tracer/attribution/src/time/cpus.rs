@@ -44,6 +44,11 @@ impl Cpus {
         }
     }
 
+    /// How many of the machine's CPUs a domain has, as far as they are known.
+    pub(crate) fn count(&self, scope: Scope) -> usize {
+        self.sockets.keys().filter(|cpu| self.covers(scope, **cpu)).count()
+    }
+
     /// On-CPU time that no socket's energy can be charged for, where sockets have energy at all.
     pub(crate) fn time_without_socket(&self, time: &CpuTime) -> u64 {
         if !self.matters {

@@ -145,13 +145,6 @@ pub enum IdleOrigin {
     Other(String),
 }
 
-impl IdleOrigin {
-    /// Whether readings of the counter showed it.
-    pub const fn is_measured(&self) -> bool {
-        matches!(self, Self::Measured { .. })
-    }
-}
-
 /// What the energy of a GPU is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GpuMeterKind {
