@@ -5,11 +5,13 @@
 use super::outputs::golden;
 use super::recording_builder::RecordingBuilder;
 use super::training_runs::{estimated_training, gpu_training, measured_training};
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, InColumn, Pool};
 use energy_trace_model::profile::diagnostics::Diagnostic;
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{
     DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic,
 };
+use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
 use unicode_width::UnicodeWidthStr as _;
@@ -54,6 +56,55 @@ fn what_the_summary_says() {
 fn estimates_say_so_once() {
     assert_eq!(summary_text(&estimated_training(), Some(80)).matches("estimated").count(), 1);
     assert_eq!(summary_text(&measured_training(), Some(80)).matches("estimated").count(), 0);
+}
+
+/// A profile whose rows have their energy in a column that the run shows to a part `sd` (a standard deviation), beside others with as much of another.
+fn beside_others(sd: f64) -> Profile {
+    let mut run = measured_training();
+    let joules = |row: &ProfileRow| row.energy[DomainClass::Package].as_joules();
+    let of_row = |row: &ProfileRow| InColumn { joules: joules(row), ..InColumn::default() };
+    let all: f64 = run.rows.iter().map(joules).sum();
+    let column = Column { identified: true, bounds: (1.0, 1.0) };
+    let pool = Pool { joules: all, ..Pool::default() };
+    let domain = DomainCertainty {
+        class: Some(DomainClass::Package),
+        energy: run.rows.iter().map(|row| vec![of_row(row)]).collect(),
+        columns: vec![column; 2],
+        pools: vec![pool; 2],
+        functions: [((0, 0), all)].into(),
+        relative: vec![sd * sd, -sd * sd, -sd * sd, sd * sd],
+        ..DomainCertainty::default()
+    };
+    run.certainty = Certainty { domains: vec![domain] };
+    run
+}
+
+/// The first line says how far the program's energy may be off, JSON gives the interval, and a warning says so where that is much; of a run that
+/// says nothing of it, nothing does.
+#[test]
+fn how_sure_the_whole_is() {
+    let says = |run: &Profile| {
+        let text = summary_text(run, Some(120));
+        let mut json = Vec::new();
+        json::write(&mut json, run, &JsonOptions { pretty: false, rows: None, budgets: &[] }).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let row = &json["ledger"][0];
+        let warns = json["meta"]["warnings"].to_string().contains("program-uncertain");
+        assert_eq!(warns, text.contains("! the program's own energy is known only as"), "{text}");
+        let end = |end: usize| Some(row["target_ci95_uj"][end].as_f64()? / row["target_uj"].as_f64()?);
+        (text, end(0).zip(end(1)), warns)
+    };
+    // 1.4 · 1.96 standard deviations of 2 % and of 10 %.
+    let (text, ends, warns) = says(&beside_others(0.02));
+    assert!(text.contains(" J ±6% (from energy counters)") && !warns, "{text}");
+    let near =
+        |(low, high): (f64, f64), half: f64| (low - 1.0 + half).abs() + (high - 1.0 - half).abs() < 1e-4;
+    assert!(ends.is_some_and(|ends| near(ends, 0.054_88)), "{ends:?}");
+    let (text, ends, warns) = says(&beside_others(0.1));
+    assert!(text.contains(" J ±28% (from energy counters)") && warns, "{text}");
+    assert!(ends.is_some_and(|ends| near(ends, 0.274_4)), "{ends:?}");
+    let (text, ends, warns) = says(&measured_training());
+    assert!(text.contains(" J (from energy counters)") && ends.is_none() && !warns, "{text}");
 }
 
 /// The mark of a doubtful row is there at every width, and so is how far its number may be off.

@@ -26,7 +26,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         lost(profile),
         no_energy(profile),
         unsampled(profile),
-        others_beside(profile),
+        program_uncertain(profile),
         few_samples(profile),
         calls_not_named(profile),
         residual(profile),
@@ -72,7 +72,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         | Diagnostic::LaunchStacksThinned(_)
         | Diagnostic::NoEnergySource
         | Diagnostic::UnsampledTime { .. }
-        | Diagnostic::OthersBeside { .. }
+        | Diagnostic::ProgramUncertain { .. }
         | Diagnostic::FewSamples { .. }
         | Diagnostic::ResidualLarge(_)
         | Diagnostic::LedgerImbalance(_) => true,
@@ -158,9 +158,9 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
 }
 
 /// Where the program's own energy is not known to within what a function's would be flagged for.
-fn others_beside(profile: &Profile) -> Option<Diagnostic> {
+fn program_uncertain(profile: &Profile) -> Option<Diagnostic> {
     let (least, most) = of_program(profile)?.bounds?;
-    Some(Diagnostic::OthersBeside { least, most })
+    Some(Diagnostic::ProgramUncertain { least, most })
 }
 
 fn few_samples(profile: &Profile) -> Option<Diagnostic> {

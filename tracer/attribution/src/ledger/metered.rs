@@ -87,9 +87,9 @@ struct Work {
 /// How many of a domain's CPUs were busy on average.
 #[expect(clippy::cast_precision_loss, reason = "a mean")]
 fn busy_cpus(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> f64 {
-    let covered: u64 = timeline.intervals.iter().map(|interval| interval.span.ns()).sum();
-    let busy: u64 = basis.segments_of(domain).busy().map(|span| span.ns()).sum();
-    busy as f64 / covered.max(1) as f64
+    let covered: f64 = timeline.intervals.iter().map(|interval| interval.span.ns() as f64).sum();
+    let busy: f64 = basis.segments_of(domain).busy().map(|span| span.ns() as f64).sum();
+    busy / covered.max(1.0)
 }
 
 /// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and by what ran

@@ -50,9 +50,9 @@ pub enum Diagnostic {
         /// Of how much.
         of_ns: u64,
     },
-    /// Other programs ran beside this one so much that the run does not show whose energy it was: the least and the most that the program may have
-    /// used.
-    OthersBeside {
+    /// The run does not show the program's own energy, but the least and the most that it may be: other programs ran beside it, or the machine was busy
+    /// while its idle power was measured.
+    ProgramUncertain {
         /// At least.
         least: MicroJoules,
         /// At most.
@@ -272,7 +272,7 @@ impl Diagnostic {
             Self::EventsLost(_) => "events-lost",
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
-            Self::OthersBeside { .. } => "others-beside",
+            Self::ProgramUncertain { .. } => "program-uncertain",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",
             Self::ResidualLarge(_) => "residual-large",

@@ -36,9 +36,9 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             percent_of(*unsampled_ns, *of_ns),
             Mark::Unsampled.name()
         ),
-        Diagnostic::OthersBeside { least, most } => format!(
-            "other programs ran beside this one, and the run does not show whose energy it was: the program used {least} to {most}; \
-             record on a quieter machine, or for longer"
+        Diagnostic::ProgramUncertain { least, most } => format!(
+            "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \
+             busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"
         ),
         Diagnostic::FewSamples { samples } => {
             format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")

@@ -23,8 +23,8 @@ pub(crate) fn brief(found: &Diagnostic) -> String {
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => {
             format!("{} of the CPU time has no sample ([unsampled])", percent_of(*unsampled_ns, *of_ns))
         }
-        Diagnostic::OthersBeside { least, most } => {
-            format!("other programs ran beside it: the program's own energy is {least} to {most}")
+        Diagnostic::ProgramUncertain { least, most } => {
+            format!("the program's own energy is known only as {least} to {most}: the machine was busy")
         }
         Diagnostic::EventsLost(lost) => {
             let all = lost.values().fold(0_u64, |sum, count| sum.saturating_add(*count));

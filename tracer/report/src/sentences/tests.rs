@@ -122,7 +122,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 3)])),
         Diagnostic::NoEnergySource,
         Diagnostic::UnsampledTime { unsampled_ns: 1, of_ns: 2 },
-        Diagnostic::OthersBeside { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
+        Diagnostic::ProgramUncertain { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
         Diagnostic::FewSamples { samples: 3 },
         Diagnostic::CallsNotNamed {
             not_named: vec![("numpy".to_owned(), 5)],
