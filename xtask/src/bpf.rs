@@ -27,7 +27,7 @@ pub(crate) enum Warnings {
 
 /// Installs what `purpose` needs and builds the object, and beside both what `others` says of the packages for this machine: installing mostly
 /// waits, the BPF programs use one CPU only, and the package that embeds them waits for them (`tracer/build.rs`). `others` may have embedded an
-/// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure. It has nothing to do else.
+/// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure. Mostly it has nothing to do then.
 pub(crate) fn build_beside(
     workspace: &Workspace,
     purpose: Purpose,
@@ -60,8 +60,8 @@ pub(crate) fn build(workspace: &Workspace, tools: &Tools, warnings: Warnings) ->
     build_from(workspace, tools, warnings, SystemTime::now())
 }
 
-/// The same, begun at `start`: an object that has changed is of that time, because what waits for it would else be older than what it waited for,
-/// and built again.
+/// The same, begun at `start`. A new object gets that time: cargo compares it with when the waiting package's build script began, and would build
+/// that package a second time for an object that is newer.
 fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: SystemTime) -> Result<()> {
     let mut flags =
         vec![format!("--cfg=bpf_target_arch=\"{ARCH}\""), "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into()];

@@ -12,12 +12,7 @@ const SHOWN: u64 = 4000;
 
 /// Runs `command` on this terminal. An error unless it ends with 0.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status =
-        command.stdin(Stdio::null()).status().with_context(|| format!("cannot start {}", words(command)))?;
-    if !status.success() {
-        bail!("{} failed: {status}", words(command));
-    }
-    Ok(())
+    Started::new(command)?.wait()
 }
 
 /// A program on this terminal, beside which others are run. It ends with this value.

@@ -77,7 +77,7 @@ pub(crate) fn missing_torch() -> Vec<Package> {
     ]
 }
 
-/// Installs it there.
+/// Installs Debian's PyTorch where it is missing.
 pub(crate) fn install_torch(workspace: &Workspace) -> Result<()> {
     apt::install(&missing_torch(), &workspace.log())
 }

@@ -29,8 +29,10 @@ pub(crate) fn build_quickly(workspace: &Workspace, purpose: Purpose) -> Result<(
     compile(workspace, purpose, Compiled::Debug)
 }
 
-/// What is built once and not changed needs nothing to be changed by; and what a report of seconds does in a moment need not be optimised.
-const ONCE: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "0")];
+/// Nobody changes a line of it, so there is nothing to keep for the next build.
+const NOT_INCREMENTAL: (&str, &str) = ("CARGO_INCREMENTAL", "0");
+
+/// What takes no time in the report of a few seconds is not optimised.
 const QUICKLY_BUILT: [&str; 4] = [
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
@@ -47,7 +49,7 @@ fn compile(workspace: &Workspace, purpose: Purpose, compiled: Compiled) -> Resul
         cargo.args(["build", "--package", "energy-trace", "--package", "energy-trace-cupti"]);
         match compiled {
             Compiled::Release => cargo.arg("--release"),
-            Compiled::Debug => cargo.envs(ONCE).args(QUICKLY_BUILT),
+            Compiled::Debug => cargo.envs([NOT_INCREMENTAL]).args(QUICKLY_BUILT),
         };
         cargo
     };

@@ -71,7 +71,7 @@ pub(crate) fn install_tools(workspace: &Workspace) -> Result<Tools> {
     let compiler = Compiler::on(&road)?;
     let linker = ensure_linker(workspace, compiler.llvm())?;
     eprintln!(
-        "setup: tools: {} (LLVM {}), bpf-linker {}",
+        "setup: tools of the BPF programs are ready: {} (LLVM {}), bpf-linker {}",
         compiler.version(),
         compiler.llvm(),
         linker::VERSION

@@ -192,7 +192,7 @@ fn of_functions(runs: &[Vec<BTreeMap<String, Seen>>; 2], wholes: [Side; 2]) -> V
 /// Energy of the whole program in a run.
 fn of_program(profile: &Profile, work: f64) -> Seen {
     let energy = run::target(profile, run::headline(profile));
-    // Of what is not known all runs have the same.
+    // Where nothing says how sure it is, it is taken as it is.
     let far = uncertainty::of_program(profile).map_or(0.0, |of| half_width(energy, of.ci95));
     Seen { joules: energy.as_joules() / work, variance: (far / Z / work).powi(2) }
 }

@@ -86,7 +86,10 @@ impl Code {
     }
 
     fn find_calls(&mut self, threads: &Threads<'_>) {
-        for thread in threads.with_python().filter(|_| !self.library_sets.is_empty()) {
+        if self.library_sets.is_empty() {
+            return; // No worker asks, and what threads did when need not be found out.
+        }
+        for thread in threads.with_python() {
             let Some(activity) = threads.activity(thread) else { continue };
             for library_set in 0..self.library_sets.len() {
                 let mut calls: Vec<Span> = Vec::new();

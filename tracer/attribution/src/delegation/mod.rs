@@ -75,8 +75,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
-    let mut time = CpuTime { segments: vec![], owners, pieces: Pieces::default(), marks: vec![], overlaps };
-    time.segments = segments;
+    let mut time = CpuTime { segments, owners, pieces: Pieces::default(), marks: vec![], overlaps };
     refiner.cut_segments(&mut time);
     refiner.recount_samples(&recording.samples, &mut time);
     refiner.add_lines(certain, lines, &mut time);

@@ -161,17 +161,17 @@ impl<'a> RequesterIndex<'a> {
 
     /// Why the time of a thread in a stack (`None`: no sample saw it) may be somebody else's.
     pub(super) fn role(&self, thread: ThreadKey, stack: Option<StackId>) -> Role {
-        let Some(activity) = self.threads.of_thread(thread) else { return Role::Own };
+        let Some(of_thread) = self.threads.of_thread(thread) else { return Role::Own };
         let made = match stack {
             Some(stack) => self.threads.traits(stack),
-            None => StackTraits { python: activity.is_python(), pooled: activity.is_pooled(), idle: false },
+            None => StackTraits { python: of_thread.is_python(), pooled: of_thread.is_pooled(), idle: false },
         };
         let process = self.threads.process(thread);
         if made.pooled {
             Role::Pooled
-        } else if stack.is_none() && activity.is_python() {
+        } else if stack.is_none() && of_thread.is_python() {
             Role::Unseen
-        } else if made.python || activity.is_python() || self.threads.is_main(thread) {
+        } else if made.python || of_thread.is_python() || self.threads.is_main(thread) {
             // In a pool's worker even where Python frames are missing, as they are in its first moments.
             let helps = process.is_some_and(|process| self.workers.contains(&process));
             if helps && !(self.threads.is_main(thread) && made.python) { Role::Pooled } else { Role::Own }

@@ -10,8 +10,6 @@ use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
-/// A machine at rest keeps less than so many percent of its CPUs busy.
-const AT_REST: u64 = 10;
 
 /// A domain's energy before anybody is charged.
 pub(super) struct Metered {
@@ -34,12 +32,13 @@ impl Metered {
         let above = timeline.intervals.iter().zip(&idle);
         let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
         let idle: MicroJoules = idle.into_iter().sum();
-        let work = Work {
+        let work = || Work {
             busy: busy_cpus(domain, &timeline, basis),
             cpus: basis.cpus.count(domain.scope) as f64,
             joules: dynamic.iter().copied().sum::<MicroJoules>().as_joules(),
         };
-        Self { lag, idle, idle_joules: idle_sd(domain, idle, &work), dynamic, timeline }
+        let idle_joules = idle_sd(domain, idle, work);
+        Self { lag, idle, idle_joules, dynamic, timeline }
     }
 }
 
@@ -94,16 +93,15 @@ fn busy_cpus(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> f64 {
 
 /// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and by what ran
 /// meanwhile; what was given or is a model's parameter by nothing.
-fn idle_sd(domain: &Domain, idle: MicroJoules, work: &Work) -> f64 {
-    let Some(IdleOrigin::Measured { busy_percent, .. }) =
-        domain.idle.as_ref().map(|baseline| &baseline.origin)
+fn idle_sd(domain: &Domain, idle: MicroJoules, work: impl FnOnce() -> Work) -> f64 {
+    let Some(origin @ IdleOrigin::Measured { .. }) = domain.idle.as_ref().map(|baseline| &baseline.origin)
     else {
         return 0.0;
     };
     let idle = idle.as_joules();
     // What keeps CPUs busy says nothing of a GPU.
-    let busy = busy_percent.filter(|_| !matches!(domain.scope, Scope::Gpu(_))).unwrap_or(0);
-    (IDLE_SD * idle).hypot(0.5 * too_high(idle, busy, work))
+    let busy = origin.too_busy().filter(|_| !matches!(domain.scope, Scope::Gpu(_)));
+    (IDLE_SD * idle).hypot(0.5 * busy.map_or(0.0, |percent| too_high(idle, percent, &work())))
 }
 
 /// By how much, in joules, a baseline is too high for what ran while it was measured, if that drew what the run's own busy CPUs draw:
@@ -111,9 +109,6 @@ fn idle_sd(domain: &Domain, idle: MicroJoules, work: &Work) -> f64 {
 /// knows whether it ran all the time: the baseline is a median.
 #[expect(clippy::cast_precision_loss, reason = "a percentage")]
 fn too_high(idle: f64, busy_percent: u64, work: &Work) -> f64 {
-    if busy_percent < AT_REST {
-        return 0.0;
-    }
     let busy = work.cpus * busy_percent as f64 / 100.0;
     let more = work.busy - busy;
     if more > 0.0 { (busy * work.joules / more).clamp(0.0, idle.max(0.0)) } else { idle }
@@ -145,8 +140,8 @@ mod tests {
         let measured = |busy_percent| IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent };
         let socket = Scope::Socket(SocketId::new(0));
         let sd = |origin, scope| {
-            let work = Work { busy: 3.0, cpus: 4.0, joules: 60.0 };
-            idle_sd(&domain(origin, scope), MicroJoules::from_uj(200_000_000), &work)
+            let work = || Work { busy: 3.0, cpus: 4.0, joules: 60.0 };
+            idle_sd(&domain(origin, scope), MicroJoules::from_uj(200_000_000), work)
         };
         let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}, not {wanted}");
         near(sd(measured(Some(25)), socket), 2.0_f64.hypot(0.5 * 30.0));

@@ -145,6 +145,16 @@ pub enum IdleOrigin {
     Other(String),
 }
 
+impl IdleOrigin {
+    /// How busy the CPUs were while it was measured, in percent, where that is too much for a machine at rest: a tenth is what a desktop does.
+    pub fn too_busy(&self) -> Option<u64> {
+        match self {
+            Self::Measured { busy_percent, .. } => busy_percent.filter(|percent| *percent >= 10),
+            Self::Given | Self::Model | Self::Other(_) => None,
+        }
+    }
+}
+
 /// What the energy of a GPU is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GpuMeterKind {

@@ -152,11 +152,11 @@ const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; d
 const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
                               by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
 
-/// How idle power was found, and what it is worth: a tenth of the CPUs busy is what a desktop does at rest.
+/// How idle power was found, and what it is worth.
 pub fn idle_origin(origin: &IdleOrigin) -> String {
     match origin {
-        IdleOrigin::Measured { over_ns, busy_percent } => {
-            let busy = busy_percent.filter(|percent| *percent >= 10).map(|percent| {
+        IdleOrigin::Measured { over_ns, .. } => {
+            let busy = origin.too_busy().map(|percent| {
                 format!(
                     ", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts"
                 )

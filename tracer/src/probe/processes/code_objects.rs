@@ -287,7 +287,7 @@ mod tests {
             let mut looked = 0;
             for (at, late) in samples {
                 looked = (at + late).max(looked);
-                let named = Named::of(CalledOn::Function(truth(looked).to_string()));
+                let named = Named { on: CalledOn::Function(truth(looked).to_string()), place: 0 };
                 let times = (KtimeNs::from_ns(at * MS), KtimeNs::from_ns(looked * MS));
                 codes.see_name((1, 2), times, |known| *known == named, || Some(named.clone()));
                 let name = codes.named((1, 2), times.0).cloned();

@@ -76,15 +76,11 @@ fn runner(qualname: &str, file: &str) -> Option<&'static Runner> {
 pub struct Named {
     /// What it runs.
     pub on: CalledOn,
-    place: u64,
+    /// Address of the pointer to it.
+    pub place: u64,
 }
 
 impl Named {
-    /// One that stands nowhere, for tests.
-    pub const fn of(on: CalledOn) -> Self {
-        Self { on, place: 0 }
-    }
-
     /// By the object that a function was called on; `None` where it has no such name, or is gone.
     pub fn read(source: &impl Source, layout: &CodeLayout, code: &CodeObject, object: u64) -> Option<Self> {
         let runner = runner(&code.qualname, &code.file)?;
