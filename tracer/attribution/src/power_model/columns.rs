@@ -2,7 +2,7 @@
 //!
 //! What draws alike is not decreed but found out, as finely as the run supports. From the innermost functions outwards, a path is a column if
 //!
-//! * it has enough of the domain's time, and
+//! * it has enough of the domain's time, or is another process that is told apart (`time::background`), and
 //! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its part of the caller's seconds in windows
 //!   comes out alike (a split-half reliability: Spearman 1910, Brown 1910). Functions that alternate faster than samples come fail here; in
 //!   windows each of them seems to come and go, but that is chance, and powers fitted to it would be wrong and sure.
@@ -17,7 +17,7 @@ use crate::between_samples::parts::{Part, Parts};
 use crate::power_model::windows::Windows;
 use crate::time::pieces::NOBODY;
 
-/// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.
+/// The target's paths with less than this part of the domain's time have no power of their own: 200 columns at most.
 const SMALLEST_PART: f64 = 0.005;
 /// Least correlation of the seconds that odd and even samples show; and the least where it makes energies clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
@@ -180,7 +180,8 @@ impl Columns {
             pool.merge();
             let id = PathId::try_from(path).unwrap_or(OTHER);
             let parent = tree.parent(id);
-            let stands = pool.seconds >= least && pool.is_reliable(&inclusive[parent as usize], reliable);
+            let is_large = pool.seconds >= least || tree.is_background(id);
+            let stands = is_large && pool.is_reliable(&inclusive[parent as usize], reliable);
             if stands || parent == id {
                 ends[path] = Some(paths.len());
                 paths.push(id);
@@ -294,6 +295,7 @@ mod tests {
         ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, Parts, PathId, PathTree, Pool, RELIABLE,
         Windows,
     };
+    use crate::power_model::paths::{OTHER, Path, Step};
     use crate::power_model::tests::toy::{Toy, flat_tree, part};
     use crate::tests::vectors::Vectors;
 
@@ -433,6 +435,25 @@ mod tests {
         near(one.part(2), 0.1 / all);
         near((1..5).map(|path| one.part(path)).sum(), 1.0);
         assert!(one.is_shared());
+    }
+
+    /// Another process that is told apart has a power of its own, however little it ran; a function of the target with as much time has none.
+    #[test]
+    fn other_processes_stand_alone() {
+        let root = |parent| Path { parent, step: Step::Root };
+        let small = [
+            Path { parent: OTHER, step: Step::Background(0) },
+            Path { parent: 1, step: Step::Function(0) },
+        ];
+        let tree = PathTree::of_paths([root(OTHER), root(1)].into_iter().chain(small).collect(), vec![]);
+        let mut pools = vec![Pool::default(); 4];
+        for window in 0..200_u32 {
+            let seconds = f64::from(window % 3) * 1e-4;
+            pools.iter_mut().zip([0.1, 0.1, seconds, seconds]).for_each(|(pool, s)| pool.add(window, s, s));
+        }
+        let inclusive = super::inclusive(&tree, &pools);
+        let columns = Columns::pooled(&tree, pools, &inclusive, 40.0, RELIABLE);
+        assert_eq!(columns.paths, [2, 1, OTHER]);
     }
 
     /// A column is shared where no path has nearly all of it, and columns are where that is most of the time.

@@ -85,6 +85,11 @@ impl PathTree {
         self.paths.get(path as usize).map_or(OTHER, |path| path.parent)
     }
 
+    /// Whether a path is another process that is told apart, or several of one kind.
+    pub(crate) fn is_background(&self, path: PathId) -> bool {
+        self.paths.get(path as usize).is_some_and(|path| matches!(path.step, Step::Background(_)))
+    }
+
     /// From a path to its root.
     pub(crate) fn upwards(&self, path: PathId) -> impl Iterator<Item = PathId> + '_ {
         std::iter::successors(Some(path), |&path| Some(self.parent(path)).filter(|&parent| parent != path))
