@@ -18,8 +18,8 @@ pub struct Comparison {
     pub tested: Option<Tested>,
     /// Chance that a run of the second uses more than one of the first.
     pub a12: f64,
-    /// Median of the second over median of the first.
-    pub ratio: f64,
+    /// Median of the second over median of the first; `None` where that is not above nothing, or one of them never ran.
+    pub ratio: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<(f64, f64)>,
     /// By how much the second uses more (Hodges and Lehmann).
@@ -59,7 +59,7 @@ pub fn compare(pairs: &[(f64, f64)], seed: u64) -> Comparison {
         pairs: pairs.len(),
         tested: signed_rank(&differences),
         a12: a12(&second, &first),
-        ratio: median(&second) / middle,
+        ratio: Some(median(&second) / middle).filter(|ratio| middle > 0.0 && ratio.is_finite()),
         interval: bootstrap::ratio_of_medians(pairs, seed),
         shift: shift_of_pairs(&differences),
         detectable: smallest.filter(|_| middle > 0.0).map(|of| of / middle),

@@ -119,7 +119,7 @@ fn csv_row(study: &Study, block: &Block, cell: &Cell) -> Vec<String> {
         number(cell.median),
         number(cell.quartiles.0),
         number(cell.quartiles.1),
-        of(beside.map(|of| of.found.ratio)),
+        of(beside.and_then(|of| of.found.ratio)),
         of(interval.map(|of| of.0)),
         of(interval.map(|of| of.1)),
         of(beside.map(|of| of.found.p())),

@@ -100,7 +100,7 @@ fn row(out: &mut dyn Write, study: &Study, cell: &Cell) -> io::Result<()> {
         label.to_owned(),
         sentences::runs(cell),
         digits(cell.median),
-        of(beside.map(|of| format!("{:.3}", of.found.ratio))),
+        of(beside.and_then(|of| of.found.ratio).map(|ratio| format!("{ratio:.3}"))),
         of(beside.and_then(|of| of.found.interval).map(|(low, high)| format!("{low:.3} to {high:.3}"))),
         of(beside.map(|of| p_value(of.p))),
         of(beside.map(|of| format!("{:.2}", of.found.a12))),

@@ -96,14 +96,14 @@ pub(super) fn cells_of(cell: &Cell) -> Vec<String> {
     let beside = cell.beside_least.as_ref();
     let of = |text: Option<String>| text.unwrap_or_default();
     let with_interval = beside.and_then(|of| of.found.interval);
-    let has_ratio = beside.filter(|of| of.found.ratio.is_finite());
+    let ratio = beside.and_then(|of| of.found.ratio);
     vec![
         sentences::runs(cell),
         digits(cell.median),
         if cell.runs > 0 { digits((high - low) / 2.0) } else { String::new() },
-        has_ratio.map_or_else(
+        ratio.map_or_else(
             || of((beside.is_none() && !cell.alone).then(|| "1".into())),
-            |of| format!("{:.3}", of.found.ratio),
+            |ratio| format!("{ratio:.3}"),
         ),
         of(with_interval.map(|(low, high)| format!("{low:.3}–{high:.3}"))),
         of(beside.map(|of| p_value(of.p))),

@@ -150,6 +150,26 @@ fn formats() {
     assert_eq!(json["runs"].as_array().unwrap().len(), 60);
 }
 
+/// Where one program has nothing of a quantity there is no ratio to it: no format shows an infinite one, or none that is a number.
+#[test]
+fn ratio_to_nothing() {
+    let mut study = study(20);
+    for run in &mut study.runs {
+        let joules = if run.program == Some(0) { 0.0 } else { 1.0 };
+        let measured = run.measured.as_mut().unwrap();
+        measured.functions.insert("m.work".into(), joules);
+    }
+    let mut all = vec![];
+    table::write(&mut all, &study, &table::Options { rows: 5, color: false, width: None }).unwrap();
+    markup::markdown(&mut all, &study, 5).unwrap();
+    markup::csv(&mut all, &study).unwrap();
+    page::write(&mut all, &study, 5).unwrap();
+    let text = String::from_utf8(all).unwrap();
+    let is_number = |word: &str| !["inf", "nan"].contains(&word.to_ascii_lowercase().as_str());
+    let words = text.split(|c: char| !c.is_alphanumeric()).collect::<Vec<_>>();
+    assert!(words.contains(&"work") && words.iter().all(|word| is_number(word)), "{text}");
+}
+
 /// The Parquet file has the names and values of the CSV, numbers as numbers; names that differ only in what cannot be shown are two columns.
 #[test]
 fn data_sets_agree() {
