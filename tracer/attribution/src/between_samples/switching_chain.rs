@@ -32,8 +32,6 @@ const CLEAR: f64 = 4.5;
 const MOST_STRETCHES: u64 = 4_096;
 /// Pairs that are looked at, at most, evenly over the run: more say nothing new.
 const MOST_PAIRS: usize = 20_000;
-/// What all lines show together counts for a line like so many pairs of its own.
-const OF_ALL: f64 = 30.0;
 
 /// Probabilities of columns, ordered by column; what is not there is 0.
 pub(crate) type Mix = Vec<(u32, f64)>;
@@ -386,12 +384,11 @@ impl Chains {
         };
         let lines: Vec<Marks<'_>> = (0..count).map(of_line).collect();
         let fitted = map(&lines, 20 * marks.len(), |line| Samples::new(start, *line, &column).likeliest());
-        let together = together(lines.iter().zip(&fitted).map(|(line, (fitted, _))| (line.len(), fitted)));
         let mut chains = Self { start, lines: vec![], mixes: vec![] };
         for (line, (fitted, mixes)) in lines.into_iter().zip(fitted) {
             #[expect(clippy::cast_precision_loss, reason = "a count")]
             chains.lines.push(LineChain {
-                rate: rate_of(&fitted, &together),
+                rate: rate_of(&fitted),
                 samples: line.len() as f64,
                 stretch_ns: fitted.stretch_ns,
                 first: chains.mixes.len(),
@@ -440,26 +437,9 @@ impl Chains {
     }
 }
 
-/// What the pairs of all lines together say, as much as `OF_ALL` pairs would; of each line the number of samples, and what it says.
-#[expect(clippy::cast_precision_loss, reason = "a count")]
-fn together<'f>(lines: impl Iterator<Item = (usize, &'f Fitted)> + Clone) -> [Likelihood; 3] {
-    let pairs: usize = lines.clone().map(|(samples, _)| samples.saturating_sub(1)).sum();
-    let scale = (OF_ALL / (pairs as f64).max(1.0)).min(1.0);
-    let mut sums = [[0.0; MEMORIES]; 3];
-    for (_, one) in lines {
-        for (sums, likelihood) in sums.iter_mut().zip(&one.of_sleeper) {
-            sums.iter_mut().zip(likelihood).for_each(|(sum, likelihood)| *sum += scale * likelihood);
-        }
-    }
-    sums
-}
-
 /// The fastest rate that is possible.
-fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
-    let sum = |sleeper: usize| -> Likelihood {
-        std::array::from_fn(|memory| fitted.of_sleeper[sleeper][memory] + together[sleeper][memory])
-    };
-    let sums = [sum(0), sum(1), sum(2)];
+fn rate_of(fitted: &Fitted) -> Rate {
+    let sums = &fitted.of_sleeper;
     // The first of several that are as likely.
     let sleeper =
         (1..3).fold(0, |most, other| if best(&sums[other]) > best(&sums[most]) { other } else { most });
@@ -472,7 +452,7 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 mod tests {
     use super::{
         Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, Marks, NO_LINE, Samples, memory_ns, probability,
-        rate_of, together,
+        rate_of,
     };
     use energy_trace_model::clock::KtimeNs;
 
@@ -609,24 +589,18 @@ mod tests {
         let mut likelihood = [-50.0; MEMORIES];
         (likelihood[5], likelihood[8], likelihood[9]) = (-1.0, -2.9, -3.1);
         let fitted = |of_sleeper| Fitted { over: MIXES[0], stretch_ns: 1, of_sleeper };
-        let nothing = [[0.0; MEMORIES]; 3];
-        let found = rate_of(&fitted([likelihood; 3]), &nothing);
+        let found = rate_of(&fitted([likelihood; 3]));
         assert!((found.rate * memory_ns(8) - 1.0).abs() < 1e-12);
         assert_eq!(found.asleep, Asleep::Nothing);
         let mut other = [-50.0; MEMORIES];
         other[2] = -0.5;
-        let found = rate_of(&fitted([likelihood, other, likelihood]), &nothing);
+        let found = rate_of(&fitted([likelihood, other, likelihood]));
         assert_eq!((found.asleep, (found.rate * memory_ns(2) * 1e9).round()), (Asleep::AsAwake, 1e9));
-        // What all lines show counts too.
-        let mut all = nothing;
-        all[0][9] = 1.5;
-        let found = rate_of(&fitted([likelihood; 3]), &all);
-        assert!((found.rate * memory_ns(9) - 1.0).abs() < 1e-12);
     }
 
-    /// All lines together count for a line as much as thirty pairs would: 60 pairs by half.
+    /// Each line has its samples and mixes; time that is not in doubt has none.
     #[test]
-    fn all_lines_together() {
+    fn each_line_has_its_own() {
         let mark = |line, i: u64| Mark {
             line,
             at: KtimeNs::from_ns(i * 1_000_000),
@@ -634,19 +608,6 @@ mod tests {
             owner: u32::from(i & 1 == 0),
         };
         let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
-        let of = |line: u32| {
-            let own = &marks[31 * line as usize..31 * (line as usize + 1)];
-            Samples::new(KtimeNs::default(), all(own), &|owner| owner)
-        };
-        let samples = [of(0), of(1)];
-        let fitted = [samples[0].likeliest().0, samples[1].likeliest().0];
-        let lines = samples.iter().map(|samples| samples.marks.len()).zip(&fitted);
-        let found = together(lines.clone());
-        for (found, alone) in found.iter().zip(&fitted[0].of_sleeper) {
-            assert!((found[3] - alone[3]).abs() < 1e-9);
-        }
-        let alone = together(lines.take(1));
-        assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");
         let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
         assert_eq!((chains.samples(0), chains.samples(1), chains.samples(2)), (31.0, 31.0, 0.0));
         assert_eq!(chains.mix_number(NO_LINE, KtimeNs::default()), None);
