@@ -10,6 +10,7 @@ use super::rows::{Row, rows_at};
 use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
@@ -26,6 +27,8 @@ const BEYOND: &str = "[others, too many to name]";
 const NUMBERS: usize = 32;
 const WATTS: usize = 11;
 const NARROW: usize = 60;
+/// Watts: less is shown as 0.0.
+const SHOWN: f64 = 0.05;
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +77,8 @@ struct Domain {
     measured: Used,
     target: Used,
     idle: Used,
+    /// Its idle power is not known: it is in what is charged.
+    with_idle: bool,
 }
 
 /// All windows so far.
@@ -98,7 +103,9 @@ impl Totals {
         self.samples = self.samples.saturating_add(profile.run.samples);
         let used = self.sections.iter_mut().flat_map(HashMap::values_mut).chain([&mut self.target]);
         used.for_each(|used| used.now = MicroJoules::ZERO);
-        profile.ledger.iter().for_each(|row| self.add_domain(row));
+        for row in &profile.ledger {
+            self.add_domain(row, has_no_baseline(profile, &row.domain));
+        }
         self.target.add(run::target(profile, run::headline(profile)));
         // What the interpreter does for a Python function is that function's, as in flame graphs.
         let folded = native_frames::folded(profile, NativeFrames::Libraries);
@@ -108,11 +115,11 @@ impl Totals {
         }
     }
 
-    fn add_domain(&mut self, row: &LedgerRow) {
+    fn add_domain(&mut self, row: &LedgerRow, with_idle: bool) {
         let name = shown(&row.domain).into_owned();
         let known = self.domains.iter().position(|domain| domain.name == name).unwrap_or_else(|| {
             let (measured, target, idle) = Default::default();
-            self.domains.push(Domain { name, quality: row.quality, measured, target, idle });
+            self.domains.push(Domain { name, quality: row.quality, measured, target, idle, with_idle });
             self.domains.len() - 1
         });
         let Some(domain) = self.domains.get_mut(known) else { return };
@@ -204,10 +211,16 @@ impl Totals {
     fn domain_words(&self, domain: &Domain) -> (String, f64, String) {
         let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
         let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };
-        let others = all - own - idle;
+        // The baseline is no more than what is there.
+        let others = (all - own - idle).max(0.0);
+        let idle = all - own - others;
         let name = shorten(&domain.name, 14);
         let watts = format!("{name:<14}{all:>8.1} W ");
-        (watts, part, format!(" program {own:.1} W, idle {idle:.1} W, others {others:.1} W"))
+        let idle = match domain.with_idle && idle < SHOWN {
+            true => "with idle".to_owned(),
+            false => format!("idle {idle:.1} W"),
+        };
+        (watts, part, format!(" program {own:.1} W, {idle}, others {others:.1} W"))
     }
 
     fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
@@ -252,6 +265,17 @@ impl Totals {
         let name = shorten(name, width.saturating_sub(NUMBERS));
         format!("{:>9.2} {:>13.3} {share:>6.1}  {name}", self.watts(used), used.all.as_joules())
     }
+}
+
+/// Whether no idle power is known of a domain.
+fn has_no_baseline(profile: &Profile, name: &str) -> bool {
+    profile.diagnostics.iter().any(|found| match found {
+        Diagnostic::Domain {
+            domain,
+            what: DomainDiagnostic::NoIdleBaseline | DomainDiagnostic::GpuInUse(_),
+        } => domain == name,
+        _ => false,
+    })
 }
 
 fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
