@@ -306,8 +306,9 @@ fn styled(screen: &Screen, style: Style, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Screen, Section, Totals, bar};
+    use super::{Diagnostic, DomainDiagnostic, Screen, Section, Totals, bar};
     use crate::tests::training_runs::measured_training;
+    use energy_trace_model::recording::record::InUse;
     use energy_trace_model::units::MicroJoules;
     use unicode_width::UnicodeWidthStr as _;
 
@@ -359,6 +360,28 @@ mod tests {
         let ends: Vec<usize> =
             of_domains.map(|line| line.split(" program ").next().unwrap().chars().count()).collect();
         assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{text}");
+    }
+
+    /// A domain whose idle power is not known has it in what is charged, which is said; no watts are below zero, whatever the baseline was.
+    #[test]
+    fn nobody_gives_watts_back() {
+        let mut profile = measured_training();
+        profile.run.duration = std::time::Duration::from_secs(1);
+        let row = &mut profile.ledger[0];
+        let whole = row.measured;
+        (row.idle, row.target) = (whole + whole, MicroJoules::ZERO);
+        let words = |profile: &super::Profile| {
+            let mut totals = Totals::default();
+            totals.add(profile);
+            totals.domain_words(&totals.domains[0]).2
+        };
+        assert!(!words(&profile).contains('-'), "{}", words(&profile));
+        let row = &mut profile.ledger[0];
+        (row.idle, row.target) = (MicroJoules::ZERO, whole);
+        let (domain, what) = (row.domain.clone(), DomainDiagnostic::GpuInUse(InUse::default()));
+        assert!(words(&profile).contains("idle 0.0 W"), "{}", words(&profile));
+        profile.diagnostics.push(Diagnostic::Domain { domain, what });
+        assert!(words(&profile).contains("with idle"), "{}", words(&profile));
     }
 
     /// Eighths of a column, and never more than there are.

@@ -114,9 +114,9 @@ impl Charges {
         let mut idle = self.idle + whole.min(MicroJoules::ZERO);
         let other = of_owner.pop().unwrap_or_default();
         let mut unattributed = self.unattributed;
-        let nobodys = unattributed.get_mut(&UnattributedReason::NoLaunchData);
-        for energy in nobodys.filter(|energy| **energy < MicroJoules::ZERO) {
-            idle += std::mem::take(energy);
+        if let Some(energy) = unattributed.get_mut(&UnattributedReason::NoLaunchData) {
+            idle += (*energy).min(MicroJoules::ZERO);
+            *energy = (*energy).max(MicroJoules::ZERO);
         }
         let by_time = not_below_zero(self.by_time);
         Self { of_owner, other, idle, unattributed, by_time, ..self }

@@ -173,6 +173,7 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
 
 const NO_IDLE_BASELINE: &str =
     "no idle power is known, so it is charged to whoever ran; --idle-watts W sets it";
+
 /// What happened, what it changes, what to do.
 fn gpu_in_use(by: &InUse) -> String {
     let percent = by.percent.map(|percent| format!(" {percent} % busy")).unwrap_or_default();
@@ -185,7 +186,9 @@ fn gpu_in_use(by: &InUse) -> String {
     format!("{whom} when its idle power was to be measured; {GPU_IN_USE}")
 }
 
-const GPU_IN_USE: &str = "so that is not known, and what uses the GPU is charged with it and with what others do there, unless pauses show                           it: begin while the GPU rests, if you can";
+const GPU_IN_USE: &str = "so that is not known, and whoever uses the GPU is charged with it, unless pauses in the run show it. For shares \
+     above idle, begin while the GPU rests";
+
 const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";
 const SAMPLES_IN_STEP: &str = "samples came in step with the program, so that they show one moment of its loop or creep through it; record \
