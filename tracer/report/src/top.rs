@@ -6,7 +6,7 @@
 
 use super::names::{shorten, shorten_end};
 use super::native_frames::{self, NativeFrames};
-use super::rows::{Row, rows_at};
+use super::rows::{Row, mark, rows_at};
 use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
@@ -60,6 +60,8 @@ pub struct Screen {
 struct Used {
     all: MicroJoules,
     now: MicroJoules,
+    /// Whether the readings of a window did not tell it from what ran beside it.
+    is_doubtful: bool,
 }
 
 impl Used {
@@ -144,10 +146,19 @@ impl Totals {
         self.ns == 0
     }
 
-    /// What stands when the terminal is as it was before: the whole in a line.
+    /// What stands when the terminal is as it was before: the whole in a line, and one for each domain of which no idle power is known.
     pub fn last_line(&self) -> String {
         let seconds = self.seconds(self.ns);
-        format!("energy-trace: {} {}in {seconds:.1} s, {}", self.target.all, self.quality_word(), self.what)
+        let mut line = format!(
+            "energy-trace: {} {}in {seconds:.1} s, {}",
+            self.target.all,
+            self.quality_word(),
+            self.what
+        );
+        for domain in self.domains.iter().filter(|domain| domain.with_idle) {
+            line += &format!("\n  the idle power of {} is not known and is in what is charged", domain.name);
+        }
+        line
     }
 
     fn quality_word(&self) -> &'static str {
@@ -257,13 +268,14 @@ impl Totals {
     }
 
     fn row(&self, name: &str, used: Used, width: usize) -> String {
+        let mark = if used.is_doubtful { '?' } else { ' ' };
         if width < NARROW {
-            return format!("{:>9.2}  {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
+            return format!("{:>9.2}{mark} {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
         }
         let whole = self.target.all.as_joules();
         let share = if whole == 0.0 { 0.0 } else { 100.0 * used.all.as_joules() / whole };
         let name = shorten(name, width.saturating_sub(NUMBERS));
-        format!("{:>9.2} {:>13.3} {share:>6.1}  {name}", self.watts(used), used.all.as_joules())
+        format!("{:>9.2} {:>13.3} {share:>6.1}{mark} {name}", self.watts(used), used.all.as_joules())
     }
 }
 
@@ -282,7 +294,9 @@ fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
     let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
     let name = shown(&row.name).into_owned();
     let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;
-    section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default().add(energy);
+    let used = section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default();
+    used.add(energy);
+    used.is_doubtful |= mark(&row.flags, run::is_modelled(profile, run::headline(profile))) == "?";
 }
 
 /// A bar of eighths of a column.
@@ -366,7 +380,6 @@ mod tests {
     #[test]
     fn nobody_gives_watts_back() {
         let mut profile = measured_training();
-        profile.run.duration = std::time::Duration::from_secs(1);
         let row = &mut profile.ledger[0];
         let whole = row.measured;
         (row.idle, row.target) = (whole + whole, MicroJoules::ZERO);
@@ -382,6 +395,13 @@ mod tests {
         assert!(words(&profile).contains("idle 0.0 W"), "{}", words(&profile));
         profile.diagnostics.push(Diagnostic::Domain { domain, what });
         assert!(words(&profile).contains("with idle"), "{}", words(&profile));
+        let mut totals = Totals::default();
+        totals.add(&profile);
+        assert!(
+            totals.last_line().contains("is not known and is in what is charged"),
+            "{}",
+            totals.last_line()
+        );
     }
 
     /// Eighths of a column, and never more than there are.
