@@ -107,7 +107,7 @@ impl Charges {
     /// Nobody gives energy back. Where the idle baseline was above the counter, shares below zero are taken from the others', and what is below zero of
     /// all together from the baseline: it was less.
     pub(super) fn above_zero(self) -> Self {
-        let mut of_owner = self.of_owner;
+        let mut of_owner = self.of_owner.clone();
         of_owner.push(self.other);
         let whole: MicroJoules = of_owner.iter().copied().sum();
         let mut of_owner = not_below_zero(of_owner);
@@ -118,7 +118,9 @@ impl Charges {
             idle += (*energy).min(MicroJoules::ZERO);
             *energy = (*energy).max(MicroJoules::ZERO);
         }
-        let by_time = not_below_zero(self.by_time);
+        // Where owners are charged by time alone, both are the same.
+        let is_by_time = self.by_time == self.of_owner;
+        let by_time = if is_by_time { of_owner.clone() } else { not_below_zero(self.by_time) };
         Self { of_owner, other, idle, unattributed, by_time, ..self }
     }
 
