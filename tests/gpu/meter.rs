@@ -192,6 +192,24 @@ async fn steps_are_calibrated() {
     assert!(notes.contains("gpu-2: its power reading is a mean over a second and is not used"), "{notes}");
 }
 
+/// A device that computes while its idle power is to be measured has none known: who computed is, and the power that it drew then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_device_has_no_baseline() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![model("A100"), model("A100")]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let work = Guard::spawn(gpu.command(&program).arg("5")).unwrap();
+    let mut set = power::open(&plan(&gpu)).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    set.measure_idle(Duration::from_secs(1)).await;
+    let [busy, quiet] = set.domains() else { panic!("two devices") };
+    let (by, then) = busy.in_use().expect("in use");
+    assert!(by.pids == [work.pid()] && by.percent > Some(30), "{by:?}");
+    assert!(then.as_watts() > 90.0 && busy.idle_power().is_none(), "{:?}", busy.idle);
+    let idle = quiet.idle_power().expect("a baseline").as_watts();
+    assert!(quiet.in_use().is_none() && (58.0..62.0).contains(&idle), "{:?}", quiet.idle);
+}
+
 /// Under a load that changes, lag and window are found against the driver's own samples.
 #[tokio::test(flavor = "multi_thread")]
 async fn lag_is_found_under_load() {
@@ -369,4 +387,32 @@ fn a_whole_recording() {
     for words in ["gpu-0: the meter steps every", &format!("gpu-0: process {pid} kept it")] {
         assert!(said.contains(words), "{words} is not in {said}");
     }
+}
+
+/// A recording that begins on a GPU that the program keeps busy already: what it draws is the program's and is not taken for idle power, nobody
+/// has less than nothing, and it is said who used the device.
+#[test]
+fn attached_to_a_busy_gpu() {
+    let gpu = machine(vec![model("A100").full_duty()]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let work = Guard::spawn(gpu.command(&program).arg("7")).unwrap();
+    let pid = work.pid();
+    std::thread::sleep(Duration::from_secs(1));
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "-p", &pid.to_string()]);
+    let output = gpu.env(&mut record).arg("--nvml-lib").arg(&library).output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    drop(work);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let row = &json["ledger"][0];
+    let uj = |name: &str| row[name].as_i64().unwrap();
+    let parts = ["target_uj", "other_uj", "idle_uj"].map(uj);
+    assert!(parts.iter().all(|&part| part >= 0) && uj("target_uj") * 2 > uj("measured_uj"), "{row}");
+    let warnings = json["meta"]["warnings"].to_string();
+    assert!(
+        warnings.contains("gpu-in-use") && warnings.contains(&format!("process {pid} used it")),
+        "{warnings}"
+    );
 }

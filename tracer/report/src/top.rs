@@ -6,10 +6,11 @@
 
 use super::names::{shorten, shorten_end};
 use super::native_frames::{self, NativeFrames};
-use super::rows::{Row, rows_at};
+use super::rows::{Row, mark, rows_at};
 use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
@@ -26,6 +27,8 @@ const BEYOND: &str = "[others, too many to name]";
 const NUMBERS: usize = 32;
 const WATTS: usize = 11;
 const NARROW: usize = 60;
+/// Watts: less is shown as 0.0.
+const SHOWN: f64 = 0.05;
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +60,8 @@ pub struct Screen {
 struct Used {
     all: MicroJoules,
     now: MicroJoules,
+    /// Whether the readings of a window did not tell it from what ran beside it.
+    is_doubtful: bool,
 }
 
 impl Used {
@@ -74,6 +79,8 @@ struct Domain {
     measured: Used,
     target: Used,
     idle: Used,
+    /// Its idle power is not known: it is in what is charged.
+    with_idle: bool,
 }
 
 /// All windows so far.
@@ -98,7 +105,9 @@ impl Totals {
         self.samples = self.samples.saturating_add(profile.run.samples);
         let used = self.sections.iter_mut().flat_map(HashMap::values_mut).chain([&mut self.target]);
         used.for_each(|used| used.now = MicroJoules::ZERO);
-        profile.ledger.iter().for_each(|row| self.add_domain(row));
+        for row in &profile.ledger {
+            self.add_domain(row, has_no_baseline(profile, &row.domain));
+        }
         self.target.add(run::target(profile, run::headline(profile)));
         // What the interpreter does for a Python function is that function's, as in flame graphs.
         let folded = native_frames::folded(profile, NativeFrames::Libraries);
@@ -108,11 +117,11 @@ impl Totals {
         }
     }
 
-    fn add_domain(&mut self, row: &LedgerRow) {
+    fn add_domain(&mut self, row: &LedgerRow, with_idle: bool) {
         let name = shown(&row.domain).into_owned();
         let known = self.domains.iter().position(|domain| domain.name == name).unwrap_or_else(|| {
             let (measured, target, idle) = Default::default();
-            self.domains.push(Domain { name, quality: row.quality, measured, target, idle });
+            self.domains.push(Domain { name, quality: row.quality, measured, target, idle, with_idle });
             self.domains.len() - 1
         });
         let Some(domain) = self.domains.get_mut(known) else { return };
@@ -137,10 +146,19 @@ impl Totals {
         self.ns == 0
     }
 
-    /// What stands when the terminal is as it was before: the whole in a line.
+    /// What stands when the terminal is as it was before: the whole in a line, and one for each domain of which no idle power is known.
     pub fn last_line(&self) -> String {
         let seconds = self.seconds(self.ns);
-        format!("energy-trace: {} {}in {seconds:.1} s, {}", self.target.all, self.quality_word(), self.what)
+        let mut line = format!(
+            "energy-trace: {} {}in {seconds:.1} s, {}",
+            self.target.all,
+            self.quality_word(),
+            self.what
+        );
+        for domain in self.domains.iter().filter(|domain| domain.with_idle) {
+            line += &format!("\n  the idle power of {} is not known and is in what is charged", domain.name);
+        }
+        line
     }
 
     fn quality_word(&self) -> &'static str {
@@ -204,10 +222,16 @@ impl Totals {
     fn domain_words(&self, domain: &Domain) -> (String, f64, String) {
         let [all, own, idle] = [domain.measured, domain.target, domain.idle].map(|used| self.watts(used));
         let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 0.0 };
-        let others = all - own - idle;
+        // The baseline is no more than what is there.
+        let others = (all - own - idle).max(0.0);
+        let idle = all - own - others;
         let name = shorten(&domain.name, 14);
         let watts = format!("{name:<14}{all:>8.1} W ");
-        (watts, part, format!(" program {own:.1} W, idle {idle:.1} W, others {others:.1} W"))
+        let idle = match domain.with_idle && idle < SHOWN {
+            true => "with idle".to_owned(),
+            false => format!("idle {idle:.1} W"),
+        };
+        (watts, part, format!(" program {own:.1} W, {idle}, others {others:.1} W"))
     }
 
     fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
@@ -244,21 +268,35 @@ impl Totals {
     }
 
     fn row(&self, name: &str, used: Used, width: usize) -> String {
+        let mark = if used.is_doubtful { '?' } else { ' ' };
         if width < NARROW {
-            return format!("{:>9.2}  {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
+            return format!("{:>9.2}{mark} {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
         }
         let whole = self.target.all.as_joules();
         let share = if whole == 0.0 { 0.0 } else { 100.0 * used.all.as_joules() / whole };
         let name = shorten(name, width.saturating_sub(NUMBERS));
-        format!("{:>9.2} {:>13.3} {share:>6.1}  {name}", self.watts(used), used.all.as_joules())
+        format!("{:>9.2} {:>13.3} {share:>6.1}{mark} {name}", self.watts(used), used.all.as_joules())
     }
+}
+
+/// Whether no idle power is known of a domain.
+fn has_no_baseline(profile: &Profile, name: &str) -> bool {
+    profile.diagnostics.iter().any(|found| match found {
+        Diagnostic::Domain {
+            domain,
+            what: DomainDiagnostic::NoIdleBaseline | DomainDiagnostic::GpuInUse(_),
+        } => domain == name,
+        _ => false,
+    })
 }
 
 fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
     let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
     let name = shown(&row.name).into_owned();
     let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;
-    section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default().add(energy);
+    let used = section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default();
+    used.add(energy);
+    used.is_doubtful |= mark(&row.flags, run::is_modelled(profile, run::headline(profile))) == "?";
 }
 
 /// A bar of eighths of a column.
@@ -282,8 +320,9 @@ fn styled(screen: &Screen, style: Style, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Screen, Section, Totals, bar};
+    use super::{Diagnostic, DomainDiagnostic, Screen, Section, Totals, bar};
     use crate::tests::training_runs::measured_training;
+    use energy_trace_model::recording::record::InUse;
     use energy_trace_model::units::MicroJoules;
     use unicode_width::UnicodeWidthStr as _;
 
@@ -335,6 +374,34 @@ mod tests {
         let ends: Vec<usize> =
             of_domains.map(|line| line.split(" program ").next().unwrap().chars().count()).collect();
         assert!(ends.len() > 1 && ends.iter().all(|end| *end == ends[0]), "{text}");
+    }
+
+    /// A domain whose idle power is not known has it in what is charged, which is said; no watts are below zero, whatever the baseline was.
+    #[test]
+    fn nobody_gives_watts_back() {
+        let mut profile = measured_training();
+        let row = &mut profile.ledger[0];
+        let whole = row.measured;
+        (row.idle, row.target) = (whole + whole, MicroJoules::ZERO);
+        let words = |profile: &super::Profile| {
+            let mut totals = Totals::default();
+            totals.add(profile);
+            totals.domain_words(&totals.domains[0]).2
+        };
+        assert!(!words(&profile).contains('-'), "{}", words(&profile));
+        let row = &mut profile.ledger[0];
+        (row.idle, row.target) = (MicroJoules::ZERO, whole);
+        let (domain, what) = (row.domain.clone(), DomainDiagnostic::GpuInUse(InUse::default()));
+        assert!(words(&profile).contains("idle 0.0 W"), "{}", words(&profile));
+        profile.diagnostics.push(Diagnostic::Domain { domain, what });
+        assert!(words(&profile).contains("with idle"), "{}", words(&profile));
+        let mut totals = Totals::default();
+        totals.add(&profile);
+        assert!(
+            totals.last_line().contains("is not known and is in what is charged"),
+            "{}",
+            totals.last_line()
+        );
     }
 
     /// Eighths of a column, and never more than there are.

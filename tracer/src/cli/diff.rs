@@ -12,9 +12,9 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_report::diff::{self, Comparison, DiffOptions};
 use energy_trace_report::native_frames::NativeFrames;
-use energy_trace_report::{diff_flame, diff_json};
+use energy_trace_report::{ReportError, diff_flame, diff_json};
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What the user typed after `diff`.
@@ -107,19 +107,29 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
         width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
     };
     let compared = diff::compare([&before, &after], &options).map_err(|e| Failure::own(&e))?;
-    draw(args, &compared, &options)?;
-    write_to(None, |out| match args.format {
+    // What cannot be drawn can be read all the same.
+    let drawn = draw(args, &compared, &options);
+    let shown = write_to(None, |out| match args.format {
         Format::Table => diff::write(out, &compared, &options),
         Format::Json => diff_json::write(out, &compared, &options),
-    })
+    })?;
+    drawn.map(|()| shown)
 }
 
 /// The flame graph, where one is wanted.
 fn draw(args: &DiffArgs, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Result<(), Failure> {
     let Some(path) = args.svg.as_deref() else { return Ok(()) };
     let mut svg = Vec::new();
-    diff_flame::write(&mut svg, compared, options).map_err(|e| Failure::own(&e))?;
+    diff_flame::write(&mut svg, compared, options).map_err(|e| not_drawn(&e, path))?;
     write_to(Some(path), |out| out.write_all(&svg)).map(|_| ())
+}
+
+fn not_drawn(error: &ReportError, path: &Path) -> Failure {
+    let nothing = matches!(error, ReportError::NoEnergy { .. });
+    let path = path.display();
+    Failure::own(error).advise(nothing.then(|| {
+        format!("{path} is not written: the flame graph is of what was recorded after, the table is of both")
+    }))
 }
 
 #[cfg(test)]

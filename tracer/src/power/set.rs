@@ -14,8 +14,8 @@ use super::sources::{SOURCES, model};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, PowerDiagnostic, Quality, Record,
-    Scope, Sensor, SensorValue, Source, SourceId, SourceNote,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, InUse, Origin, PowerDiagnostic, Quality,
+    Record, Scope, Sensor, SensorValue, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::path::Path;
@@ -266,8 +266,9 @@ impl PowerSet {
             over_ns: u64::try_from(over.as_nanos()).unwrap_or(u64::MAX),
             busy_percent: ticks.map(|(before, after)| idle::busy_percent(before, after)),
         };
-        self.finish_calibrations(calibrations, &origin).await;
+        let in_use = self.finish_calibrations(calibrations, &origin).await;
         self.set_idle(&tracks, &origin);
+        self.withdraw_idle(in_use);
         self.finish_check();
     }
 
@@ -282,22 +283,37 @@ impl PowerSet {
         .collect()
     }
 
-    /// Hands what was read to its source, and what that has learned to the report and the baselines.
+    /// Hands what was read to its source, and what that has learned to the report and the baselines. Returns the domains that were in use.
     async fn finish_calibrations(
         &mut self,
         calibrations: Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)>,
         origin: &IdleOrigin,
-    ) {
+    ) -> Vec<(DomainId, InUse)> {
+        let mut in_use = Vec::new();
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
             let learned = live.source.learn(tracks);
             add_notes(&mut self.sources, &live.id, learned.notes);
+            let found = live.domains.iter().zip(learned.in_use);
+            in_use.extend(found.filter_map(|((id, _), by)| Some((*id, by?))));
             for ((id, _), power) in live.domains.iter().zip(learned.idle) {
                 let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
                 if let (Some(domain), Some(power)) = (domain, power) {
                     domain.idle = Some(IdleBaseline { power, origin: origin.clone() });
                 }
             }
+        }
+        in_use
+    }
+
+    /// What domains drew that were in use is no idle power.
+    fn withdraw_idle(&mut self, in_use: Vec<(DomainId, InUse)>) {
+        for (id, by) in in_use {
+            let Some(domain) = self.domains.get_mut(id.index()) else { continue };
+            let measured =
+                domain.idle.as_ref().filter(|idle| matches!(idle.origin, IdleOrigin::Measured { .. }));
+            let power = measured.map_or(MicroWatts::default(), |idle| idle.power);
+            domain.idle = Some(IdleBaseline { power, origin: IdleOrigin::InUse(by) });
         }
     }
 

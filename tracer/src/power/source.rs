@@ -5,7 +5,7 @@
 use super::sensors::SensorReader;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeter, GpuUse, PowerDiagnostic, Quality, Source, SourceId, SourceNote,
+    Domain, GpuMeter, GpuUse, InUse, PowerDiagnostic, Quality, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::time::Duration;
@@ -60,6 +60,8 @@ pub struct Learned {
     pub notes: Vec<SourceNote>,
     /// The power of each domain meanwhile, in the order of `domains`, where it is known better than by readings at the usual rate.
     pub idle: Vec<Option<MicroWatts>>,
+    /// What kept each domain busy meanwhile, so that its power was no idle power; empty where nothing is known of that.
+    pub in_use: Vec<Option<InUse>>,
 }
 
 /// A fact beside the readings of a domain.

@@ -279,7 +279,7 @@ fn budgets_and_emissions() {
     assert_code(&output, 122);
 }
 
-/// A difference of unlike recordings can be read and drawn, also where a side has next to nothing.
+/// A difference of unlike recordings can be read and drawn, also where a side has next to nothing; what cannot be drawn is still read.
 #[test]
 fn differences() {
     let place = place();
@@ -303,7 +303,8 @@ fn differences() {
             std::fs::remove_file(place.path("d.svg")).unwrap();
         } else {
             assert_code(&drawn, 125);
-            assert_says(&drawn, &["no energy to draw"]);
+            assert_says(&drawn, &["no energy to draw", "d.svg is not written", "after"]);
+            assert_eq!(text(&drawn.stdout), said);
             assert!(!place.path("d.svg").exists());
         }
     }

@@ -62,6 +62,30 @@ extern "C" fn simgpu_nvmlDeviceGetProcessUtilization(
     })
 }
 
+/// `nvmlUtilization_t`.
+#[repr(C)]
+pub(super) struct Rates {
+    gpu: c_uint,
+    memory: c_uint,
+}
+
+/// How busy the device was over the last slot.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_nvmlDeviceGetUtilizationRates(device: Handle, rates: Out<Rates>) -> Return {
+    on_device(device, "nvmlDeviceGetUtilizationRates", |asked| {
+        // NVIDIA does not offer it where MIG is on.
+        if asked.meter.mig {
+            return NOT_SUPPORTED;
+        }
+        let from = asked.now_ns.saturating_sub(SLOT_NS);
+        let busy = asked.session.place.shared.busy(asked.place, from, asked.now_ns);
+        let ns: u64 = busy.into_iter().map(|(_, ns)| ns).sum();
+        let gpu = c_uint::try_from(ns * 100 / SLOT_NS).unwrap_or(100).min(100);
+        rates.put(Rates { gpu, memory: 0 });
+        SUCCESS
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_nvmlDeviceGetComputeRunningProcesses_v3(
     device: Handle,

@@ -75,8 +75,13 @@ pub(super) const FAR_FROM_WORK: f64 = 0.01;
 /// How far apart such windows may be that agree: watts, and parts of the power; and the part of them that must (simulated).
 pub(super) const IDLE_AGREES: (f64, f64) = (3.0, 0.15);
 pub(super) const IDLE_COMMON: f64 = 0.15;
-/// Watts: less is not worth a name, and more is no idle power of a board (simulated).
-pub(super) const IDLE_WATTS: std::ops::RangeInclusive<f64> = 1.0..=100.0;
+/// Watts beyond the baseline: less is not worth a name, and more is not drawn by a board for being open (simulated).
+pub(super) const LEAST_IDLE: f64 = 1.0;
+pub(super) const MOST_OPEN: f64 = 100.0;
+/// Watts: no board draws more when nothing runs, where no baseline is known (board: some 75 for an H100, 120 when it is open).
+pub(super) const MOST_IDLE: f64 = 150.0;
+/// That part of it is one standard deviation of what is not known: the 95 % interval reaches as far as all of it.
+pub(super) const IDLE_UNKNOWN: f64 = 1.0 / 3.0;
 
 // Energies of launches.
 

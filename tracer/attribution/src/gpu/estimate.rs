@@ -7,7 +7,7 @@
 
 use super::batches::{Batches, Stretch};
 use super::charge::{Charged, Known, Learned};
-use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNLIKELY};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
@@ -35,6 +35,8 @@ pub(super) struct Estimate {
     /// Energy above idle of each step.
     pub(super) dynamic: Vec<MicroJoules>,
     pub(super) idle: MicroJoules,
+    /// Watts of the energy above that may be idle power as well.
+    pub(super) unknown: f64,
     /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
     pub(super) alone: bool,
     /// Whether records tell when everything ran that was launched.
@@ -71,6 +73,7 @@ impl Estimate {
             sure.add(&self.unobserved(&costs, &shown));
         }
         let Split { of_owner, residual, negative, unobserved } = predicted.unwrap_or(counted);
+        sure.add(&self.idle_unknown(&of_owner));
         let prior = Costs(vec![(0.0, self.prior.clone())]);
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;
@@ -124,6 +127,15 @@ impl Estimate {
         let after = joules(last.until, self.batches.extent().map_or(last.until, |extent| extent.until));
         let part = |c: usize| after[c] / told[c].max(1e-12);
         (0..n * n).map(|at| part(at / n) * part(at % n)).collect()
+    }
+
+    /// Relative covariance of columns' energies by idle power that is in them, if there is any: each has its part.
+    fn idle_unknown(&self, of_owner: &[MicroJoules]) -> Vec<f64> {
+        let n = self.columns.len();
+        let seconds: f64 = self.steps.iter().map(|step| step.time.length()).sum();
+        let joules = of_owner.iter().copied().sum::<MicroJoules>().as_joules();
+        let part = IDLE_UNKNOWN * (self.unknown * seconds / joules.max(1e-9)).min(1.0);
+        vec![part * part; n * n]
     }
 
     /// Whether that the meter does not look explains what the counter is off by; if not, there is something else, and the counter's word counts.
@@ -261,6 +273,7 @@ mod tests {
             steps: vec![],
             dynamic: vec![],
             idle: MicroJoules::ZERO,
+            unknown: 0.0,
             alone: true,
             timed: true,
             apart: vec![],

@@ -5,22 +5,24 @@
 //! these agree on is idle power from the first launch to the end of the last. What is above it there was somebody else's work.
 
 use super::batches::{Batches, Stretch};
-use super::constants::{FAR_FROM_WORK, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, IDLE_WATTS};
+use super::constants::{FAR_FROM_WORK, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, LEAST_IDLE};
 use super::meter::{Meter, Step, Window};
 use crate::timeline::EnergyInterval;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// Takes it from the energy above the baseline of each interval, and returns its sum.
+/// Takes it from the energy above the baseline of each interval, and returns its sum. `most`: more watts are no idle power.
 pub(super) fn take(
     steps: &[Step],
     intervals: &[EnergyInterval],
     windows: &[Window],
     batches: &Batches,
     meter: Meter,
+    most: f64,
     dynamic: &mut [MicroJoules],
 ) -> MicroJoules {
     let Some(open) = batches.extent() else { return MicroJoules::ZERO };
-    let Some(power) = watts_between(windows, batches, meter, open).and_then(MicroWatts::from_watts) else {
+    let Some(power) = watts_between(windows, batches, meter, open, most).and_then(MicroWatts::from_watts)
+    else {
         return MicroJoules::ZERO;
     };
     let mut sum = MicroJoules::ZERO;
@@ -36,7 +38,13 @@ pub(super) fn take(
 }
 
 /// The power of windows between the first and the last launch in which nothing was executed, in watts.
-fn watts_between(windows: &[Window], batches: &Batches, meter: Meter, open: Stretch) -> Option<f64> {
+fn watts_between(
+    windows: &[Window],
+    batches: &Batches,
+    meter: Meter,
+    open: Stretch,
+    most: f64,
+) -> Option<f64> {
     let empty = |window: &&Window| {
         let Stretch { from, until } = meter.looked(window.time);
         let mut units = 0.0;
@@ -54,7 +62,7 @@ fn watts_between(windows: &[Window], batches: &Batches, meter: Meter, open: Stre
     let alike: Vec<f64> = watts.iter().filter(alike).copied().collect();
     let enough = alike.len() >= FEWEST_EMPTY && alike.len() as f64 >= IDLE_COMMON * watts.len() as f64;
     let middle = alike.get(alike.len() / 2).copied().unwrap_or(0.0);
-    (enough && IDLE_WATTS.contains(&middle)).then_some(middle)
+    (enough && (LEAST_IDLE..=most).contains(&middle)).then_some(middle)
 }
 
 #[cfg(test)]
@@ -85,7 +93,7 @@ mod tests {
             Window { time: Stretch { from, until: from + 0.5 }, ticks: 1, joules: watts * 0.5 }
         };
         let windows: Vec<Window> = (0..24).map(window).collect();
-        let found = |windows: &[Window]| watts_between(windows, &batches, Meter::PROMPT, open);
+        let found = |windows: &[Window]| watts_between(windows, &batches, Meter::PROMPT, open, 100.0);
         assert_eq!(found(&windows), Some(20.0));
         assert_eq!(found(&windows[..6]), None, "too few of them");
         let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
@@ -102,6 +110,6 @@ mod tests {
             Window { time: Stretch { from, until: from + 0.25 }, ticks: 1, joules: watts * 0.25 }
         };
         let windows: Vec<Window> = (0..14).map(window).collect();
-        assert_eq!(watts_between(&windows, &batches, Meter::PROMPT, open), Some(88.0));
+        assert_eq!(watts_between(&windows, &batches, Meter::PROMPT, open, 100.0), Some(88.0));
     }
 }

@@ -1,6 +1,7 @@
 //! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
+use super::constants::MOST_IDLE;
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope,
 };
@@ -28,6 +29,12 @@ impl Gpu<'_> {
             }
             _ => false,
         })
+    }
+
+    /// The most that its idle power may be, in watts, where it was at work when that was to be measured; `None` where it is known.
+    pub(super) fn unknown_idle(&self) -> Option<f64> {
+        let (_, then) = self.domain()?.in_use()?;
+        Some(then.as_watts().min(MOST_IDLE))
     }
 
     fn domain(&self) -> Option<&Domain> {

@@ -38,6 +38,7 @@ impl Account {
                 Charges::by_cpu_time(domain, &metered, basis)
             }
         };
+        let charges = charges.above_zero();
         let row = LedgerRow {
             domain: domain.name.clone(),
             class: domain.class,

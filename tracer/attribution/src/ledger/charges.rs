@@ -104,6 +104,26 @@ impl Charges {
         }
     }
 
+    /// Nobody gives energy back. Where the idle baseline was above the counter, shares below zero are taken from the others', and what is below zero of
+    /// all together from the baseline: it was less.
+    pub(super) fn above_zero(self) -> Self {
+        let mut of_owner = self.of_owner.clone();
+        of_owner.push(self.other);
+        let whole: MicroJoules = of_owner.iter().copied().sum();
+        let mut of_owner = not_below_zero(of_owner);
+        let mut idle = self.idle + whole.min(MicroJoules::ZERO);
+        let other = of_owner.pop().unwrap_or_default();
+        let mut unattributed = self.unattributed;
+        if let Some(energy) = unattributed.get_mut(&UnattributedReason::NoLaunchData) {
+            idle += (*energy).min(MicroJoules::ZERO);
+            *energy = (*energy).max(MicroJoules::ZERO);
+        }
+        // Where owners are charged by time alone, both are the same.
+        let is_by_time = self.by_time == self.of_owner;
+        let by_time = if is_by_time { of_owner.clone() } else { not_below_zero(self.by_time) };
+        Self { of_owner, other, idle, unattributed, by_time, ..self }
+    }
+
     /// By CPU time, and by powers where the run shows them and the reader did not choose otherwise.
     pub(super) fn by_cpu_time(domain: &Domain, metered: &Metered, basis: &Basis<'_>) -> Self {
         let owners = basis.time.owners.len();
@@ -158,6 +178,18 @@ impl Charges {
     }
 }
 
+/// The same sum, or zero if that is below, of which those above zero have what is left.
+fn not_below_zero(energies: Vec<MicroJoules>) -> Vec<MicroJoules> {
+    if energies.iter().all(|energy| *energy >= MicroJoules::ZERO) {
+        return energies;
+    }
+    let sum: MicroJoules = energies.iter().copied().sum();
+    let weights: Vec<u64> =
+        energies.iter().map(|energy| u64::try_from(energy.as_uj()).unwrap_or(0)).collect();
+    let shares = sum.max(MicroJoules::ZERO).split(&weights);
+    shares.unwrap_or_else(|| vec![MicroJoules::ZERO; weights.len()])
+}
+
 /// A split by expected times and powers.
 struct Split {
     whole: PowerSplit,
@@ -197,4 +229,48 @@ fn split_by_powers(
 fn seconds(ns: &[u64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
     ns.iter().map(|&ns| ns as f64 / 1e9).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Charges, MicroJoules, UnattributedReason};
+
+    fn uj(energies: &[i64]) -> Vec<MicroJoules> {
+        energies.iter().copied().map(MicroJoules::from_uj).collect()
+    }
+
+    /// What owners, others and the baseline have of 1,000 µJ, given shares of which these are the last one's.
+    fn charged(of_owner: &[i64], other: i64) -> (Vec<MicroJoules>, i64, i64) {
+        let idle = 1_000 - of_owner.iter().sum::<i64>() - other;
+        let before = Charges {
+            of_owner: uj(of_owner),
+            other: MicroJoules::from_uj(other),
+            ..Charges::nobody(MicroJoules::from_uj(idle), 0)
+        };
+        let Charges { of_owner, other, idle, .. } = before.above_zero();
+        (of_owner, other.as_uj(), idle.as_uj())
+    }
+
+    /// Shares above zero stay as they are. One below zero is taken from the others by their size, the baseline keeps what it has; if all together are
+    /// below zero, they are nothing, and the baseline was less.
+    #[test]
+    fn nobody_gives_energy_back() {
+        assert_eq!(charged(&[0, 300, 0], 100), (uj(&[0, 300, 0]), 100, 600));
+        assert_eq!(charged(&[0, 300, -40], 100), (uj(&[0, 270, 0]), 90, 640));
+        assert_eq!(charged(&[0, 300, 20], -160), (uj(&[0, 150, 10]), 0, 840));
+        assert_eq!(charged(&[0, 30, -500], 100), (uj(&[0, 0, 0]), 0, 1_000));
+        assert_eq!(charged(&[], -7), (vec![], 0, 1_000));
+    }
+
+    /// Nor does a GPU on which no launches are known.
+    #[test]
+    fn no_launches_and_a_baseline_that_is_too_high() {
+        let mut before = Charges::nobody(MicroJoules::from_uj(900), 1);
+        before.unattributed = [(UnattributedReason::NoLaunchData, MicroJoules::from_uj(-30))].into();
+        let after = before.above_zero();
+        assert_eq!(
+            (after.idle.as_uj(), after.unattributed.values().copied().sum()),
+            (870, MicroJoules::ZERO)
+        );
+    }
 }

@@ -31,8 +31,12 @@ pub(crate) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<D
 /// Findings about a domain of which some energy is known.
 fn of_energy(domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
     let mut found = Vec::new();
-    if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) {
-        found.push(DomainDiagnostic::NoIdleBaseline);
+    match domain.in_use() {
+        Some((by, _)) => found.push(DomainDiagnostic::GpuInUse(by.clone())),
+        None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
+            found.push(DomainDiagnostic::NoIdleBaseline);
+        }
+        None => {}
     }
     match &account.grounds {
         Grounds::Launches(learned) => found.extend(of_launches(learned)),

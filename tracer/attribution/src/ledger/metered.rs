@@ -67,10 +67,9 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Time
 
 /// The idle baseline: what was found before the start, or the model's own.
 fn idle_power(domain: &Domain) -> MicroWatts {
-    match (&domain.idle, &domain.origin) {
-        (_, Origin::Model { idle, .. }) => *idle,
-        (Some(baseline), Origin::Counter { .. }) => baseline.power,
-        (None, Origin::Counter { .. }) => MicroWatts::default(),
+    match &domain.origin {
+        Origin::Model { idle, .. } => *idle,
+        Origin::Counter { .. } => domain.idle_power().unwrap_or_default(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
-use crate::recording::record::{KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic};
+use crate::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -141,6 +141,8 @@ pub enum DomainDiagnostic {
     },
     /// No idle power is known.
     NoIdleBaseline,
+    /// No idle power is known of a GPU, as it was at work when that was to be measured.
+    GpuInUse(InUse),
     /// A GPU's energy above idle is nobody's.
     GpuUnattributed,
     /// How a GPU's energy was split.
@@ -288,6 +290,7 @@ impl DomainDiagnostic {
             Self::NoReading { .. } => "no-reading",
             Self::ImplausiblePower { .. } => "implausible-power",
             Self::NoIdleBaseline => "no-idle-baseline",
+            Self::GpuInUse(_) => "gpu-in-use",
             Self::GpuUnattributed => "gpu-unattributed",
             Self::GpuSplit(GpuSplit { by: SplitBy::Kernels { .. }, .. }) => "gpu-by-kernels",
             Self::GpuSplit(_) => "gpu-by-launches",

@@ -75,6 +75,21 @@ pub struct Domain {
     pub idle: Option<IdleBaseline>,
 }
 
+impl Domain {
+    /// Power when nothing runs, where it is known.
+    pub fn idle_power(&self) -> Option<MicroWatts> {
+        self.idle.as_ref().filter(|_| self.in_use().is_none()).map(|baseline| baseline.power)
+    }
+
+    /// What kept it busy while its idle power was to be measured, and the power that it drew then.
+    pub fn in_use(&self) -> Option<(&InUse, MicroWatts)> {
+        match self.idle.as_ref()? {
+            IdleBaseline { power, origin: IdleOrigin::InUse(by) } => Some((by, *power)),
+            _ => None,
+        }
+    }
+}
+
 /// The CPUs whose work draws on a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
@@ -143,6 +158,17 @@ pub enum IdleOrigin {
     Model,
     /// Another way, in the words of the version that wrote it.
     Other(String),
+    /// Not at all: a GPU was at work while it was to be measured. The power is what it drew then.
+    InUse(InUse),
+}
+
+/// What kept a GPU busy while its idle power was to be measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InUse {
+    /// For how much of the time, in percent, where the driver says that.
+    pub percent: Option<u64>,
+    /// The processes that computed on it, some of them, as the driver numbers them.
+    pub pids: Vec<u32>,
 }
 
 impl IdleOrigin {
@@ -150,7 +176,7 @@ impl IdleOrigin {
     pub fn too_busy(&self) -> Option<u64> {
         match self {
             Self::Measured { busy_percent, .. } => busy_percent.filter(|percent| *percent >= 10),
-            Self::Given | Self::Model | Self::Other(_) => None,
+            Self::Given | Self::Model | Self::Other(_) | Self::InUse(_) => None,
         }
     }
 }

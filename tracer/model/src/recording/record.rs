@@ -15,8 +15,8 @@ pub use super::diagnostics::{
     ProbeFailure, ReadFailure, RecordingDiagnostic,
 };
 pub use super::domain::{
-    CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, IdleOrigin, Origin,
-    Quality, Reading, Scope,
+    CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, IdleOrigin, InUse,
+    Origin, Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
 pub use super::inputs::{CallPlace, Input, InputRole, InputSize, InputSizes};

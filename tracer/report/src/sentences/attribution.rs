@@ -8,7 +8,7 @@ use energy_trace_model::profile::diagnostics::{
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason, Part};
+use energy_trace_model::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -138,6 +138,7 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
             "{intervals} intervals hold more power than any such hardware draws; they are counted as the counter says"
         ),
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
+        DomainDiagnostic::GpuInUse(by) => gpu_in_use(by),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
         DomainDiagnostic::GpuSplit(split) => gpu_split(*split),
         DomainDiagnostic::GpuNotToldApart { names } => {
@@ -156,7 +157,7 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
             times.sqrt()
         ),
         DomainDiagnostic::IdleAboveCounter { negative } => format!(
-            "while something ran, the counter was below the idle power in part of the run; {negative} were charged as negative shares. \
+            "while something ran, the counter was below the idle power in part of the run, by {negative} in all, which what ran has less. \
              Was the machine busy when its idle power was measured? --idle-watts W sets it"
         ),
         DomainDiagnostic::MeterLag { late_ns, fit, unshifted } => {
@@ -172,6 +173,22 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
 
 const NO_IDLE_BASELINE: &str =
     "no idle power is known, so it is charged to whoever ran; --idle-watts W sets it";
+
+/// What happened, what it changes, what to do.
+fn gpu_in_use(by: &InUse) -> String {
+    let percent = by.percent.map(|percent| format!(" {percent} % busy")).unwrap_or_default();
+    let pids: Vec<String> = by.pids.iter().map(u32::to_string).collect();
+    let whom = match pids.as_slice() {
+        [] => format!("it was in use{percent}"),
+        [pid] => format!("process {pid} used it{percent}"),
+        _ => format!("processes {} used it{percent}", pids.join(", ")),
+    };
+    format!("{whom} when its idle power was to be measured; {GPU_IN_USE}")
+}
+
+const GPU_IN_USE: &str = "so that is not known, and whoever uses the GPU is charged with it, unless pauses in the run show it. For shares \
+     above idle, begin while the GPU rests";
+
 const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";
 const SAMPLES_IN_STEP: &str = "samples came in step with the program, so that they show one moment of its loop or creep through it; record \

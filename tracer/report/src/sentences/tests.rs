@@ -7,7 +7,7 @@ use energy_trace_model::profile::diagnostics::{
 };
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
-    CallDiagnostic, CounterKind, CutReason, GpuFeature, KernelFallback, KernelTier, LaunchDiagnostic,
+    CallDiagnostic, CounterKind, CutReason, GpuFeature, InUse, KernelFallback, KernelTier, LaunchDiagnostic,
     LaunchStacks, LossReason, Names, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure,
     RecordingDiagnostic,
 };
@@ -96,6 +96,7 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::NoReading { missing_ns: 1, of_ns: 2, reasons: vec![GapReason::Slept] },
         D::ImplausiblePower { intervals: 1 },
         D::NoIdleBaseline,
+        D::GpuInUse(InUse { percent: Some(87), pids: vec![7] }),
         D::GpuUnattributed,
         D::GpuSplit(split(SplitBy::Waits, None)),
         D::GpuSplit(split(SplitBy::Kernels { crowded: 0.5, whole: true }, Some(fit))),

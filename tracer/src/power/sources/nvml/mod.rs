@@ -3,12 +3,13 @@
 //! The counter is `nvmlDeviceGetTotalEnergyConsumption` (Volta and later): millijoules since the driver was loaded, moving in steps of
 //! 20 to 100 ms, so a reading without a step is no proof that nothing was spent. Where a device has none, what it offers instead decides
 //! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`nvml/power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
-//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences, `nvml/sensors.rs`
-//! temperatures and clocks. Leaves out instances of MIG (NVIDIA gives
+//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences, `nvml/in_use.rs` says whether
+//! a device was at work, `nvml/sensors.rs` has temperatures and clocks. Leaves out instances of MIG (NVIDIA gives
 //! energy for the whole device only), and everything about kernels.
 
 mod calibration;
 mod findings;
+mod in_use;
 mod offer;
 mod power_sum;
 mod sensors;
@@ -224,8 +225,10 @@ impl PowerSource for Gpus {
     }
 
     fn learn(&mut self, tracks: Vec<Track>) -> Learned {
-        let mut idle = Vec::new();
+        let (mut idle, mut in_use) = (Vec::new(), Vec::new());
         for (gpu, track) in self.gpus.iter_mut().zip(tracks) {
+            let since = track.first().map(|(at, _)| *at);
+            in_use.push(since.and_then(|since| in_use::since(since, &self.nvml, gpu.index)));
             gpu.meter.tick_ns = calibration::tick_ns(&track);
             gpu.meter.agreement_permille = gpu.watch.agreement_permille();
             // A counter's steps are seen to 2 ms here, and to 20 ms at the usual rate: of 100 ms, that is a matter of percents.
@@ -233,7 +236,7 @@ impl PowerSource for Gpus {
             idle.push(is_counter(gpu.meter.kind).then(|| baseline(&counter_uj)).flatten());
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
-        Learned { notes, idle }
+        Learned { notes, idle, in_use }
     }
 
     fn sensors(&self) -> Option<Box<dyn SensorReader>> {

@@ -179,7 +179,7 @@ impl Watch {
 }
 
 /// A stamp in microseconds since 1970, on the one clock.
-fn moment(anchor: WallAnchor, stamp_us: u64) -> KtimeNs {
+pub(super) fn moment(anchor: WallAnchor, stamp_us: u64) -> KtimeNs {
     let ago = anchor.unix_ns.saturating_sub(stamp_us.saturating_mul(1000));
     KtimeNs::from_ns(anchor.ktime.as_ns().saturating_sub(ago))
 }
