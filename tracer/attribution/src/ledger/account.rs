@@ -33,12 +33,11 @@ impl Account {
     pub(crate) fn of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Self {
         let metered = Metered::of(domain, readings, basis);
         let charges = match domain.scope {
-            Scope::Gpu(device) => Charges::by_launches(&metered, device, basis),
+            Scope::Gpu(device) => Charges::by_launches(&metered, device, basis).above_zero(),
             Scope::Socket(_) | Scope::Machine | Scope::Core(..) => {
                 Charges::by_cpu_time(domain, &metered, basis)
             }
         };
-        let charges = charges.above_zero();
         let row = LedgerRow {
             domain: domain.name.clone(),
             class: domain.class,

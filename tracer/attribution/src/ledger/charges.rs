@@ -104,8 +104,8 @@ impl Charges {
         }
     }
 
-    /// Nobody gives energy back. Where the idle baseline was above the counter, shares below zero are taken from the others', and what is below zero of
-    /// all together from the baseline: it was less.
+    /// Nobody gives a GPU's energy back. Where its idle baseline was above the counter, shares below zero are taken from the others', and what is below
+    /// zero of all together from the baseline: it was less. (A CPU's shares keep their sign: there it shows that the baseline is too high.)
     pub(super) fn above_zero(self) -> Self {
         let mut of_owner = self.of_owner.clone();
         of_owner.push(self.other);
