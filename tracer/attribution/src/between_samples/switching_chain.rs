@@ -36,9 +36,19 @@ const MOST_PAIRS: usize = 20_000;
 /// Probabilities of columns, ordered by column; what is not there is 0.
 pub(crate) type Mix = Vec<(u32, f64)>;
 
+/// Where a column is in a mix.
+pub(crate) fn place(mix: &[(u32, f64)], column: u32) -> Option<usize> {
+    // Mostly no column is missing between the first and this one.
+    let near = mix.first().and_then(|(first, _)| column.checked_sub(*first))? as usize;
+    if mix.get(near).is_some_and(|&(there, _)| there == column) {
+        return Some(near);
+    }
+    mix.binary_search_by_key(&column, |&(column, _)| column).ok()
+}
+
 /// The probability of a column.
 pub(crate) fn probability(mix: &[(u32, f64)], column: u32) -> f64 {
-    mix.binary_search_by_key(&column, |&(column, _)| column).map_or(0.0, |at| mix[at].1)
+    place(mix, column).map_or(0.0, |at| mix[at].1)
 }
 
 /// The log-likelihood of pairs at each rate.

@@ -46,7 +46,12 @@ impl Edges {
         let firsts: Vec<usize> = (0..intervals.len()).step_by(STRETCH).collect();
         let of_stretch = |&first: &usize| -> Vec<(u32, Share)> {
             let until = intervals.len().min(first + STRETCH);
-            parts.of_intervals(first..until).filter_map(late).collect()
+            let of_interval = |interval: usize| {
+                let end = intervals[interval].span.end;
+                // About: `late` knows exactly.
+                parts.of_times(interval, move |time| end.ns_since(time.end) <= LATE_NS + 1)
+            };
+            (first..until).flat_map(of_interval).filter_map(late).collect()
         };
         let late = map(&firsts, parts.len(), of_stretch).concat();
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();

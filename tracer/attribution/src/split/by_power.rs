@@ -14,7 +14,7 @@
 use super::interval::{Expected, Interval};
 use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::parts::{Part, Parts};
-use crate::between_samples::switching_chain::Chains;
+use crate::between_samples::switching_chain::{Chains, place};
 use crate::numerics::parallel::map;
 use crate::power_model::columns::OwnerColumns;
 use crate::power_model::excerpt::Excerpt;
@@ -322,7 +322,7 @@ impl Pass<'_> {
         let left = share.blend.left + if one_column { share.blend.right } else { 0.0 };
         let ends = [Some((share.left, left)), (!one_column).then_some((share.right, share.blend.right))];
         for (column, sampled) in ends.into_iter().flatten() {
-            let place = mix.binary_search_by_key(&column, |&(column, _)| column).ok();
+            let place = place(mix, column);
             let drawn = r * place.map_or(0.0, |place| mix[place].1);
             let (w, p) = (self.splitter.watts(column, share.beside), sampled + drawn);
             if p <= 0.0 {
