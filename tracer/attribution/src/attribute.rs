@@ -23,43 +23,57 @@ use energy_trace_model::profile::options::Accounting;
 use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::profile::{Options, OverTime, Profile, View};
 use energy_trace_model::recording::Recording;
+use std::borrow::Cow;
 
 /// Attributes the energy of a recording: the ledger of each domain, and the joules of each thread and stack. In the logical view workers are
 /// charged to the Python stack that they work for (`delegation`); each thread's sums are those of the physical view, to the microjoule.
 ///
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
-pub fn attribute(recording: &Recording, options: &Options) -> Profile {
+///
+/// A recording that is given away loses its samples, which take most of its memory, as soon as they are no longer needed.
+pub fn attribute<'a>(recording: impl Into<Cow<'a, Recording>>, options: &Options) -> Profile {
+    let recording = recording.into();
     if recording.parts.is_empty() {
         attribute_one(recording, options)
     } else {
-        merged::attribute(recording, options)
+        merged::attribute(&recording, options)
     }
 }
 
 /// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
-pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
+pub fn attribute_over_time<'a>(
+    recording: impl Into<Cow<'a, Recording>>,
+    options: &Options,
+) -> (Profile, OverTime) {
+    let recording = recording.into();
     if !recording.parts.is_empty() {
-        return merged::attribute_over_time(recording, options);
+        return merged::attribute_over_time(&recording, options);
     }
-    let span = span_of(recording);
+    let span = span_of(&recording);
     attribute_in_bins(recording, options, Bins::over(span.start, span.end))
 }
 
 /// Of a recording that is not merged.
-pub(crate) fn attribute_one(recording: &Recording, options: &Options) -> Profile {
-    let found = Found::of(recording, options.accounting);
-    let (mut profile, rows) = with_rows(recording, options, &found);
+pub(crate) fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options) -> Profile {
+    let run = Profile::of_run(&recording);
+    let found = Found::of(&mut recording, options.accounting);
+    let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
     profile
 }
 
 /// Of a recording that is not merged, in these bins, which may begin before it and end after it.
-pub(crate) fn attribute_in_bins(recording: &Recording, options: &Options, bins: Bins) -> (Profile, OverTime) {
-    let found = Found::of(recording, options.accounting);
-    let (mut profile, rows) = with_rows(recording, options, &found);
+pub(crate) fn attribute_in_bins(
+    mut recording: Cow<'_, Recording>,
+    options: &Options,
+    bins: Bins,
+) -> (Profile, OverTime) {
+    let run = Profile::of_run(&recording);
+    let found = Found::of(&mut recording, options.accounting);
+    let (mut profile, rows) = with_rows(run, &recording, options, &found);
     let over_time = over_time::Attributed {
-        recording,
+        recording: &recording,
         bins,
         time: &found.time,
         launchers: &found.delegation.launchers,
@@ -72,9 +86,14 @@ pub(crate) fn attribute_in_bins(recording: &Recording, options: &Options, bins: 
 }
 
 /// A profile that lacks what was found, and its rows.
-fn with_rows(recording: &Recording, options: &Options, found: &Found) -> (Profile, Vec<Sourced>) {
+fn with_rows(
+    run: Profile,
+    recording: &Recording,
+    options: &Options,
+    found: &Found,
+) -> (Profile, Vec<Sourced>) {
     let owners = rows::by_owner(&found.time, &found.accounts);
-    let mut profile = Profile { options: *options, ..Profile::of_run(recording) };
+    let mut profile = Profile { options: *options, ..run };
     let rows = match options.view {
         View::Physical => delegation::physical(&owners),
         View::Logical => {
@@ -87,6 +106,15 @@ fn with_rows(recording: &Recording, options: &Options, found: &Found) -> (Profil
     (profile, rows)
 }
 
+/// Who was on CPUs when, and for whom.
+fn time_of(recording: &Recording, span: Span) -> (CpuTime, Delegation) {
+    let background = BackgroundProcesses::of(&recording.slices, &recording.background);
+    let mut sampled =
+        SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
+    register_launch_owners(recording, &mut sampled);
+    delegation::refine(recording, sampled, span)
+}
+
 /// What is found out before anybody asks for rows.
 struct Found {
     time: CpuTime,
@@ -96,14 +124,15 @@ struct Found {
 }
 
 impl Found {
-    fn of(recording: &Recording, accounting: Accounting) -> Self {
+    /// A recording of its own is without samples then.
+    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting) -> Self {
         let span = span_of(recording);
+        let (time, delegation) = time_of(recording, span);
+        if let Cow::Owned(recording) = recording {
+            recording.samples = vec![];
+        }
+        let recording: &Recording = recording;
         let cpus = Cpus::of(recording);
-        let background = BackgroundProcesses::of(&recording.slices, &recording.background);
-        let mut sampled =
-            SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
-        register_launch_owners(recording, &mut sampled);
-        let (time, delegation) = delegation::refine(recording, sampled, span);
         let tree = PathTree::of(recording, &time.owners, |owner| delegation.requesters_of(owner));
         let woke = &recording.sleeps;
         let launchers = &delegation.launchers;

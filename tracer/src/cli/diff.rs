@@ -93,7 +93,7 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     let read = |files: &[PathBuf]| {
         files
             .iter()
-            .map(|file| Ok(attribute(&read_recording(file)?, &options)))
+            .map(|file| Ok(attribute(read_recording(file)?, &options)))
             .collect::<Result<Vec<Profile>, Failure>>()
     };
     let (before, after) = (read(before)?, read(after)?);

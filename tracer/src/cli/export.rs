@@ -71,13 +71,12 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let recording = read_recording(&args.file)?;
     let options = Options { view: args.view, accounting: args.accounting.into() };
     let (profile, over_time) = match format.is_timed {
-        false => (part_of(&recording, &options, args.range)?, None),
+        false => (part_of(recording, &options, args.range)?, None),
         true => {
-            let (profile, over_time) = attribute_over_time(&recording, &options);
+            let (profile, over_time) = attribute_over_time(recording, &options);
             (profile, Some(over_time))
         }
     };
-    drop(recording);
     let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| args.range.bins_or_all(&over_time.bins))?;
     let options = ExportOptions {
         domain: args.domain,

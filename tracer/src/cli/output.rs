@@ -29,15 +29,11 @@ pub(super) fn read_part(
     accounting: AccountingArgs,
     range: RangeArgs,
 ) -> Result<Profile, Failure> {
-    part_of(&read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
+    part_of(read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
 }
 
 /// Attributes the energy of a recording, or of the chosen part of it.
-pub(super) fn part_of(
-    recording: &Recording,
-    options: &Options,
-    range: RangeArgs,
-) -> Result<Profile, Failure> {
+pub(super) fn part_of(recording: Recording, options: &Options, range: RangeArgs) -> Result<Profile, Failure> {
     if !range.is_part() {
         return Ok(attribute(recording, options));
     }

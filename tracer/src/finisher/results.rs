@@ -52,8 +52,7 @@ impl Results {
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
         let recording = file::read_open(file, &plan.recording)?;
-        let profile = attribute(&recording, &Options::logical());
-        drop(recording);
+        let profile = attribute(recording, &Options::logical());
         let (mut svg, mut no_flame_graph) = (None, None);
         if outputs.wants_svg() {
             let options = FlameOptions::default();

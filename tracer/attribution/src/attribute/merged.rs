@@ -10,6 +10,7 @@ use energy_trace_model::profile::{Options, OverTime, PartOfProfile, Profile};
 use energy_trace_model::recording::joining::joined;
 use energy_trace_model::recording::machines::overlap;
 use energy_trace_model::recording::{Part, Recording};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub(crate) fn attribute(recording: &Recording, options: &Options) -> Profile {
     let several = machines.len() > 1;
     let mut whole = Profile { options: *options, ..Profile::default() };
     for (number, machine) in machines.iter().enumerate() {
-        let profile = machine.named(attribute_one(&machine.recording, options), several);
+        let profile = machine.named(attribute_one(Cow::Borrowed(&machine.recording), options), several);
         if number == 0 { whole = profile } else { whole.add(profile) }
     }
     ended(whole, recording)
@@ -41,7 +42,7 @@ pub(crate) fn attribute_over_time(recording: &Recording, options: &Options) -> (
     let bins = span.map_or_else(Bins::default, |span| Bins::over(span.start, span.end));
     let (mut whole, mut over) = (Profile { options: *options, ..Profile::default() }, OverTime::default());
     for (number, machine) in machines.iter().enumerate() {
-        let (profile, times) = attribute_in_bins(&machine.recording, options, bins);
+        let (profile, times) = attribute_in_bins(Cow::Borrowed(&machine.recording), options, bins);
         let profile = machine.named(profile, several);
         if number == 0 {
             (whole, over) = (profile, times);

@@ -113,14 +113,9 @@ impl Part {
     pub(crate) const fn seconds(&self) -> f64 {
         self.weight * self.ns as f64 / 1e9
     }
-
-    /// Its time on the clock.
-    pub(crate) fn span(&self) -> Span {
-        around(self.at, self.ns)
-    }
 }
 
-/// So long a time around its middle.
+/// So long a time around a moment.
 fn around(at: KtimeNs, ns: u64) -> Span {
     let half = ns / 2;
     let start = KtimeNs::from_ns(at.as_ns().saturating_sub(half));

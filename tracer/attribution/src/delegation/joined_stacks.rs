@@ -29,7 +29,8 @@ pub(super) struct Joints<'a> {
 }
 
 impl<'a> Joints<'a> {
-    pub(super) fn new(recording: &'a Recording) -> Self {
+    /// `seen` is which threads samples show in which stacks.
+    pub(super) fn new(recording: &'a Recording, seen: &[(ThreadKey, StackId)]) -> Self {
         let nodes = (0..).map(StackId::new).zip(&recording.stacks);
         Self {
             recording,
@@ -38,8 +39,8 @@ impl<'a> Joints<'a> {
             known: nodes.map(|(id, &node)| (node, id)).collect(),
             pools: HashMap::new(),
             requesters: HashMap::new(),
-            natives: Natives::of(recording),
-            calls: NativeCalls::of(recording),
+            natives: Natives::of(recording, seen),
+            calls: NativeCalls::of(recording, seen),
         }
     }
 
@@ -151,15 +152,12 @@ struct Natives<'a> {
 type Function<'a> = (&'a str, &'a str, &'a str, u32);
 
 impl<'a> Natives<'a> {
-    fn of(recording: &'a Recording) -> Self {
+    fn of(recording: &'a Recording, seen: &[(ThreadKey, StackId)]) -> Self {
         let mut this = Self { places: HashMap::new(), before: vec![Vec::new()] };
-        let mut seen = std::collections::HashSet::new();
         let waiting: std::collections::HashSet<ThreadKey> =
             recording.requests.waits.iter().map(|wait| wait.thread).collect();
-        for sample in &recording.samples {
-            if waiting.contains(&sample.thread) && seen.insert((sample.thread, sample.stack)) {
-                this.learn(recording, sample.thread, sample.stack);
-            }
+        for &(thread, stack) in seen.iter().filter(|(thread, _)| waiting.contains(thread)) {
+            this.learn(recording, thread, stack);
         }
         this
     }

@@ -37,7 +37,7 @@ use energy_trace_model::recording::record::{
 use energy_trace_model::units::MicroJoules;
 use joined_stacks::Joints;
 use requesters::{Answer, RequesterIndex, Role, Step};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use thread_activity::Threads;
 
 /// Position in `Delegation::sets`.
@@ -52,6 +52,8 @@ pub(crate) struct Delegation {
     sets: Vec<Vec<Vec<Step>>>,
     /// The owner of each launch on a GPU, in the order of the recording.
     pub(crate) launchers: Launchers,
+    /// Which threads samples show in which stacks, each once, in the order of the samples.
+    seen: Vec<(ThreadKey, StackId)>,
 }
 
 impl Delegation {
@@ -84,7 +86,24 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let busy = recording.gpu.busy.iter();
     let of_busy =
         busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, &mut time)).collect();
-    (time, Delegation { launchers: Launchers { of_batches, of_busy }, ..refiner.delegation })
+    let (launchers, seen) = (Launchers { of_batches, of_busy }, seen(&recording.samples));
+    (time, Delegation { launchers, seen, ..refiner.delegation })
+}
+
+/// Samples show few stacks again and again: so many of the last ones are remembered.
+const RECENT: usize = 4_096;
+
+/// Which threads samples show in which stacks, each once, in the order of the samples.
+fn seen(samples: &[Sample]) -> Vec<(ThreadKey, StackId)> {
+    let (mut all, mut recent, mut seen) = (HashSet::new(), vec![None; RECENT], vec![]);
+    for sample in samples {
+        let one = (sample.thread, sample.stack);
+        let place = (sample.stack.index() ^ sample.thread.index().wrapping_mul(61)) % RECENT;
+        if recent[place].replace(one) != Some(one) && all.insert(one) {
+            seen.push(one);
+        }
+    }
+    seen
 }
 
 struct Refiner<'a> {
@@ -273,7 +292,7 @@ pub(crate) fn logical(
     delegation: &Delegation,
     owners: &[(OwnerId, ProfileRow)],
 ) -> Logical {
-    let mut joints = Joints::new(recording);
+    let mut joints = Joints::new(recording, &delegation.seen);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
     let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());
     for &(owner, row) in owners {

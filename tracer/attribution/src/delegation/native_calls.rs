@@ -7,7 +7,7 @@
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// What samples show of native calls.
 pub(super) struct NativeCalls<'a> {
@@ -21,15 +21,10 @@ pub(super) struct NativeCalls<'a> {
 }
 
 impl<'a> NativeCalls<'a> {
-    pub(super) fn of(recording: &'a Recording) -> Self {
+    pub(super) fn of(recording: &'a Recording, seen: &[(ThreadKey, StackId)]) -> Self {
         let (below, lived) = (HashMap::new(), HashMap::new());
         let mut this = Self { recording, below, lived, everybodys: BTreeSet::new() };
-        let mut seen = HashSet::new();
-        for sample in &recording.samples {
-            if seen.insert((sample.thread, sample.stack)) {
-                this.learn(sample.thread, sample.stack);
-            }
-        }
+        seen.iter().for_each(|&(thread, stack)| this.learn(thread, stack));
         this
     }
 

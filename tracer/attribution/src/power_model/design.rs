@@ -208,10 +208,12 @@ impl Stretch {
 /// Puts the rows of stretches together, as a counter with a lag shows them.
 fn rows_of<'a>(
     windows: &Windows,
-    stretches: impl Iterator<Item = &'a (Rows, Rows)>,
+    stretches: impl Iterator<Item = &'a (Rows, Rows)> + Clone,
     lag_ns: u64,
 ) -> (Vec<usize>, Vec<(usize, f64)>) {
     let (mut starts, mut entries, mut left) = (vec![0], vec![], vec![]);
+    // With a lag there may be more.
+    entries.reserve_exact(stretches.clone().map(|(rows, _)| rows.entries.len()).sum());
     for (rows, later) in stretches {
         for (row, later) in rows.each().zip(later.each()) {
             if lag_ns == 0 {
