@@ -30,10 +30,16 @@ use std::borrow::Cow;
 ///
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
-///
-/// A recording that is given away loses its samples, which take most of its memory, as soon as they are no longer needed.
-pub fn attribute<'a>(recording: impl Into<Cow<'a, Recording>>, options: &Options) -> Profile {
-    let recording = recording.into();
+pub fn attribute(recording: &Recording, options: &Options) -> Profile {
+    attribute_cow(Cow::Borrowed(recording), options)
+}
+
+/// The same of a recording that is given away: its samples, which take most of its memory, go as soon as they are no longer needed.
+pub fn attribute_owned(recording: Recording, options: &Options) -> Profile {
+    attribute_cow(Cow::Owned(recording), options)
+}
+
+fn attribute_cow(recording: Cow<'_, Recording>, options: &Options) -> Profile {
     if recording.parts.is_empty() {
         attribute_one(recording, options)
     } else {
@@ -42,11 +48,16 @@ pub fn attribute<'a>(recording: impl Into<Cow<'a, Recording>>, options: &Options
 }
 
 /// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
-pub fn attribute_over_time<'a>(
-    recording: impl Into<Cow<'a, Recording>>,
-    options: &Options,
-) -> (Profile, OverTime) {
-    let recording = recording.into();
+pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
+    over_time_cow(Cow::Borrowed(recording), options)
+}
+
+/// The same of a recording that is given away, as `attribute_owned`.
+pub fn attribute_over_time_owned(recording: Recording, options: &Options) -> (Profile, OverTime) {
+    over_time_cow(Cow::Owned(recording), options)
+}
+
+fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, OverTime) {
     if !recording.parts.is_empty() {
         return merged::attribute_over_time(&recording, options);
     }

@@ -45,7 +45,7 @@ mod time;
 pub mod timeline;
 mod uncertainty;
 
-pub use attribute::{attribute, attribute_over_time};
+pub use attribute::{attribute, attribute_over_time, attribute_over_time_owned, attribute_owned};
 
 #[cfg(test)]
 mod tests {

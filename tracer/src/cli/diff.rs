@@ -8,7 +8,7 @@ use super::common::Common;
 use super::failure::Failure;
 use super::output::{read_recording, write_to};
 use clap::{Args, ValueEnum};
-use energy_trace_attribution::attribute;
+use energy_trace_attribution::attribute_owned;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_report::diff::{self, Comparison, DiffOptions};
 use energy_trace_report::native_frames::NativeFrames;
@@ -93,7 +93,7 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     let read = |files: &[PathBuf]| {
         files
             .iter()
-            .map(|file| Ok(attribute(read_recording(file)?, &options)))
+            .map(|file| Ok(attribute_owned(read_recording(file)?, &options)))
             .collect::<Result<Vec<Profile>, Failure>>()
     };
     let (before, after) = (read(before)?, read(after)?);

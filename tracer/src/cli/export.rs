@@ -10,7 +10,7 @@ use super::output::{part_of, read_recording, write_to};
 use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
-use energy_trace_attribution::attribute_over_time;
+use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
 use energy_trace_report::export::{ExportOptions, Format, Input};
@@ -73,7 +73,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let (profile, over_time) = match format.is_timed {
         false => (part_of(recording, &options, args.range)?, None),
         true => {
-            let (profile, over_time) = attribute_over_time(recording, &options);
+            let (profile, over_time) = attribute_over_time_owned(recording, &options);
             (profile, Some(over_time))
         }
     };

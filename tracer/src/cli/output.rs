@@ -3,7 +3,7 @@
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
 use super::range::RangeArgs;
-use energy_trace_attribution::{attribute, attribute_over_time};
+use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
@@ -35,9 +35,9 @@ pub(super) fn read_part(
 /// Attributes the energy of a recording, or of the chosen part of it.
 pub(super) fn part_of(recording: Recording, options: &Options, range: RangeArgs) -> Result<Profile, Failure> {
     if !range.is_part() {
-        return Ok(attribute(recording, options));
+        return Ok(attribute_owned(recording, options));
     }
-    let (profile, over_time) = attribute_over_time(recording, options);
+    let (profile, over_time) = attribute_over_time_owned(recording, options);
     let bins = range.bins(&over_time.bins)?;
     Ok(over_time.within(profile, bins))
 }

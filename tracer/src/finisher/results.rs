@@ -4,7 +4,7 @@
 
 use super::outputs::{OutputError, Outputs};
 use crate::plan::{RecordPlan, Screen};
-use energy_trace_attribution::attribute;
+use energy_trace_attribution::attribute_owned;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_report::budgets::{self, Verdict};
@@ -52,7 +52,7 @@ impl Results {
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
         let recording = file::read_open(file, &plan.recording)?;
-        let profile = attribute(recording, &Options::logical());
+        let profile = attribute_owned(recording, &Options::logical());
         let (mut svg, mut no_flame_graph) = (None, None);
         if outputs.wants_svg() {
             let options = FlameOptions::default();

@@ -10,7 +10,6 @@ use super::record::{
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run, whole in memory. Ids are positions in the tables. The default is a run in which nothing happened.
@@ -103,18 +102,6 @@ pub struct Requests {
     pub wakes: Vec<Wake>,
     /// Frames in which workers of pools wait for tasks.
     pub pool_loops: BTreeSet<FrameId>,
-}
-
-impl From<Recording> for Cow<'_, Recording> {
-    fn from(recording: Recording) -> Self {
-        Self::Owned(recording)
-    }
-}
-
-impl<'a> From<&'a Recording> for Cow<'a, Recording> {
-    fn from(recording: &'a Recording) -> Self {
-        Self::Borrowed(recording)
-    }
 }
 
 impl Recording {
