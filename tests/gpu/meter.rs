@@ -192,7 +192,7 @@ async fn steps_are_calibrated() {
     assert!(notes.contains("gpu-2: its power reading is a mean over a second and is not used"), "{notes}");
 }
 
-/// A device that computes while its idle power is to be measured has none known: who computed is, and the power that it drew then.
+/// Of a device that computes while its idle power is to be measured, it is known who computed, and the power that it drew then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_device_has_no_baseline() {
     let _one = ENVIRONMENT.lock().await;
@@ -205,8 +205,8 @@ async fn a_busy_device_has_no_baseline() {
     let [busy, quiet] = set.domains() else { panic!("two devices") };
     let (by, then) = busy.in_use().expect("in use");
     assert!(by.pids == [work.pid()] && by.percent > Some(30), "{by:?}");
-    assert!(then.as_watts() > 90.0 && busy.idle_power().is_none(), "{:?}", busy.idle);
-    let idle = quiet.idle_power().expect("a baseline").as_watts();
+    assert!(then.as_watts() > 90.0, "{then:?}");
+    let idle = quiet.idle.as_ref().expect("a baseline").power.as_watts();
     assert!(quiet.in_use().is_none() && (58.0..62.0).contains(&idle), "{:?}", quiet.idle);
 }
 
@@ -413,6 +413,31 @@ fn attached_to_a_busy_gpu() {
     let warnings = json["meta"]["warnings"].to_string();
     assert!(
         warnings.contains("gpu-in-use") && warnings.contains(&format!("process {pid} used it")),
+        "{warnings}"
+    );
+}
+
+/// A program that does not use a GPU which others keep busy: what these drew before the start counts as idle power, and that is said.
+#[test]
+fn beside_a_busy_gpu() {
+    let gpu = machine(vec![model("A100").full_duty()]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let work = Guard::spawn(gpu.command(&program).arg("8")).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
+    let output = gpu.env(&mut record).arg(&library).args(["--", "sleep", "2"]).output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    drop(work);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let row = &json["ledger"][0];
+    let uj = |name: &str| row[name].as_i64().unwrap();
+    assert!(uj("idle_uj") * 2 > uj("measured_uj") && uj("target_uj") * 4 < uj("measured_uj"), "{row}");
+    let warnings = json["meta"]["warnings"].to_string();
+    assert!(
+        warnings.contains("gpu-used-by-others") && warnings.contains("counts as idle power"),
         "{warnings}"
     );
 }

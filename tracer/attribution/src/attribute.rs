@@ -167,7 +167,7 @@ impl Found {
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
                 let account = Account::of(domain, readings, &basis);
-                found.extend(diagnostics::of_domain(domain, &account, span));
+                found.extend(diagnostics::of_domain(recording, domain, &account, span));
                 account
             })
             .collect();

@@ -235,6 +235,19 @@ mod tests {
     }
 
     /// With nobody to give it to, energy is not given to anybody.
+    /// Products beyond 64 bits are divided exactly too: by a total beyond them, and by one within.
+    #[test]
+    fn split_beyond_64_bits() {
+        let of = |uj: i64, weights: &[u64]| -> Vec<i64> {
+            let parts = MicroJoules::from_uj(uj).split(weights).unwrap();
+            parts.into_iter().map(MicroJoules::as_uj).collect()
+        };
+        let half = i64::MAX / 2;
+        assert_eq!(of(i64::MAX, &[u64::MAX, u64::MAX]), [half + 1, half]);
+        assert_eq!(of(-(1 << 40), &[3 << 40, 1 << 40]), [-3 << 38, -1 << 38]);
+        assert_eq!(of(1 << 40, &[1 << 62, 1]), [1 << 40, 0]);
+    }
+
     #[test]
     fn split_without_weight_is_none() {
         assert_eq!(MicroJoules::from_uj(5).split(&[0, 0]), None);

@@ -53,7 +53,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             DomainDiagnostic::NoReading { .. }
             | DomainDiagnostic::ImplausiblePower { .. }
             | DomainDiagnostic::NoIdleBaseline
-            | DomainDiagnostic::GpuInUse(_)
+            | DomainDiagnostic::GpuInUse { .. }
             | DomainDiagnostic::GpuUnattributed
             | DomainDiagnostic::GpuNotToldApart { .. }
             | DomainDiagnostic::ModelCpuTime { .. }

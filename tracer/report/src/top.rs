@@ -284,7 +284,7 @@ fn has_no_baseline(profile: &Profile, name: &str) -> bool {
     profile.diagnostics.iter().any(|found| match found {
         Diagnostic::Domain {
             domain,
-            what: DomainDiagnostic::NoIdleBaseline | DomainDiagnostic::GpuInUse(_),
+            what: DomainDiagnostic::NoIdleBaseline | DomainDiagnostic::GpuInUse { recorded: true, .. },
         } => domain == name,
         _ => false,
     })
@@ -391,7 +391,8 @@ mod tests {
         assert!(!words(&profile).contains('-'), "{}", words(&profile));
         let row = &mut profile.ledger[0];
         (row.idle, row.target) = (MicroJoules::ZERO, whole);
-        let (domain, what) = (row.domain.clone(), DomainDiagnostic::GpuInUse(InUse::default()));
+        let (domain, what) =
+            (row.domain.clone(), DomainDiagnostic::GpuInUse { by: InUse::default(), recorded: true });
         assert!(words(&profile).contains("idle 0.0 W"), "{}", words(&profile));
         profile.diagnostics.push(Diagnostic::Domain { domain, what });
         assert!(words(&profile).contains("with idle"), "{}", words(&profile));

@@ -2,7 +2,7 @@
 //! and of energies. Leaves out each of these steps (the room's other files), and times that records tell (`timed`).
 
 use super::batches::{Batch, Batches, Stretch, in_turn};
-use super::constants::{AVERAGE, BLUR, MOST_OPEN, PRIOR_SD};
+use super::constants::{AVERAGE, BLUR, PRIOR_SD};
 use super::errors_in_variables::Coarse;
 use super::estimate::Estimate;
 use super::features::{Cell, Features};
@@ -150,9 +150,7 @@ impl Gpu<'_> {
         let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
         let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
         let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
-        let unknown = self.unknown_idle();
-        let most = unknown.unwrap_or(MOST_OPEN);
-        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, most, &mut dynamic);
+        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, self.most_idle(), &mut dynamic);
         if idle > MicroJoules::ZERO {
             (windows, prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
             meter = find_meter(&windows, &batches, &prior, belief, mean);
@@ -183,7 +181,7 @@ impl Gpu<'_> {
             dynamic,
             idle,
             // What the run shows is known.
-            unknown: unknown.filter(|_| idle == MicroJoules::ZERO).unwrap_or(0.0),
+            unknown: if idle == MicroJoules::ZERO { self.idle_in_doubt() } else { 0.0 },
             alone,
             timed,
             apart,

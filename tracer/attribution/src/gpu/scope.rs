@@ -1,7 +1,7 @@
 //! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
-use super::constants::MOST_IDLE;
+use super::constants::{MOST_IDLE, MOST_OPEN};
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope,
 };
@@ -31,10 +31,17 @@ impl Gpu<'_> {
         })
     }
 
-    /// The most that its idle power may be, in watts, where it was at work when that was to be measured; `None` where it is known.
-    pub(super) fn unknown_idle(&self) -> Option<f64> {
-        let (_, then) = self.domain()?.in_use()?;
-        Some(then.as_watts().min(MOST_IDLE))
+    /// How much of its power may be idle power, or none where it is counted as such, in watts, as it was at work when that was to be measured.
+    pub(super) fn idle_in_doubt(&self) -> f64 {
+        let in_use = self.domain().and_then(Domain::in_use);
+        in_use.map_or(0.0, |(_, then)| then.as_watts().min(MOST_IDLE))
+    }
+
+    /// Up to how many watts what pauses show is idle power.
+    pub(super) fn most_idle(&self) -> f64 {
+        let in_use = self.domain().and_then(Domain::in_use);
+        let programs = in_use.is_some_and(|(by, _)| self.recording.has_any_of(by));
+        if programs { self.idle_in_doubt() } else { MOST_OPEN }
     }
 
     fn domain(&self) -> Option<&Domain> {

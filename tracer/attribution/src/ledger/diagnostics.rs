@@ -6,6 +6,7 @@ use crate::ledger::charges::{CpuGrounds, Grounds};
 use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, MeterFit, SplitBy};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -16,23 +17,31 @@ const CLEARLY_LESS: f64 = 0.9;
 const ORDINARY_NS: u64 = 100_000_000;
 
 /// Findings about one domain.
-pub(crate) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<Diagnostic> {
+pub(crate) fn of_domain(
+    recording: &Recording,
+    domain: &Domain,
+    account: &Account,
+    span: Span,
+) -> Vec<Diagnostic> {
     let mut found: Vec<DomainDiagnostic> = missing_readings(account, span).into_iter().collect();
     let intervals = account.timeline.implausible;
     if intervals > 0 {
         found.push(DomainDiagnostic::ImplausiblePower { intervals });
     }
     if !account.timeline.intervals.is_empty() {
-        found.extend(of_energy(domain, account));
+        found.extend(of_energy(recording, domain, account));
     }
     found.into_iter().map(|what| Diagnostic::of(&domain.name, what)).collect()
 }
 
 /// Findings about a domain of which some energy is known.
-fn of_energy(domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
+fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
     let mut found = Vec::new();
     match domain.in_use() {
-        Some((by, _)) => found.push(DomainDiagnostic::GpuInUse(by.clone())),
+        Some((by, _)) => {
+            let recorded = recording.has_any_of(by);
+            found.push(DomainDiagnostic::GpuInUse { by: by.clone(), recorded });
+        }
         None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
             found.push(DomainDiagnostic::NoIdleBaseline);
         }
@@ -158,6 +167,7 @@ pub(crate) fn of_recording(overlaps: u64, without_socket_ns: u64) -> Vec<Diagnos
 
 #[cfg(test)]
 mod tests {
+    use super::Recording;
     use super::{
         idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks, of_recording,
         unidentified,
@@ -255,7 +265,7 @@ mod tests {
         let said = |implausible| {
             let mut account = account(&[], 0, 0);
             account.timeline.implausible = implausible;
-            of_domain(&domain, &account, span(0, 1_000))
+            of_domain(&Recording::default(), &domain, &account, span(0, 1_000))
         };
         assert_eq!(said(0), []);
         let two = DomainDiagnostic::ImplausiblePower { intervals: 2 };

@@ -5,6 +5,7 @@
 use super::basis::Basis;
 use crate::split::by_time::idle_of;
 use crate::timeline::{Lag, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, IdleOrigin, Origin, Reading, Scope, SourceId};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -28,7 +29,7 @@ impl Metered {
         let lag = lag_of(domain, readings, basis);
         let shifted = lag.map(|lag| shift(readings, lag));
         let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis);
-        let idle = idle_of(idle_power(domain), &timeline.intervals);
+        let idle = idle_of(idle_power(domain, basis.recording), &timeline.intervals);
         let above = timeline.intervals.iter().zip(&idle);
         let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
         let idle: MicroJoules = idle.into_iter().sum();
@@ -65,11 +66,14 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Time
     }
 }
 
-/// The idle baseline: what was found before the start, or the model's own.
-fn idle_power(domain: &Domain) -> MicroWatts {
-    match &domain.origin {
-        Origin::Model { idle, .. } => *idle,
-        Origin::Counter { .. } => domain.idle_power().unwrap_or_default(),
+/// The idle baseline: what was found before the start, or the model's own. What a GPU drew while recorded programs used it is none; what others drew who
+/// used it is not the program's, like idle power.
+fn idle_power(domain: &Domain, recording: &Recording) -> MicroWatts {
+    let programs = domain.in_use().is_some_and(|(by, _)| recording.has_any_of(by));
+    match (&domain.idle, &domain.origin) {
+        (_, Origin::Model { idle, .. }) => *idle,
+        (Some(baseline), Origin::Counter { .. }) if !programs => baseline.power,
+        (_, Origin::Counter { .. }) => MicroWatts::default(),
     }
 }
 
@@ -115,9 +119,9 @@ fn too_high(idle: f64, busy_percent: u64, work: &Work) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Domain, IdleOrigin, MicroJoules, Scope, Work, idle_sd};
-    use energy_trace_model::ids::{DomainId, SocketId};
-    use energy_trace_model::recording::record::{DomainClass, IdleBaseline, Origin};
+    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, Work, idle_power, idle_sd};
+    use energy_trace_model::ids::{DomainId, Pid, ProcessKey, SocketId};
+    use energy_trace_model::recording::record::{DomainClass, IdleBaseline, InUse, Origin, Process};
     use energy_trace_model::units::MicroWatts;
 
     fn domain(origin: IdleOrigin, scope: Scope) -> Domain {
@@ -149,5 +153,25 @@ mod tests {
         near(sd(measured(Some(75)), socket), 2.0_f64.hypot(0.5 * 200.0));
         near(sd(measured(Some(25)), Scope::Gpu(0)), 2.0);
         near(sd(IdleOrigin::Given, socket), 0.0);
+    }
+
+    /// What a GPU drew while the recorded program used it is not idle power; what it drew while others did counts as such.
+    #[test]
+    fn a_gpu_in_use() {
+        let by = InUse { percent: None, pids: vec![7, 8] };
+        let origin = Origin::measured("nvml", String::new(), None);
+        let gpu = Domain { origin, ..domain(IdleOrigin::InUse(by), Scope::Gpu(0)) };
+        let idle = |pid| {
+            let process = Process {
+                key: ProcessKey::new(0),
+                pid: Pid::new(pid),
+                parent: None,
+                name: String::new(),
+                command: vec![],
+                runtime: None,
+            };
+            idle_power(&gpu, &Recording { processes: vec![process], ..Recording::default() }).as_uw()
+        };
+        assert_eq!((idle(8), idle(9)), (0, 20_000_000));
     }
 }

@@ -141,8 +141,13 @@ pub enum DomainDiagnostic {
     },
     /// No idle power is known.
     NoIdleBaseline,
-    /// No idle power is known of a GPU, as it was at work when that was to be measured.
-    GpuInUse(InUse),
+    /// A GPU was at work when its idle power was to be measured.
+    GpuInUse {
+        /// Who used it.
+        by: InUse,
+        /// Whether one of these is recorded: then no idle power is known. If not, what it drew then counts as idle power.
+        recorded: bool,
+    },
     /// A GPU's energy above idle is nobody's.
     GpuUnattributed,
     /// How a GPU's energy was split.
@@ -290,7 +295,8 @@ impl DomainDiagnostic {
             Self::NoReading { .. } => "no-reading",
             Self::ImplausiblePower { .. } => "implausible-power",
             Self::NoIdleBaseline => "no-idle-baseline",
-            Self::GpuInUse(_) => "gpu-in-use",
+            Self::GpuInUse { recorded: true, .. } => "gpu-in-use",
+            Self::GpuInUse { recorded: false, .. } => "gpu-used-by-others",
             Self::GpuUnattributed => "gpu-unattributed",
             Self::GpuSplit(GpuSplit { by: SplitBy::Kernels { .. }, .. }) => "gpu-by-kernels",
             Self::GpuSplit(_) => "gpu-by-launches",

@@ -76,11 +76,6 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Power when nothing runs, where it is known.
-    pub fn idle_power(&self) -> Option<MicroWatts> {
-        self.idle.as_ref().filter(|_| self.in_use().is_none()).map(|baseline| baseline.power)
-    }
-
     /// What kept it busy while its idle power was to be measured, and the power that it drew then.
     pub fn in_use(&self) -> Option<(&InUse, MicroWatts)> {
         match self.idle.as_ref()? {
@@ -158,7 +153,7 @@ pub enum IdleOrigin {
     Model,
     /// Another way, in the words of the version that wrote it.
     Other(String),
-    /// Not at all: a GPU was at work while it was to be measured. The power is what it drew then.
+    /// While a GPU was at work. The power is what it drew then: idle power and what those drew who used it.
     InUse(InUse),
 }
 

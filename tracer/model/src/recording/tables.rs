@@ -5,8 +5,8 @@
 use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
-    InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice,
-    StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    InUse, InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries,
+    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -105,6 +105,11 @@ pub struct Requests {
 }
 
 impl Recording {
+    /// Whether one of the programs is among those that used a GPU.
+    pub fn has_any_of(&self, by: &InUse) -> bool {
+        self.processes.iter().any(|process| by.pids.contains(&process.pid.get()))
+    }
+
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
     ///
     /// Ends early, never panics, on an id that is not in the tables or a parent that is not older than its child (which `file::read`

@@ -138,7 +138,7 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
             "{intervals} intervals hold more power than any such hardware draws; they are counted as the counter says"
         ),
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
-        DomainDiagnostic::GpuInUse(by) => gpu_in_use(by),
+        DomainDiagnostic::GpuInUse { by, recorded } => gpu_in_use(by, *recorded),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
         DomainDiagnostic::GpuSplit(split) => gpu_split(*split),
         DomainDiagnostic::GpuNotToldApart { names } => {
@@ -175,7 +175,7 @@ const NO_IDLE_BASELINE: &str =
     "no idle power is known, so it is charged to whoever ran; --idle-watts W sets it";
 
 /// What happened, what it changes, what to do.
-fn gpu_in_use(by: &InUse) -> String {
+fn gpu_in_use(by: &InUse, recorded: bool) -> String {
     let percent = by.percent.map(|percent| format!(" {percent} % busy")).unwrap_or_default();
     let pids: Vec<String> = by.pids.iter().map(u32::to_string).collect();
     let whom = match pids.as_slice() {
@@ -183,11 +183,14 @@ fn gpu_in_use(by: &InUse) -> String {
         [pid] => format!("process {pid} used it{percent}"),
         _ => format!("processes {} used it{percent}", pids.join(", ")),
     };
-    format!("{whom} when its idle power was to be measured; {GPU_IN_USE}")
+    let changes = if recorded { GPU_IN_USE } else { GPU_IN_USE_BY_OTHERS };
+    format!("{whom} when its idle power was to be measured; {changes}")
 }
 
 const GPU_IN_USE: &str = "so that is not known, and whoever uses the GPU is charged with it, unless pauses in the run show it. For shares \
      above idle, begin while the GPU rests";
+const GPU_IN_USE_BY_OTHERS: &str = "what it drew then counts as idle power. If they go on otherwise, the program is charged with the difference, or \
+     has too little: record while nobody else uses the GPU";
 
 const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";

@@ -61,7 +61,12 @@ fn domain_in_brief(what: &DomainDiagnostic) -> Option<&'static str> {
         DomainDiagnostic::NoIdleBaseline => {
             "idle power is not known and charged to whoever ran: --idle-watts"
         }
-        DomainDiagnostic::GpuInUse(_) => "the GPU was in use before the start: its idle power is not known",
+        DomainDiagnostic::GpuInUse { recorded: true, .. } => {
+            "the GPU was in use before the start: its idle power is not known"
+        }
+        DomainDiagnostic::GpuInUse { recorded: false, .. } => {
+            "others used the GPU before the start: that counts as idle power"
+        }
         DomainDiagnostic::IdleAboveCounter { .. } => {
             "the idle power was above the counter in part of the run"
         }

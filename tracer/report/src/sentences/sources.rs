@@ -170,7 +170,7 @@ pub fn idle_origin(origin: &IdleOrigin) -> String {
         IdleOrigin::Given => "--idle-watts".to_owned(),
         IdleOrigin::Model => "parameter of the model".to_owned(),
         IdleOrigin::Other(words) => words.clone(),
-        IdleOrigin::InUse(_) => "not measured, as the GPU was in use".to_owned(),
+        IdleOrigin::InUse(_) => "measured while the GPU was in use".to_owned(),
     }
 }
 
