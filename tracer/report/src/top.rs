@@ -6,7 +6,7 @@
 
 use super::names::{shorten, shorten_end};
 use super::native_frames::{self, NativeFrames};
-use super::rows::{Row, mark, rows_at};
+use super::rows::{Row, rows_at};
 use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
@@ -60,8 +60,6 @@ pub struct Screen {
 struct Used {
     all: MicroJoules,
     now: MicroJoules,
-    /// Whether the readings of a window did not tell it from what ran beside it.
-    is_doubtful: bool,
 }
 
 impl Used {
@@ -268,14 +266,13 @@ impl Totals {
     }
 
     fn row(&self, name: &str, used: Used, width: usize) -> String {
-        let mark = if used.is_doubtful { '?' } else { ' ' };
         if width < NARROW {
-            return format!("{:>9.2}{mark} {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
+            return format!("{:>9.2}  {}", self.watts(used), shorten(name, width.saturating_sub(WATTS)));
         }
         let whole = self.target.all.as_joules();
         let share = if whole == 0.0 { 0.0 } else { 100.0 * used.all.as_joules() / whole };
         let name = shorten(name, width.saturating_sub(NUMBERS));
-        format!("{:>9.2} {:>13.3} {share:>6.1}{mark} {name}", self.watts(used), used.all.as_joules())
+        format!("{:>9.2} {:>13.3} {share:>6.1}  {name}", self.watts(used), used.all.as_joules())
     }
 }
 
@@ -294,9 +291,7 @@ fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
     let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
     let name = shown(&row.name).into_owned();
     let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;
-    let used = section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default();
-    used.add(energy);
-    used.is_doubtful |= mark(&row.flags, run::is_modelled(profile, run::headline(profile))) == "?";
+    section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default().add(energy);
 }
 
 /// A bar of eighths of a column.

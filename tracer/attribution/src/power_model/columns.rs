@@ -19,8 +19,9 @@ use crate::time::pieces::NOBODY;
 
 /// The target's paths with less than this part of the domain's time have no power of their own: 200 columns at most.
 const SMALLEST_PART: f64 = 0.005;
-/// Least correlation of the seconds that odd and even samples show.
+/// Least correlation of the seconds that odd and even samples show; and the least where it makes energies clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
+const HARDLY_RELIABLE: f64 = 0.4;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
@@ -103,9 +104,9 @@ impl Pool {
         });
     }
 
-    /// Whether odd and even samples agree when it ran while its caller did, at either scale.
-    fn is_reliable(&self, caller: &Self) -> bool {
-        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= RELIABLE)
+    /// Whether odd and even samples agree so far when it ran while its caller did, at either scale.
+    fn is_reliable(&self, caller: &Self, reliable: f64) -> bool {
+        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= reliable)
     }
 
     /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual part of its caller's time with what
@@ -140,8 +141,8 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 }
 
 impl Columns {
-    /// Of a domain, from the parts of its time.
-    pub(crate) fn of(tree: &PathTree, parts: &Parts<'_>, windows: &Windows) -> Self {
+    /// Of a domain, from the parts of its time; and finer ones, of which samples hardly show some.
+    pub(crate) fn of(tree: &PathTree, parts: &Parts<'_>, windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
         for part in parts.iter() {
@@ -154,11 +155,18 @@ impl Columns {
             pools[even as usize].add(window, 0.0, time);
         }
         let inclusive = inclusive(tree, &pools);
-        Self::pooled(tree, pools, &inclusive, seconds)
+        let finer = Self::pooled(tree, pools.clone(), &inclusive, seconds, HARDLY_RELIABLE);
+        (Self::pooled(tree, pools, &inclusive, seconds, RELIABLE), finer)
     }
 
     /// `inclusive` is each path with all that it calls.
-    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, inclusive: &[Pool], seconds: f64) -> Self {
+    fn pooled(
+        tree: &PathTree,
+        mut pools: Vec<Pool>,
+        inclusive: &[Pool],
+        seconds: f64,
+        reliable: f64,
+    ) -> Self {
         let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
         let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
@@ -173,7 +181,7 @@ impl Columns {
             let id = PathId::try_from(path).unwrap_or(OTHER);
             let parent = tree.parent(id);
             let is_large = pool.seconds >= least || tree.is_background(id);
-            let stands = is_large && pool.is_reliable(&inclusive[parent as usize]);
+            let stands = is_large && pool.is_reliable(&inclusive[parent as usize], reliable);
             if stands || parent == id {
                 ends[path] = Some(paths.len());
                 paths.push(id);
@@ -283,7 +291,10 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::{ColumnId, Columns, Halves, NOBODY, Part, Parts, PathId, PathTree, Pool, Windows};
+    use super::{
+        ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, Parts, PathId, PathTree, Pool, RELIABLE,
+        Windows,
+    };
     use crate::power_model::paths::{OTHER, Path, Step};
     use crate::power_model::tests::toy::{Toy, flat_tree, part};
     use crate::tests::vectors::Vectors;
@@ -337,9 +348,9 @@ mod tests {
         let on = |k: u32| f64::from(k / 20 % 2);
         let caller = pool(|k| (on(k), on(k)));
         let callee = pool(|k| (on(k) * f64::from(k & 1), on(k) * f64::from(k >> 1 & 1)));
-        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller));
+        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller, HARDLY_RELIABLE));
         let program = pool(|_| (1.0, 1.0));
-        assert!(caller.is_reliable(&program));
+        assert!(caller.is_reliable(&program, RELIABLE));
     }
 
     /// Entries of one window become one, in order.
@@ -363,7 +374,7 @@ mod tests {
     #[test]
     fn nothing() {
         let tree = PathTree::default();
-        assert_eq!(Columns::pooled(&tree, vec![], &[], 0.0).len(), 0);
+        assert_eq!(Columns::pooled(&tree, vec![], &[], 0.0, RELIABLE).len(), 0);
     }
 
     /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
@@ -400,7 +411,7 @@ mod tests {
         let seconds = pools.iter().map(|pool| pool.seconds).sum();
         let columns = {
             let inclusive = super::inclusive(&tree, &pools);
-            Columns::pooled(&tree, pools, &inclusive, seconds)
+            Columns::pooled(&tree, pools, &inclusive, seconds, RELIABLE)
         };
         (tree, columns)
     }
@@ -439,7 +450,7 @@ mod tests {
             pools.iter_mut().zip([0.1, 0.1, seconds, seconds]).for_each(|(pool, s)| pool.add(window, s, s));
         }
         let inclusive = super::inclusive(&tree, &pools);
-        let columns = Columns::pooled(&tree, pools, &inclusive, 40.0);
+        let columns = Columns::pooled(&tree, pools, &inclusive, 40.0, RELIABLE);
         assert_eq!(columns.paths, [2, 1, OTHER]);
     }
 
@@ -473,7 +484,7 @@ mod tests {
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
-        let columns = Columns::of(&toy.tree, &Parts::of_parts(&parts), &windows);
+        let (columns, _) = Columns::of(&toy.tree, &Parts::of_parts(&parts), &windows);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }

@@ -28,6 +28,8 @@ use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
 use std::sync::Arc;
 
+/// By how much the log-likelihood must rise for columns that samples hardly show.
+const CLEAR: f64 = 20.0;
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 30;
 
@@ -91,17 +93,26 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
 /// Learns the powers of a domain from evidence that has changed since `before`.
 pub(crate) fn learn_again(before: Option<&Model>, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
-    let known = if windows.len() >= FEWEST_WINDOWS && columns.len() > 1 {
-        Model::learn(columns, windows, before, evidence)
+    let (sure, finer) = Columns::of(evidence.tree, evidence.parts, &windows);
+    let known = if windows.len() >= FEWEST_WINDOWS && sure.len() > 1 {
+        let finer = Some(finer).filter(|finer| finer.len() > sure.len());
+        let finer = finer.and_then(|finer| Model::learn(finer, windows.clone(), before, evidence).ok());
+        Model::learn(sure, windows, before, evidence).map(|sure| clearer(sure, finer))
     } else {
-        Err(columns)
+        Err(sure)
     };
     match known {
         Ok(model) if model.validity.usable() => PowerModel::Known(model),
         Ok(model) => PowerModel::Refused(model),
         Err(columns) => PowerModel::Single(columns.together(evidence.tree)),
     }
+}
+
+/// The model with columns that samples hardly show, where energies are clearly likelier with it: what differs much within a column would be taken for
+/// its neighbours' doing.
+fn clearer(sure: Model, finer: Option<Model>) -> Model {
+    let least = sure.fit.likelihood + CLEAR;
+    finer.filter(|finer| finer.fit.likelihood > least).unwrap_or(sure)
 }
 
 impl Model {
