@@ -389,28 +389,41 @@ fn a_whole_recording() {
     }
 }
 
+/// Whom a recording is of that begins while a program keeps a GPU busy.
+enum Recorded {
+    TheProgram,
+    Another,
+}
+
+/// Records so; returns the busy program's number, the ledger's first row and the warnings.
+fn recorded_on_a_busy_gpu(whom: &Recorded) -> (u32, serde_json::Value, String) {
+    let gpu = machine(vec![model("A100").full_duty()]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let work = Guard::spawn(gpu.command(&program).arg("8")).unwrap();
+    let pid = work.pid();
+    std::thread::sleep(Duration::from_secs(1));
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
+    let record = gpu.env(&mut record).arg(gpu.libraries().join("libnvidia-ml.so.1"));
+    let output = match whom {
+        Recorded::TheProgram => record.args(["-p", &pid.to_string()]).output(),
+        Recorded::Another => record.args(["--", "sleep", "2"]).output(),
+    };
+    energy_trace_tests::place::assert_code(&output.unwrap(), 0);
+    drop(work);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    (pid, json["ledger"][0].clone(), json["meta"]["warnings"].to_string())
+}
+
 /// A recording that begins on a GPU that the program keeps busy already: what it draws is the program's and is not taken for idle power, nobody
 /// has less than nothing, and it is said who used the device.
 #[test]
 fn attached_to_a_busy_gpu() {
-    let gpu = machine(vec![model("A100").full_duty()]);
-    let program = gpu.workload("gpu_mix", &[]).unwrap();
-    let work = Guard::spawn(gpu.command(&program).arg("7")).unwrap();
-    let pid = work.pid();
-    std::thread::sleep(Duration::from_secs(1));
-    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let library = gpu.libraries().join("libnvidia-ml.so.1");
-    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "-p", &pid.to_string()]);
-    let output = gpu.env(&mut record).arg("--nvml-lib").arg(&library).output().unwrap();
-    energy_trace_tests::place::assert_code(&output, 0);
-    drop(work);
-    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
-    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-    let row = &json["ledger"][0];
+    let (pid, row, warnings) = recorded_on_a_busy_gpu(&Recorded::TheProgram);
     let uj = |name: &str| row[name].as_i64().unwrap();
     let parts = ["target_uj", "other_uj", "idle_uj"].map(uj);
     assert!(parts.iter().all(|&part| part >= 0) && uj("target_uj") * 2 > uj("measured_uj"), "{row}");
-    let warnings = json["meta"]["warnings"].to_string();
     assert!(
         warnings.contains("gpu-in-use") && warnings.contains(&format!("process {pid} used it")),
         "{warnings}"
@@ -420,22 +433,9 @@ fn attached_to_a_busy_gpu() {
 /// A program that does not use a GPU which others keep busy: what these drew before the start counts as idle power, and that is said.
 #[test]
 fn beside_a_busy_gpu() {
-    let gpu = machine(vec![model("A100").full_duty()]);
-    let program = gpu.workload("gpu_mix", &[]).unwrap();
-    let work = Guard::spawn(gpu.command(&program).arg("8")).unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let library = gpu.libraries().join("libnvidia-ml.so.1");
-    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
-    let output = gpu.env(&mut record).arg(&library).args(["--", "sleep", "2"]).output().unwrap();
-    energy_trace_tests::place::assert_code(&output, 0);
-    drop(work);
-    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
-    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-    let row = &json["ledger"][0];
+    let (_, row, warnings) = recorded_on_a_busy_gpu(&Recorded::Another);
     let uj = |name: &str| row[name].as_i64().unwrap();
     assert!(uj("idle_uj") * 2 > uj("measured_uj") && uj("target_uj") * 4 < uj("measured_uj"), "{row}");
-    let warnings = json["meta"]["warnings"].to_string();
     assert!(
         warnings.contains("gpu-used-by-others") && warnings.contains("counts as idle power"),
         "{warnings}"

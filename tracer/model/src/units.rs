@@ -234,7 +234,6 @@ mod tests {
         assert_eq!(parts.iter().map(|p| p.as_uj()).collect::<Vec<_>>(), [-5, 0, -2]);
     }
 
-    /// With nobody to give it to, energy is not given to anybody.
     /// Products beyond 64 bits are divided exactly too: by a total beyond them, and by one within.
     #[test]
     fn split_beyond_64_bits() {
@@ -248,6 +247,7 @@ mod tests {
         assert_eq!(of(1 << 40, &[1 << 62, 1]), [1 << 40, 0]);
     }
 
+    /// With nobody to give it to, energy is not given to anybody.
     #[test]
     fn split_without_weight_is_none() {
         assert_eq!(MicroJoules::from_uj(5).split(&[0, 0]), None);

@@ -97,6 +97,7 @@ impl Blend {
         let asleep = |ns: u64| asleep.distance(ns);
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
+        // Many distances are nothing, and an exponential takes long.
         let decay = |ns: f64| if ns > 0.0 { (-rate * ns).exp() } else { 1.0 };
         let x = rate * ns;
         let forgotten = -(-x).exp_m1();

@@ -80,7 +80,7 @@ pub(super) const LEAST_IDLE: f64 = 1.0;
 pub(super) const MOST_OPEN: f64 = 100.0;
 /// Watts: no board draws more when nothing runs, where no baseline is known (board: some 75 for an H100, 120 when it is open).
 pub(super) const MOST_IDLE: f64 = 150.0;
-/// That part of it is one standard deviation of what is not known: the 95 % interval reaches as far as all of it.
+/// One standard deviation of idle power that is not known, in parts of the most that it may be.
 pub(super) const IDLE_UNKNOWN: f64 = 1.0 / 3.0;
 
 // Energies of launches.

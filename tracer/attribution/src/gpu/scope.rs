@@ -31,7 +31,7 @@ impl Gpu<'_> {
         })
     }
 
-    /// How much of its power may be idle power, or none where it is counted as such, in watts, as it was at work when that was to be measured.
+    /// The error that its idle power may have, in watts: as much as it drew, where it was at work when that was to be measured.
     pub(super) fn idle_in_doubt(&self) -> f64 {
         let in_use = self.domain().and_then(Domain::in_use);
         in_use.map_or(0.0, |(_, then)| then.as_watts().min(MOST_IDLE))
@@ -39,9 +39,8 @@ impl Gpu<'_> {
 
     /// Up to how many watts what pauses show is idle power.
     pub(super) fn most_idle(&self) -> f64 {
-        let in_use = self.domain().and_then(Domain::in_use);
-        let programs = in_use.is_some_and(|(by, _)| self.recording.has_any_of(by));
-        if programs { self.idle_in_doubt() } else { MOST_OPEN }
+        let used = self.domain().is_some_and(|domain| self.recording.used(domain));
+        if used { self.idle_in_doubt() } else { MOST_OPEN }
     }
 
     fn domain(&self) -> Option<&Domain> {

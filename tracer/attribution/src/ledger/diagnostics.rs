@@ -39,7 +39,7 @@ fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<D
     let mut found = Vec::new();
     match domain.in_use() {
         Some((by, _)) => {
-            let recorded = recording.has_any_of(by);
+            let recorded = recording.used(domain);
             found.push(DomainDiagnostic::GpuInUse { by: by.clone(), recorded });
         }
         None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
@@ -167,10 +167,9 @@ pub(crate) fn of_recording(overlaps: u64, without_socket_ns: u64) -> Vec<Diagnos
 
 #[cfg(test)]
 mod tests {
-    use super::Recording;
     use super::{
-        idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks, of_recording,
-        unidentified,
+        Recording, idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks,
+        of_recording, unidentified,
     };
     use crate::ledger::account::Account;
     use crate::ledger::charges::Grounds;

@@ -66,13 +66,12 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Time
     }
 }
 
-/// The idle baseline: what was found before the start, or the model's own. What a GPU drew while recorded programs used it is none; what others drew who
-/// used it is not the program's, like idle power.
+/// The idle baseline: what was found before the start, or the model's own. What a GPU drew while a recorded program used it is no idle power. What it
+/// drew while only others used it counts as such: it is not the program's.
 fn idle_power(domain: &Domain, recording: &Recording) -> MicroWatts {
-    let programs = domain.in_use().is_some_and(|(by, _)| recording.has_any_of(by));
     match (&domain.idle, &domain.origin) {
         (_, Origin::Model { idle, .. }) => *idle,
-        (Some(baseline), Origin::Counter { .. }) if !programs => baseline.power,
+        (Some(baseline), Origin::Counter { .. }) if !recording.used(domain) => baseline.power,
         (_, Origin::Counter { .. }) => MicroWatts::default(),
     }
 }

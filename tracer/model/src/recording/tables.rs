@@ -5,8 +5,8 @@
 use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
-    InUse, InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries,
-    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice,
+    StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -105,9 +105,10 @@ pub struct Requests {
 }
 
 impl Recording {
-    /// Whether one of the programs is among those that used a GPU.
-    pub fn has_any_of(&self, by: &InUse) -> bool {
-        self.processes.iter().any(|process| by.pids.contains(&process.pid.get()))
+    /// Whether one of the programs used a GPU while its idle power was to be measured.
+    pub fn used(&self, gpu: &Domain) -> bool {
+        let is_program = |pid: &u32| self.processes.iter().any(|process| process.pid.get() == *pid);
+        gpu.in_use().is_some_and(|(by, _)| by.pids.iter().any(is_program))
     }
 
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
