@@ -3,7 +3,7 @@
 //! Compiled Java keeps no frame pointer, but each piece of code (`CodeBlob`) has one size of its frame, which HotSpot walks its own stacks by;
 //! interpreted Java keeps `rbp`, and beside it the caller's stack pointer. Sources: OpenJDK 17, `src/hotspot/share/code/codeBlob.hpp`,
 //! `memory/heap.cpp` (`CodeHeap::find_block_for`), `cpu/x86/frame_x86.hpp`, `cpu/x86/x86.ad` (`MachPrologNode`, `MachEpilogNode`). Only what is
-//! proved is said: elsewhere (adapters, entries of interpreted methods, the first instructions of stubs) the caller is left to a scan. Leaves
+//! proved is said: elsewhere (adapters, the first instructions of interpreted methods and of stubs) the caller is left to a scan. Leaves
 //! out where the layout comes from (user space reads what HotSpot exports), names, and virtual threads.
 
 use crate::calls::direct_target;
@@ -47,6 +47,8 @@ mod code {
     pub(super) const SAVE_RBP: [u64; 2] = [0x246c_8948, 0x24ac_8948];
     /// `mov %eax, …(%rsp)`: whether the stack has room.
     pub(super) const TOUCH: u64 = 0x24_8489;
+    /// `movb $…, …(%r15)`: a mark of the thread.
+    pub(super) const MARK: u64 = 0x87_c641;
     /// `cmpl $…, …(%r15)`, and `jne`: whether the method may be entered.
     pub(super) const BARRIER: u64 = 0x7f_8141;
     pub(super) const JNE: u64 = 0x850f;
@@ -228,18 +230,11 @@ fn depth_in_epilogue(pc: u64, memory: &impl Memory) -> Option<Depth> {
     })
 }
 
-/// Leaves an interpreted method: its frame keeps `rbp` and, right below where that points, the caller's stack pointer. Where code was
-/// interrupted, the frame is known to be there within a bytecode, and not just behind `leave`.
+/// Leaves an interpreted method: its frame keeps `rbp` and, right below where that points, the caller's stack pointer.
 #[inline(always)]
 fn leave_interpreted(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Memory) -> Option<NativeWalk> {
-    if walk.returned == 0 {
-        let [start, end] = layout.bytecodes;
-        if walk.pc < start
-            || walk.pc >= end
-            || has_byte(memory.read_word(walk.pc.wrapping_sub(8))?, code::LEAVE)
-        {
-            return None;
-        }
+    if walk.returned == 0 && !has_method_frame(walk.pc, layout, memory)? {
+        return None;
     }
     let frame = walk.bp;
     if !is_near(walk.sp, frame) {
@@ -251,6 +246,20 @@ fn leave_interpreted(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Me
     }
     let pc = memory.read_word(frame.wrapping_add(8))?;
     arrive(pc, sp, memory.read_word(frame)?, layout, memory)
+}
+
+/// Whether an interpreted method's frame is there where its code was interrupted: within a bytecode, unless `leave` is just behind; and within
+/// a method's entry where it touches the pages that the stack may need, and right behind that.
+#[inline(always)]
+fn has_method_frame(pc: u64, layout: &HotspotLayout, memory: &impl Memory) -> Option<bool> {
+    let before = memory.read_word(pc.wrapping_sub(8))?;
+    let [start, end] = layout.bytecodes;
+    if start <= pc && pc < end {
+        return Some(!has_byte(before, code::LEAVE));
+    }
+    let touches = |at: u64| Some(memory.read_word(at)? & 0xff_ffff == code::TOUCH);
+    let is_behind = if before & 0xff_ffff == code::MARK { 15 } else { 7 };
+    Some(touches(pc)? || touches(pc.wrapping_sub(is_behind))?)
 }
 
 /// Leaves a stub. That by which native code calls Java keeps a frame pointer; of others, which compiled code calls directly, the caller is

@@ -72,9 +72,9 @@ fn check_all(forms: &[&[&str]]) {
         let wrong = whole.iter().filter(|depth| !(CHAIN..=CHAIN + 1).contains(depth)).count();
         eprintln!("{options:?}: {} of {} whole, {wrong} of another length", whole.len(), java.len());
         // The chain itself may be just growing or shrinking: 3 of 130 on a machine that was slow at that moment.
-        assert!(java.len() > 50 && wrong * 25 <= whole.len(), "{options:?}: {whole:?}");
-        // Where an interpreted method is entered, its caller is a guess.
-        let least = if *options == ["-Xint"] { 50 } else { 85 };
+        assert!(java.len() > 20 && wrong * 25 <= whole.len(), "{options:?}: {whole:?}");
+        // Where the frame of an interpreted method is just made or left, its caller is a guess: how often depends on the branch predictor.
+        let least = if *options == ["-Xint"] { 70 } else { 85 };
         assert!(
             whole.len() * 100 >= java.len() * least,
             "{options:?}: {} of {} whole",

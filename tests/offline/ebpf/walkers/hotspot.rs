@@ -158,8 +158,8 @@ fn compiled_code_that_runs() {
     assert_eq!(found(&at(start + 3, 7), &[RETURN; 8], &[(start + 3, strange)]), Err(end::NO_UNWIND_INFO));
 }
 
-/// An interpreted method keeps `rbp`, and below it the caller's stack pointer. That is its own within a bytecode and behind a call; where a
-/// method is entered, or its frame was just left, it may be another's.
+/// An interpreted method keeps `rbp`, and below it the caller's stack pointer. That is its own within a bytecode, behind a call, and where a
+/// method's entry has made the frame; before, or where the frame was just left, it may be another's.
 #[test]
 fn interpreted_code() {
     let bytecode = code_of(INTERPRETER) + 0x140;
@@ -169,6 +169,17 @@ fn interpreted_code() {
     assert_eq!(found(&at(bytecode, S + 24), &words, &[]), expected);
     assert_eq!(found(&returned(code_of(INTERPRETER) + 0x40, S, S + 24), &words, &[]), expected);
     assert_eq!(found(&at(code_of(INTERPRETER) + 0x40, S + 24), &words, &[]), Err(end::NO_UNWIND_INFO));
+    let entry = code_of(INTERPRETER) + 0x40;
+    let touch: &[u8] = &[0x89, 0x84, 0x24, 0, 0xf0, 0xff, 0xff];
+    let mark: &[u8] = &[0x41, 0xc6, 0x87, 0x69, 3, 0, 0, 0];
+    for entered in [
+        [(entry, touch), (entry + 7, touch)],
+        [(entry - 7, touch), (entry, mark)],
+        [(entry - 15, touch), (entry - 8, mark)],
+    ] {
+        assert_eq!(found(&at(entry, S + 24), &words, &entered), expected, "{entered:x?}");
+    }
+    assert_eq!(found(&at(entry, S + 24), &words, &[(entry - 8, mark)]), Err(end::NO_UNWIND_INFO));
     let left: (u64, &[u8]) = (bytecode - 3, &[0xc9, 0x41, 0x5d]);
     assert_eq!(found(&at(bytecode, S + 24), &words, &[left]), Err(end::NO_UNWIND_INFO));
     // `rbp` below the stack pointer, or a stack pointer below the frame: no frame of its own.
