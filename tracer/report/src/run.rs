@@ -30,7 +30,8 @@ fn recordings(profile: &Profile) -> String {
     let labels: Vec<&str> = profile.parts.iter().map(|part| part.label.as_str()).collect();
     let named = labels.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
     let more = if labels.len() > NAMED { ", …" } else { "" };
-    format!("{} recordings: {named}{more}", labels.len())
+    let word = if labels.len() == 1 { "recording" } else { "recordings" };
+    format!("{} {word}: {named}{more}", labels.len())
 }
 
 /// The energy that a report leads with: the total, or psys where a machine has nothing else.

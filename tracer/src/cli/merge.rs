@@ -3,11 +3,11 @@
 //! Leaves out what goes together (`recording::machines`) and how it is written (`recording::merging`).
 
 use super::failure::Failure;
-use super::output::{read_recording, write_to};
+use super::output::{read_recording, write_over};
 use clap::Args;
-use energy_trace_model::recording::Part;
 use energy_trace_model::recording::machines::refusal;
 use energy_trace_model::recording::merging::{ToMerge, merge};
+use energy_trace_model::recording::{Part, file};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,13 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
         let text = format!("{} is one of the recordings: name another file to write", args.out.display());
         return Err(Failure::usage(text));
     }
+    if file::is_recording(&args.out) && !is_merged(&args.out) {
+        let text = format!(
+            "{} is a recording, which would be lost: the first name is the file to write",
+            args.out.display()
+        );
+        return Err(Failure::usage(text));
+    }
     let mut parts = Vec::new();
     for input in &inputs {
         parts.push(Part { label: String::new(), recording: read_recording(&input.path)? });
@@ -75,7 +82,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     }
     let mut whole = Vec::new();
     merge(&mut whole, &args.out, to_merge, of).map_err(|error| Failure::own(&error))?;
-    write_to(Some(&args.out), |out| out.write_all(&whole))
+    write_over(Some(&args.out), |out| out.write_all(&whole))
 }
 
 /// What was typed, else names of files where they differ, else names of machines.
@@ -101,6 +108,11 @@ fn flat(parts: Vec<Part>) -> Vec<Part> {
         }
     };
     parts.into_iter().flat_map(of).collect()
+}
+
+/// Whether a file is what `merge` wrote before: that may be written anew.
+fn is_merged(path: &Path) -> bool {
+    file::read(path).is_ok_and(|recording| !recording.parts.is_empty())
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -58,10 +58,23 @@ fn advice(error: &FileError) -> Option<String> {
     })
 }
 
-/// Writes to `path`, or to stdout when there is none or it is `-`.
+/// Writes to `path`, or to stdout when there is none or it is `-`; not over a recording.
 ///
 /// The result is made in memory first, so that a failure leaves no half of a file behind.
 pub(super) fn write_to(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<ExitCode, Failure> {
+    if let Some(path) = path.filter(|path| file::is_recording(path)) {
+        let text =
+            format!("{} is a recording, which would be lost: name another file to write", path.display());
+        return Err(Failure::usage(text));
+    }
+    write_over(path, write)
+}
+
+/// The same over anything.
+pub(super) fn write_over(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<ExitCode, Failure> {

@@ -242,6 +242,30 @@ fn merged_recordings() {
     let sums = (parts[0].0 + parts[1].0, parts[0].1 + parts[1].1);
     assert_eq!(read_all(&place, "r.data"), sums);
     assert_schemas(&place, "r.data");
+    // What merge wrote may be written anew.
+    assert_code(&place.run(&["merge", "r.data", "a.data", label]), 0);
+    assert_eq!(read_all(&place, "r.data"), sums);
+}
+
+/// No output is written over a recording: `merge rank0.data rank1.data`, without a name for the result, would cost the first.
+#[test]
+fn recordings_are_not_written_over() {
+    let place = place();
+    for file in ["a.data", "b.data"] {
+        Run::usual().write(&place.path(file));
+    }
+    let before = std::fs::read(place.path("a.data")).unwrap();
+    for line in [
+        &["merge", "a.data", "b.data"][..],
+        &["export", "--format", "folded", "b.data", "-o", "a.data"],
+        &["flamegraph", "b.data", "-o", "a.data"],
+        &["diff", "b.data", "b.data", "--svg", "a.data"],
+    ] {
+        let output = place.run(line);
+        assert_code(&output, 2);
+        assert_says(&output, &["a.data is a recording, which would be lost"]);
+        assert_eq!(std::fs::read(place.path("a.data")).unwrap(), before, "{line:?}");
+    }
 }
 
 /// Budgets and emissions of recordings with next to nothing in them: what nobody measured is kept by nobody, and no emissions are told.

@@ -309,6 +309,15 @@ fn last_moment(recording: &Recording) -> KtimeNs {
     slices.chain(samples).chain(readings).max().unwrap_or_default()
 }
 
+/// Whether a file begins as a recording does, whole or not, of any version. Of what is no file, such as a pipe, nothing is read.
+pub fn is_recording(path: &Path) -> bool {
+    if !path.metadata().is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    let start = File::open(path).and_then(|mut file| read_up_to(&mut file, MAGIC.len()));
+    start.is_ok_and(|start| start == MAGIC)
+}
+
 /// What the opening of a file says.
 pub(super) struct Opening {
     pub(super) format: u32,
