@@ -175,6 +175,7 @@ fn record(program: &Program, keep: Option<&Path>) -> anyhow::Result<(Kept, Truth
     let truth = simulation.truth();
     drop(beside);
     if let Some(keep) = keep {
+        std::fs::create_dir_all(keep.parent().unwrap_or(keep)).context("the folder")?;
         std::fs::copy(data.path(), keep.with_extension("data")).context("the recording")?;
         std::fs::write(keep.with_extension("truth.json"), serde_json::to_string(&truth)?)
             .context("the truth")?;

@@ -1,8 +1,9 @@
 //! In which native call a thread's workers were asked: `torch.matmul` in machine code, which the Python frames of a wait do not show.
 //!
 //! A wait holds Python frames only. What samples of the same Python frames have below them, as far as they all agree and where they reach a
-//! library that the worker lives in, is the way to the place where work was handed out; what ran there itself is no part of it. Where a line
-//! makes several such calls they agree up to the interpreter alone, and nothing is said. Names are compared, never read.
+//! library that the worker lives in, is the way to the place where work was handed out; what ran there itself is no part of it. A sample from
+//! where others go on was taken on their way, and says no more. Where a line makes several such calls they agree up to the interpreter
+//! alone, and nothing is said. Names are compared, never read.
 
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
@@ -57,14 +58,19 @@ impl<'a> NativeCalls<'a> {
         let (Some(ways), Some(lived)) = (self.below.get(python), self.lived.get(&worker)) else { return &[] };
         let is_home = |module: &str| lived.contains(module) && !self.everybodys.contains(module);
         let reaches = |way: &&Vec<FrameId>| modules(self.recording, way).any(is_home);
-        let mut ways = ways.iter().filter(reaches);
-        let Some(first) = ways.next() else { return &[] };
+        let ways: Vec<&Vec<FrameId>> = ways.iter().filter(reaches).collect();
+        let Some(&longest) = ways.iter().max_by_key(|way| way.len()) else { return &[] };
         // What was innermost ran itself.
-        let agreed = ways.fold(first.len() - 1, |agreed, way| {
-            let alike = first.iter().zip(way).take_while(|(one, other)| self.are_one(**one, **other)).count();
-            agreed.min(alike).min(way.len() - 1)
+        let agreed = ways.iter().fold(longest.len() - 1, |agreed, way| {
+            let alike = self.alike(longest, way);
+            if alike == way.len() { agreed } else { agreed.min(alike) }
         });
-        first.get(..agreed).unwrap_or_default()
+        longest.get(..agreed).unwrap_or_default()
+    }
+
+    /// Frames that two ways have in common.
+    fn alike(&self, one: &[FrameId], other: &[FrameId]) -> usize {
+        one.iter().zip(other).take_while(|(one, other)| self.are_one(**one, **other)).count()
     }
 
     /// Whether two frames are of one function.

@@ -33,6 +33,23 @@ fn below_the_call_on_which_samples_agree() {
     );
 }
 
+/// A sample that was taken on the way, before the call was made or behind it, does not make the way shorter.
+#[test]
+fn samples_on_the_way_agree() {
+    let samples = ["p:main n:torch/call", "p:main n:torch/call n:torch/matmul n:torch/gemm"];
+    for samples in [samples, [samples[1], samples[0]]] {
+        let seen = of_worker(samples, "n:libc/clone n:torch/gemm").logical();
+        assert_eq!(
+            seen,
+            expect(&[
+                ("main;call", 20_000),
+                ("main;call;matmul;gemm", 20_000),
+                ("main;call;matmul;[on behalf of];clone;gemm", 60_000),
+            ])
+        );
+    }
+}
+
 /// A line that makes two calls: nobody knows which of them the worker was asked in, so it stands below the line.
 #[test]
 fn below_the_line_where_samples_differ() {
