@@ -59,6 +59,12 @@ pub fn packages(version: &str) -> Option<PathBuf> {
     (!version.is_empty() && folder.is_dir()).then_some(folder)
 }
 
+/// The Python that has Nuitka, where `cargo xtask test --all` has put it.
+pub fn nuitka() -> Option<PathBuf> {
+    let python = cache::folder()?.join("venvs/nuitka/bin/python");
+    python.exists().then_some(python)
+}
+
 /// The x of a folder `…3.x.y`, `…-3.xt`.
 fn minor_of(folder: &Path) -> Option<u32> {
     let version = folder.file_name()?.to_str()?.rsplit('-').next()?;

@@ -8,6 +8,7 @@
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
+use crate::frameworks;
 use crate::kernel;
 use crate::portable;
 use crate::setup::{self, Purpose};
@@ -94,7 +95,8 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// Everything that is built by now, and the benchmarks; what failed.
 fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
-    let mut failed = Vec::new();
+    let nuitka = options.all.then(|| frameworks::install_nuitka(workspace));
+    let mut failed: Vec<_> = nuitka.and_then(Result::err).into_iter().collect();
     let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
     let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
         let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();

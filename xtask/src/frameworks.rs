@@ -58,6 +58,10 @@ const TORCH: &str = "torch";
 const PY_SPY: Environment =
     Environment { folder: "py-spy", alone: &[], requirements: &["py-spy==0.4.3"], examples: &[] };
 
+/// A compiler of Python, from PyPI: a slow test records what it makes.
+const NUITKA: Environment =
+    Environment { folder: "nuitka", alone: &[], requirements: &["nuitka==4.3.3"], examples: &[] };
+
 /// An energy meter to compare with, from PyPI, and another one, from crates.io.
 const CODECARBON: Environment =
     Environment { folder: "codecarbon", alone: &[], requirements: &["codecarbon==3.3.2"], examples: &[] };
@@ -118,6 +122,12 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
     apt::install(&packages, &workspace.log())?;
     ensure(workspace, &PY_SPY)?;
     Ok(workspace.venvs().join(PY_SPY.folder).join("bin/py-spy"))
+}
+
+/// Installs Nuitka, and the headers that its C code includes.
+pub(crate) fn install_nuitka(workspace: &Workspace) -> Result<()> {
+    apt::install(&[package("python3-dev", "Nuitka compiles with its headers")], &workspace.log())?;
+    ensure(workspace, &NUITKA)
 }
 
 /// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).

@@ -117,11 +117,16 @@ fn test_packages() -> Vec<Package> {
         (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
         ("setcap", "libcap2-bin", "a test gives a program capabilities"),
         ("javac", "default-jdk-headless", "a test records Java, whose chain of calls it knows"),
+        ("musl-gcc", "musl-tools", "a test records programs of musl"),
+        ("pypy3", "pypy3", "a test records a Python that is not CPython"),
     ];
     let missing = programs.into_iter().filter(|(program, ..)| find(program).is_none());
     let mut packages: Vec<_> = missing.map(|(_, name, why)| package(name, why)).collect();
     if !frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["jsonschema"]) {
         packages.push(package("python3-jsonschema", "checks that reports are what their schema says"));
+    }
+    if !frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["gevent"]) {
+        packages.push(package("python3-gevent", "a test records greenlets"));
     }
     packages
 }

@@ -99,6 +99,47 @@ fn kernels_that_move_the_stack() {
     }
 }
 
+/// Programs of musl, whose first functions have no unwind information: whole down to the first one, in the first thread and in another.
+#[test]
+fn programs_of_musl() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "#include <pthread.h>
+        #include <time.h>
+        __attribute__((noinline)) long leaf(long n) { volatile long s = 0; while (n--) s += n; return s; }
+        __attribute__((noinline)) long other(long n) { volatile long s = 1; while (n--) s += n; return s; }
+        void *in_thread(void *unused) {
+            long sum = 0;
+            while (clock() < CLOCKS_PER_SEC * 0.8) sum += other(100000);
+            return (void *)sum;
+        }
+        int main(void) {
+            pthread_t thread;
+            long sum = 0;
+            while (clock() < CLOCKS_PER_SEC * 0.4) sum += leaf(100000);
+            return pthread_create(&thread, 0, in_thread, 0) || pthread_join(thread, 0) || sum == 1;
+        }";
+    std::fs::write(folder.path().join("program.c"), text).unwrap();
+    for (name, flags) in [("dynamic", &[][..]), ("static", &["-static"])] {
+        let mut gcc = Command::new("musl-gcc");
+        gcc.args(["-O1", "-o", name, "program.c"]).args(flags);
+        assert!(gcc.current_dir(folder.path()).status().unwrap().success());
+        let recording = record(&folder.path().join(name), &[], &[]);
+        check(&recording, "main;leaf");
+        // `libc.so` has no names; its two functions are `__clone` and the thread's `start`.
+        let outer = if name == "static" { ["__clone", "start"] } else { ["libc.so+", "libc.so+"] };
+        let of_thread = recording.samples.iter().filter_map(|sample| {
+            let names = names(&recording, sample.stack);
+            let end = names.iter().position(|name| *name == "other")?;
+            Some((sample.status == StackStatus::Complete, names[..end].to_vec()))
+        });
+        let of_thread: Vec<_> = of_thread.collect();
+        let is_right = |names: &[&str]| matches!(names, [a, b, "in_thread"] if a.starts_with(outer[0]) && b.starts_with(outer[1]));
+        let whole = of_thread.iter().filter(|(whole, names)| *whole && is_right(names)).count();
+        eprintln!("{name}, in a thread: {whole} of {} whole", of_thread.len());
+        assert!(of_thread.len() > 30 && whole * 100 >= of_thread.len() * 90, "{of_thread:?}");
+    }
+}
+
 /// A 32-bit program: the function that runs has its name, its callers stand behind a mark, and every sample says why.
 #[test]
 fn programs_of_32_bits() {

@@ -6,5 +6,6 @@ mod java;
 mod memory;
 mod oracle;
 mod rules;
+mod runtimes;
 mod stacks;
 mod vdso;

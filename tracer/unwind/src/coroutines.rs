@@ -7,7 +7,7 @@ use super::elf::{Elf, find_symbols};
 use object::ReadRef as _;
 use std::ops::Range;
 
-/// The first function of a greenlet (greenlet 1.0 to 3.2, `g_initialstub` in `src/greenlet`; before 2.0 in C).
+/// The first function of a greenlet (greenlet 1.0 to 3.5, `g_initialstub` in `src/greenlet`; before 2.0 in C).
 const FIRST: [&str; 2] = ["_ZN8greenlet12UserGreenlet13g_initialstubEPv", "g_initialstub"];
 /// Bytes that a file with such a function may have; symbols of larger ones are not looked through.
 const MOST_BYTES: u64 = 8 << 20;

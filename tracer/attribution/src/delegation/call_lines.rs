@@ -51,7 +51,7 @@ impl Refiner<'_> {
         time.marks.reserve_exact(marks);
         time.pieces.reserve(certain.len() + marks + runs);
         for segment in certain {
-            self.by_time(segment, time);
+            time.pieces.push_certain(segment);
         }
         self.ends(&mut lines, time);
         let mut own = vec![];

@@ -28,7 +28,7 @@ use crate::time::packed_pieces::Pieces;
 use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{StackId, ThreadKey};
+use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
@@ -78,7 +78,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
     let mut time = CpuTime { segments, owners, pieces: Pieces::default(), marks: vec![], overlaps };
-    refiner.cut_segments(&mut time);
+    refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
     refiner.add_lines(certain, lines, &mut time);
     let launches = recording.gpu.launches.iter();
@@ -143,13 +143,16 @@ impl<'a> Refiner<'a> {
         self.roles.get(owner as usize).copied().unwrap_or(Role::Own)
     }
 
-    /// Cuts segments where the answer changes; most are one owner's before and after.
-    fn cut_segments(&mut self, time: &mut CpuTime) {
+    /// Cuts segments where the answer changes; most are one owner's before and after. Where nobody was looking nobody knows for whom a thread
+    /// worked, and where it slept next says nothing of seconds before.
+    fn cut_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
+        let place = |segment: &Segment| (segment.cpu, segment.span);
+        let certain: HashSet<(CpuId, Span)> = certain.iter().map(place).collect();
         let mut segments = std::mem::take(&mut time.segments);
         let whole = segments.len();
         for at in 0..whole {
             let segment = segments[at];
-            if self.role(segment.owner) == Role::Own {
+            if self.role(segment.owner) == Role::Own || certain.contains(&place(&segment)) {
                 continue;
             }
             let cut = self.stretches(segment.owner, segment.span, time);

@@ -258,6 +258,26 @@ fn unseen_time_has_its_callers() {
     assert_eq!(world.logical(), expect(&[("main;poll;[unsampled]", 100_000)]));
 }
 
+/// Where nobody was looking, as while a machine stands still, a thread's time is nobody's: neither a worker's requester's, nor where a thread slept
+/// next.
+#[test]
+fn a_pause_is_nobodys() {
+    for (name, stack) in [("python", "p:main p:poll"), ("worker", "n:c/clone n:pool/gemm")] {
+        let mut world = World::new();
+        let process = world.process(None);
+        let main = world.thread(process, "python");
+        let thread = if name == "python" { main } else { world.thread(process, name) };
+        world.waits(main, 0, "p:main p:poll");
+        world.wakes(main, thread, 0);
+        world.runs(thread, 0, 20, stack);
+        world.runs_unseen(thread, 20, 100);
+        world.nobody_looks(thread, 20, 100);
+        world.waits(main, 100, "p:main p:poll");
+        let seen = world.logical();
+        assert_eq!(seen.get("[unsampled]"), Some(&80_000), "{seen:?}");
+    }
+}
+
 prop_compose! {
     fn any_world()(
         threads in prop::collection::vec(0_usize..3, 1..6),
@@ -265,6 +285,7 @@ prop_compose! {
         samples in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..8), 0..20),
         waits in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..8), 0..20),
         wakes in prop::collection::vec((0_usize..6, 0_usize..6, 0_u64..100), 0..20),
+        pauses in prop::collection::vec((0_usize..6, 0_u64..100, 1_u64..40), 0..4),
     ) -> World {
         const STACKS: [&str; 8] = [
             "p:main", "p:main p:run", "n:start n:gemm", "p:run l:loop", "p:run l:loop p:task n:gemm", "n:gemm",
@@ -286,6 +307,7 @@ prop_compose! {
         world.recording.samples.sort_by_key(|sample| sample.at);
         waits.into_iter().for_each(|(thread, at, stack)| world.waits(key(thread), at, STACKS[stack]));
         wakes.into_iter().for_each(|(waker, thread, at)| world.wakes(key(waker), key(thread), at));
+        pauses.into_iter().for_each(|(thread, from, length)| world.nobody_looks(key(thread), from, from + length));
         world
     }
 }

@@ -9,8 +9,8 @@ use energy_trace_model::profile::{Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, Jitter, Origin, Process, Quality,
-    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait,
-    Wake,
+    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Unsampled,
+    Wait, Wake,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -143,6 +143,12 @@ impl World {
         let (cpu, who) = (CpuId::new(thread.get()), CpuOwner::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+    }
+
+    /// No sample comes on a thread's CPU though many are due.
+    pub(super) fn nobody_looks(&mut self, thread: ThreadKey, from: u64, to: u64) {
+        let cpu = CpuId::new(thread.get());
+        self.recording.unsampled.push(Unsampled { cpu, start: ms(from), end: ms(to) });
     }
 
     /// A thread has another one's CPU for a while.
