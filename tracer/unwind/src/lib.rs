@@ -5,6 +5,7 @@
 
 pub mod address_space;
 pub mod anchoring;
+mod called;
 pub mod cfi;
 mod code_rows;
 mod coroutines;
