@@ -37,6 +37,11 @@ impl Budget {
     /// Of a new file.
     pub(super) const OF_FILE: Self = Self { steps: MOST_STEPS };
 
+    /// So many steps.
+    pub(super) const fn of(steps: u64) -> Self {
+        Self { steps }
+    }
+
     /// Takes so many steps; `None` where fewer are left, and then none is left.
     fn take(&mut self, steps: u64) -> Option<()> {
         let left = self.steps.checked_sub(steps);
@@ -100,6 +105,20 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
     }
 }
 
+/// How deep the stack is at the instructions of code that was made at run time, if a function begins there (`start`): where each depth begins,
+/// `None`: it is not known. Nothing else says what is a function, so that all ways have to stay in this code and one has to return.
+pub(super) fn depths_of_made_code(
+    code: &[u8],
+    start: u64,
+    budget: &mut Budget,
+) -> Option<Vec<(u64, Option<i64>)>> {
+    let endless = BTreeSet::new();
+    let mut ways = Ways::new(code, start, &endless, budget);
+    ways.follow().ok()?;
+    let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
+    (ways.returns && stays).then(|| ways.depths())
+}
+
 /// Why the ways through a function do not fit together.
 enum Contradiction {
     /// Because of this call, which then does not return: what follows it belongs to another way.
@@ -135,6 +154,10 @@ struct Ways<'a> {
     /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
     jumps: Vec<FrameState>,
     proved: bool,
+    /// One way returns.
+    returns: bool,
+    /// One way leads out of the code.
+    leaves: bool,
     info: InstructionInfoFactory,
     budget: &'a mut Budget,
 }
@@ -143,7 +166,8 @@ impl<'a> Ways<'a> {
     fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
         let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
         let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), InstructionInfoFactory::new());
-        Self { code, start, endless, reached, todo, jumps, proved: false, info, budget }
+        let [proved, returns, leaves] = [false; 3];
+        Self { code, start, endless, reached, todo, jumps, proved, returns, leaves, info, budget }
     }
 
     /// Follows all ways; then those that only a `switch` leads to, whose state is that of its jump. Where these do not fit, it was no `switch`.
@@ -166,7 +190,10 @@ impl<'a> Ways<'a> {
     fn follow(&mut self) -> Result<(), Contradiction> {
         while let Some(mut way) = self.todo.pop() {
             self.budget.take(1).ok_or(Contradiction::Unknown)?;
-            let Some(does) = self.decode(way.at) else { continue };
+            let Some(does) = self.decode(way.at) else {
+                self.leaves = true;
+                continue;
+            };
             if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
                 match state.joined(way.state) {
                     Some(joined) if joined == *state => continue,
@@ -198,7 +225,7 @@ impl<'a> Ways<'a> {
         let mut lead = |at, state, call| self.todo.push(Way { at, state, call });
         match does.flow_control() {
             FlowControl::Return if does.mnemonic() == Mnemonic::Ret => {
-                self.proved = true;
+                (self.proved, self.returns) = (true, true);
                 return state.is_given_back().then_some(());
             }
             FlowControl::UnconditionalBranch => lead(branch_target(does)?, state, None),
@@ -249,6 +276,19 @@ impl<'a> Ways<'a> {
             }
             at = does.next_ip();
         }
+    }
+
+    /// A depth wherever it changes.
+    fn depths(&self) -> Vec<(u64, Option<i64>)> {
+        let (mut depths, mut end) = (Vec::new(), self.start);
+        for (&at, reached) in &self.reached {
+            depths.extend((at > end).then_some((end, None)));
+            depths.push((at, reached.state.depth()));
+            end = at.saturating_add(reached.length);
+        }
+        depths.push((end, None));
+        depths.dedup_by_key(|(_, depth)| *depth);
+        depths
     }
 
     /// A row wherever the rule changes.
