@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
 
@@ -52,6 +54,13 @@ __asm__(".globl kept_kernel\n.type kept_kernel, @function\nkept_kernel:\n sub $0
 void kept_kernel(long);
 static void (*volatile other_kernel)(long) = kept_kernel;
 
+/* Is copied to a page of its own, and is what oneDNN makes at run time for AVX-512: rbp is used for something else. */
+__asm__(".globl made_kernel, made_kernel_end\nmade_kernel:\n push %rbp\n mov %rsp, %rbp\n push %rbx\n push %r12\n push %r13\n"
+        " push %r14\n push %r15\n mov $0x400, %ebp\n sub $0x60, %rsp\n1: dec %rdi\n jnz 1b\n add $0x60, %rsp\n pop %r15\n"
+        " pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\nmade_kernel_end:\n");
+extern const char made_kernel[], made_kernel_end[];
+static void (*volatile made_code)(long);
+
 static double now(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -91,6 +100,14 @@ void hollow(void) { hollow_spin(3000000); }
 void moved(void) { kernel(6000000); }
 void kept(void) { other_kernel(6000000); }
 
+void made(void) {
+    if (!made_code) {
+        void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        made_code = memcpy(page, made_kernel, made_kernel_end - made_kernel);
+    }
+    made_code(6000000);
+}
+
 /* With an argument: only that part. */
 int main(int argc, char **argv) {
     static char stack[1 << 16];
@@ -98,7 +115,7 @@ int main(int argc, char **argv) {
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = sizeof stack;
     makecontext(&inside, in_context, 0);
-    void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context, kept};
+    void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context, kept, made};
     size_t first = argc > 1 ? (size_t)(argv[1][0] - '0') : 0;
     for (size_t i = first; i < (argc > 1 ? first + 1 : sizeof parts / sizeof *parts); i++)
         for (double begun = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);

@@ -146,8 +146,10 @@ pub struct SampleHead {
     pub recovered: u8,
     /// Callers that were believed without proof; a gap stands at each.
     pub guessed: u8,
+    /// Where the caller of the interrupted code was believed without proof: its stack pointer's bytes above the interrupted one; else 0.
+    pub guess_depth: u16,
     /// Zero.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 4],
 }
 
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.

@@ -140,6 +140,29 @@ fn programs_of_musl() {
     }
 }
 
+/// Code that was made at run time and is called through a pointer, as oneDNN's kernels for AVX-512: it says itself where its caller is, and
+/// nothing is a guess.
+#[test]
+fn kernels_made_at_run_time() {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    for options in [&["--unwind", "user"][..], &[]] {
+        let recording = record(&folder.path().join("named"), options, &["8"]);
+        let of_kernel =
+            recording.samples.iter().filter(|sample| names(&recording, sample.stack).contains(&"made"));
+        let (mut proved, mut all) = (0, 0);
+        for sample in of_kernel {
+            all += 1;
+            if matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_)) {
+                assert_eq!(names(&recording, sample.stack)[..2], ["main", "made"]);
+                assert!(names(&recording, sample.stack).len() <= 3);
+                proved += 1;
+            }
+        }
+        assert!(all > 30 && proved * 100 >= all * 95, "{options:?}: {proved} of {all}");
+    }
+}
+
 /// A 32-bit program: the function that runs has its name, its callers stand behind a mark, and every sample says why.
 #[test]
 fn programs_of_32_bits() {

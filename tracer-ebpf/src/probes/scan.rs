@@ -9,7 +9,7 @@ use super::user_memory::UserMemory;
 use tracer_ebpf::native::{Found, SCAN_WORDS};
 use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
-use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end};
+use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end, register};
 
 /// Looks for the caller of code without unwind information: where a known matrix kernel has it, on the stack that was put away if it was, then
 /// on its own. `RUNNING` where the walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
@@ -104,6 +104,10 @@ extern "C" fn take_found() -> u32 {
         Some(Found::Guessed(found)) => {
             push_native(scratch, u64::from(end::NO_UNWIND_INFO), found.sp);
             scratch.head.guessed = scratch.head.guessed.saturating_add(1);
+            if scratch.walk.native.returned == 0 {
+                let depth = found.sp.wrapping_sub(scratch.walk.registers[register::RSP]);
+                scratch.head.guess_depth = u16::try_from(depth).unwrap_or(0);
+            }
             scratch.walk.native = found;
         }
         None => return 0,

@@ -12,6 +12,7 @@ use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::Function;
+use energy_trace_unwind::made_code::MadeFunction;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::time::Duration;
@@ -79,6 +80,20 @@ impl Worker {
     /// When there is no answer.
     pub fn rule(&self, label: &str, number: u32, svma: u64) -> Result<PlainRule, ResolveError> {
         self.ask(label, &Question::Rule { number, svma }, &[], RULE)
+    }
+
+    /// The function, made at run time, that an address is in: `code` has the bytes from `start` on.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn made_function(
+        &self,
+        label: &str,
+        code: &File,
+        start: u64,
+        at: u64,
+    ) -> Result<Option<MadeFunction>, ResolveError> {
+        self.ask(label, &Question::MadeFunction { start, at }, &[code], RULE)
     }
 
     /// Where a file's names are.

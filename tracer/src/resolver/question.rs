@@ -43,6 +43,13 @@ pub enum Question {
         /// The address (SVMA).
         svma: u64,
     },
+    /// Which function, made at run time, is an address in, by this file's bytes of code? `Option<MadeFunction>`.
+    MadeFunction {
+        /// The address of the code (AVMA).
+        start: u64,
+        /// The address in question (AVMA).
+        at: u64,
+    },
     /// Where are this file's names? `NameFacts`.
     NameFacts,
     /// What is at these places of the first file? The others may be its debug files. `Vec<Place>`.

@@ -50,6 +50,29 @@ pub fn function_starts(file: &File) -> Vec<u64> {
     starts
 }
 
+/// Parts of some code (SVMA) of which the unwind information says nothing, in order: those of at least so many bytes.
+pub(super) fn bare_stretches(
+    section: Option<&mut impl FrameBytes>,
+    code: Range<u64>,
+    least: u64,
+) -> Vec<Range<u64>> {
+    let mut said = Vec::new();
+    if let Some(section) = section {
+        each_fde(section, |_, _, fde| said.extend(fde.map(|fde| fde.initial_address()..fde.end_address())));
+    }
+    said.push(code.end..code.end);
+    said.sort_unstable_by_key(|part| part.start);
+    let (mut bare, mut from) = (Vec::new(), code.start);
+    for part in said {
+        let to = part.start.min(code.end);
+        if to.checked_sub(from).is_some_and(|bytes| bytes >= least) {
+            bare.push(from..to);
+        }
+        from = from.max(part.end);
+    }
+    bare
+}
+
 /// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
 pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
     rows_of(&mut section, base)
@@ -60,7 +83,7 @@ pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
 /// # Errors
 /// Where it cannot be read, or is no ELF file.
 pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
-    let Sources { facts, frames, go, functions, first } = with_elf(file, Sources::read)?;
+    let Sources { facts, frames, go, functions, first } = with_elf(file, |elf| Sources::read(file, elf))?;
     let section = frames.map(|place| FrameFile::at(file, place)).transpose()?;
     let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
     let bare = functions.into_iter().filter(|code| rows.is_bare(code, base));
@@ -90,11 +113,11 @@ struct Sources {
 }
 
 impl Sources {
-    fn read(elf: &Elf<'_>) -> Result<Self, ElfError> {
+    fn read(file: &File, elf: &Elf<'_>) -> Result<Self, ElfError> {
         let facts = ElfFacts::of(elf, &[]);
         let [frames, _] = find_unwind_sections(elf);
         let go = read_go_rows(elf, |svma| facts.file_offset(svma).is_some())?;
-        let functions = if go.is_empty() { functions(elf) } else { Vec::new() };
+        let functions = if go.is_empty() { functions(file, elf) } else { Vec::new() };
         Ok(Self { facts, frames, go, functions, first: first_functions(elf) })
     }
 }
@@ -565,7 +588,7 @@ mod tests {
         let file = File::open(env!("CARGO")).unwrap();
         let section = read_eh_frame(&file).unwrap().unwrap();
         assert!(section.data.len() > 1 << 20, "{}", section.data.len());
-        let place = super::with_elf(&file, super::Sources::read).unwrap().frames.unwrap();
+        let place = super::with_elf(&file, |elf| super::Sources::read(&file, elf)).unwrap().frames.unwrap();
         let parts = super::rows_of(&mut super::FrameFile::at(&file, place).unwrap(), 0);
         let whole = build_rows(&section, 0);
         assert!(whole.rows.len() > 10_000 && whole.rows == parts.rows && whole.full == parts.full);

@@ -3,15 +3,15 @@
 //!
 //! A function has rows only where the result proves itself: ways that meet agree, each return finds the stack as the caller left it, and there
 //! is such a return (or a register saved that is the caller's). Else it has none, and its callers are looked for on the stack as before. Functions are
-//! those of the symbol table; where that was stripped from a file that says nearly nothing of its code (musl's `libc.so`), they begin where its
-//! calls lead. Leaves out what an instruction does to the stack (`frame_state.rs`).
+//! those of the symbol table, or of a stripped file those that its code and its tables of pointers name (`called.rs`). Leaves out what an
+//! instruction does to the stack (`frame_state.rs`).
 
-use super::elf::{Elf, ElfFacts, code_symbols, exported_code};
+use super::called::called_functions;
+use super::elf::{Elf, ElfFacts, code_symbols};
 use super::frame_state::{CodeRule, FrameState, is_callers};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
 };
-use object::{Object as _, ObjectSection as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
@@ -27,11 +27,6 @@ const MOST_STEPS: u64 = 8 << 20;
 /// Bytes whose reading costs about as much as an instruction.
 const BYTES_A_STEP: u64 = 64;
 
-/// The most code in which functions are looked for: it is decoded once from its begin to its end, in some 10 ns an instruction.
-const MOST_SEARCHED: u64 = 8 << 20;
-/// A compiler's unwind information has some 5 to 20 % of its code's bytes; a file with less than this part has none for nearly all of it.
-const TABLE_PART: u64 = 32;
-
 /// How much more work a file is worth.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -42,6 +37,11 @@ impl Budget {
     /// Of a new file.
     pub(super) const OF_FILE: Self = Self { steps: MOST_STEPS };
 
+    /// So many steps.
+    pub(super) const fn of(steps: u64) -> Self {
+        Self { steps }
+    }
+
     /// Takes so many steps; `None` where fewer are left, and then none is left.
     fn take(&mut self, steps: u64) -> Option<()> {
         let left = self.steps.checked_sub(steps);
@@ -50,47 +50,19 @@ impl Budget {
     }
 }
 
-/// Functions of a file's full symbol table (SVMA), in order, each once; where the table was stripped, those that calls lead to, if the file has
-/// nearly no unwind information.
+/// Functions of a file's full symbol table (SVMA), in order, each once; where the table was stripped, those of long stretches of code without
+/// unwind information.
 ///
 /// Parts that compilers put elsewhere (`.cold`) are left out: they are jumped to with a stack of their own.
-pub(super) fn functions(elf: &Elf<'_>) -> Vec<Range<u64>> {
+pub(super) fn functions(file: &File, elf: &Elf<'_>) -> Vec<Range<u64>> {
     let mut functions = code_symbols(elf);
     if functions.is_empty() {
-        functions = called_functions(elf).unwrap_or_default();
+        functions = called_functions(file, elf).unwrap_or_default();
     }
     functions.retain(|function| function.end - function.start <= LARGEST);
     functions.sort_unstable_by_key(|function| (function.start, function.end));
     functions.dedup_by_key(|function| function.start);
     functions
-}
-
-/// Functions (SVMA) of code that hardly any unwind information is about: what is exported, what is called directly, and what the code takes the
-/// address of. Each ends where the next begins. A place that is no function's begin costs rows, and makes no wrong ones: what begins there
-/// does not find the stack as a caller left it.
-fn called_functions(elf: &Elf<'_>) -> Option<Vec<Range<u64>>> {
-    let text = elf.section_by_name(".text")?;
-    let about = elf.section_by_name(".eh_frame").map_or(0, |section| section.size());
-    if text.size() > MOST_SEARCHED || about > text.size() / TABLE_PART {
-        return None;
-    }
-    let (code, start) = (text.data().ok()?, text.address());
-    let end = start.checked_add(code.len() as u64)?;
-    let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    let named = exported_code(elf).into_iter().chain(decoder.into_iter().filter_map(|does| leads_to(&does)));
-    let mut begins: BTreeSet<u64> = named.filter(|at| (start..end).contains(at)).collect();
-    begins.insert(end);
-    let begins: Vec<u64> = begins.into_iter().collect();
-    Some(begins.windows(2).map(|pair| pair[0]..pair[1]).collect())
-}
-
-/// Where an instruction says that code begins: a direct call, or the address of something.
-fn leads_to(does: &Instruction) -> Option<u64> {
-    match does.mnemonic() {
-        Mnemonic::Call => branch_target(does),
-        Mnemonic::Lea => does.is_ip_rel_memory_operand().then(|| does.ip_rel_memory_address()),
-        _ => None,
-    }
 }
 
 /// Rows (SVMA) of functions of a file that have none by its unwind information.
@@ -133,6 +105,20 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
     }
 }
 
+/// How deep the stack is at the instructions of code that was made at run time, if a function begins there (`start`): where each depth begins,
+/// `None`: it is not known. Nothing else says what is a function, so that all ways have to stay in this code and one has to return.
+pub(super) fn depths_of_made_code(
+    code: &[u8],
+    start: u64,
+    budget: &mut Budget,
+) -> Option<Vec<(u64, Option<i64>)>> {
+    let endless = BTreeSet::new();
+    let mut ways = Ways::new(code, start, &endless, budget);
+    ways.follow().ok()?;
+    let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
+    (ways.returns && stays).then(|| ways.depths())
+}
+
 /// Why the ways through a function do not fit together.
 enum Contradiction {
     /// Because of this call, which then does not return: what follows it belongs to another way.
@@ -168,6 +154,10 @@ struct Ways<'a> {
     /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
     jumps: Vec<FrameState>,
     proved: bool,
+    /// One way returns.
+    returns: bool,
+    /// One way leads out of the code.
+    leaves: bool,
     info: InstructionInfoFactory,
     budget: &'a mut Budget,
 }
@@ -176,7 +166,8 @@ impl<'a> Ways<'a> {
     fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
         let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
         let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), InstructionInfoFactory::new());
-        Self { code, start, endless, reached, todo, jumps, proved: false, info, budget }
+        let [proved, returns, leaves] = [false; 3];
+        Self { code, start, endless, reached, todo, jumps, proved, returns, leaves, info, budget }
     }
 
     /// Follows all ways; then those that only a `switch` leads to, whose state is that of its jump. Where these do not fit, it was no `switch`.
@@ -199,7 +190,10 @@ impl<'a> Ways<'a> {
     fn follow(&mut self) -> Result<(), Contradiction> {
         while let Some(mut way) = self.todo.pop() {
             self.budget.take(1).ok_or(Contradiction::Unknown)?;
-            let Some(does) = self.decode(way.at) else { continue };
+            let Some(does) = self.decode(way.at) else {
+                self.leaves = true;
+                continue;
+            };
             if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
                 match state.joined(way.state) {
                     Some(joined) if joined == *state => continue,
@@ -231,7 +225,7 @@ impl<'a> Ways<'a> {
         let mut lead = |at, state, call| self.todo.push(Way { at, state, call });
         match does.flow_control() {
             FlowControl::Return if does.mnemonic() == Mnemonic::Ret => {
-                self.proved = true;
+                (self.proved, self.returns) = (true, true);
                 return state.is_given_back().then_some(());
             }
             FlowControl::UnconditionalBranch => lead(branch_target(does)?, state, None),
@@ -284,6 +278,19 @@ impl<'a> Ways<'a> {
         }
     }
 
+    /// A depth wherever it changes.
+    fn depths(&self) -> Vec<(u64, Option<i64>)> {
+        let (mut depths, mut end) = (Vec::new(), self.start);
+        for (&at, reached) in &self.reached {
+            depths.extend((at > end).then_some((end, None)));
+            depths.push((at, reached.state.depth()));
+            end = at.saturating_add(reached.length);
+        }
+        depths.push((end, None));
+        depths.dedup_by_key(|(_, depth)| *depth);
+        depths
+    }
+
     /// A row wherever the rule changes.
     fn rows(&self) -> Vec<(u64, CodeRule)> {
         let (mut rows, mut end) = (Vec::new(), self.start);
@@ -313,7 +320,7 @@ fn leaves(state: &FrameState, does: &Instruction) -> bool {
 }
 
 /// Where a direct jump leads; `None` where it is none of 64-bit code.
-fn branch_target(does: &Instruction) -> Option<u64> {
+pub(super) fn branch_target(does: &Instruction) -> Option<u64> {
     (does.op0_kind() == OpKind::NearBranch64).then(|| does.near_branch_target())
 }
 
@@ -376,7 +383,7 @@ mod tests {
         let file = compiled(folder.path(), &["-O2", "-static"]);
         let facts = ElfFacts::read(&file, &BY_HAND).unwrap();
         let truth = build_rows(&read_eh_frame(&file).unwrap().unwrap(), facts.base);
-        let functions = with_elf(&file, |elf| Ok(functions(elf))).unwrap();
+        let functions = with_elf(&file, |elf| Ok(functions(&file, elf))).unwrap();
         let rows = Rows::by_code(read_code_rows(&file, &facts, functions.into_iter()), facts.base);
         let mut same = 0;
         for place in rows.rows.iter().map(|row| row >> 32) {
@@ -406,7 +413,7 @@ mod tests {
         let facts = ElfFacts::read(&file, &["main"]).unwrap();
         let main = facts.symbol("main").unwrap();
         let rows = read_rows(&file, facts.base).unwrap();
-        let functions = with_elf(&file, |elf| Ok(functions(elf))).unwrap();
+        let functions = with_elf(&file, |elf| Ok(functions(&file, elf))).unwrap();
         let places: Vec<u64> = functions.into_iter().flatten().collect();
         let mut asked = UnwindFile::open(file).unwrap();
         assert_eq!(asked.rule(main).0, packed(rule::RSP, 8, 0));
@@ -414,43 +421,6 @@ mod tests {
             assert_eq!(asked.rule(svma).0, rows.rule(svma - facts.base).0, "{svma:#x}");
         }
     }
-
-    /// Of a stripped library without unwind information: functions that are only called, or only handed on, have the same rows as before it was
-    /// stripped.
-    #[test]
-    fn functions_of_a_stripped_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("a.c");
-        std::fs::write(&source, HANDED_ON).unwrap();
-        let library = |name: &str, options: &[&str]| {
-            let mut gcc = Command::new("gcc");
-            gcc.args(["-O2", "-g0", "-shared", "-fPIC", "-fno-asynchronous-unwind-tables", "-o", name]);
-            let done = gcc.args(options).arg(&source).current_dir(folder.path()).status();
-            assert!(done.unwrap().success());
-            File::open(folder.path().join(name)).unwrap()
-        };
-        let (whole, stripped) = (library("whole", &[]), library("stripped", &["-s"]));
-        let names = ["handed_on", "only_called", "exported"];
-        let facts = ElfFacts::read(&whole, &names).unwrap();
-        assert_eq!(ElfFacts::read(&stripped, &names).unwrap().symbols.len(), 1, "it is not stripped");
-        let [before, after] = [&whole, &stripped].map(|file| read_rows(file, facts.base).unwrap());
-        for (name, start, size) in &facts.symbols {
-            assert_ne!(after.rule(start - facts.base).0, Rule::NONE, "{name}");
-            for place in (start - facts.base..).take(*size as usize) {
-                assert_eq!(after.rule(place), before.rule(place), "{name} at {place:#x}");
-            }
-        }
-    }
-
-    /// A library whose code is mostly padding, so that the few frames of its start files are nearly nothing.
-    const HANDED_ON: &str = r#"
-        __asm__(".text\n.skip 65536, 0x90");
-        int work(const int *);
-        static __attribute__((noinline)) int only_called(int x) { int of[100] = {x}; return work(of) + 1; }
-        static __attribute__((noinline)) int handed_on(int x) { int of[50] = {x}; return only_called(work(of)) + x; }
-        int each(int (*)(int), int);
-        int exported(int x) { return each(handed_on, x) + only_called(x); }
-    "#;
 
     /// A frame pointer leads back from a stack that moves by a number nobody knows.
     #[test]

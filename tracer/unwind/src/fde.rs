@@ -111,7 +111,7 @@ impl UnwindFile {
 
     /// What the code of a function without unwind information says.
     fn find_by_code(&mut self, svma: u64) -> Option<(Rule, Option<FullRule>)> {
-        let read = || with_elf(&self.file, |elf| Ok(functions(elf))).unwrap_or_default();
+        let read = || with_elf(&self.file, |elf| Ok(functions(&self.file, elf))).unwrap_or_default();
         let functions = self.bare.functions.get_or_insert_with(read);
         let behind = functions.partition_point(|function| function.start <= svma);
         let function = functions.get(behind.checked_sub(1)?)?.clone();

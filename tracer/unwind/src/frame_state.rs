@@ -69,6 +69,11 @@ impl FrameState {
     pub(super) const ENTRY: Self =
         Self { depth: Some(RETURN_ADDRESS), rbp: Rbp::Callers, saved: None, copy: None, kept: None };
 
+    /// How deep the stack pointer is, where that is known.
+    pub(super) const fn depth(&self) -> Option<i64> {
+        self.depth
+    }
+
     /// Whether everything is as the caller left it.
     pub(super) fn is_given_back(&self) -> bool {
         self.depth == Some(RETURN_ADDRESS) && self.rbp == Rbp::Callers

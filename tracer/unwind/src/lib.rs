@@ -5,6 +5,7 @@
 
 pub mod address_space;
 pub mod anchoring;
+mod called;
 pub mod cfi;
 mod code_rows;
 mod coroutines;
@@ -17,6 +18,7 @@ mod frame_state;
 pub mod functions;
 pub mod go;
 pub mod hotspot;
+pub mod made_code;
 pub mod merge;
 pub mod stack_copy;
 pub mod vdso;

@@ -29,6 +29,8 @@ pub struct RawStack {
     pub recovered: u8,
     /// Callers that were believed without proof; a mark stands at each.
     pub guessed: u8,
+    /// Where the caller of the interrupted code is one of these: its stack pointer's bytes above the interrupted one; else 0.
+    pub guess_depth: u16,
 }
 
 /// A frame of the merged stack.

@@ -94,6 +94,8 @@ pub struct Walked {
     pub recovered: u8,
     /// Callers that were believed without proof.
     pub guessed: u8,
+    /// Where the caller of the interrupted code is one of these: its stack pointer's bytes above the interrupted one; else 0.
+    pub guess_depth: u16,
 }
 
 /// Walks from the registers of the interrupted instruction. At most `MAX_FRAMES` frames between two gaps, at most `MAX_RECOVERED` gaps.
@@ -185,6 +187,9 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
         Some(Found::Guessed(found)) => {
             out.native.push(NativeFrame { pc: u64::from(end::NO_UNWIND_INFO), cfa: found.sp });
             out.guessed = out.guessed.saturating_add(1);
+            if walk.returned == 0 {
+                out.guess_depth = u16::try_from(found.sp.wrapping_sub(walk.sp)).unwrap_or(0);
+            }
             *walk = found;
         }
         None => return false,

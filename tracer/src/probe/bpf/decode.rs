@@ -195,6 +195,7 @@ fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
         native_end: head.native_end,
         recovered: head.recovered,
         guessed: head.guessed,
+        guess_depth: head.guess_depth,
     };
     Some((Comm(head.comm), stack))
 }

@@ -5,6 +5,7 @@
 
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
+use super::made_code::MadeCode;
 use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
 use crate::naming::{JIT, JitProcess};
@@ -34,6 +35,7 @@ pub(crate) struct StackBuilder {
     pub(crate) out: Interner,
     /// What user space unwinds.
     pub(crate) raw: RawStacks,
+    made_code: MadeCode,
     modules: ModuleNames,
     eval_frames: EvalFrames,
     /// The files of frames, open.
@@ -56,6 +58,7 @@ impl StackBuilder {
             processes,
             out,
             raw: RawStacks::new(Arc::clone(&worker)),
+            made_code: MadeCode::new(Arc::clone(&worker)),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             libraries: Libraries::new(Arc::clone(&worker)),
@@ -82,9 +85,14 @@ impl StackBuilder {
         self.thread(head.pid, head.tid, Some(comm))
     }
 
-    /// Unwinds in user space what the probes sent a copy of; `None` where there is none, and the stack stands as it is.
+    /// Unwinds in user space what the probes sent a copy of, and proves what was guessed; `None` where there is neither, and the stack stands as
+    /// it is.
     pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Option<RawStack> {
-        self.raw.unwind(head, raw, &mut self.processes)
+        let unwound = self.raw.unwind(head, raw, &mut self.processes);
+        let process = self.processes.get(head.pid);
+        let stack = unwound.as_ref().unwrap_or(raw);
+        let proved = process.and_then(|process| self.made_code.prove(head.pid, stack, &process.space));
+        proved.or(unwound)
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
@@ -145,6 +153,7 @@ impl StackBuilder {
         self.maps.remove_process(pid, ended.as_ns());
         self.processes.forget(pid);
         self.modules.forget(pid);
+        self.made_code.forget(pid);
     }
 
     /// The number of a frame in a stack of this thread.

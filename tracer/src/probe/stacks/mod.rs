@@ -6,6 +6,7 @@
 pub(super) mod builder;
 pub(super) mod interner;
 mod libraries;
+mod made_code;
 pub(super) mod naming;
 mod pool_loops;
 pub(super) mod python_frames;

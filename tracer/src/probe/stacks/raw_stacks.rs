@@ -158,6 +158,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
         native_end: walked.end,
         recovered: walked.recovered,
         guessed: walked.guessed,
+        guess_depth: walked.guess_depth,
         kernel: stack.kernel.clone(),
         python: stack.python.clone(),
         python_end: stack.python_end,
@@ -178,7 +179,7 @@ mod tests {
         let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
         let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
         let ended = |count, end| {
-            better(&probes, Walked { native: frames(count), end, recovered: 0, guessed: 0 }).native_end
+            better(&probes, Walked { native: frames(count), end, ..Walked::default() }).native_end
         };
         assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
         assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);

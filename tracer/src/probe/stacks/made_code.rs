@@ -1,0 +1,155 @@
+//! Proves guesses: where code that was made at run time (oneDNN's kernels) was interrupted, its own code says how far above its stack pointer the
+//! caller's is. Where that is what the scan of the stack has found, the caller is no guess.
+//!
+//! The code is read from the process, looked into by the resolver, and compared again with what the process has whenever it is relied on. Leaves
+//! out what the code means (`energy_trace_unwind::made_code`).
+
+use crate::resolver::Worker;
+use energy_trace_model::ids::Pid;
+use energy_trace_unwind::address_space::{AddressSpace, Mapping};
+use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
+use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
+use energy_trace_unwind::merge::RawStack;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+use tracer_ebpf::wire::end;
+
+/// Questions that one process is worth: a network has some hundred kernels.
+const MOST_ASKED: u32 = 1024;
+/// Questions without an answer that it is worth: other run-times' code begins at no page.
+const MOST_UNANSWERED: u32 = 32;
+
+/// What is known of code that was made at run time.
+pub(crate) struct MadeCode {
+    worker: Arc<Worker>,
+    processes: BTreeMap<Pid, Functions>,
+}
+
+/// Functions of one process.
+#[derive(Default)]
+struct Functions {
+    /// By where each begins, with its code.
+    known: BTreeMap<u64, (MadeFunction, Vec<u8>)>,
+    asked: u32,
+    unanswered: u32,
+}
+
+impl MadeCode {
+    /// Nothing yet; this worker will look into code.
+    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
+        Self { worker, processes: BTreeMap::new() }
+    }
+
+    /// The stack without its first guess, where that is the caller of code which proves it.
+    pub(crate) fn prove(&mut self, pid: Pid, raw: &RawStack, space: &AddressSpace) -> Option<RawStack> {
+        let ([leaf, gap], _) = raw.native.split_first_chunk()?;
+        if raw.guess_depth == 0 || gap.pc != u64::from(end::NO_UNWIND_INFO) {
+            return None;
+        }
+        let mapping = space.find(leaf.pc).filter(|mapping| mapping.is_anonymous())?;
+        let depth = self.processes.entry(pid).or_default().depth(pid, mapping, leaf.pc, &self.worker)?;
+        (depth == u32::from(raw.guess_depth)).then(|| without_first_guess(raw))
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        self.processes.remove(&pid);
+    }
+}
+
+impl Functions {
+    /// How far the caller's stack pointer is above that of an instruction.
+    fn depth(&mut self, pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<u32> {
+        let before = self.known.range(..=at).next_back().filter(|(_, (function, _))| at < function.end);
+        if let Some((&begin, (function, code))) = before {
+            if read(pid, begin, function.end)? == *code {
+                return function.depth(at);
+            }
+            self.known.remove(&begin);
+        }
+        if self.asked >= MOST_ASKED || self.unanswered >= MOST_UNANSWERED {
+            return None;
+        }
+        self.asked += 1;
+        let Some((function, code)) = ask(pid, mapping, at, worker) else {
+            self.unanswered += 1;
+            return None;
+        };
+        let depth = function.depth(at);
+        self.known.insert(function.begin, (function, code));
+        depth
+    }
+}
+
+/// The function that an address is in, with its code.
+fn ask(pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<(MadeFunction, Vec<u8>)> {
+    let start = mapping.start.max(at.saturating_sub(LARGEST));
+    let code = read(pid, start, mapping.end.min(at.saturating_add(LARGEST)))?;
+    let mut file = File::from(memfd_create("code", MFdFlags::MFD_CLOEXEC).ok()?);
+    file.write_all(&code).ok()?;
+    let label = format!("code that process {} made", pid.get());
+    let function = worker.made_function(&label, &file, start, at).ok()??;
+    let part = function.begin.checked_sub(start)?..function.end.checked_sub(start)?;
+    let code = code.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?)?.to_vec();
+    Some((function, code))
+}
+
+fn read(pid: Pid, from: u64, to: u64) -> Option<Vec<u8>> {
+    ProcessMemory::of(pid).bytes(from, to.checked_sub(from)?, 2 * LARGEST)
+}
+
+/// The stack whose first gap, behind its first frame, is none.
+fn without_first_guess(raw: &RawStack) -> RawStack {
+    let mut proved = raw.clone();
+    let gap = proved.native.remove(1);
+    if let Some(leaf) = proved.native.first_mut() {
+        leaf.cfa = gap.cfa;
+    }
+    proved.guessed = proved.guessed.saturating_sub(1);
+    proved.guess_depth = 0;
+    proved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MadeCode;
+    use crate::resolver::Resolver;
+    use energy_trace_model::ids::Pid;
+    use energy_trace_unwind::address_space::AddressSpace;
+    use energy_trace_unwind::merge::RawStack;
+    use memmap2::MmapMut;
+    use std::sync::Arc;
+    use tracer_ebpf::native::NativeFrame;
+    use tracer_ebpf::wire::end;
+
+    /// A guess of this depth at the caller of an address.
+    fn guess(at: u64, guess_depth: u16) -> RawStack {
+        let native = [(at, 0), (u64::from(end::NO_UNWIND_INFO), 0x5000), (0x4000, 0x6000)];
+        let native = native.map(|(pc, cfa)| NativeFrame { pc, cfa }).to_vec();
+        RawStack { native, guessed: 1, guess_depth, ..RawStack::default() }
+    }
+
+    /// A guess is proved where the code says the same, by the code that is there now, and in memory that is no file.
+    #[test]
+    fn guesses_that_code_proves() {
+        let mut page = MmapMut::map_anon(4096).unwrap();
+        let (at, pid) = (page.as_ptr() as u64 + 1, Pid::new(std::process::id()));
+        let maps =
+            |of: &str| AddressSpace::parse(&format!("{:x}-{:x} r-xp 00000000 {of}\n", at - 1, at + 4095));
+        let (anonymous, file) = (maps("00:00 0"), maps("fe:00 7 /code"));
+        let resolver = Resolver::start(false).unwrap();
+        let mut made = MadeCode::new(Arc::new(resolver.worker(false)));
+        page[..4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]); // push %rax; nop; pop %rax; ret
+        let proved = made.prove(pid, &guess(at, 16), &anonymous).unwrap();
+        let expected = [(at, 0x5000), (0x4000, 0x6000)].map(|(pc, cfa)| NativeFrame { pc, cfa });
+        assert_eq!((proved.native, proved.guessed), (expected.to_vec(), 0));
+        assert_eq!(made.prove(pid, &guess(at, 24), &anonymous), None);
+        assert_eq!(made.prove(pid, &guess(at, 16), &file), None);
+        page[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
+        assert_eq!(made.prove(pid, &guess(at, 16), &anonymous), None);
+        assert!(made.prove(pid, &guess(at, 8), &anonymous).is_some());
+    }
+}

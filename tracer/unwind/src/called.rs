@@ -1,0 +1,178 @@
+//! Functions of a stripped file, as far as its unwind information says nothing of them: musl's `libc.so`, or hand-written assembly in the middle of a
+//! library (MLAS in ONNX Runtime).
+//!
+//! They begin where something names them: what is exported, what is called directly, what the code takes the address of, and what tables of
+//! pointers hold. A place that is no function's begin costs rows, and makes no wrong ones: what begins there does not find the stack as a
+//! caller left it (`code_rows.rs`). Leaves out pointers that need no relocation (of programs that are not position-independent) and packed
+//! relocations (`DT_RELR`).
+
+use super::cfi::bare_stretches;
+use super::code_rows::branch_target;
+use super::eh_frame::FrameFile;
+use super::elf::{Elf, exported_code, find_unwind_sections};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+use object::elf::R_X86_64_RELATIVE;
+use object::{Object as _, ObjectSection as _, RelocationFlags};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::Range;
+
+/// The most code in which functions are looked for: all of it is in memory, and a look at each byte takes some 3 ns.
+const MOST_SEARCHED: u64 = 32 << 20;
+/// What stands before the distance that a direct call leads, and before that of an address of code (Intel SDM vol. 2, 2.1.5: `ModRM` of
+/// `disp32`, with any register).
+const CALL: u8 = 0xe8;
+const ADDRESS: u8 = 0x05;
+const ADDRESS_MASK: u8 = 0xc7;
+/// Bytes after which decoding is in step with the code, wherever it began: nearly always, and else a function is missed.
+const IN_STEP: usize = 64;
+/// The shortest stretch without unwind information for which that is worth it: compilers leave shorter ones (padding, `_start`).
+const SHORTEST: u64 = 1 << 10;
+
+/// Functions (SVMA) of long stretches of code without unwind information. Each ends where the next one, or unwind information, begins.
+pub(super) fn called_functions(file: &File, elf: &Elf<'_>) -> Option<Vec<Range<u64>>> {
+    let text = elf.section_by_name(".text").filter(|text| text.size() <= MOST_SEARCHED)?;
+    let start = text.address();
+    let all = start..start.checked_add(text.size())?;
+    let [frames, _] = find_unwind_sections(elf);
+    let mut frames = frames.map(|place| FrameFile::at(file, place)).transpose().ok()?;
+    let bare = bare_stretches(frames.as_mut(), all, SHORTEST);
+    let code = if bare.is_empty() { return None } else { text.data().ok()? };
+    let ends = (5..).zip(code.windows(5)).filter(|&(end, bytes)| {
+        let [before, distance @ ..] = bytes else { return false };
+        let by = distance.try_into().map_or(0, i32::from_le_bytes);
+        (*before == CALL || before & ADDRESS_MASK == ADDRESS)
+            && is_in(&bare, start.wrapping_add(end as u64).wrapping_add_signed(by.into()))
+    });
+    let led_to = ends.filter_map(|(end, _)| leads_to(&ends_at(code, start, end)?));
+    let named = exported_code(elf).into_iter().chain(pointers(elf)).chain(led_to);
+    let mut begins: BTreeSet<u64> = named.filter(|&at| is_in(&bare, at)).collect();
+    begins.extend(bare.iter().map(|stretch| stretch.end));
+    let begins: Vec<u64> = begins.into_iter().collect();
+    let functions = begins.windows(2).map(|pair| pair[0]..pair[1]);
+    Some(functions.filter(|function| is_in(&bare, function.start)).collect())
+}
+
+/// Whether an address is in one of some stretches, which are in order.
+fn is_in(stretches: &[Range<u64>], at: u64) -> bool {
+    let behind = stretches.partition_point(|stretch| stretch.start <= at);
+    stretches.get(..behind).and_then(<[_]>::last).is_some_and(|stretch| stretch.contains(&at))
+}
+
+/// What the file holds pointers to (SVMA).
+fn pointers(elf: &Elf<'_>) -> impl Iterator<Item = u64> {
+    const RELATIVE: RelocationFlags = RelocationFlags::Elf { r_type: R_X86_64_RELATIVE };
+    let moved = elf.dynamic_relocations().into_iter().flatten();
+    moved.filter(|(_, moved)| moved.flags() == RELATIVE).map(|(_, moved)| moved.addend().cast_unsigned())
+}
+
+/// The instruction of some code, which begins at `start`, that ends there.
+fn ends_at(code: &[u8], start: u64, end: usize) -> Option<Instruction> {
+    let from = end.saturating_sub(IN_STEP);
+    let decoder = Decoder::with_ip(64, code.get(from..end)?, start + from as u64, DecoderOptions::NONE);
+    decoder.into_iter().find(|does| does.next_ip() == start + end as u64)
+}
+
+/// Where an instruction says that code begins: a direct call, or the address of something.
+fn leads_to(does: &Instruction) -> Option<u64> {
+    match does.mnemonic() {
+        Mnemonic::Call => branch_target(does),
+        Mnemonic::Lea => does.is_ip_rel_memory_operand().then(|| does.ip_rel_memory_address()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cfi::{Rows, read_rows};
+    use crate::elf::ElfFacts;
+    use crate::fde::UnwindFile;
+    use std::fs::File;
+    use std::process::Command;
+    use tracer_ebpf::rows::Rule;
+
+    /// A function of a library: where it begins, and its bytes.
+    type Function = (String, u64, u64);
+
+    /// Some functions of a library that is made of this source, and its rows: before it was stripped, and after. The search at the moment says
+    /// the same as the rows made beforehand.
+    fn stripped(source: &str, options: &[&str], names: &[&str]) -> (Vec<Function>, u64, [Rows; 2]) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.c"), source).unwrap();
+        let library = |name: &str, strip: &[&str]| {
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-O2", "-g0", "-shared", "-fPIC", "-o", name]).args(options).args(strip).arg("a.c");
+            assert!(gcc.current_dir(folder.path()).status().unwrap().success());
+            File::open(folder.path().join(name)).unwrap()
+        };
+        let (whole, stripped) = (library("whole", &[]), library("stripped", &["-s"]));
+        let facts = ElfFacts::read(&whole, names).unwrap();
+        assert_eq!(facts.symbols.len(), names.len());
+        assert!(ElfFacts::read(&stripped, names).unwrap().symbols.len() < names.len(), "it is not stripped");
+        let both = [&whole, &stripped].map(|file| read_rows(file, facts.base).unwrap());
+        let mut asked = UnwindFile::open(stripped).unwrap();
+        for svma in facts.symbols.iter().flat_map(|&(_, start, size)| start..start + size) {
+            assert_eq!(asked.rule(svma).0, both[1].rule(svma - facts.base).0, "{svma:#x}");
+        }
+        (facts.symbols, facts.base, both)
+    }
+
+    /// Of a stripped library without unwind information: functions that are only called, or only handed on, have the same rows as before it was
+    /// stripped.
+    #[test]
+    fn functions_of_a_stripped_file() {
+        let names = ["handed_on", "only_called", "exported"];
+        let (functions, base, [before, after]) =
+            stripped(HANDED_ON, &["-fno-asynchronous-unwind-tables"], &names);
+        for (name, start, size) in functions {
+            assert_ne!(after.rule(start - base).0, Rule::NONE, "{name}");
+            for place in (start - base..).take(size as usize) {
+                assert_eq!(after.rule(place), before.rule(place), "{name} at {place:#x}");
+            }
+        }
+    }
+
+    /// A library whose code is mostly padding, so that the few frames of its start files are nearly nothing.
+    const HANDED_ON: &str = r#"
+        __asm__(".text\n.skip 65536, 0x90");
+        int work(const int *);
+        static __attribute__((noinline)) int only_called(int x) { int of[100] = {x}; return work(of) + 1; }
+        static __attribute__((noinline)) int handed_on(int x) { int of[50] = {x}; return only_called(work(of)) + x; }
+        int each(int (*)(int), int);
+        int exported(int x) { return each(handed_on, x) + only_called(x); }
+    "#;
+
+    /// Assembly without unwind information in a stripped library that has it for the rest: functions that are called, whose address is taken or
+    /// that stand in a table have the rows of before. Where an address leads into the middle of one, its rest has none, and no wrong ones.
+    #[test]
+    fn kernels_in_the_middle_of_a_file() {
+        let names = ["called", "taken", "in_table", "divided", "unnamed"];
+        let (functions, base, [before, after]) = stripped(KERNELS, &[], &names);
+        for (name, start, size) in functions {
+            let places = (start - base..).take(size as usize);
+            let known = places.clone().filter(|&place| after.rule(place).0 != Rule::NONE).count() as u64;
+            for place in places.filter(|&place| after.rule(place).0 != Rule::NONE) {
+                assert_eq!(after.rule(place), before.rule(place), "{name} at {place:#x}");
+            }
+            let expected = match name.as_str() {
+                "divided" => 1,
+                "unnamed" => 0,
+                _ => size,
+            };
+            assert_eq!(known, expected, "{name}");
+        }
+    }
+
+    /// Kernels of the same code (`unnamed` is named by nothing), and how each is named.
+    const KERNELS: &str = r#"
+        #define KERNEL(name, mark) ".type " #name ", @function\n" #name ": push %rbx\n" mark \
+            "sub $64, %rsp\n mov %rdi, (%rsp)\n add $64, %rsp\n pop %rbx\n ret\n.size " #name ", . - " #name "\n"
+        __asm__(".text\n" KERNEL(called, "") ".skip 1024, 0x90\n" KERNEL(taken, "") KERNEL(in_table, "")
+            KERNEL(divided, "middle:\n") KERNEL(unnamed, ""));
+        #define HIDDEN __attribute__((visibility("hidden")))
+        HIDDEN extern int called(int), taken(int), in_table(int), divided(int), middle(int);
+        static int (*const volatile table[])(int) = {in_table, divided};
+        int use(int (*)(int));
+        int exported(int x) { return called(x) + use(taken) + use(middle) + table[x](x); }
+    "#;
+}
