@@ -87,7 +87,7 @@ pub fn slices(pieces: &[Piece]) -> Vec<Slice> {
     slices
 }
 
-/// What the recorder marks as unseen: a quarter of a second and twenty periods of a slice without a sample; a period on both sides is seen.
+/// What the recorder marks as unseen of one slice: a quarter of a second and twenty periods without a sample; a period on both sides is seen.
 pub fn unsampled(slices: &[Slice], samples: &[Sample], hz: u64) -> Vec<Unsampled> {
     let period = SECOND / hz;
     let far = (20 * period).max(SECOND / 4);

@@ -1,8 +1,9 @@
 //! Where a thread was on a CPU and could not be seen: the machine stood still (a paused or starved guest, a freeze), or samples did not come.
 //!
 //! A sample stands for the time around it. Where none came for many periods it must not stand for all of that: such stretches are recorded,
-//! and their time is `[unsampled]`. Two signs tell of one: no sample on the CPU for a quarter of a second and twenty periods, or less where
-//! the scheduler's own account of the thread (`se.sum_exec_runtime`) lacks that time. The samples on both sides keep a period each.
+//! and their time is `[unsampled]`. Two signs tell of one: no sample on the CPU for a quarter of a second and twenty periods of targets' time
+//! there in one turn, or twice that in several, or less where the scheduler's own account of the thread (`se.sum_exec_runtime`) lacks that time. The
+//! samples on both sides keep a period each.
 //! Counts as well how many samples the CPU time of targets should have brought. Leaves out what is done with a stretch (`attribution/time`).
 
 use energy_trace_model::clock::KtimeNs;
@@ -13,6 +14,8 @@ use std::collections::{HashMap, HashSet};
 /// Without a sample for so many periods and for so long nobody was looking.
 const FAR_PERIODS: u64 = 20;
 const FAR_NS: u64 = 250_000_000;
+/// So many times that in several turns: which of them are sampled is chance.
+const FAR_TURNS: u64 = 2;
 /// So much less than its slice the scheduler must say that the thread ran, with no sample for so many periods.
 const SHORT_NS: u64 = 50_000_000;
 const SHORT_PERIODS: u64 = 4;
@@ -42,6 +45,8 @@ pub(crate) struct Pauses {
     since: KtimeNs,
     /// What the open turn of each CPU has of samples.
     cpus: HashMap<CpuId, Sampled>,
+    /// Turns at whose end there was no sample yet.
+    dark: HashMap<CpuId, Dark>,
     /// What each thread had run at the end of its last turn.
     ran: HashMap<Tid, u64>,
     /// Threads whose last turn is still to come.
@@ -63,12 +68,41 @@ struct Sampled {
     gaps: Vec<(KtimeNs, KtimeNs)>,
 }
 
+/// Time of targets on a CPU since its last sample.
+#[derive(Clone, Copy, Debug)]
+struct Dark {
+    since: KtimeNs,
+    /// What of it is not recorded as unseen.
+    open_ns: u64,
+    /// All of it, with what the sample keeps.
+    long_ns: u64,
+    /// Whether it is recorded up to now.
+    is_unseen: bool,
+}
+
+/// A stretch without a sample.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// What of it is nobody's.
+    start: KtimeNs,
+    end: KtimeNs,
+    /// Targets' time in that.
+    cpu_ns: u64,
+    /// Targets' time in all of it, with what the samples on both sides keep.
+    long_ns: u64,
+    /// Whether nobody was looking.
+    is_unseen: bool,
+    /// Whether the first part of it is recorded.
+    goes_on: bool,
+}
+
 impl Pauses {
     pub(crate) fn new(hz: u32, since: KtimeNs) -> Self {
         Self {
             period_ns: 1_000_000_000 / u64::from(hz.max(1)),
             since,
             cpus: HashMap::new(),
+            dark: HashMap::new(),
             ran: HashMap::new(),
             ending: HashSet::new(),
             count: 0,
@@ -95,30 +129,52 @@ impl Pauses {
         self.ending.insert(tid);
     }
 
-    /// A target's turn is over; the stretches of it in which nobody was looking.
+    /// A target's turn is over; the stretches of it, and of those before it, in which nobody was looking.
     pub(crate) fn turn(&mut self, turn: Turn) -> Vec<Unsampled> {
         let sampled = self.cpus.remove(&turn.cpu).unwrap_or_default();
         let ran = self.ran_in(turn);
         let turn = Turn { start: turn.start.max(self.since), ..turn };
         let length = turn.end.ns_since(turn.start);
-        if length < SHORT_NS {
-            self.seen_ns += length;
-            return Vec::new();
+        self.seen_ns += length;
+        if length < SHORT_NS && sampled.first.is_none() {
+            // Most turns of a program that waits a lot.
+            let gap = self.begun(turn, turn.end, 0);
+            if !gap.is_unseen {
+                self.look_on(turn, gap);
+                return Vec::new();
+            }
         }
         let gaps = self.gaps_of(turn, &sampled);
-        let far =
-            |&&(from, until, at_least): &&(KtimeNs, KtimeNs, u64)| at_least >= self.far_ns() && from < until;
-        let mut unseen: Vec<Unsampled> =
-            gaps.iter().filter(far).map(|&(start, end, _)| Unsampled { cpu: turn.cpu, start, end }).collect();
-        let missing = ran.map_or(0, |ran| length.saturating_sub(ran));
-        if unseen.is_empty() && missing >= SHORT_NS {
-            unseen.extend(self.stolen(turn.cpu, &gaps, missing));
+        let far: Vec<Gap> = gaps.iter().filter(|gap| gap.is_unseen && gap.start < gap.end).copied().collect();
+        if let Some(&last) = gaps.last() {
+            self.look_on(turn, last);
         }
-        let unseen_ns: u64 = unseen.iter().map(|stretch| stretch.end.ns_since(stretch.start)).sum();
-        self.count += unseen.len() as u64;
-        self.unseen_ns += unseen_ns;
-        self.seen_ns += length - unseen_ns;
-        unseen
+        if !far.is_empty() {
+            return far.into_iter().map(|gap| self.unseen(turn.cpu, gap)).collect();
+        }
+        let missing = ran.map_or(0, |ran| length.saturating_sub(ran));
+        if length < SHORT_NS || missing < SHORT_NS {
+            return Vec::new();
+        }
+        let stolen = self.stolen(turn, &gaps, missing);
+        if stolen.is_some() {
+            self.dark.remove(&turn.cpu);
+        }
+        stolen.into_iter().map(|gap| self.unseen(turn.cpu, gap)).collect()
+    }
+
+    fn unseen(&mut self, cpu: CpuId, gap: Gap) -> Unsampled {
+        self.count += u64::from(!gap.goes_on);
+        self.unseen_ns += gap.cpu_ns;
+        self.seen_ns = self.seen_ns.saturating_sub(gap.cpu_ns);
+        Unsampled { cpu, start: gap.start, end: gap.end }
+    }
+
+    /// What follows on the CPU belongs to a turn's last stretch until a sample comes.
+    fn look_on(&mut self, turn: Turn, gap: Gap) {
+        let Gap { start, cpu_ns, long_ns, is_unseen, .. } = gap;
+        let open_ns = if is_unseen { 0 } else { cpu_ns };
+        self.dark.insert(turn.cpu, Dark { since: start, open_ns, long_ns, is_unseen });
     }
 
     /// What the machine's standing still means, and samples that did not come: `taken` of them came.
@@ -163,28 +219,49 @@ impl Pauses {
         Some(ran.unwrap_or(turn.ran_ns))
     }
 
-    /// Stretches without a sample: what of them is nobody's, and how long they are with what the samples beside them keep.
-    fn gaps_of(&self, turn: Turn, sampled: &Sampled) -> Vec<(KtimeNs, KtimeNs, u64)> {
+    /// Stretches without a sample; the first begins in the turns before, the last ends with the turn.
+    fn gaps_of(&self, turn: Turn, sampled: &Sampled) -> Vec<Gap> {
         let own = self.period_ns;
         let Some(first) = sampled.first.filter(|first| *first >= turn.start && sampled.last <= turn.end)
         else {
-            return vec![(turn.start, turn.end, turn.end.ns_since(turn.start))];
+            return vec![self.begun(turn, turn.end, 0)];
         };
         let after = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_add(own));
         let before = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(own));
-        let mut gaps = vec![(turn.start, before(first), first.ns_since(turn.start))];
-        gaps.extend(
-            sampled.gaps.iter().map(|&(from, until)| (after(from), before(until), until.ns_since(from))),
-        );
-        gaps.push((after(sampled.last), turn.end, turn.end.ns_since(sampled.last)));
+        let between = |from: KtimeNs, until: KtimeNs, end: KtimeNs| {
+            let (start, long_ns) = (after(from), until.ns_since(from));
+            let is_unseen = long_ns >= self.far_ns();
+            Gap { start, end, cpu_ns: end.ns_since(start), long_ns, is_unseen, goes_on: false }
+        };
+        let mut gaps = vec![self.begun(turn, first, own)];
+        gaps.extend(sampled.gaps.iter().map(|&(from, until)| between(from, until, before(until))));
+        gaps.push(between(sampled.last, turn.end, turn.end));
         gaps
     }
 
+    /// The stretch up to a moment of a turn, which begins in the turns before, where the sample at its end keeps so much.
+    fn begun(&self, turn: Turn, until: KtimeNs, kept: u64) -> Gap {
+        let new = Dark { since: turn.start, open_ns: 0, long_ns: 0, is_unseen: false };
+        let dark = self.dark.get(&turn.cpu).copied().unwrap_or(new);
+        let here = until.ns_since(turn.start);
+        let long_ns = dark.long_ns + here;
+        let goes_on = dark.is_unseen;
+        Gap {
+            start: if goes_on { turn.start } else { dark.since },
+            end: KtimeNs::from_ns(until.as_ns().saturating_sub(kept)),
+            cpu_ns: (dark.open_ns + here).saturating_sub(kept),
+            long_ns,
+            is_unseen: goes_on || here >= self.far_ns() || long_ns >= FAR_TURNS * self.far_ns(),
+            goes_on,
+        }
+    }
+
     /// The end of the longest stretch without a sample, as long as what the scheduler lacks: the sample behind it came when the CPU did.
-    fn stolen(&self, cpu: CpuId, gaps: &[(KtimeNs, KtimeNs, u64)], missing: u64) -> Option<Unsampled> {
-        let &(from, end, long) = gaps.iter().max_by_key(|(.., long)| *long)?;
-        let start = from.max(KtimeNs::from_ns(end.as_ns().saturating_sub(missing)));
-        (long >= self.short_ns() && start < end).then_some(Unsampled { cpu, start, end })
+    fn stolen(&self, turn: Turn, gaps: &[Gap], missing: u64) -> Option<Gap> {
+        let gap = gaps.iter().max_by_key(|gap| gap.long_ns)?;
+        let start = KtimeNs::from_ns(gap.end.as_ns().saturating_sub(missing)).max(gap.start).max(turn.start);
+        let cpu_ns = gap.end.ns_since(start);
+        (gap.long_ns >= self.short_ns() && cpu_ns > 0).then_some(Gap { start, cpu_ns, ..*gap })
     }
 
     fn far_ns(&self) -> u64 {
@@ -229,13 +306,13 @@ mod tests {
         Pauses::new(100, at(0))
     }
 
-    /// A turn of twenty seconds with one sample: it keeps a period on each side, the rest was not seen.
+    /// A turn of twenty seconds with one sample: it keeps a period on each side, the rest was not seen, nor was the next turn.
     #[test]
     fn one_sample_does_not_stand_for_a_freeze() {
         let mut all = pauses();
         assert_eq!(unseen(&mut all, [1_000, 21_000, 20_000], &[11_000]), [(1_000, 10_990), (11_010, 21_000)]);
         assert_eq!(unseen(&mut all, [30_000, 50_000, 40_000], &[]), [(30_000, 50_000)]);
-        let paused = RecordingDiagnostic::MachinePaused { times: 3, cpu_ns: 39_980_000_000 };
+        let paused = RecordingDiagnostic::MachinePaused { times: 2, cpu_ns: 39_980_000_000 };
         assert_eq!(all.diagnostics(1), [paused]);
     }
 
@@ -249,6 +326,27 @@ mod tests {
         let mut samples = regular(5, 200);
         samples.extend(regular(405, 1_000));
         assert_eq!(unseen(&mut pauses(), [0, 1_000, 1_000], &samples), []);
+    }
+
+    /// A freeze in turns that are short because others compute on the CPU too: as soon as they are long enough together; a sample ends it.
+    #[test]
+    fn freezes_go_on_over_turns() {
+        let mut all = pauses();
+        assert_eq!(unseen(&mut all, [0, 100, 100], &[5, 15]), []);
+        for start in [200, 400, 600, 800] {
+            assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[]), []);
+        }
+        assert_eq!(unseen(&mut all, [1_000, 1_100, 600], &[]), [(25, 1_100)]);
+        assert_eq!(unseen(&mut all, [1_110, 1_120, 610], &[]), [(1_110, 1_120)]);
+        assert_eq!(unseen(&mut all, [1_200, 1_300, 710], &[1_245, 1_255]), [(1_200, 1_235)]);
+        assert_eq!(unseen(&mut all, [1_400, 1_600, 910], &[]), []);
+        let cpu_ns = (75 + 5 * 100 + 10 + 35) * MS;
+        assert_eq!(all.diagnostics(1), [RecordingDiagnostic::MachinePaused { times: 1, cpu_ns }]);
+        // The same with a sample in each turn.
+        let mut all = pauses();
+        for start in (0..2_000).step_by(200) {
+            assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[start + 50]), []);
+        }
     }
 
     /// Where the scheduler lacks time a shorter stretch counts, as long as what it lacks; time that it lacks in small pieces does not.
@@ -284,7 +382,7 @@ mod tests {
         assert_eq!(all.diagnostics(900), []);
         let mut short = pauses();
         assert_eq!(unseen(&mut short, [0, 900, 900], &[]), [(0, 900)]);
-        assert_eq!(unseen(&mut short, [900, 940, 940], &[]), []);
+        assert_eq!(unseen(&mut short, [900, 940, 940], &[]), [(900, 940)]);
         assert_eq!(short.diagnostics(0).len(), 1);
     }
 
