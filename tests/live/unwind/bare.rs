@@ -148,18 +148,21 @@ fn kernels_made_at_run_time() {
     build(folder.path());
     for options in [&["--unwind", "user"][..], &[]] {
         let recording = record(&folder.path().join("named"), options, &["8"]);
-        let of_kernel =
-            recording.samples.iter().filter(|sample| names(&recording, sample.stack).contains(&"made"));
         let (mut proved, mut all) = (0, 0);
-        for sample in of_kernel {
+        for sample in &recording.samples {
+            let names = names(&recording, sample.stack);
+            // Not where `made` prepares it.
+            if !names.contains(&"made") || !names.contains(&"[jit: named]") {
+                continue;
+            }
             all += 1;
             if matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_)) {
-                assert_eq!(names(&recording, sample.stack)[..2], ["main", "made"]);
-                assert!(names(&recording, sample.stack).len() <= 3);
+                assert_eq!(names[..3], ["main", "made", "[jit: named]"]);
                 proved += 1;
             }
         }
-        assert!(all > 30 && proved * 100 >= all * 95, "{options:?}: {proved} of {all}");
+        // The first ones were taken before its page was known, the last ones when it was gone.
+        assert!(all > 30 && proved * 100 >= all * 80, "{options:?}: {proved} of {all}");
     }
 }
 

@@ -6,9 +6,9 @@
 //! caller left it (`code_rows.rs`). Leaves out pointers that need no relocation (of programs that are not position-independent) and packed
 //! relocations (`DT_RELR`).
 
-use super::cfi::bare_stretches;
+use super::cfi::each_fde;
 use super::code_rows::branch_target;
-use super::eh_frame::FrameFile;
+use super::eh_frame::{FrameBytes, FrameFile};
 use super::elf::{Elf, exported_code, find_unwind_sections};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use object::elf::R_X86_64_RELATIVE;
@@ -51,6 +51,25 @@ pub(super) fn called_functions(file: &File, elf: &Elf<'_>) -> Option<Vec<Range<u
     let begins: Vec<u64> = begins.into_iter().collect();
     let functions = begins.windows(2).map(|pair| pair[0]..pair[1]);
     Some(functions.filter(|function| is_in(&bare, function.start)).collect())
+}
+
+/// Parts of some code (SVMA) of which the unwind information says nothing, in order: those of at least so many bytes.
+fn bare_stretches(section: Option<&mut impl FrameBytes>, code: Range<u64>, least: u64) -> Vec<Range<u64>> {
+    let mut said = Vec::new();
+    if let Some(section) = section {
+        each_fde(section, |_, _, fde| said.extend(fde.map(|fde| fde.initial_address()..fde.end_address())));
+    }
+    said.push(code.end..code.end);
+    said.sort_unstable_by_key(|part| part.start);
+    let (mut bare, mut from) = (Vec::new(), code.start);
+    for part in said {
+        let to = part.start.min(code.end);
+        if to.checked_sub(from).is_some_and(|bytes| bytes >= least) {
+            bare.push(from..to);
+        }
+        from = from.max(part.end);
+    }
+    bare
 }
 
 /// Whether an address is in one of some stretches, which are in order.

@@ -50,29 +50,6 @@ pub fn function_starts(file: &File) -> Vec<u64> {
     starts
 }
 
-/// Parts of some code (SVMA) of which the unwind information says nothing, in order: those of at least so many bytes.
-pub(super) fn bare_stretches(
-    section: Option<&mut impl FrameBytes>,
-    code: Range<u64>,
-    least: u64,
-) -> Vec<Range<u64>> {
-    let mut said = Vec::new();
-    if let Some(section) = section {
-        each_fde(section, |_, _, fde| said.extend(fde.map(|fde| fde.initial_address()..fde.end_address())));
-    }
-    said.push(code.end..code.end);
-    said.sort_unstable_by_key(|part| part.start);
-    let (mut bare, mut from) = (Vec::new(), code.start);
-    for part in said {
-        let to = part.start.min(code.end);
-        if to.checked_sub(from).is_some_and(|bytes| bytes >= least) {
-            bare.push(from..to);
-        }
-        from = from.max(part.end);
-    }
-    bare
-}
-
 /// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
 pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
     rows_of(&mut section, base)
@@ -134,7 +111,7 @@ fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {
 }
 
 /// Gives the FDEs of a section in their order. Whether it could be read to its end.
-fn each_fde(
+pub(super) fn each_fde(
     section: &mut impl FrameBytes,
     mut take: impl FnMut(&Section<Reader<'_>>, &BaseAddresses, gimli::Result<Fde<'_>>),
 ) -> bool {
