@@ -98,7 +98,7 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
     loop {
         let mut ways = Ways::new(code, start, &endless, budget);
         match ways.follow_all() {
-            Ok(()) => return ways.proved.then(|| ways.rows()),
+            Ok(()) => return ways.proved.then(|| ways.changes(CodeRule::NONE, FrameState::rule)),
             Err(Contradiction::Call(at)) if endless.len() < MOST_ENDLESS && endless.insert(at) => (),
             Err(_) => return None,
         }
@@ -116,7 +116,7 @@ pub(super) fn depths_of_made_code(
     let mut ways = Ways::new(code, start, &endless, budget);
     ways.follow().ok()?;
     let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
-    (ways.returns && stays).then(|| ways.depths())
+    (ways.returns && stays).then(|| ways.changes(None, FrameState::depth))
 }
 
 /// Why the ways through a function do not fit together.
@@ -278,32 +278,17 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// A depth wherever it changes.
-    fn depths(&self) -> Vec<(u64, Option<i64>)> {
-        let (mut depths, mut end) = (Vec::new(), self.start);
+    /// What the states say, wherever it changes; between instructions that were reached, and behind the last, nothing is known.
+    fn changes<T: Copy + PartialEq>(&self, nothing: T, of: impl Fn(&FrameState) -> T) -> Vec<(u64, T)> {
+        let (mut changes, mut end) = (Vec::new(), self.start);
         for (&at, reached) in &self.reached {
-            depths.extend((at > end).then_some((end, None)));
-            depths.push((at, reached.state.depth()));
+            changes.extend((at > end).then_some((end, nothing)));
+            changes.push((at, of(&reached.state)));
             end = at.saturating_add(reached.length);
         }
-        depths.push((end, None));
-        depths.dedup_by_key(|(_, depth)| *depth);
-        depths
-    }
-
-    /// A row wherever the rule changes.
-    fn rows(&self) -> Vec<(u64, CodeRule)> {
-        let (mut rows, mut end) = (Vec::new(), self.start);
-        for (&at, reached) in &self.reached {
-            if at > end {
-                rows.push((end, CodeRule::NONE));
-            }
-            rows.push((at, reached.state.rule()));
-            end = at.saturating_add(reached.length);
-        }
-        rows.push((end, CodeRule::NONE));
-        rows.dedup_by_key(|(_, rule)| *rule);
-        rows
+        changes.push((end, nothing));
+        changes.dedup_by_key(|(_, says)| *says);
+        changes
     }
 }
 
