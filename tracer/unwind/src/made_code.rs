@@ -51,6 +51,11 @@ impl MadeFunction {
         let (_, depth) = *self.depths.get(behind.checked_sub(1)?)?;
         (depth != 0).then_some(depth)
     }
+
+    /// How many bytes this takes.
+    pub const fn bytes(&self) -> usize {
+        self.depths.len() * size_of::<(u64, u32)>()
+    }
 }
 
 #[cfg(test)]

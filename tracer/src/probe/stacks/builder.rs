@@ -5,7 +5,7 @@
 
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
-use super::made_code::MadeCode;
+use super::made_code::{MOST_KEPT, MadeCode};
 use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
 use crate::naming::{JIT, JitProcess};
@@ -58,7 +58,7 @@ impl StackBuilder {
             processes,
             out,
             raw: RawStacks::new(Arc::clone(&worker)),
-            made_code: MadeCode::new(Arc::clone(&worker)),
+            made_code: MadeCode::new(Arc::clone(&worker), MOST_KEPT),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             libraries: Libraries::new(Arc::clone(&worker)),

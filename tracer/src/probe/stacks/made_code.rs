@@ -21,11 +21,15 @@ use tracer_ebpf::wire::end;
 const MOST_ASKED: u32 = 1024;
 /// Questions without an answer that it is worth: other run-times' code begins at no page.
 const MOST_UNANSWERED: u32 = 32;
+/// Bytes of code, and of what it says, that are kept of all processes: any program can make as much code as it likes.
+pub(super) const MOST_KEPT: usize = 64 << 20;
 
 /// What is known of code that was made at run time.
 pub(crate) struct MadeCode {
     worker: Arc<Worker>,
     processes: BTreeMap<Pid, Functions>,
+    /// Bytes above which nothing more is asked.
+    most_kept: usize,
 }
 
 /// Functions of one process.
@@ -38,9 +42,9 @@ struct Functions {
 }
 
 impl MadeCode {
-    /// Nothing yet; this worker will look into code.
-    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
-        Self { worker, processes: BTreeMap::new() }
+    /// Nothing yet; this worker will look into code, of which about so many bytes may be kept.
+    pub(crate) const fn new(worker: Arc<Worker>, most_kept: usize) -> Self {
+        Self { worker, processes: BTreeMap::new(), most_kept }
     }
 
     /// The stack without its first guess, where that is the caller of code which proves it.
@@ -50,8 +54,25 @@ impl MadeCode {
             return None;
         }
         let mapping = space.find(leaf.pc).filter(|mapping| mapping.is_anonymous())?;
-        let depth = self.processes.entry(pid).or_default().depth(pid, mapping, leaf.pc, &self.worker)?;
+        let depth = self.depth(pid, mapping, leaf.pc)?;
         (depth == u32::from(raw.guess_depth)).then(|| without_first_guess(raw))
+    }
+
+    /// How far the caller's stack pointer is above that of an instruction.
+    fn depth(&mut self, pid: Pid, mapping: &Mapping, at: u64) -> Option<u32> {
+        let functions = self.processes.entry(pid).or_default();
+        if let Known::Function(depth) = functions.known(pid, at) {
+            return depth;
+        }
+        if functions.is_asked_enough() || self.kept() >= self.most_kept {
+            return None;
+        }
+        self.processes.get_mut(&pid)?.ask(pid, mapping, at, &self.worker)
+    }
+
+    /// Bytes that are kept of all processes.
+    fn kept(&self) -> usize {
+        self.processes.values().map(Functions::bytes).sum()
     }
 
     /// Forgets a process.
@@ -60,19 +81,32 @@ impl MadeCode {
     }
 }
 
+/// What is known of the function that an address is in.
+enum Known {
+    /// Its depth there, where its code is as it was looked into and says so.
+    Function(Option<u32>),
+    Nothing,
+}
+
 impl Functions {
-    /// How far the caller's stack pointer is above that of an instruction.
-    fn depth(&mut self, pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<u32> {
+    fn known(&mut self, pid: Pid, at: u64) -> Known {
         let before = self.known.range(..=at).next_back().filter(|(_, (function, _))| at < function.end);
-        if let Some((&begin, (function, code))) = before {
-            if read(pid, begin, function.end)? == *code {
-                return function.depth(at);
+        let Some((&begin, (function, code))) = before else { return Known::Nothing };
+        match read(pid, begin, function.end) {
+            None => Known::Function(None),
+            Some(now) if now == *code => Known::Function(function.depth(at)),
+            Some(_) => {
+                self.known.remove(&begin);
+                Known::Nothing
             }
-            self.known.remove(&begin);
         }
-        if self.asked >= MOST_ASKED || self.unanswered >= MOST_UNANSWERED {
-            return None;
-        }
+    }
+
+    const fn is_asked_enough(&self) -> bool {
+        self.asked >= MOST_ASKED || self.unanswered >= MOST_UNANSWERED
+    }
+
+    fn ask(&mut self, pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<u32> {
         self.asked += 1;
         let Some((function, code)) = ask(pid, mapping, at, worker) else {
             self.unanswered += 1;
@@ -81,6 +115,10 @@ impl Functions {
         let depth = function.depth(at);
         self.known.insert(function.begin, (function, code));
         depth
+    }
+
+    fn bytes(&self) -> usize {
+        self.known.values().map(|(function, code)| code.len() + function.bytes()).sum()
     }
 }
 
@@ -115,7 +153,7 @@ fn without_first_guess(raw: &RawStack) -> RawStack {
 
 #[cfg(test)]
 mod tests {
-    use super::MadeCode;
+    use super::{MOST_KEPT, MadeCode};
     use crate::resolver::Resolver;
     use energy_trace_model::ids::Pid;
     use energy_trace_unwind::address_space::AddressSpace;
@@ -141,7 +179,7 @@ mod tests {
             |of: &str| AddressSpace::parse(&format!("{:x}-{:x} r-xp 00000000 {of}\n", at - 1, at + 4095));
         let (anonymous, file) = (maps("00:00 0"), maps("fe:00 7 /code"));
         let resolver = Resolver::start(false).unwrap();
-        let mut made = MadeCode::new(Arc::new(resolver.worker(false)));
+        let mut made = MadeCode::new(Arc::new(resolver.worker(false)), MOST_KEPT);
         page[..4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]); // push %rax; nop; pop %rax; ret
         let proved = made.prove(pid, &guess(at, 16), &anonymous).unwrap();
         let expected = [(at, 0x5000), (0x4000, 0x6000)].map(|(pc, cfa)| NativeFrame { pc, cfa });
@@ -151,5 +189,24 @@ mod tests {
         page[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
         assert_eq!(made.prove(pid, &guess(at, 16), &anonymous), None);
         assert!(made.prove(pid, &guess(at, 8), &anonymous).is_some());
+    }
+
+    /// Of a program that makes ever more code no more is kept than was allowed: what is known goes on to prove guesses, and nothing is asked.
+    #[test]
+    fn code_without_end() {
+        let mut pages = MmapMut::map_anon(2 * 4096).unwrap();
+        let (at, pid) = (pages.as_ptr() as u64 + 1, Pid::new(std::process::id()));
+        let maps = format!("{:x}-{:x} r-xp 00000000 00:00 0\n", at - 1, at + 8191);
+        let space = AddressSpace::parse(&maps);
+        for page in [0, 4096] {
+            pages[page..page + 4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]);
+        }
+        let resolver = Resolver::start(false).unwrap();
+        let proves = |most_kept| {
+            let mut made = MadeCode::new(Arc::new(resolver.worker(false)), most_kept);
+            [at, at + 4096, at].map(|at| made.prove(pid, &guess(at, 16), &space).is_some())
+        };
+        assert_eq!(proves(MOST_KEPT), [true; 3]);
+        assert_eq!(proves(1), [true, false, true]);
     }
 }
