@@ -47,7 +47,7 @@ mod code {
     pub(super) const SAVE_RBP: [u64; 2] = [0x246c_8948, 0x24ac_8948];
     /// `mov %eax, …(%rsp)`: whether the stack has room.
     pub(super) const TOUCH: u64 = 0x24_8489;
-    /// `movb $…, …(%r15)`: a mark of the thread.
+    /// `movb $…, …(%r15)`: a flag of the thread, which a method's entry clears behind that (`do_not_unlock_if_synchronized`).
     pub(super) const MARK: u64 = 0x87_c641;
     /// `cmpl $…, …(%r15)`, and `jne`: whether the method may be entered.
     pub(super) const BARRIER: u64 = 0x7f_8141;

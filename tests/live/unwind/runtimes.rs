@@ -3,8 +3,9 @@
 //! Leaves out the same of the oracle's regions (`oracle`), and Pythons of versions that are refused (`stacks.rs`).
 
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, OtherPython, PythonLoss, Runtime};
-use energy_trace_model::recording::record::{Sample, StackStatus, Truncation};
+use energy_trace_model::recording::record::{
+    FrameKind, OtherPython, PythonLoss, Runtime, Sample, StackStatus, Truncation,
+};
 use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};

@@ -1,9 +1,9 @@
 //! In which native call a thread's workers were asked: `torch.matmul` in machine code, which the Python frames of a wait do not show.
 //!
 //! A wait holds Python frames only. What samples of the same Python frames have below them, as far as they all agree and where they reach a
-//! library that the worker lives in, is the way to the place where work was handed out; what ran there itself is no part of it. A sample from
-//! where others go on was taken on their way, and says no more. Where a line makes several such calls they agree up to the interpreter
-//! alone, and nothing is said. Names are compared, never read.
+//! library that the worker lives in, is the way to the place where work was handed out; what ran there itself is no part of it. A sample whose
+//! frames others have too, and more below, was taken on the same way and does not shorten it. Where a line makes several such calls they
+//! agree up to the interpreter alone, and nothing is said. Names are compared, never read.
 
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;

@@ -1,7 +1,8 @@
 //! From what the probes walked to numbered frames and stacks.
 //!
-//! `builder` makes stacks: `raw_stacks` unwinds what the probes could not, `made_code` proves what they guessed, `python_frames` reads what is at a code object, `libraries` says in
-//! which file an address is, `interner` numbers frames and stacks, `pool_loops` knows where pools wait for work, and `naming` finds names at the end. Leaves out when a stack was taken (`collect/`).
+//! `builder` makes stacks: `raw_stacks` unwinds what the probes could not, `made_code` proves what they guessed, `python_frames` reads what is
+//! at a code object, `libraries` says in which file an address is, `interner` numbers frames and stacks, `pool_loops` knows where pools
+//! wait for work, and `naming` finds names at the end. Leaves out when a stack was taken (`collect/`).
 
 pub(super) mod builder;
 pub(super) mod interner;
