@@ -1,13 +1,17 @@
-//! How the allocator treats what is read of files and of the kernel: megabytes for a moment, which are given back.
+//! How the allocator treats what is needed for a moment, of files, of the kernel and of recordings: megabytes, which are given back.
 //!
 //! Leaves out what is read.
 
-/// Has the allocator map large blocks one by one, so that those of files that were read go back to the system at once. Left to itself, glibc
-/// learns from the first large block that is freed to keep the next ones (mallopt(3), `M_MMAP_THRESHOLD`).
-pub(crate) fn return_large_blocks() {
-    const BYTES: i32 = 256 << 10;
+/// Bytes of a large block, while something is recorded.
+pub(crate) const RECORDING: i32 = 256 << 10;
+/// The same while a recording is read and attributed: smaller blocks are needed again and again, and to map each anew takes 4 % more time.
+pub(crate) const READING: i32 = 2 << 20;
+
+/// Has the allocator map blocks of so many bytes or more one by one, so that they go back to the system at once when they are freed. Left to
+/// itself, glibc learns from the first large block that is freed to keep the next ones (mallopt(3), `M_MMAP_THRESHOLD`).
+pub(crate) fn return_large_blocks(bytes: i32) {
     // SAFETY: sets a number of the allocator, under its own lock; it has no effect on blocks that there are.
-    if unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) } == 0 {
+    if unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) } == 0 {
         log::debug!("the allocator keeps its own thresholds");
     }
 }

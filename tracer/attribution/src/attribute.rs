@@ -8,6 +8,7 @@ use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::account::Account;
 use crate::ledger::basis::Basis;
 use crate::ledger::{diagnostics, rows};
+use crate::numerics::parallel::both;
 use crate::over_time;
 use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;
@@ -67,8 +68,7 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 
 /// Of a recording that is not merged.
 pub(crate) fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options) -> Profile {
-    let run = Profile::of_run(&recording);
-    let found = Found::of(&mut recording, options.accounting);
+    let (run, found) = Found::of(&mut recording, options.accounting);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
     profile
@@ -80,8 +80,7 @@ pub(crate) fn attribute_in_bins(
     options: &Options,
     bins: Bins,
 ) -> (Profile, OverTime) {
-    let run = Profile::of_run(&recording);
-    let found = Found::of(&mut recording, options.accounting);
+    let (run, found) = Found::of(&mut recording, options.accounting);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     let over_time = over_time::Attributed {
         recording: &recording,
@@ -135,10 +134,10 @@ struct Found {
 }
 
 impl Found {
-    /// A recording of its own is without samples then.
-    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting) -> Self {
+    /// And what the profile says of the run. A recording of its own is without samples then.
+    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting) -> (Profile, Self) {
         let span = span_of(recording);
-        let (time, delegation) = time_of(recording, span);
+        let (run, (time, delegation)) = both(|| Profile::of_run(recording), || time_of(recording, span));
         if let Cow::Owned(recording) = recording {
             recording.samples = vec![];
         }
@@ -174,7 +173,7 @@ impl Found {
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
         found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-        Self { time, delegation, accounts, diagnostics: found }
+        (run, Self { time, delegation, accounts, diagnostics: found })
     }
 
     /// Enters what was found into a profile.

@@ -23,7 +23,7 @@ use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
 use super::stacks::naming::{send_names, send_public_names};
 use super::tables::files::Files;
-use crate::allocator::{return_large_blocks, trim};
+use crate::allocator::{RECORDING, return_large_blocks, trim};
 use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
@@ -65,7 +65,7 @@ impl Tracer {
     /// # Errors
     /// Without privileges, BTF, or a kernel that takes them; `ProbeError::advice` says what to do.
     pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
-        return_large_blocks();
+        return_large_blocks(RECORDING);
         let cpus = read_online_cpus()?;
         let online = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
         let mut object = Object::load(config, read_cpu_bound()?, online)?;

@@ -5,7 +5,7 @@
 
 use super::sandbox::{close_worker, close_world};
 use super::serve::serve;
-use crate::allocator::return_large_blocks;
+use crate::allocator::{RECORDING, return_large_blocks};
 use crate::roles::channel::Channel;
 use crate::roles::child::{Parent, fork_role};
 use crate::roles::renounce::{Identity, renounce};
@@ -61,7 +61,7 @@ pub(super) fn run(parent: &Parent) -> i32 {
 
 fn prepare(parent: &Parent) -> io::Result<()> {
     set_niceness(URGENT);
-    return_large_blocks();
+    return_large_blocks(RECORDING);
     renounce(Some(&Identity::nobody()))?;
     close_world()?;
     parent.die_with_it()?;

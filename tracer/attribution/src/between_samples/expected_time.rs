@@ -30,14 +30,6 @@ pub(crate) struct Share {
     pub(crate) beside: f64,
 }
 
-/// Mean and mean square of the watts of a mix.
-pub(crate) fn moments(mix: &[(u32, f64)], watts: &[f64]) -> (f64, f64) {
-    mix.iter().fold((0.0, 0.0), |(mean, square), &(column, pi)| {
-        let w = watts.get(column as usize).copied().unwrap_or(0.0);
-        (mean + pi * w, square + pi * w * w)
-    })
-}
-
 impl Share {
     /// One part's share; `column` is that of an owner.
     pub(crate) fn of(part: &Part, times: Times<'_>, column: &impl Fn(u32) -> u32) -> Self {

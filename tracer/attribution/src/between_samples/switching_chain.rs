@@ -30,6 +30,8 @@ const MIXES: [(u64, f64); 5] =
 const CLEAR: f64 = 4.5;
 /// Most stretches in which a line has a mix of its own.
 const MOST_STRETCHES: u64 = 4_096;
+/// Mixes whose moments are found by one thread at once.
+const MIXES_AT_ONCE: usize = 1_024;
 /// Pairs that are looked at, at most, evenly over the run: more say nothing new.
 const MOST_PAIRS: usize = 20_000;
 
@@ -49,6 +51,14 @@ pub(crate) fn place(mix: &[(u32, f64)], column: u32) -> Option<usize> {
 /// The probability of a column.
 pub(crate) fn probability(mix: &[(u32, f64)], column: u32) -> f64 {
     place(mix, column).map_or(0.0, |at| mix[at].1)
+}
+
+/// Mean and mean square of the watts of a mix.
+fn moments(mix: &[(u32, f64)], watts: &[f64]) -> (f64, f64) {
+    mix.iter().fold((0.0, 0.0), |(mean, square), &(column, pi)| {
+        let w = watts.get(column as usize).copied().unwrap_or(0.0);
+        (mean + pi * w, square + pi * w * w)
+    })
 }
 
 /// The log-likelihood of pairs at each rate.
@@ -426,9 +436,11 @@ impl Chains {
         number.and_then(|number| self.mixes.get(number)).map_or(&[], Vec::as_slice)
     }
 
-    /// All mixes by number.
-    pub(crate) fn mixes(&self) -> &[Mix] {
-        &self.mixes
+    /// Mean and mean square of the watts of each mix, by number, for columns that draw `watts`.
+    pub(crate) fn moments(&self, watts: &[f64]) -> Vec<(f64, f64)> {
+        let of_some = |some: &&[Mix]| some.iter().map(|mix| moments(mix, watts)).collect::<Vec<_>>();
+        let chunks: Vec<&[Mix]> = self.mixes.chunks(MIXES_AT_ONCE).collect();
+        map(&chunks, self.mixes.len() * watts.len() / 4, of_some).concat()
     }
 
     /// Number of lines.
@@ -520,7 +532,7 @@ mod tests {
         assert!(probability(early, 0) > 0.4 && probability(early, 2) < 0.02, "{early:?}");
         assert!(probability(late, 3) > 0.4 && probability(late, 1) < 0.02, "{late:?}");
         assert_eq!(probability(late, 7), 0.0);
-        for mix in chains.mixes() {
+        for mix in &chains.mixes {
             assert!((mix.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
         }
         assert_eq!(chains.mix(None), []);

@@ -80,9 +80,9 @@ impl Refiner<'_> {
     /// One line, whose samples tell the call.
     fn by_sample(&mut self, mut line: Line, time: &mut CpuTime) {
         self.refine_samples(&mut line, time);
-        time.add_line(line, |time, _, piece| match piece.known_owner() {
+        time.add_line(line, |time, marks, _, piece| match piece.known_owner() {
             Some(owner) => self.by_time(Segment { cpu: piece.cpu, span: piece.span, owner }, time),
-            None => time.add_piece(&piece),
+            None => time.pieces.push(&piece, marks),
         });
     }
 
@@ -143,7 +143,7 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (line.thread, line.unseen, line.ends.clone());
         let of_part = Line { thread, runs, marks, ends, unseen, near_ns };
-        time.add_line(of_part, |time, position, mut piece| {
+        time.add_line(of_part, |time, marks, position, mut piece| {
             for end in [&mut piece.left, &mut piece.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
                     Some(&base) => base,
@@ -152,7 +152,7 @@ impl Refiner<'_> {
                 };
                 end.owner = self.refined_in(base, sets[position], time);
             }
-            time.add_piece(&piece);
+            time.pieces.push(&piece, marks);
         });
     }
 

@@ -21,6 +21,7 @@ mod native_rules;
 mod requesters;
 mod thread_activity;
 
+use crate::numerics::parallel::both;
 use crate::time::cpu_time::CpuTime;
 use crate::time::launchers::Launchers;
 use crate::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
@@ -80,13 +81,13 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let mut time = CpuTime { segments, owners, pieces: Pieces::default(), marks: vec![], overlaps };
     refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
-    refiner.add_lines(certain, lines, &mut time);
+    let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_lines(certain, lines, &mut time));
     let launches = recording.gpu.launches.iter();
     let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
     let busy = recording.gpu.busy.iter();
     let of_busy =
         busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, &mut time)).collect();
-    let (launchers, seen) = (Launchers { of_batches, of_busy }, seen(&recording.samples));
+    let launchers = Launchers { of_batches, of_busy };
     (time, Delegation { launchers, seen, ..refiner.delegation })
 }
 

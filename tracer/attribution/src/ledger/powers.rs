@@ -9,7 +9,7 @@ use crate::power_model::columns::Columns;
 use crate::power_model::counter_delay::{Aligned, earlier, learn_beside, learn_with_delay};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::excerpt::Excerpt;
-use crate::power_model::learn::{PowerModel, learn_again};
+use crate::power_model::learn::{PowerModel, learn_of_same_times};
 use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
 use crate::timeline::EnergyInterval;
@@ -125,7 +125,7 @@ impl<'a> Powers<'a> {
         }
         let still = Aligned { lag_ns: 0, ..self.aligned.clone() };
         let plain =
-            learn_again(Some(model), &Evidence { drifting: false, ..self.unaligned().aligned(&still) });
+            learn_of_same_times(model, &Evidence { drifting: false, ..self.unaligned().aligned(&still) });
         calibrate(plain.model()?, active, accounting)
     }
 

@@ -47,13 +47,14 @@ impl NormalEquations {
     }
 
     /// The sums of many observations: what each has of some unknowns, in their order; its value; and its weight.
-    pub(crate) fn of_rows<'a>(
+    pub(crate) fn of_rows<R: AsRef<[(usize, f64)]>>(
         size: usize,
-        rows: impl Iterator<Item = (&'a [(usize, f64)], f64, f64)>,
+        rows: impl Iterator<Item = (R, f64, f64)>,
     ) -> Self {
         let mut sums = Self::new(size);
         let mut dense = vec![0.0; size];
         for (row, value, weight) in rows {
+            let row = row.as_ref();
             row.iter().for_each(|&(i, x)| dense[i] = x);
             for (at, &(i, x)) in row.iter().enumerate() {
                 let scaled = weight * x;

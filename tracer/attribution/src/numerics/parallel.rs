@@ -1,10 +1,11 @@
-//! The same work for each of many things, on all CPUs.
+//! The same work for each of many things, on all CPUs; and two pieces of work side by side.
 //!
 //! Results come in the order of the things, whoever did them and when, so that nothing depends on the machine. Leaves out work that is shared
 //! unevenly: whoever is done takes the next one.
 
 use std::cell::Cell;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, available_parallelism, scope};
@@ -47,9 +48,34 @@ pub(crate) fn map<T: Sync, R: Send>(things: &[T], steps: usize, of: impl Fn(&T) 
     done.into_iter().map(|(_, made)| made).collect()
 }
 
+/// What two pieces of work that know nothing of each other make, side by side; each may spread over all CPUs.
+pub(crate) fn both<A: Send, B>(one: impl Fn() -> A + Sync, other: impl FnOnce() -> B) -> (A, B) {
+    if available_parallelism().map_or(1, NonZero::get) < 2 || ONE_OF_SEVERAL.get() {
+        return (one(), other());
+    }
+    scope(|scope| match Builder::new().spawn_scoped(scope, &one) {
+        Ok(beside) => {
+            let made = other();
+            (beside.join().unwrap_or_else(|panic| resume_unwind(panic)), made)
+        }
+        // Where no thread can be had, this one does both.
+        Err(_) => (one(), other()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::map;
+    use super::{both, map};
+
+    /// Each gives what it makes, in its place, also beside others and within work on all CPUs.
+    #[test]
+    fn side_by_side() {
+        let squares = |until: u64| map(&(0..until).collect::<Vec<_>>(), usize::MAX, |x| x * x);
+        let (of_few, (of_more, nothing)) = both(|| squares(3), || both(|| squares(5), || ()));
+        assert_eq!((of_few, of_more, nothing), (vec![0, 1, 4], vec![0, 1, 4, 9, 16], ()));
+        let within = map(&[1_u64, 2], usize::MAX, |x| both(|| x + 1, || x + 2));
+        assert_eq!(within, [(2, 3), (3, 4)]);
+    }
 
     /// Results come in the order of the things, also of work within work, and of nothing nothing comes.
     #[test]

@@ -12,7 +12,7 @@
 
 use crate::between_samples::parts::Parts;
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{Model, PowerModel, learn, learn_again};
+use crate::power_model::learn::{Model, PowerModel, learn, learn_again, learn_of_same_times};
 use crate::time::conditions::Conditions;
 use crate::time::contention::Contention;
 use crate::time::dvfs;
@@ -113,7 +113,7 @@ pub(crate) fn learn_beside<'p>(
 ) -> Option<(Aligned<'p>, PowerModel)> {
     aligned.parts.set_beside(contention.beside());
     aligned.crowded = true;
-    let power_model = learn_again(Some(alone), &with.aligned(&aligned));
+    let power_model = learn_of_same_times(alone, &with.aligned(&aligned));
     let clearer =
         power_model.model().is_some_and(|model| model.fit.likelihood > alone.fit.likelihood + CLEAR_BESIDE);
     clearer.then_some((aligned, power_model))
@@ -163,7 +163,7 @@ pub(crate) fn learn_with_delay<'p>(
     } else {
         found
     };
-    let power_model = if changed { learn_again(Some(model), &with.aligned(&found)) } else { power_model };
+    let power_model = if changed { learn_again(model, &with.aligned(&found)) } else { power_model };
     (found, power_model)
 }
 

@@ -3,9 +3,8 @@
 //! Leaves out how far it is behind on average (`counter_delay`).
 
 use super::evidence::Evidence;
-use crate::between_samples::expected_time::{Share, Times, moments};
+use crate::between_samples::expected_time::{Share, Times};
 use crate::between_samples::parts::Part;
-use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
 use crate::power_model::windows::Windows;
 
@@ -53,7 +52,7 @@ impl Edges {
             };
             (first..until).flat_map(of_interval).filter_map(late).collect()
         };
-        let late = map(&firsts, parts.len(), of_stretch).concat();
+        let late = map(&firsts, parts.len(), of_stretch).into_iter().flatten().collect();
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
         let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();
@@ -65,14 +64,13 @@ impl Edges {
         }
     }
 
-    /// Mean square (J²) of what the ends of each window put its energy off, for columns that draw `watts`: u A − v B, A and B what the
+    /// Mean square (J²) of what the ends of each window put its energy off, for columns that draw `watts` and mixes with these moments: u A − v B, A and B what the
     /// millisecond before either end held, u and v evenly distributed between nothing and all of it.
-    pub(crate) fn variances(&self, windows: &Windows, watts: &[f64], chains: &Chains) -> Vec<f64> {
-        let of_mixes: Vec<(f64, f64)> = chains.mixes().iter().map(|mix| moments(mix, watts)).collect();
+    pub(crate) fn variances(&self, windows: &Windows, watts: &[f64], of_mixes: &[(f64, f64)]) -> Vec<f64> {
         let mut late = vec![self.idle; self.intervals];
         for (interval, share) in &self.late {
             if let Some(sum) = late.get_mut(*interval as usize) {
-                *sum += share.seconds * share.moments(watts, &of_mixes).0;
+                *sum += share.seconds * share.moments(watts, of_mixes).0;
             }
         }
         let firsts = windows.first_intervals();
@@ -91,7 +89,7 @@ impl Edges {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, Edges, Evidence, Times, UNIT_JOULES, Windows};
+    use super::{Edges, Evidence, Times, UNIT_JOULES, Windows};
     use crate::power_model::tests::toy::Toy;
 
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
@@ -114,7 +112,7 @@ mod tests {
         let of = |delay_ns| {
             let evidence = Evidence { delay_ns, ..toy.evidence() };
             let edges = Edges::new(&evidence, Times::Nearest, |owner| owner);
-            edges.variances(&windows, &[10.0, 40.0], &Chains::default())
+            edges.variances(&windows, &[10.0, 40.0], &[])
         };
         let (idle, last): (f64, f64) = (0.005, 0.005 + 0.6e-3 * 10.0 + 0.4e-3 * 40.0);
         let should = |a: f64, b: f64, known: f64| {

@@ -4,10 +4,9 @@
 //! little about less. Few columns have time in one window, so that rows hold those alone. Leaves out solving (`fit`).
 
 use super::windows::Windows;
-use crate::between_samples::expected_time::{Share, Times, moments};
+use crate::between_samples::expected_time::{Share, Times};
 use crate::between_samples::markov_bridge::Blend;
 use crate::between_samples::parts::Parts;
-use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::energies;
 use crate::time::pieces::Mark;
@@ -361,14 +360,13 @@ impl Design {
         }
     }
 
-    /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average.
-    pub(crate) fn variances(&self, watts: &[f64], chains: &Chains) -> Vec<f64> {
-        let of_mixes: Vec<(f64, f64)> = chains.mixes().iter().map(|mix| moments(mix, watts)).collect();
+    /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average, and mixes with these moments.
+    pub(crate) fn variances(&self, watts: &[f64], of_mixes: &[(f64, f64)]) -> Vec<f64> {
         let stretches: Vec<(usize, &Vec<Doubt>)> = (0..).step_by(STRETCH).zip(&*self.doubts).collect();
         let of_stretch = |&(first, doubts): &(usize, &Vec<Doubt>)| {
             let mut variances = vec![0.0; STRETCH.min(self.len() - first)];
             for doubt in doubts {
-                let (mean, square) = doubt.share().moments(watts, &of_mixes);
+                let (mean, square) = doubt.share().moments(watts, of_mixes);
                 let window = doubt.window as usize;
                 variances[window - first] +=
                     self.drift[window].powi(2) * f64::from(doubt.of[3]) * (square - mean * mean).max(0.0);

@@ -89,16 +89,15 @@ impl Fit {
     }
 
     /// What windows say of the powers, and what is believed.
-    pub(crate) fn equations(&self, design: &Design, prior: &DMatrix<f64>) -> NormalEquations {
-        let mut equations = self.observed(design);
-        let mean = DVector::from_element(design.columns, self.mean);
+    pub(crate) fn with_prior(&self, mut equations: NormalEquations, prior: &DMatrix<f64>) -> NormalEquations {
+        let mean = DVector::from_element(prior.nrows(), self.mean);
         equations.add_joint_prior(&mean, &(prior / self.mean.powi(2)));
         equations
     }
 
     /// The powers that fit a design best, with windows that count for as much as here.
     pub(crate) fn solve(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
-        self.equations(design, prior).solve(self.mean, FLOOR * self.mean).data.into()
+        self.with_prior(self.observed(design), prior).solve(self.mean, FLOOR * self.mean).data.into()
     }
 
     /// The square of each window's residual beside its variance.
@@ -110,8 +109,9 @@ impl Fit {
     fn weigh(&mut self, design: &Design, chains: &Chains, edges: &Edges) {
         self.residuals = design.rows().map(|(row, joules)| joules - predicted(row, &self.watts)).collect();
         let on_average = design.on_average(&self.watts);
-        let by_times = design.variances(&on_average, chains);
-        let by_edges = edges.variances(&design.windows, &on_average, chains);
+        let of_mixes = chains.moments(&on_average);
+        let by_times = design.variances(&on_average, &of_mixes);
+        let by_edges = edges.variances(&design.windows, &on_average, &of_mixes);
         self.physical = by_times.iter().zip(&by_edges).map(|(times, edges)| times + edges).collect();
         let squares: Vec<f64> = design.rows().map(|(row, _)| square(row, &self.watts)).collect();
         self.fluctuation = fluctuation(&self.residuals, &self.physical, &squares);

@@ -66,6 +66,8 @@ impl PowerModel {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) columns: Columns,
+    /// The columns that parts show, and those that they hardly show: `columns` are one of these.
+    pub(crate) shown: Arc<(Columns, Columns)>,
     pub(crate) chains: Arc<Chains>,
     pub(crate) design: Design,
     pub(crate) fit: Fit,
@@ -87,19 +89,40 @@ pub(crate) struct Model {
 
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
-    learn_again(None, evidence)
+    let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
+    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
+    learn_of(&Arc::new(columns), &windows, None, evidence)
 }
 
-/// Learns the powers of a domain from evidence that has changed since `before`.
-pub(crate) fn learn_again(before: Option<&Model>, evidence: &Evidence<'_>) -> PowerModel {
+/// Learns the powers of a domain from evidence whose parts are others than before.
+pub(crate) fn learn_again(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let (sure, finer) = Columns::of(evidence.tree, evidence.parts, &windows);
+    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
+    learn_of(&Arc::new(columns), &windows, Some(before), evidence)
+}
+
+/// Learns the powers of a domain from evidence whose parts take the same times as before, and so show the same columns.
+pub(crate) fn learn_of_same_times(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
+    let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
+    learn_of(&before.shown, &windows, Some(before), evidence)
+}
+
+/// Learns the powers of a domain, of columns that parts show and hardly show.
+fn learn_of(
+    shown: &Arc<(Columns, Columns)>,
+    windows: &Windows,
+    before: Option<&Model>,
+    evidence: &Evidence<'_>,
+) -> PowerModel {
+    let (sure, finer) = &**shown;
     let known = if windows.len() >= FEWEST_WINDOWS && sure.len() > 1 {
+        let learn =
+            |columns: &Columns| Model::learn(columns.clone(), windows.clone(), shown, before, evidence);
         let finer = Some(finer).filter(|finer| finer.len() > sure.len());
-        let finer = finer.and_then(|finer| Model::learn(finer, windows.clone(), before, evidence).ok());
-        Model::learn(sure, windows, before, evidence).map(|sure| clearer(sure, finer))
+        let finer = finer.and_then(|finer| learn(finer).ok());
+        learn(sure).map(|sure| clearer(sure, finer))
     } else {
-        Err(sure)
+        Err(sure.clone())
     };
     match known {
         Ok(model) if model.validity.usable() => PowerModel::Known(model),
@@ -120,6 +143,7 @@ impl Model {
     fn learn(
         columns: Columns,
         windows: Windows,
+        shown: &Arc<(Columns, Columns)>,
         before: Option<&Self>,
         evidence: &Evidence<'_>,
     ) -> Result<Self, Columns> {
@@ -144,10 +168,12 @@ impl Model {
         };
         design.forget_doubts();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
-        let edges = edges.variances(&design.windows, &design.on_average(&fit.watts), &chains);
+        let on_average = design.on_average(&fit.watts);
+        let edges = edges.variances(&design.windows, &on_average, &chains.moments(&on_average));
         let validity = lack_of_fit::checks_of(&fit);
         Ok(Self {
             columns,
+            shown: Arc::clone(shown),
             chains,
             design,
             fit,
@@ -274,7 +300,7 @@ fn alternatives(
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, Model, PowerModel, beside_nobody, learn};
+    use super::{Evidence, Model, PowerModel, beside_nobody, learn, learn_again, learn_of_same_times};
     use crate::between_samples::expected_time::Times;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
@@ -327,6 +353,20 @@ mod tests {
             );
         }
         assert!(matches!(learn(&wild.evidence()), PowerModel::Refused(_)));
+    }
+
+    /// Where parts take the same times, what is learned with the columns found before is what is learned anew; where one takes another time, the
+    /// columns are found again, and are those of a run that had been so from the start.
+    #[test]
+    fn learned_again() {
+        let (toy, other) = (toy(200, [30.0, 10.0]), toy(200, [12.0, 25.0]));
+        let before = known(learn(&toy.evidence()));
+        let anew = known(learn(&other.evidence()));
+        let again = known(learn_of_same_times(&before, &other.evidence()));
+        assert_eq!((&again.fit.watts, again.fit.likelihood), (&anew.fit.watts, anew.fit.likelihood));
+        let alone = Toy::new(20.0, &vec![vec![5.0]; 100], &[0.1; 100], 0.0);
+        assert!(learn_of_same_times(&before, &alone.evidence()).columns().len() == 2);
+        assert!(learn_again(&before, &alone.evidence()).columns().len() == 1);
     }
 
     /// Where all times are certain other assumptions about them change nothing.

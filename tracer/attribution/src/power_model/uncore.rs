@@ -10,8 +10,8 @@
 //! likelier. With a split by time alone it is 0 too: that is the model without any regression.
 
 use crate::numerics::normal_equations::NormalEquations;
+use crate::numerics::parallel::both;
 use crate::numerics::shares::predicted;
-
 use crate::power_model::learn::Model;
 use crate::time::contention::changes;
 use crate::timeline::{EnergyInterval, Span};
@@ -68,8 +68,11 @@ pub(crate) fn calibrate(model: &Model, activity: &[Activity], accounting: Accoun
     if accounting.method == Method::Time {
         return None;
     }
-    let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
-    let (_, _, of_pairs) = fit(model, activity.iter().map(|activity| activity.pairs_ns))?;
+    let (alone, of_pairs) = both(
+        || fit(model, activity.iter().map(|activity| activity.any_ns)),
+        || fit(model, activity.iter().map(|activity| activity.pairs_ns)),
+    );
+    let ((watts, deviation, gain), (_, _, of_pairs)) = (alone?, of_pairs?);
     (watts > ERRORS * deviation && gain > GAIN && gain > of_pairs)
         .then(|| MicroWatts::from_watts(watts))
         .flatten()
@@ -84,26 +87,24 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
         let window = design.windows.of(interval).and_then(|window| seconds.get_mut(window as usize));
         window.into_iter().for_each(|sum| *sum += ns as f64 / 1e9);
     }
-    let row =
-        |k: usize| -> Vec<(usize, f64)> { design.row(k).iter().copied().chain([(n, seconds[k])]).collect() };
-    let rows: Vec<Vec<(usize, f64)>> = (0..design.len()).map(row).collect();
     let mut prior = DMatrix::zeros(n + 1, n + 1);
     prior.view_mut((0, 0), (n, n)).copy_from(&model.prior);
     // Of the shared parts nothing is believed but that they are not many times a function's watts.
     prior[(n, n)] = 1.0 / PRIOR_SD.powi(2);
     let mut mean = DVector::from_element(n + 1, fit.mean);
     mean[n] = 0.0;
-    let mut equations = NormalEquations::new(n + 1);
-    for (window, row) in rows.iter().enumerate() {
-        equations.add_row(row, design.windows.joules[window], fit.weights[window]);
-    }
+    let weighed = (0..design.len()).map(|k| {
+        let row: Vec<(usize, f64)> = design.row(k).iter().copied().chain([(n, seconds[k])]).collect();
+        (row, design.windows.joules[k], fit.weights[k])
+    });
+    let mut equations = NormalEquations::of_rows(n + 1, weighed);
     equations.add_joint_prior(&mean, &(prior / fit.mean.powi(2)));
     let factor = equations.factor()?;
     let with: Vec<f64> = factor.solve(&equations.target).data.into();
     let deviation = factor.inverse()[(n, n)].sqrt();
     let squares = |watts: &[f64]| -> f64 {
-        let square =
-            |k: usize| fit.weights[k] * (design.windows.joules[k] - predicted(&rows[k], watts)).powi(2);
+        let expected = |k: usize| predicted(design.row(k), watts) + seconds[k] * watts[n];
+        let square = |k: usize| fit.weights[k] * (design.windows.joules[k] - expected(k)).powi(2);
         (0..design.len()).map(square).sum()
     };
     let without: Vec<f64> = fit.watts.iter().copied().chain([0.0]).collect();

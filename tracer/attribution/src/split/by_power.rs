@@ -12,7 +12,7 @@
 //! Leaves out how far the powers may put it off (`uncertainty`).
 
 use super::interval::{Expected, Interval};
-use crate::between_samples::expected_time::{Share, Times, moments};
+use crate::between_samples::expected_time::{Share, Times};
 use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::{Chains, place};
 use crate::numerics::parallel::map;
@@ -193,7 +193,7 @@ impl Splitter<'_> {
 
     fn pass(&self) -> Pass<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
-        let of_mixes = self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
+        let of_mixes = self.model.chains.moments(&average);
         let holders = Holders::new(self.owners.len(), &self.model.chains);
         let columns = self.model.columns.of_owners(self.tree);
         Pass {

@@ -19,6 +19,11 @@ impl Expected {
         self.own += factor * of.own;
         self.with_all += factor * of.with_all;
     }
+
+    /// Of the part `s` of an interval, of whose variance `all` is.
+    fn variance(&self, s: f64, all: f64) -> f64 {
+        (self.own - 2.0 * s * self.with_all + s * s * all).max(0.0)
+    }
 }
 
 /// What parts of an interval give to one mix: seconds, those of them that draw their own power alone and beside busy CPUs, joules of the
@@ -82,7 +87,7 @@ impl Interval {
         self.put_in_order();
         let joules: f64 = self.there.iter().map(|&holder| self.expected[holder].joules.max(0.0)).sum();
         let is_split = if joules > 0.0 {
-            self.apportion(whole, joules, sums);
+            self.apportion(whole, joules, edge, sums);
             true
         } else {
             let (who, weights) = plain();
@@ -90,15 +95,15 @@ impl Interval {
             who.into_iter()
                 .zip(parts.iter().flatten())
                 .for_each(|(o, part)| sums.energy[o as usize] += *part);
+            if parts.is_some() {
+                self.add_variances(sums);
+            }
             parts.is_some()
         };
         if !is_split {
             sums.residual += whole;
         } else if whole < MicroJoules::ZERO {
             sums.negative += whole;
-        }
-        if is_split {
-            self.add_variances(joules, edge, sums);
         }
         for holder in self.there.drain(..) {
             self.expected[holder] = Expected::default();
@@ -116,18 +121,17 @@ impl Interval {
         }
     }
 
-    /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "`as` saturates, and what is cut off is left to the largest"
-    )]
-    fn apportion(&self, whole: MicroJoules, joules: f64, sums: &mut Sums) {
+    /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact. `edge` is the variance that the counter leaves.
+    fn apportion(&self, whole: MicroJoules, joules: f64, edge: f64, sums: &mut Sums) {
         let (mut left, mut largest) = (whole, None);
+        let (all, whole) = (self.with_all(), whole.as_joules());
         for &holder in &self.there {
-            let part = self.expected[holder].joules.max(0.0) / joules;
-            let energy = MicroJoules::from_uj((whole.as_joules() * part * 1e6).round() as i64);
+            let expected = &self.expected[holder];
+            let part = expected.joules.max(0.0) / joules;
+            let energy = MicroJoules::from_uj(rounded(whole * part * 1e6));
             left -= energy;
             sums.energy[holder] += energy;
+            sums.variance[holder] += expected.variance(part, all) + edge * part;
             if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
                 largest = Some((part, holder));
             }
@@ -135,13 +139,44 @@ impl Interval {
         largest.into_iter().for_each(|(_, holder)| sums.energy[holder] += left);
     }
 
-    fn add_variances(&self, joules: f64, edge: f64, sums: &mut Sums) {
-        let all: f64 = self.there.iter().map(|&holder| self.expected[holder].with_all).sum();
-        for &holder in &self.there {
-            let expected = self.expected[holder];
-            let s = expected.joules.max(0.0) / joules.max(f64::MIN_POSITIVE);
-            let by_times = expected.own - 2.0 * s * expected.with_all + s * s * all;
-            sums.variance[holder] += by_times.max(0.0) + edge * s;
+    /// Where nobody is expected to have drawn anything.
+    fn add_variances(&self, sums: &mut Sums) {
+        let all = self.with_all();
+        self.there
+            .iter()
+            .for_each(|&holder| sums.variance[holder] += self.expected[holder].variance(0.0, all));
+    }
+
+    fn with_all(&self) -> f64 {
+        self.there.iter().map(|&holder| self.expected[holder].with_all).sum()
+    }
+}
+
+/// The nearest integer, of two the one away from zero; `f64::round` is a call into the C library on processors without SSE 4.1.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "`as` saturates, and what is cut off is left to the largest"
+)]
+#[expect(clippy::cast_precision_loss, reason = "an integer that came of a float")]
+const fn rounded(x: f64) -> i64 {
+    let whole = x as i64;
+    let rest = x - whole as f64;
+    whole.saturating_add((rest >= 0.5) as i64 - (rest <= -0.5) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    /// As `f64::round`, also of halves and their neighbours, beyond what an integer holds and of what is no number.
+    #[test]
+    fn as_round() {
+        let halves = (-9..9).map(|i| f64::from(i) + 0.5);
+        let near = halves.flat_map(|half| [half.next_down(), half, half.next_up()]);
+        let large = [4_503_599_627_370_495.5, 9.1e15, 1e18, 9.3e18, f64::MAX, f64::INFINITY];
+        let all = near.chain(large).chain(large.map(|x| -x)).chain([0.0, -0.0, 0.2, -0.7, f64::NAN]);
+        for x in all {
+            assert_eq!(rounded(x), x.round() as i64, "{x}");
         }
     }
 }

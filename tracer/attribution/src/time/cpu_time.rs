@@ -26,13 +26,16 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Adds a line's samples, and gives its pieces to `add`, each with the position of its run.
-    pub(crate) fn add_line(&mut self, mut line: Line, mut add: impl FnMut(&mut Self, usize, Piece)) {
+    /// Adds a line's samples, and gives its pieces to `add`, each with all samples and the position of its run.
+    pub(crate) fn add_line(&mut self, mut line: Line, mut add: impl FnMut(&mut Self, &[Mark], usize, Piece)) {
         let here = self.add_marks(&mut line.marks);
-        let marks = self.marks[here.clone()].to_vec();
+        let marks = std::mem::take(&mut self.marks);
         for (position, run) in line.runs.iter().enumerate() {
-            line.pieces_of(run, &marks, |piece| add(self, position, counted_from(here.start, piece)));
+            line.pieces_of(run, &marks[here.clone()], |piece| {
+                add(self, &marks, position, counted_from(here.start, piece));
+            });
         }
+        self.marks = marks;
     }
 
     /// Adds a line's samples, and says where they are.
@@ -59,11 +62,6 @@ impl CpuTime {
                 pieces.push(&counted_from(here.start, piece), marks);
             });
         }
-    }
-
-    /// Adds a piece between samples that are there.
-    pub(crate) fn add_piece(&mut self, piece: &Piece) {
-        self.pieces.push(piece, &self.marks);
     }
 }
 

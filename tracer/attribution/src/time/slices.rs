@@ -19,6 +19,7 @@ use super::lines::{Line, NEAREST_NS};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::pieces::{Mark, Run};
 use super::unsampled::{Cut, cut};
+use crate::numerics::parallel::both;
 use crate::numerics::search::partition_near;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -54,32 +55,10 @@ impl SampledTime {
         let Cut { seen: slices, unseen } = cut(slices, unseen);
         let mut owners = Owners::new();
         let threads = by_thread(samples, &mut owners);
-        let nothing = OfThread::default();
-        let mut segments = Vec::with_capacity(slices.len() + samples.len());
-        let mut parts = vec![];
-        for slice in &slices {
-            let span = Span { start: slice.start, end: slice.end };
-            let CpuOwner::Target(thread) = slice.who else {
-                let owner = owners.number(background_owner(slice.who, background));
-                segments.push(owners.segment(slice.cpu, span, owner));
-                continue;
-            };
-            threads.get(&thread).unwrap_or(&nothing).owned_parts(span, &mut parts);
-            for (part, owner) in parts.drain(..) {
-                let owner = owner.unwrap_or_else(|| owners.number(Owner::Target(thread, None)));
-                segments.push(owners.segment(slice.cpu, part, owner));
-            }
-        }
-        let mut certain = certain(&slices, background, &mut owners);
-        for slice in unseen {
-            let CpuOwner::Target(thread) = slice.who else { continue };
-            let span = Span { start: slice.start, end: slice.end };
-            let owner = owners.number(Owner::Target(thread, None));
-            certain.push(Segment { cpu: slice.cpu, span, owner });
-            segments.push(owners.segment(slice.cpu, span, owner));
-        }
-        segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
-        let lines = lines(&slices, threads, &mut owners);
+        let segments = || segments(&slices, &unseen, samples.len(), &threads, background, &mut owners);
+        let (marked, (segments, certain)) = both(|| marked(&slices, &threads), segments);
+        drop(threads);
+        let lines = lines(marked, &mut owners);
         Self { segments, owners: owners.list, certain, lines, overlaps }
     }
 }
@@ -100,9 +79,48 @@ fn certain(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owne
     slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(segment).collect()
 }
 
-/// A line of each thread.
-fn lines(slices: &[Slice], mut threads: BTreeMap<ThreadKey, OfThread>, owners: &mut Owners) -> Vec<Line> {
-    let mut lines = Vec::new();
+/// The segments of all slices in order, and those whose owner needs no samples; they make owners.
+fn segments(
+    slices: &[Slice],
+    unseen: &[Slice],
+    samples: usize,
+    threads: &BTreeMap<ThreadKey, OfThread>,
+    background: &BackgroundProcesses,
+    owners: &mut Owners,
+) -> (Vec<Segment>, Vec<Segment>) {
+    let nothing = OfThread::default();
+    let mut segments = Vec::with_capacity(slices.len() + samples);
+    let mut parts = vec![];
+    for slice in slices {
+        let span = Span { start: slice.start, end: slice.end };
+        let CpuOwner::Target(thread) = slice.who else {
+            let owner = owners.number(background_owner(slice.who, background));
+            segments.push(owners.segment(slice.cpu, span, owner));
+            continue;
+        };
+        threads.get(&thread).unwrap_or(&nothing).owned_parts(span, &mut parts);
+        for (part, owner) in parts.drain(..) {
+            let owner = owner.unwrap_or_else(|| owners.number(Owner::Target(thread, None)));
+            segments.push(owners.segment(slice.cpu, part, owner));
+        }
+    }
+    let mut certain = certain(slices, background, owners);
+    for slice in unseen {
+        let CpuOwner::Target(thread) = slice.who else { continue };
+        let span = Span { start: slice.start, end: slice.end };
+        let owner = owners.number(Owner::Target(thread, None));
+        certain.push(Segment { cpu: slice.cpu, span, owner });
+        segments.push(owners.segment(slice.cpu, span, owner));
+    }
+    segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
+    (segments, certain)
+}
+
+/// A thread's runs, and its samples on their CPU time.
+type Marked = (ThreadKey, Vec<Run>, Vec<Mark>);
+
+/// Runs and samples of each thread that ran.
+fn marked(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<Marked> {
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
         if let CpuOwner::Target(thread) = slice.who {
@@ -111,14 +129,22 @@ fn lines(slices: &[Slice], mut threads: BTreeMap<ThreadKey, OfThread>, owners: &
         }
     }
     runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
-    for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
-        let Some(&(thread, _)) = of_thread.first() else { continue };
-        let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
-        let marks = threads.remove(&thread).map(|samples| samples.mark(&mut of_thread)).unwrap_or_default();
+    let of_thread = |of_thread: &[(ThreadKey, Run)]| {
+        let &(thread, _) = of_thread.first()?;
+        let mut runs: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
+        let marks = threads.get(&thread).map(|samples| samples.mark(&mut runs)).unwrap_or_default();
+        Some((thread, runs, marks))
+    };
+    runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
+}
+
+/// A line of each thread.
+fn lines(marked: Vec<Marked>, owners: &mut Owners) -> Vec<Line> {
+    let line = |(thread, runs, marks): Marked| {
         let unseen = owners.number(Owner::Target(thread, None));
-        lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
-    }
-    lines
+        Line { thread, runs, marks, ends: vec![], unseen, near_ns: NEAREST_NS }
+    };
+    marked.into_iter().map(line).collect()
 }
 
 /// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.

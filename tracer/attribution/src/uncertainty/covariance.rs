@@ -25,10 +25,10 @@ const STRETCH: usize = 1_024;
 
 /// The covariance of the powers (W²); `None` where the equations have no solution.
 pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
-    let covariance = model.fit.equations(&model.design, &model.prior).factor()?.inverse();
+    let observed = model.fit.observed(&model.design);
+    let covariance = model.fit.with_prior(observed.clone(), &model.prior).factor()?.inverse();
     let blocks = model.design.windows.blocks(BLOCK_NS);
-    let observed = model.fit.observed(&model.design).gram;
-    Some(widened(covariance, &observed, &scores(&model.design, &model.fit, &blocks)))
+    Some(widened(covariance, &observed.gram, &scores(&model.design, &model.fit, &blocks)))
 }
 
 /// What each block shows together, as columns.
@@ -121,7 +121,8 @@ mod tests {
         let toy = Toy::new(500.0, &ms[..12], &joules[..12], 0.0);
         let mut model = toy.model(&vectors);
         let three_blocks = of_powers(&model).unwrap();
-        let posterior = model.fit.equations(&model.design, &model.prior).factor().unwrap().inverse();
+        let observed = model.fit.observed(&model.design);
+        let posterior = model.fit.with_prior(observed, &model.prior).factor().unwrap().inverse();
         near(three_blocks.as_slice(), posterior.as_slice(), 1e-12);
         model.fit.residuals.iter_mut().for_each(|residual| *residual *= 10.0);
         near(of_powers(&model).unwrap().as_slice(), posterior.as_slice(), 1e-12);

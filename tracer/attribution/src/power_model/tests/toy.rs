@@ -128,6 +128,7 @@ impl Toy {
         let of_path = [0, 0].into_iter().chain((0..).take(self.columns)).collect();
         Model {
             columns: Columns::of_paths(paths, of_path),
+            shown: std::sync::Arc::default(),
             chains: Chains::default().into(),
             design: self.design(),
             validity: checks_of(&fit),
