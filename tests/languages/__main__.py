@@ -121,6 +121,9 @@ def together(folder, options):
     """The five of a server at once, by `-a`."""
     wanted = ["Go", "Node", "Java", "Ruby", "Python 3 (system)"]
     programs = [program for program in PROGRAMS if program.name in wanted]
+    missing = [f"{tool} (Debian: {program.package})" for program in programs for tool in program.tools if not shutil.which(tool)]
+    if missing:
+        sys.exit(f"not run: no {', '.join(missing)}")
     commands = [prepare(program, folder, options.seconds + 4) for program in programs]
     running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL) for command in commands]
     try:

@@ -26,5 +26,6 @@ pub mod register;
 pub mod rows;
 pub mod scan;
 pub mod unwind_row_cache;
+pub mod v8;
 pub mod window;
 pub mod wire;

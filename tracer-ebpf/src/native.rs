@@ -53,7 +53,12 @@ pub trait Tables {
         Err(end::NO_UNWIND_INFO)
     }
 
-    /// Moves to the caller by a rule of kind `SIGNAL`, `FULL` or `HOTSPOT`: `rare_caller`. The probes put a function of its own here, so that the
+    /// The caller of code that V8 made.
+    fn v8_caller(&mut self, _walk: &NativeWalk, _memory: &impl Memory) -> Result<NativeWalk, u8> {
+        Err(end::NO_UNWIND_INFO)
+    }
+
+    /// Moves to the caller by a rule of kind `SIGNAL`, `FULL`, `HOTSPOT` or `V8`: `rare_caller`. The probes put a function of its own here, so that the
     /// verifier does not look at it wherever a frame is taken.
     #[inline(always)]
     fn rare(&mut self, walk: &mut NativeWalk, rule: Rule, memory: &impl Memory) -> Result<u64, u8>
@@ -196,7 +201,7 @@ pub(crate) fn caller(
             let pushed = if rule.offset() != 0 { 11 } else { 10 };
             walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })
         }
-        rule::SIGNAL | rule::FULL | rule::HOTSPOT => return tables.rare(walk, rule, memory),
+        rule::SIGNAL | rule::FULL | rule::HOTSPOT | rule::V8 => return tables.rare(walk, rule, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
         rule::NONE => return Err(end::NO_UNWIND_INFO),
         _ => return Err(end::UNSUPPORTED),
@@ -236,6 +241,10 @@ pub fn rare_caller(
         rule::SIGNAL => signal_return(walk, memory),
         rule::HOTSPOT => {
             *walk = tables.hotspot_caller(walk, memory)?;
+            Ok(walk.sp)
+        }
+        rule::V8 => {
+            *walk = tables.v8_caller(walk, memory)?;
             Ok(walk.sp)
         }
         _ => caller_in_full(walk, rule, tables, memory),

@@ -47,6 +47,8 @@ pub mod rule {
     pub const FULL: u32 = 10;
     /// Code that a HotSpot makes at run time, which keeps what is known of it itself (`hotspot.rs`). In no row: for whole mappings.
     pub const HOTSPOT: u32 = 11;
+    /// Code that V8 makes at run time, whose frames say that they are V8's (`v8.rs`). In no row either.
+    pub const V8: u32 = 12;
 }
 
 /// Rules in full that the probes can hold. A PyTorch process has some hundred different ones.

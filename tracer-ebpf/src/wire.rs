@@ -350,6 +350,8 @@ impl CodeMapping {
     pub const NO_INFO: u32 = u32::MAX - 1;
     /// A HotSpot makes this code at run time, and says itself what is known of it (`hotspot.rs`).
     pub const HOTSPOT: u32 = u32::MAX - 2;
+    /// V8 makes this code at run time (`v8.rs`).
+    pub const V8: u32 = u32::MAX - 3;
     /// An unused place.
     pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, one_chunk: 0 };
 }

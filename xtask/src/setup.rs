@@ -117,6 +117,7 @@ fn test_packages() -> Vec<Package> {
         (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
         ("setcap", "libcap2-bin", "a test gives a program capabilities"),
         ("javac", "default-jdk-headless", "a test records Java, whose chain of calls it knows"),
+        ("node", "nodejs", "a test records Node, whose chain of calls it knows"),
         ("musl-gcc", "musl-tools", "a test records programs of musl"),
         ("pypy3", "pypy3", "a test records a Python that is not CPython"),
     ];

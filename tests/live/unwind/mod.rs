@@ -4,6 +4,7 @@ mod bare;
 mod cold;
 mod java;
 mod memory;
+mod node;
 mod oracle;
 mod rules;
 mod runtimes;

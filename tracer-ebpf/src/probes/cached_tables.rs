@@ -16,6 +16,7 @@ use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule};
 use tracer_ebpf::scan::{CHAIN, is_behind_indirect};
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
+use tracer_ebpf::v8;
 use tracer_ebpf::wire::end;
 
 /// The tables of the process that is being walked, behind what is remembered of them.
@@ -55,6 +56,11 @@ impl Tables for CachedTables<'_> {
         // SAFETY: user space writes it once, before the mappings that lead here.
         let layout = unsafe { HOTSPOTS.get(&pid) }.ok_or(end::NO_UNWIND_INFO)?;
         hotspot::caller(walk, layout, memory)
+    }
+
+    #[inline(always)]
+    fn v8_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
+        v8::caller(walk, memory)
     }
 
     #[inline(always)]

@@ -48,6 +48,7 @@ impl ProcessTables {
         match table {
             CodeMapping::NO_TABLE => Lookup::only(pc, Answer::none(end::NOT_READY)),
             CodeMapping::HOTSPOT => Lookup::between(pc, start, end, Answer::rule(Rule(rule::HOTSPOT << 28))),
+            CodeMapping::V8 => Lookup::between(pc, start, end, Answer::rule(Rule(rule::V8 << 28))),
             CodeMapping::NO_INFO => Lookup::between(pc, start, end, Answer::none(end::NO_UNWIND_INFO)),
             _ => self.row(pc).unwrap_or(Lookup::only(pc, Answer::none(end::NOT_READY))),
         }

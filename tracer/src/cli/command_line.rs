@@ -136,7 +136,7 @@ pub(super) fn parse<T: Into<OsString> + Clone>(
     line: impl IntoIterator<Item = T>,
 ) -> Result<Cli, clap::Error> {
     let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    let matches = Cli::command().try_get_matches_from(&line)?;
+    let matches = definition().try_get_matches_from(&line)?;
     if let Some(command) = matches.subcommand_name()
         && let Some(option) = misplaced(&matches)
     {
@@ -148,6 +148,18 @@ pub(super) fn parse<T: Into<OsString> + Clone>(
         check_first_word(&line, &cli.record.command)?;
     }
     Ok(cli)
+}
+
+/// All commands and options. A negative number behind an option is its value, for the option to say what is wrong with it; clap would take it for
+/// another option, and advise to write it where no option can stand.
+fn definition() -> clap::Command {
+    let with_numbers = |command: clap::Command| {
+        command.mut_args(|option| match option.get_long() {
+            Some(_) if option.get_action().takes_values() => option.allow_negative_numbers(true),
+            _ => option,
+        })
+    };
+    with_numbers(Cli::command()).mut_subcommands(with_numbers)
 }
 
 /// Whether the program that was typed without `--` may be one.
@@ -176,13 +188,29 @@ fn misplaced(matches: &ArgMatches) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, parse};
+    use super::{Cli, definition, parse};
     use clap::CommandFactory;
 
     /// The definition is sound: no two options collide, every group exists.
     #[test]
-    fn definition() {
-        Cli::command().debug_assert();
+    fn is_sound() {
+        definition().debug_assert();
+    }
+
+    /// Who writes a negative number is told what the option takes.
+    #[test]
+    fn negative_numbers() {
+        for (line, told) in [
+            ("report f --from -1", "500ms, 1m30s or 10%"),
+            ("report f --to -0.5", "500ms, 1m30s or 10%"),
+            ("record --duration -3 -- true", "duration"),
+            ("-p -1", "pid"),
+            ("compare --runs -2 -- true -- false", "runs"),
+        ] {
+            let error = parse(format!("energy-trace {line}").split(' ')).unwrap_err().to_string();
+            assert!(error.contains(told) && !error.contains("tip:"), "{line}: {error}");
+        }
+        assert!(parse("energy-trace record -- true -1 --from -1".split(' ')).is_ok());
     }
 
     /// Options may stand before and after the command, and a program may look like options.

@@ -21,4 +21,5 @@ pub mod hotspot;
 pub mod made_code;
 pub mod merge;
 pub mod stack_copy;
+pub mod v8;
 pub mod vdso;

@@ -9,3 +9,4 @@ mod native;
 mod python;
 mod scan;
 mod snapshot;
+mod v8;

@@ -213,7 +213,7 @@ fn reasons_to_stop() {
     let rules = |kind, offset| Rules::of(&[(0x1000, kind, offset, 0)]);
     assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
     assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
-    assert_eq!(end_of(&rules(rule::HOTSPOT + 1, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::V8 + 1, 0), &nothing), end::UNSUPPORTED);
     assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);

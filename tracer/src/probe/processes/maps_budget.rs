@@ -135,6 +135,7 @@ impl Processes {
         }
         self.find_interpreter(pid, maps, out);
         self.find_hotspot(pid, maps);
+        self.find_v8(pid);
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {
@@ -148,6 +149,7 @@ impl Processes {
         let begun = crate::clock::now();
         self.find_interpreter(pid, maps, out);
         self.find_hotspot(pid, maps);
+        self.find_v8(pid);
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {

@@ -24,6 +24,8 @@ pub(crate) struct Process {
     pub(crate) refused: bool,
     /// Where its HotSpot keeps what is needed, once the probes know.
     pub(crate) hotspot: Option<HotspotLayout>,
+    /// It has a V8.
+    pub(crate) has_v8: bool,
     /// It is this program, about to execute the command.
     pub(crate) launcher: bool,
     /// Where its evaluation frames end, once that is known; then its probes know too.
@@ -75,6 +77,7 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
         interpreter: None,
         refused: false,
         hotspot: None,
+        has_v8: false,
         launcher,
         eval: None,
         read_at: None,

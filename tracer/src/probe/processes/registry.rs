@@ -17,6 +17,7 @@ use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::detect::{Finding, find, other_python};
 use energy_trace_unwind::cpython::memory::ProcessMemory;
 use energy_trace_unwind::hotspot::{may_hold_hotspot, read_layout};
+use energy_trace_unwind::v8::{self, is_of_v8, may_hold_v8};
 use foldhash::HashMap;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
@@ -151,7 +152,7 @@ impl Processes {
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
         let (refused, eval, read_at, launcher) =
             (origin.refused, origin.eval, origin.read_at, origin.launcher);
-        let hotspot = origin.hotspot;
+        let (hotspot, has_v8) = (origin.hotspot, origin.has_v8);
         let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
         self.begin(pid, (name, command), Some(parent), launcher, out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
@@ -163,6 +164,7 @@ impl Processes {
                 (space, block, interpreter, refused);
             (child.eval, child.read_at) = (eval, read_at);
             child.hotspot = hotspot.filter(|layout| maps.set_hotspot(pid, layout));
+            child.has_v8 = has_v8;
             (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
         }
     }
@@ -225,6 +227,8 @@ impl Processes {
             let known = self.files.code_mapping(pid, mapping, &program);
             mappings.push(if process.is_of_hotspot(mapping) {
                 CodeMapping { table: CodeMapping::HOTSPOT, ..known }
+            } else if process.has_v8 && is_of_v8(mapping) {
+                CodeMapping { table: CodeMapping::V8, ..known }
             } else {
                 known
             });
@@ -299,6 +303,17 @@ impl Processes {
             read_layout(&ProcessMemory::of(pid), &facts.hotspot, bias)
         });
         process.hotspot = layout.filter(|layout| maps.set_hotspot(pid, layout));
+    }
+
+    /// Looks for a V8 among the mapped files.
+    pub(crate) fn find_v8(&mut self, pid: Pid) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| !process.has_v8) else { return };
+        let program = program_of(&process.space);
+        let may_hold = |mapping: &&Mapping| may_hold_v8(&mapping.path, &program);
+        process.has_v8 = process.space.mappings().iter().filter(may_hold).any(|mapping| {
+            let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+            facts.is_some_and(|facts| facts.symbol(v8::SYMBOL).is_some())
+        });
     }
 
     /// The thread, made known now if it was not. `name` is the kernel's name for it, where the event tells it.

@@ -14,6 +14,7 @@ use energy_trace_unwind::address_space::AddressSpace;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::merge::RawStack;
 use energy_trace_unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
+use energy_trace_unwind::v8::is_of_v8;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -91,10 +92,15 @@ impl RawStacks {
         let pid = capture.head.pid;
         let process = processes.get(pid)?;
         let (space, hotspot) = (&process.space, process.hotspot.as_ref());
-        // A HotSpot's code has no file, and stays as it is for seconds.
-        let code = |address| match hotspot {
-            Some(layout) if layout.holds(address) => ProcessMemory::of(pid).word(address),
-            _ => self.files.borrow_mut().code(pid, space, address),
+        let has_v8 = process.has_v8;
+        // Code that HotSpot and V8 make has no file, and stays as it is for seconds.
+        let is_made = |address| {
+            hotspot.is_some_and(|layout| layout.holds(address))
+                || has_v8 && space.find(address).is_some_and(is_of_v8)
+        };
+        let code = |address| match is_made(address) {
+            true => ProcessMemory::of(pid).word(address),
+            false => self.files.borrow_mut().code(pid, space, address),
         };
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
@@ -106,7 +112,7 @@ impl RawStacks {
             bx_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
-        let mut rules = ProcessRules { pid, space, files: &self.files, registers, hotspot };
+        let mut rules = ProcessRules { pid, space, files: &self.files, registers, hotspot, has_v8 };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 

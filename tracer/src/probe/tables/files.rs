@@ -15,6 +15,7 @@ use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::hotspot::{self, may_hold_hotspot};
+use energy_trace_unwind::v8::{self, may_hold_v8};
 use energy_trace_unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -68,11 +69,24 @@ struct Job {
 /// Symbols to look for in a file.
 type Wanted = &'static [&'static str];
 
+/// Those of what a program itself may be: a Python, or with a V8.
+const OF_PROGRAMS: [&str; SYMBOLS.len() + 1] = {
+    let mut all = [v8::SYMBOL; SYMBOLS.len() + 1];
+    let mut at = 0;
+    while at < SYMBOLS.len() {
+        all[at] = SYMBOLS[at];
+        at += 1;
+    }
+    all
+};
+
 fn wanted_of(path: &str, program: &str) -> Wanted {
     if may_hold_interpreter(path, program) {
-        &SYMBOLS
+        &OF_PROGRAMS
     } else if may_hold_hotspot(path) {
         &[hotspot::TABLE]
+    } else if may_hold_v8(path, program) {
+        &[v8::SYMBOL]
     } else {
         &[]
     }
@@ -166,7 +180,7 @@ impl Files {
         // Where `maps` shows another device the file is read twice.
         let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
         if !self.files.contains_key(&key) {
-            self.begin(key, &path.display().to_string(), Some(file), &SYMBOLS);
+            self.begin(key, &path.display().to_string(), Some(file), &OF_PROGRAMS);
         }
     }
 

@@ -10,6 +10,7 @@ use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
 use energy_trace_unwind::cfi::FullRules;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::elf::ElfFacts;
+use energy_trace_unwind::v8::is_of_v8;
 use energy_trace_unwind::vdso::key_of;
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,6 +21,7 @@ use tracer_ebpf::hotspot_layout::HotspotLayout;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule, rule};
+use tracer_ebpf::v8;
 use tracer_ebpf::wire::{end, register};
 
 /// Rules that are kept: a walk asks for the same return addresses again and again.
@@ -157,6 +159,8 @@ pub(crate) struct ProcessRules<'a> {
     pub(crate) registers: &'a [u64; register::COUNT],
     /// Where its HotSpot keeps what is needed, if it has one.
     pub(crate) hotspot: Option<&'a HotspotLayout>,
+    /// It has a V8.
+    pub(crate) has_v8: bool,
 }
 
 impl Tables for ProcessRules<'_> {
@@ -164,12 +168,19 @@ impl Tables for ProcessRules<'_> {
         if self.hotspot.is_some_and(|layout| layout.holds(pc)) {
             return Ok(Rule(rule::HOTSPOT << 28));
         }
+        if self.has_v8 && self.space.find(pc).is_some_and(is_of_v8) {
+            return Ok(Rule(rule::V8 << 28));
+        }
         self.files.borrow_mut().rule(self.pid, self.space, pc)
     }
 
     fn hotspot_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
         let layout = self.hotspot.ok_or(end::NO_UNWIND_INFO)?;
         hotspot::caller(walk, layout, &CopyAndHeaps { copy: memory, live: ProcessMemory::of(self.pid), walk })
+    }
+
+    fn v8_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
+        v8::caller(walk, memory)
     }
 
     fn full(&mut self, index: u32) -> Option<FullRule> {
