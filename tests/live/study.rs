@@ -3,6 +3,7 @@
 //! Leaves out what the tables find (`tracer/report`, `tracer/statistics`).
 
 use energy_trace_tests::place::{Disk, Place, Talk, assert_code, assert_says, run_bounded, text};
+use energy_trace_tests::process::tests_dir;
 use std::os::unix::fs::MetadataExt as _;
 
 /// Options of studies that do not rest, with these of recordings, in this folder.
@@ -58,6 +59,42 @@ fn a_study_is_done_once() {
     let other = begin("true");
     assert_code(&other, 125);
     assert_says(&other, &["holds another study"]);
+}
+
+/// The joules of a function are those of what others do for it while it waits, as in reports; and they can be taken from the recordings again,
+/// where these are there.
+#[test]
+fn workers_count_for_their_callers() {
+    let place = place();
+    let script = tests_dir().join("workloads/requesters.py");
+    let program = format!("/usr/bin/python3 {} 0.6 && echo calls ask_threads 1", script.display());
+    let mut arguments = fast("--power model", "study").to_vec();
+    arguments.extend(["--runs", "1", "--calls", r"calls (\S+) ([0-9]+)", "--format", "dataset"]);
+    arguments.extend(["--", "sh", "-c", &program, "--", "true"]);
+    let data = run_bounded(place.command(&arguments)).stdout;
+    let number_in = |what: &str| {
+        let study: serde_json::Value = serde_json::from_str(&file(&place, "study/study.json")).unwrap();
+        let runs = study["runs"].as_array().unwrap();
+        let of_program = runs.iter().find(|run| run["counts"]["ask_threads"] == 1.0).unwrap();
+        of_program["measured"].pointer(what).unwrap().as_f64().unwrap()
+    };
+    // A third of the time, and all of it on another thread.
+    let (asked, all) = (number_in("/counted/ask_threads"), number_in("/joules"));
+    assert!(asked > all / 6.0, "{asked} of {all} J");
+    let number = if file(&place, "study/runs/0001.json").contains("ask_threads") { 1 } else { 2 };
+    let run = format!("study/runs/{number:04}.json");
+    let wrong = file(&place, &run).replace(&format!("\"joules\": {all}"), "\"joules\": 1.0");
+    std::fs::write(place.path(&run), &wrong).unwrap();
+    let look = |more: &[&str]| {
+        let arguments = [&["compare", "-q", "-o", "study", "--format", "dataset"], more].concat();
+        run_bounded(place.command(&arguments)).stdout
+    };
+    assert_ne!(look(&[]), data);
+    std::fs::rename(place.path(&run.replace("json", "data")), place.path("away")).unwrap();
+    assert_ne!(look(&["--measure-again"]), data);
+    std::fs::rename(place.path("away"), place.path(&run.replace("json", "data"))).unwrap();
+    assert_eq!(look(&["--measure-again"]), data);
+    assert_eq!(look(&[]), data);
 }
 
 /// A run past its limit is ended and shown; a program that never succeeds ends the study; a signal stops it, and says how to go on.

@@ -10,7 +10,7 @@ use super::unprivileged::give_up_privileges;
 use crate::roles::child::{Parent, fork_role};
 use crate::study::plan::{self, Plan};
 use crate::study::suite::Suite;
-use crate::study::{Metric, Pattern, Shown, conduct, launcher};
+use crate::study::{Metric, Numbers, Pattern, Shown, conduct, launcher};
 use clap::{Args, FromArgMatches, ValueEnum};
 use energy_trace_report::study::Study;
 use energy_trace_report::study_tables::layouts::{self, As, Layout};
@@ -107,6 +107,10 @@ pub(super) struct CompareArgs {
     #[arg(short, long, value_name = "DIR", default_value = "energy-trace.study")]
     pub output: PathBuf,
 
+    /// Take the numbers of all runs from their recordings and outputs again, as after an update of energy-trace
+    #[arg(long)]
+    pub measure_again: bool,
+
     /// What to write to stdout; the folder has all of them
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
@@ -199,7 +203,8 @@ fn study(parent: &Parent, args: &CompareArgs, options: &[String], common: &Commo
     parent.die_with_it().map_err(|error| Failure::own(&error))?;
     let plan = wanted(args, options)?;
     let shown = Shown { progress: !common.quiet };
-    let study = conduct(&parent.channel, &args.output, plan, options, shown);
+    let numbers = if args.measure_again { Numbers::Again } else { Numbers::Known };
+    let study = conduct(&parent.channel, &args.output, plan, options, numbers, shown);
     let study = study.map_err(|error| Failure::own(&error))?;
     show(&study, args, common)
 }

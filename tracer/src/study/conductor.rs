@@ -81,6 +81,15 @@ pub struct Shown {
     pub progress: bool,
 }
 
+/// Which numbers of runs that are done count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Those that were taken when each run ended.
+    Known,
+    /// Those that its recording and its outputs have now.
+    Again,
+}
+
 /// Does what is left of a study in a folder, and returns all of it. `wanted`: its plan, where it was told.
 ///
 /// # Errors
@@ -90,6 +99,7 @@ pub fn conduct(
     folder: &Path,
     wanted: Option<Plan>,
     record: &[String],
+    numbers: Numbers,
     shown: Shown,
 ) -> Result<Study, StudyError> {
     let files = Folder::open(folder)?;
@@ -111,6 +121,7 @@ pub fn conduct(
         facts: machine::facts(),
         made: 0,
         begun: Instant::now(),
+        numbers,
         shown,
     };
     let idle = |time: Duration| vec!["sleep".to_owned(), time.as_secs_f64().to_string()];
@@ -141,6 +152,7 @@ struct Conductor<'a> {
     /// Runs made since this process began.
     made: u32,
     begun: Instant,
+    numbers: Numbers,
     shown: Shown,
 }
 
@@ -148,7 +160,10 @@ impl Conductor<'_> {
     /// One step, unless it is done.
     fn step(&mut self, step: Step) -> Result<(), StudyError> {
         if let Some(done) = self.files.run(step.number)? {
-            self.runs.push(done);
+            self.runs.push(match self.numbers {
+                Numbers::Known => done,
+                Numbers::Again => self.measured_again(done)?,
+            });
             return Ok(());
         }
         self.check_hope()?;
@@ -250,6 +265,20 @@ impl Conductor<'_> {
         }
     }
 
+    /// A run with the numbers that its recording and its outputs have now; as it was where they are gone.
+    fn measured_again(&self, run: Run) -> Result<Run, StudyError> {
+        let is_kept = |ending: &&str| self.files.of_run(run.number, ending).exists();
+        let mut again = run.clone();
+        if run.measured.is_some() && ["data", "out", "err"].iter().all(is_kept) {
+            self.measure(&mut again);
+        }
+        if again.outcome != run.outcome {
+            return Ok(run);
+        }
+        self.files.finish(&again)?;
+        Ok(again)
+    }
+
     fn read_outputs(&self, run: &mut Run) {
         let plan = self.plan;
         if plan.metrics.is_empty() && plan.facts.is_empty() && plan.calls.is_none() {
@@ -319,10 +348,10 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
     last.iter().all(|watts| watts.is_finite()) && most - least <= part * f64::midpoint(least, most)
 }
 
-/// The numbers of a recording.
+/// The numbers of a recording. What workers use is their callers', as in reports: the joules of a call are those of all that it has done.
 fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String> {
     let recording = file::read(path).map_err(|error| error.to_string())?;
-    Ok(Measured::of(&attribute(&recording, &Options::default()), counted))
+    Ok(Measured::of(&attribute(&recording, &Options::logical()), counted))
 }
 
 /// Tables and data sets, beside the runs.

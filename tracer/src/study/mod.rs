@@ -17,6 +17,6 @@ mod order;
 pub mod plan;
 pub mod suite;
 
-pub use conductor::{Shown, conduct, end};
+pub use conductor::{Numbers, Shown, conduct, end};
 pub use metrics::{Metric, Pattern};
 pub use suite::read_text;
