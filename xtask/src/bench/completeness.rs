@@ -82,8 +82,16 @@ fn look(
     }
     Ok(Pass {
         ours,
-        perf: perf::sample(folder, &log, pid, seconds, hz)?,
-        py_spy: py_spy::sample(py_spy, folder, &log, pid, seconds, hz)?,
+        perf: of_peer("perf", workload, perf::sample(folder, &log, pid, seconds, hz)),
+        py_spy: of_peer("py-spy", workload, py_spy::sample(py_spy, folder, &log, pid, seconds, hz)),
+    })
+}
+
+/// What a peer saw; nothing where it failed, which is said and ends nothing.
+fn of_peer<T: Default>(peer: &str, workload: &Workload, seen: Result<T>) -> T {
+    seen.unwrap_or_else(|error| {
+        eprintln!("bench: {peer} failed on {}, and has no figure there: {error:#}", workload.name);
+        T::default()
     })
 }
 
@@ -122,7 +130,8 @@ py-spy: from the first Python function to a leaf that is known; of all CPU: time
 #[expect(clippy::print_stdout, reason = "the result of a task")]
 fn print_row(name: &str, passes: &[Pass]) {
     let percent = |part: fn(&Pass) -> u64, whole: fn(&Pass) -> u64| {
-        median(passes.iter().map(|pass| 100.0 * ratio(part(pass), whole(pass))).collect())
+        let seen = passes.iter().filter(|pass| whole(pass) > 0);
+        median(seen.map(|pass| 100.0 * ratio(part(pass), whole(pass))).collect())
     };
     let samples: fn(&Pass) -> u64 = |pass| pass.ours.samples;
     let shown = median(passes.iter().map(|pass| ratio(pass.py_spy.time_shown, 10)).collect());

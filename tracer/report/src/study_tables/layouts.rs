@@ -197,9 +197,10 @@ fn configurations(study: &Study, groups: &[Group]) -> Sheet {
     heads.extend(classes.map(|class| format!("{class} energy, J")));
     heads.extend(["total energy, J", "time, s"].map(str::to_owned));
     if has(Kind::Counted) {
-        heads.push("one input, J".to_owned());
+        heads.extend(["one input, J", "verdict, program", "verdict, one input"].map(str::to_owned));
+    } else {
+        heads.push("verdict".to_owned());
     }
-    heads.push("verdict".to_owned());
     let mut rows = Vec::new();
     for group in groups {
         let programs: BTreeSet<usize> =
@@ -239,12 +240,14 @@ fn of_configuration(group: &Group, program: usize, columns: &[&str], counted: bo
     let classes = classes.filter(|column| **column != "time");
     row.extend(classes.map(|column| of(block(group, column))));
     row.extend(["energy of the program", "time"].map(|column| of(block(group, column))));
-    if counted {
-        row.push(of(group.blocks.iter().find(|block| block.kind == Kind::Counted)));
-    }
-    let cells = block(group, "energy of the program").map(|block| block.cells.as_slice()).unwrap_or_default();
-    let verdict = cells.iter().find(|cell| cell.program == program).map(sentences::verdict);
-    row.push(verdict.unwrap_or_default().into());
+    let verdict = |block: Option<&Block>| {
+        let cell = block.and_then(|block| block.cells.iter().find(|cell| cell.program == program));
+        Field::from(cell.map(sentences::verdict).unwrap_or_default())
+    };
+    let input = group.blocks.iter().find(|block| block.kind == Kind::Counted);
+    row.extend(counted.then(|| of(input)));
+    row.push(verdict(block(group, "energy of the program")));
+    row.extend(counted.then(|| verdict(input)));
     row
 }
 

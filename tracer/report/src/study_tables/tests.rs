@@ -240,6 +240,8 @@ fn growth_and_layouts() {
         layouts::write(&mut out, &sized, layout, how).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
+        let has_verdicts = text.contains("verdict, program") && text.contains("verdict, one input");
+        assert_eq!(has_verdicts, matches!(layout, Layout::Configurations), "{text}");
     }
     let mut out = Vec::new();
     page::write(&mut out, &sized, 5).unwrap();
