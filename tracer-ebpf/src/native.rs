@@ -79,7 +79,7 @@ pub trait Tables {
 
     /// How many indirect calls the chain of `from` has before it leads to `to`; `None` where it does not.
     #[inline(always)]
-    fn leads_through(&mut self, from: NativeWalk, to: NativeWalk, memory: &impl Memory) -> Option<u64>
+    fn leads_through(&mut self, from: &NativeWalk, to: &NativeWalk, memory: &impl Memory) -> Option<u64>
     where
         Self: Sized,
     {

@@ -253,19 +253,41 @@ fn caller_at(
     (tables.goes_on(left, memory) >= steps).then_some(left)
 }
 
-/// What the words that were looked at say together.
+/// One of the candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The caller by the frame pointer.
+    Frame,
+    /// That by a direct call.
+    Direct,
+    /// That by an indirect call.
+    Indirect,
+}
+
+impl Candidates {
+    /// Copies of it would not fit on the stack of a BPF program.
+    #[inline(always)]
+    pub const fn get(&self, which: Which) -> &NativeWalk {
+        match which {
+            Which::Frame => &self.frame,
+            Which::Direct => &self.direct,
+            Which::Indirect => &self.indirect,
+        }
+    }
+}
+
+/// What the words that were looked at say together: the caller, and whether it is proved.
 #[inline(always)]
 pub fn decide(
     walk: &NativeWalk,
     found: &Candidates,
     tables: &mut impl Tables,
     memory: &impl Memory,
-) -> Option<Found> {
-    let guess = |by: NativeWalk| if by.pc == 0 { None } else { Some(Found::Guessed(by)) };
-    let either = |sure: bool, by: NativeWalk| if sure { Some(Found::Proved(by)) } else { guess(by) };
+) -> Option<(Which, bool)> {
+    let either = |sure: bool, which: Which| (sure || found.get(which).pc != 0).then_some((which, sure));
     if found.frame_kind == by_frame::CALL && found.frame_target >= found.target {
         let makes_one = || walk.returned == 1 && makes_frame_pointer(found.frame_target, memory);
-        return either(found.doubts == 0 || makes_one(), found.frame);
+        return either(found.doubts == 0 || makes_one(), Which::Frame);
     }
     let is_above = found.direct.pc != 0 && found.direct.sp > found.frame.sp;
     if found.frame_kind == by_frame::CHAIN && (found.direct.pc == 0 || is_above) {
@@ -274,17 +296,18 @@ pub fn decide(
         let near = found.frame.sp.wrapping_sub(walk.sp) <= u64::from(SCAN_WORDS) * 8;
         let fits = !is_above || leads_up_to(found.frame.bp, found.direct.sp, memory);
         if found.doubts_in_frame == 0 || found.indirect.pc == 0 {
-            return either(found.doubts_in_frame == 0 && near && fits, found.frame);
+            return either(found.doubts_in_frame == 0 && near && fits, Which::Frame);
         }
     }
     if found.direct.pc != 0 {
         let sure = found.doubts_below == 0
             || found.indirect.pc != 0
                 && found.indirect.sp < found.direct.sp
-                && tables.leads_through(found.indirect, found.direct, memory) == Some(found.doubts_below - 1);
-        return either(sure, found.direct);
+                && tables.leads_through(&found.indirect, &found.direct, memory)
+                    == Some(found.doubts_below - 1);
+        return either(sure, Which::Direct);
     }
-    guess(if found.indirect.pc != 0 { found.indirect } else { found.frame })
+    either(false, if found.indirect.pc != 0 { Which::Indirect } else { Which::Frame })
 }
 
 /// Whether one of the frames of a chain of frame pointers ends at this stack pointer.
@@ -304,7 +327,9 @@ pub fn find_caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Me
     let mut found = begin(walk, tables, memory);
     let mut words = (0..u64::from(SCAN_WORDS)).map(|word| walk.sp.wrapping_add(8 * word));
     let _last = words.find(|&address| look(walk, address, &mut found, tables, memory));
-    decide(walk, &found, tables, memory)
+    let (which, sure) = decide(walk, &found, tables, memory)?;
+    let caller = *found.get(which);
+    Some(if sure { Found::Proved(caller) } else { Found::Guessed(caller) })
 }
 
 /// How many more steps succeed from there, two at most; the first one may end at code without unwind information, or be the last.
@@ -326,12 +351,12 @@ pub(crate) fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &
 /// call to the callee, so that the frames before it are left from earlier calls; `None` where the chain does not come there.
 #[inline(always)]
 pub(crate) fn leads_through(
-    from: NativeWalk,
-    to: NativeWalk,
+    from: &NativeWalk,
+    to: &NativeWalk,
     tables: &mut impl Tables,
     memory: &impl Memory,
 ) -> Option<u64> {
-    let (mut trial, mut indirect) = (from, 0);
+    let (mut trial, mut indirect) = (*from, 0);
     for _ in 0..CHAIN {
         caller(&mut trial, tables, memory).ok()?;
         if trial.sp == to.sp && trial.pc == to.pc {

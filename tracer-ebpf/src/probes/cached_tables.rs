@@ -90,8 +90,8 @@ impl Tables for CachedTables<'_> {
     }
 
     #[inline(always)]
-    fn leads_through(&mut self, from: NativeWalk, to: NativeWalk, _memory: &impl Memory) -> Option<u64> {
-        scratch()?.walk.trial = from;
+    fn leads_through(&mut self, from: &NativeWalk, to: &NativeWalk, _memory: &impl Memory) -> Option<u64> {
+        scratch()?.walk.trial = *from;
         let mut indirect = 0;
         for _ in 0..CHAIN {
             if trial_step() as u8 != end::RUNNING {

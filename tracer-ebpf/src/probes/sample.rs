@@ -85,14 +85,10 @@ fn is_sample() -> bool {
 
 #[inline(always)]
 fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
-    let Some(begun) = scratch() else { return };
-    if !know(&mut begun.walk, pid) {
+    if begin_sample(pid, tid) == 0 {
         return;
     }
-    count(lost::TAKEN);
-    begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
-    begun.codes.begin(begun.head.head.at_ns);
-    begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    let Some(begun) = scratch() else { return };
     kernel_frames(ctx, begun);
     let python_end = python_frames();
     let native_end = native_frames();
@@ -104,6 +100,22 @@ fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     }
     let Some(done) = scratch() else { return };
     send::<Samples>(done);
+}
+
+/// Writes the head of a sample; 0 where the process is no target. A function of its own, for what it has on the stack must not be there while the
+/// walks run: before Linux 6.13 all functions that have called each other share 512 bytes.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn begin_sample(pid: u32, tid: u32) -> u32 {
+    let Some(begun) = scratch() else { return 0 };
+    if !know(&mut begun.walk, pid) {
+        return 0;
+    }
+    count(lost::TAKEN);
+    begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.codes.begin(begun.head.head.at_ns);
+    begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    1
 }
 
 /// How a walk ended. The scratch is looked up anew: the steps wrote to it behind the back of any reference.

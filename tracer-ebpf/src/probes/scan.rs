@@ -6,7 +6,7 @@ use super::maps::Scratch;
 use super::native_walk::{native_world, push_native};
 use super::sample::{repeat, scratch};
 use super::user_memory::UserMemory;
-use tracer_ebpf::native::{Found, SCAN_WORDS};
+use tracer_ebpf::native::SCAN_WORDS;
 use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
 use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end, register};
@@ -96,22 +96,20 @@ extern "C" fn scan_step(index: u32) -> u32 {
 extern "C" fn take_found() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    match scan::decide(&scratch.walk.native, &scratch.walk.candidates, &mut tables, &memory) {
-        Some(Found::Proved(found)) => {
-            end_last_frame(scratch, found.sp);
-            scratch.walk.native = found;
+    let decided = scan::decide(&scratch.walk.native, &scratch.walk.candidates, &mut tables, &memory);
+    let Some((which, proved)) = decided else { return 0 };
+    let sp = scratch.walk.candidates.get(which).sp;
+    if proved {
+        end_last_frame(scratch, sp);
+    } else {
+        push_native(scratch, u64::from(end::NO_UNWIND_INFO), sp);
+        scratch.head.guessed = scratch.head.guessed.saturating_add(1);
+        if scratch.walk.native.returned == 0 {
+            let depth = sp.wrapping_sub(scratch.walk.registers[register::RSP]);
+            scratch.head.guess_depth = u16::try_from(depth).unwrap_or(0);
         }
-        Some(Found::Guessed(found)) => {
-            push_native(scratch, u64::from(end::NO_UNWIND_INFO), found.sp);
-            scratch.head.guessed = scratch.head.guessed.saturating_add(1);
-            if scratch.walk.native.returned == 0 {
-                let depth = found.sp.wrapping_sub(scratch.walk.registers[register::RSP]);
-                scratch.head.guess_depth = u16::try_from(depth).unwrap_or(0);
-            }
-            scratch.walk.native = found;
-        }
-        None => return 0,
     }
+    scratch.walk.native = *scratch.walk.candidates.get(which);
     1
 }
 
