@@ -40,6 +40,8 @@ struct Body {
     calls: BTreeSet<String>,
     helpers: BTreeSet<i32>,
     maps: BTreeSet<String>,
+    /// Bytes of its frame.
+    stack: u64,
 }
 
 /// The built programs.
@@ -98,6 +100,14 @@ impl Built {
         all
     }
 
+    /// Bytes of stack of a function with the deepest of what it calls, as kernels before 6.13 count them: each frame in steps of 32
+    /// (`check_max_stack_depth_subprog`, kernel/bpf/verifier.c, v6.1).
+    fn stack_of(&self, function: &str) -> u64 {
+        let body = &self.bodies[function];
+        let below = body.calls.iter().map(|called| self.stack_of(called)).max().unwrap_or(0);
+        body.stack.max(1).next_multiple_of(32) + below
+    }
+
     /// The programs that can run in an NMI: those on perf events.
     fn in_nmi(&self) -> Vec<&String> {
         self.programs
@@ -119,10 +129,14 @@ fn body(file: &object::File<'_>, symbol: &object::Symbol<'_, '_>, section: &obje
         }
     }
     let code = section.data().unwrap();
+    let mut copies_of_frame = BTreeSet::new();
     for at in (start..end).step_by(8) {
         let instruction: [u8; 8] = code[at as usize..at as usize + 8].try_into().unwrap();
-        let [opcode, registers, _, _, b0, b1, b2, b3] = instruction;
+        let [opcode, registers, o0, o1, b0, b1, b2, b3] = instruction;
         let immediate = i32::from_le_bytes([b0, b1, b2, b3]);
+        let below =
+            stack_below(opcode, registers, i16::from_le_bytes([o0, o1]), immediate, &mut copies_of_frame);
+        body.stack = body.stack.max(below);
         let refers = refers.get(&at);
         match (opcode, registers >> 4) {
             (0x85, TO_FUNCTION) => {
@@ -139,6 +153,25 @@ fn body(file: &object::File<'_>, symbol: &object::Symbol<'_, '_>, section: &obje
         }
     }
     body
+}
+
+/// How far below its frame pointer, `r10`, an instruction touches the stack, or points to it.
+fn stack_below(opcode: u8, registers: u8, offset: i16, immediate: i32, copies: &mut BTreeSet<u8>) -> u64 {
+    const FRAME: u8 = 10;
+    let (to, from) = (registers & 15, registers >> 4);
+    match opcode {
+        0x61 | 0x69 | 0x71 | 0x79 if from == FRAME => u64::from(offset.unsigned_abs()),
+        0x62 | 0x6a | 0x72 | 0x7a | 0x63 | 0x6b | 0x73 | 0x7b | 0xc3 | 0xdb if to == FRAME => {
+            u64::from(offset.unsigned_abs())
+        }
+        // A copy of the frame pointer, and what is added to it.
+        0xbf if from == FRAME => {
+            copies.insert(to);
+            0
+        }
+        0x07 if copies.remove(&to) => u64::from(immediate.unsigned_abs()),
+        _ => 0,
+    }
 }
 
 /// A symbol's name; empty for a section, whose offset is in the instruction.
@@ -217,4 +250,17 @@ fn the_sampler_knows_what_it_touches() {
     ];
     let maps: Vec<&str> = maps.iter().map(String::as_str).collect();
     assert_eq!(maps, expected, "a new map of the sampler: say in docs/architecture.md why it may touch it");
+}
+
+/// Before Linux 6.13 functions that have called each other share 512 bytes of stack: a program with more is refused there, and this kernel does not say
+/// so. The program on GPU libraries has more, and loads from 6.13 on alone (docs/gpu.md).
+#[test]
+fn programs_fit_the_stack_of_older_kernels() {
+    const MOST: u64 = 512;
+    let built = Built::read();
+    let stacks: BTreeMap<&String, u64> =
+        built.programs.keys().map(|program| (program, built.stack_of(program))).collect();
+    assert!(stacks[&"on_sample".to_owned()] > MOST / 2, "{stacks:?}");
+    let too_deep: Vec<_> = stacks.iter().filter(|(_, bytes)| **bytes > MOST).map(|(name, _)| *name).collect();
+    assert_eq!(too_deep, ["on_gpu_call"], "{stacks:?}");
 }
