@@ -3,7 +3,7 @@
 //! A path is the functions of a stack from the outermost to the innermost. Frames are places (a line, an address), so places of one function are
 //! put together by comparing its kind, name, module and first line; a function that calls itself is one. Functions that the compiler put into
 //! others are left out: debug information must not change who draws what. What a worker does on behalf of somebody is a
-//! path of its own below the worker's. Other processes stand beside the target. Leaves out which paths have a power of their own (`columns`).
+//! path of its own below the worker's. Time that no sample saw stands beside the functions, other processes beside the target. Leaves out which paths have a power of their own (`columns`).
 
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::ids::StackId;
@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Background(u32),
     /// Work on behalf of these, by their number (`delegation`).
     OnBehalfOf(u32),
+    /// Time that no sample saw: a machine that stands still draws nothing, and says nothing of functions.
+    Unseen,
 }
 
 /// A path: the one that it prolongs, and by what.
@@ -57,7 +59,10 @@ impl PathTree {
             Owner::Other => OTHER,
             Owner::Background(group) => builder.path(OTHER, Step::Background(group)),
             Owner::Target(_, stack) => {
-                let path = stack.map_or(TARGET, |stack| builder.of_stack(stack));
+                let path = match stack {
+                    Some(stack) => builder.of_stack(stack),
+                    None => builder.path(TARGET, Step::Unseen),
+                };
                 on_behalf_of(number).map_or(path, |set| builder.path(path, Step::OnBehalfOf(set)))
             }
         };
@@ -99,7 +104,7 @@ impl PathTree {
     pub(crate) fn function(&self, path: PathId) -> Option<u32> {
         self.upwards(path).find_map(|path| match self.paths.get(path as usize)?.step {
             Step::Function(function) => Some(function),
-            Step::Root | Step::Background(_) | Step::OnBehalfOf(_) => None,
+            Step::Root | Step::Background(_) | Step::OnBehalfOf(_) | Step::Unseen => None,
         })
     }
 }
@@ -246,7 +251,10 @@ mod tests {
         ]);
         let tree = PathTree::of(&recording, &owners, |owner| (owner == 5).then_some(0));
         let of: Vec<_> = (0..7).map(|owner| tree.of_owner(owner)).collect();
-        assert_eq!((of[0], of[6]), (OTHER, TARGET));
+        assert_eq!(of[0], OTHER);
+        // What no sample saw is none of the paths of functions.
+        assert_eq!(tree.parent(of[6]), TARGET);
+        assert_eq!(tree.function(of[6]), None);
         assert_eq!((of[2], of[3]), (of[1], of[1]));
         assert!(of[4] != of[1] && of[5] != of[1]);
         assert_eq!(

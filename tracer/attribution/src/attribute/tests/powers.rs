@@ -1,11 +1,12 @@
 //! Powers that are learned from a run of six seconds, of functions whose powers and times are known.
 
-use super::small::{MS, SOCKET, add_counter, add_threads, assert_adds_up, by_time, empty, near, runs};
+use super::small::{MS, SOCKET, add_counter, add_threads, assert_adds_up, by_time, empty, ms, near, runs};
 use crate::{attribute, attribute_over_time};
+use energy_trace_model::ids::{CpuId, ThreadKey};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{DomainClass, IdleOrigin, Scope};
+use energy_trace_model::recording::record::{DomainClass, IdleOrigin, Scope, Unsampled};
 
 const LENGTH: u64 = 6_000;
 
@@ -112,6 +113,35 @@ fn functions_have_their_powers() {
         each(0, 0),
         each(1, 1)
     );
+}
+
+/// A machine that stands still for half a second at a time draws nothing then. A function that runs too little to have a power of its own is not
+/// mixed with that: it draws as other functions do.
+#[test]
+fn a_pause_takes_nothing_from_functions() {
+    let mut slices = turns(0, &[Some(0), Some(1)], 5);
+    slices.iter_mut().step_by(40).for_each(|slice| slice.1 = Some(2));
+    slices.iter_mut().filter(|slice| slice.1 == Some(2)).for_each(|slice| slice.3 = slice.2 + 3);
+    let pauses = [1_000, 2_500, 4_000].map(|at| at..at + 500);
+    let paused = |at: u64| pauses.iter().any(|pause| pause.contains(&at));
+    slices.retain(|(_, _, from, until)| !paused(*from) && !paused(until - 1));
+    let seen = slices.clone();
+    slices.extend(pauses.iter().map(|pause| (0, Some(0), pause.start, pause.end)));
+    let mut run = run(&seen, |busy| 20_000 * busy.len() as u64);
+    for pause in &pauses {
+        runs(&mut run, 0, Some(0), pause.start, pause.end);
+        run.samples.retain(|sample| !pause.contains(&(sample.at.as_ns() / MS)));
+        run.unsampled.push(Unsampled { cpu: CpuId::new(0), start: ms(pause.start), end: ms(pause.end) });
+    }
+    let profile = attribute(&run, &Options::default());
+    let of_thread = |thread| {
+        let rows =
+            profile.rows.iter().filter(|row| row.thread == ThreadKey::new(thread) && row.stack.is_some());
+        rows.map(|row| row.energy[DomainClass::Package].as_uj() / 1_000).sum::<i64>()
+    };
+    let expected = [0, 1, 2].map(|thread| 20 * time(&seen, thread));
+    assert!(expected[2] < 300, "too much to be mixed: {expected:?}");
+    near(&[0, 1, 2].map(of_thread), &expected, 10);
 }
 
 /// Two CPUs of which each draws 60 % when both are busy: powers are learned alone and beside each other, and that is said.
