@@ -2,6 +2,7 @@
 //!
 //! Leaves out what the device file holds (`shared`) and the log's lines (`truth`).
 
+use crate::clock::now_ns;
 use crate::scenario::Scenario;
 use crate::shared::Shared;
 use std::io::{Error, Result};
@@ -26,10 +27,18 @@ impl Place {
     /// # Errors
     /// When a file cannot be written.
     pub fn create(folder: &Path, scenario: &Scenario) -> Result<Self> {
+        Self::create_since(folder, scenario, now_ns())
+    }
+
+    /// The same with counters that began at this moment of the clock: at 0 for a machine that is yet to boot.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub fn create_since(folder: &Path, scenario: &Scenario, start_ns: u64) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("scenario.json"), serde_json::to_vec_pretty(scenario)?)?;
         std::fs::write(truth_file(folder), format!("{}\n", crate::truth::HEADER))?;
-        Shared::create(&folder.join("device"), scenario.devices.len())?;
+        Shared::create(&folder.join("device"), scenario.devices.len(), start_ns)?;
         for (file, mode) in [("", 0o755), ("scenario.json", 0o644), ("truth.csv", 0o666), ("device", 0o666)] {
             std::fs::set_permissions(folder.join(file), std::fs::Permissions::from_mode(mode))?;
         }

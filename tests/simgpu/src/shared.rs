@@ -102,7 +102,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn create(path: &Path, devices: usize) -> Result<()> {
+    pub(crate) fn create(path: &Path, devices: usize, start_ns: u64) -> Result<()> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len((HEAD_BYTES + devices * size_of::<Block>()) as u64)?;
         let shared = Self { map: MmapRaw::map_raw(&file)?, devices, sums: Mutex::default() };
@@ -110,7 +110,7 @@ impl Shared {
             let block = shared.block(device).ok_or_else(|| Error::other("no block"))?;
             init_lock(block.lock.get())?;
         }
-        let head = Head { magic: MAGIC, start_ns: now_ns() };
+        let head = Head { magic: MAGIC, start_ns };
         // SAFETY: the map is longer than a head and aligned to a page, and nobody else has it yet.
         unsafe { shared.map.as_mut_ptr().cast::<Head>().write(head) };
         Ok(())

@@ -7,7 +7,7 @@
 //! mean (user space).
 
 use super::gpu_arguments::{Arguments, arguments, launched, node, word};
-use super::gpu_stack::launch_stack;
+use super::gpu_stack;
 use super::maps::{current, head, is_target};
 use super::rings::{NO_WAKEUP, reserve_event, send_event};
 use super::waits::is_due;
@@ -16,9 +16,8 @@ use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use tracer_ebpf::gpu::{
-    GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, WITH_STACK, call,
-};
+use core::ffi::c_void;
+use tracer_ebpf::gpu::{GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, call};
 use tracer_ebpf::wire::{kind, lost};
 
 /// A thread's stacks: so many in each window.
@@ -80,24 +79,34 @@ static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(1638
 /// A function of a GPU library is called.
 #[inline(always)]
 pub(crate) fn enter(ctx: &ProbeContext) {
+    let due = called(ctx.as_ptr());
+    if due != NOT_DUE {
+        gpu_stack::finish(due == NEW);
+    }
+}
+
+/// Sends or keeps what a call tells; whether it keeps an event for which a stack is due. A function of its own, for what it has on the stack must
+/// not be there while the walks run: before Linux 6.13 all functions that have called each other share 512 bytes.
+#[inline(never)]
+fn called(ctx: *mut c_void) -> u32 {
     let (pid, tid) = current();
     if !is_target(pid) {
-        return;
+        return NOT_DUE;
     }
     // SAFETY: the helper reads the context.
-    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    let cookie = unsafe { bpf_get_attach_cookie(ctx) };
     let what = (cookie & 0xff) as u32;
-    let arguments = arguments(ctx);
+    let arguments = arguments(&ProbeContext::new(ctx));
     let [first, second, third, fourth, ..] = arguments.registers;
     match what {
-        call::LAUNCH..=call::MEMSET => launch(what, cookie, &arguments, pid, tid),
+        call::LAUNCH..=call::MEMSET => return launch(what, cookie, &arguments, pid, tid),
         call::ADD_NODE => {
             open(what, tid, first, second, &arguments);
-            launch(what, cookie, &arguments, pid, tid);
+            return launch(what, cookie, &arguments, pid, tid);
         }
         call::SET_NODE => {
             open(what, tid, second, first, &arguments);
-            launch(what, cookie, &arguments, pid, tid);
+            return launch(what, cookie, &arguments, pid, tid);
         }
         // Its graph is the second argument, the other one the fifth.
         call::ADD_CHILD => open(what, tid, second, arguments.registers[4], &arguments),
@@ -114,11 +123,12 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             open(what, tid, first, second, &arguments);
         }
         call::NAME => open(what, tid, first, third, &arguments),
-        call::LAUNCHED => launched_with(&arguments, pid, tid),
+        call::LAUNCHED => return launched_with(&arguments, pid, tid),
         call::CONTEXT_THIRD => open(what, tid, first, third, &arguments),
         call::CONTEXT_FOURTH => open(what, tid, first, fourth, &arguments),
         _ => open(what, tid, first, second, &arguments),
     }
+    NOT_DUE
 }
 
 /// Where a thread that waits returns to, if the trampoline stands right below this stack pointer in place of that.
@@ -154,11 +164,11 @@ fn open(what: u32, tid: u32, a: u64, b: u64, arguments: &Arguments) {
 }
 
 #[inline(always)]
-fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
+fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) -> u32 {
     let of_runtime = cookie & RUNTIME != 0;
     let left = RUNTIME_LEFT.get(0) == Some(&1);
     if of_runtime && left {
-        return;
+        return NOT_DUE;
     }
     let of_node = matches!(what, call::ADD_NODE | call::SET_NODE);
     let (what, a, b, stream) = if of_node {
@@ -170,7 +180,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         (what, a, b, stream)
     };
     if what == 0 {
-        return;
+        return NOT_DUE;
     }
     let returns_to = arguments.stack[0];
     let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
@@ -196,23 +206,21 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         // The last call of a runtime that was sent is this one's outer call, or none is.
         state.at = 0;
     }
+    let mut due = NOT_DUE;
     if event.flags & NESTED == 0 {
         // What is put into a graph runs many times.
         let counts = of_node || state.capturing != 0;
-        let due = stack_is_due(site ^ u64::from(tid), now, state, counts);
-        if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
-            event.flags |= WITH_STACK;
-        }
+        due = stack_is_due(site ^ u64::from(tid), now, state, counts);
     }
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
     }
-    send(&event);
+    keep_or_send(&event, due)
 }
 
 /// The injected library tells of a launch. Where its call was seen it is known already; else the stack is taken here.
 #[inline(always)]
-fn launched_with(arguments: &Arguments, pid: u32, tid: u32) {
+fn launched_with(arguments: &Arguments, pid: u32, tid: u32) -> u32 {
     let [correlation, function, name, node, ..] = arguments.registers;
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
@@ -227,19 +235,27 @@ fn launched_with(arguments: &Arguments, pid: u32, tid: u32) {
         None => &mut fresh,
     };
     let known = caller.is_some();
+    let mut due = NOT_DUE;
     if state.unmatched == 0 {
         event.flags |= UNMATCHED;
         let counts = state.capturing != 0;
-        let due = stack_is_due(site ^ u64::from(tid), now, state, counts);
-        if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
-            event.flags |= WITH_STACK;
-        }
+        due = stack_is_due(site ^ u64::from(tid), now, state, counts);
     }
     state.unmatched = 0;
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
     }
-    send(&event);
+    keep_or_send(&event, due)
+}
+
+/// Keeps a launch whose stack is due and can be taken, and sends any other; says which.
+#[inline(always)]
+fn keep_or_send(event: &GpuEvent, due: u32) -> u32 {
+    if due != NOT_DUE && gpu_stack::keep(event) {
+        return due;
+    }
+    send(event);
+    NOT_DUE
 }
 
 /// No stack; one of a site that is known; one of a new site.

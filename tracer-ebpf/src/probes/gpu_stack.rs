@@ -5,53 +5,78 @@
 //! taken, and its launch has no stack this time. Leaves out kernel frames, as there are none.
 
 use super::last_process::know;
-use super::maps::{count, head_at, settings};
+use super::maps::{count, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
-use super::rings::Events;
+use super::rings::{Events, NO_WAKEUP, send_event};
 use super::sample::scratch;
 use super::send::send;
 use aya_ebpf::helpers::bpf_get_current_comm;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
-use tracer_ebpf::wire::{SampleHead, kind, lost};
+use core::arch::asm;
+use tracer_ebpf::gpu::{GpuEvent, WITH_STACK};
+use tracer_ebpf::wire::{EventHead, SampleHead, kind, lost};
 
 /// 1 while a launch's stack is walked on this CPU, and no sample is taken in the middle of it.
 #[map]
-static WALKING: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
+static WALKING: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// One of so many stacks of known sites whose walk ends early is copied for user space: 125 of each thread a second at the most.
 const COPIED_AGAIN: u32 = 8;
 
-/// Takes the stack of `current` and sends it; 0 where it could. `fresh`: its site is new, so that a copy for user space is worth its
-/// bytes where the walk ends early. A function with a global name: the verifier looks at it once.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(super) extern "C" fn launch_stack(pid: u32, tid: u32, now: u64, fresh: u32) -> u32 {
-    let Some(walking) = walking() else { return 1 };
-    if *walking != 0 {
-        count(lost::LAUNCH_STACKS);
-        return 1;
-    }
-    *walking = 1;
-    let taken = take(pid, tid, now, fresh != 0);
-    *walking = 0;
-    u32::from(!taken)
-}
-
+/// Keeps the event of a launch whose stack is due until `finish`, which must follow; false where another thread has this CPU's scratch.
 #[inline(always)]
-fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
-    let Some(begun) = scratch() else { return false };
-    if !know(&mut begun.walk, pid) {
+pub(super) fn keep(event: &GpuEvent) -> bool {
+    let Some(walking) = walking() else { return false };
+    if swap(walking, 1) != 0 {
+        count(lost::LAUNCH_STACKS);
         return false;
     }
-    begun.head = SampleHead { head: head_at(kind::GPU_STACK, pid, tid, now), ..SampleHead::default() };
-    begun.codes.begin(now);
+    let Some(scratch) = scratch() else {
+        *walking = 0;
+        return false;
+    };
+    scratch.launch = *event;
+    true
+}
+
+/// Takes the stack of the launch that was kept, and sends first it, then the launch. `fresh`: its site is new, so that a copy for user space is worth
+/// its bytes where the walk ends early.
+#[inline(always)]
+pub(super) fn finish(fresh: bool) {
+    let taken = begin_launch() != 0 && take(fresh);
+    if let Some(done) = scratch() {
+        done.launch.flags |= if taken { WITH_STACK } else { 0 };
+        send_event(&done.launch, NO_WAKEUP, lost::LAUNCHES);
+    }
+    if let Some(walking) = walking() {
+        *walking = 0;
+    }
+}
+
+/// Writes the head of the stack; 0 where there is nothing to walk by. As `begin_sample` a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn begin_launch() -> u32 {
+    let Some(begun) = scratch() else { return 0 };
+    let event = begun.launch.head;
+    if !know(&mut begun.walk, event.pid) {
+        return 0;
+    }
+    begun.head = SampleHead { head: EventHead { kind: kind::GPU_STACK, ..event }, ..SampleHead::default() };
+    begun.codes.begin(event.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     begun.walk.cursor = 0;
     begun.walk.kernel_sp = 0;
+    1
+}
+
+/// Walks the stack and sends it; whether it could.
+#[inline(always)]
+fn take(fresh: bool) -> bool {
     let python_end = python_frames();
     let native_end = native_frames();
     let Some(done) = scratch() else { return false };
@@ -76,7 +101,7 @@ fn is_copied_again() -> bool {
 
 /// A sample begins on this CPU: the walkers are its own until `resume`, which gets what this gives.
 #[inline(always)]
-pub(super) fn pause() -> u32 {
+pub(super) fn pause() -> u64 {
     if settings().gpu == 0 {
         return 0;
     }
@@ -85,7 +110,7 @@ pub(super) fn pause() -> u32 {
 
 /// The sample ended.
 #[inline(always)]
-pub(super) fn resume(paused: u32) {
+pub(super) fn resume(paused: u64) {
     if settings().gpu != 0
         && let Some(walking) = walking()
     {
@@ -103,7 +128,17 @@ pub(super) fn scratch_offset() -> u32 {
 }
 
 #[inline(always)]
-fn walking() -> Option<&'static mut u32> {
+fn walking() -> Option<&'static mut u64> {
     // SAFETY: this CPU's value; who interrupts puts back what it found.
     WALKING.get_ptr_mut(0).map(|walking| unsafe { &mut *walking })
+}
+
+/// Puts `value` there and gives what was there, in one instruction (Linux 5.12; probes with a cookie need 5.15): another thread may take this CPU at
+/// any point, and two that both saw a zero would write one scratch.
+#[inline(always)]
+fn swap(place: &mut u64, value: u64) -> u64 {
+    let mut value = value;
+    // SAFETY: exchanges a register with the number in the map.
+    unsafe { asm!("{1} = xchg_64({0} + 0, {1})", in(reg) core::ptr::from_mut(place), inout(reg) value) };
+    value
 }

@@ -8,6 +8,7 @@ use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
 use core::arch::asm;
 use tracer_ebpf::countdown::Countdown;
+use tracer_ebpf::gpu::GpuEvent;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{
@@ -45,6 +46,8 @@ pub(crate) struct Scratch {
     /// The frames, and room behind the mask for the last one's words.
     pub(crate) words: [u64; SAMPLE_WORDS + 8],
     pub(crate) seen: SeenCodes,
+    /// Of a launch whose stack is walked.
+    pub(crate) launch: GpuEvent,
 }
 
 /// Scratch by CPU; its size is set by user space to the CPUs that there may ever be.

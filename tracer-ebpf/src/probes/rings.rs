@@ -103,7 +103,7 @@ pub(crate) unsafe fn output<R: Ring>(from: *mut c_void, bytes: u64, flags: u64, 
 #[inline(always)]
 pub(crate) fn send_event<T>(event: &T, flags: u64, what: u32) -> bool {
     let from = core::ptr::from_ref(event).cast_mut().cast();
-    // SAFETY: the event lies on the stack; the helper only reads it.
+    // SAFETY: the event lies on the stack or in a map's value; the helper only reads it.
     unsafe { output::<Events>(from, size_of::<T>() as u64, flags, what) }
 }
 

@@ -1,6 +1,6 @@
-//! The guest's file system: busybox, energy-trace with the host's libc, Debian's Python, two programs and the script that runs them.
+//! The guest's file system: busybox, energy-trace with the host's libc, Debian's Python, the simulated GPU, the programs and the script that runs them.
 
-use super::PROGRAMS;
+use super::{ON_GPU, PROGRAMS, gpu};
 use crate::command::{read_output, run_logged};
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -18,6 +18,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) script: &'a Path,
     /// Unpacked packages: busybox and Python.
     pub(crate) tools: &'a Path,
+    /// The simulated GPU of `gpu.rs`.
+    pub(crate) gpu: &'a Path,
 }
 
 /// The interpreter of Debian 12.
@@ -38,25 +40,27 @@ stty -F /dev/ttyS1 raw
 exec 3>/dev/ttyS1
 cd /tmp
 echo "kernel $(uname -r)" >&3
-# Instructions that the kernel verified for the sampler (a perf event program: type 7), as soon as it runs.
+# Instructions that the kernel verified for programs of a type, as soon as so many of them are loaded: those of the longest.
 tell_verified() {
     for try in $(seq 100); do
         sleep 1
         for pid in $(pidof energy-trace); do
-            for info in /proc/$pid/fdinfo/*; do
-                if grep -q "prog_type:.7" $info 2>/dev/null; then
-                    echo "verified $1 $(sed -n "s/verified_insns:.//p" $info)" >&3
-                    return
-                fi
-            done
+            infos=$(grep -l "prog_type:.$2\$" /proc/$pid/fdinfo/* 2>/dev/null)
+            if [ $(echo $infos | wc -w) -ge $3 ]; then
+                echo "verified $1 $(sed -n "s/verified_insns:.//p" $infos | sort -n | tail -n 1)" >&3
+                return
+            fi
         done
     done
 }
+sources="--power model"
+# The sampler is a perf event program.
+programs="7 1"
 trace() {
     name=$1
     shift
-    tell_verified $name &
-    /work/energy-trace record --power model --no-svg -o /tmp/$name.data -- "$@" >/tmp/$name.log 2>&1
+    tell_verified $name $programs &
+    /work/energy-trace record $sources --no-svg -o /tmp/$name.data -- "$@" >/tmp/$name.log 2>&1
     echo "status $name $?" >&3
     cat /tmp/$name.log
     /work/energy-trace report /tmp/$name.data --format json >/tmp/$name.json
@@ -65,6 +69,14 @@ trace() {
     sed "s/^/folded $name /" /tmp/$name.folded >&3
 }
 TRACES
+export LD_LIBRARY_PATH=/work/gpu/lib SIMGPU_DIR=/work/gpu/machine
+sources="--power model --power nvml"
+# Those on calls of GPU libraries and on their returns are kprobe programs.
+programs="2 2"
+ON_GPU
+/work/energy-trace export /tmp/gpu.data --format folded --native-frames all --domain gpu -o /tmp/launches.folded
+sed "s/^/launched gpu /" /tmp/launches.folded >&3
+echo "launches gpu $(($(wc -l </work/gpu/machine/truth.csv) - 1))" >&3
 echo end >&3
 sync
 poweroff -f
@@ -83,18 +95,20 @@ pub(crate) fn build(folder: &Path, contents: &Contents<'_>, log: &Path) -> Resul
     copy(contents.product, &root.join("work/energy-trace"))?;
     copy(contents.chain, &root.join("work/chain"))?;
     copy(contents.script, &root.join("work/sorted.py"))?;
-    for library in libraries_of(contents.product)? {
-        copy(&library, &root.join(library.strip_prefix("/")?))?;
+    copy_folder(contents.gpu, &root.join("work/gpu"), log)?;
+    for program in [contents.product, &gpu::engine(contents.gpu)] {
+        for library in libraries_of(program)? {
+            copy(&library, &root.join(library.strip_prefix("/")?))?;
+        }
     }
     for file in PYTHON_LIBRARIES.iter().chain(&[PYTHON]) {
         copy(&contents.tools.join(file), &root.join(file))?;
     }
-    let library = root.join(STANDARD_LIBRARY);
-    fs::create_dir_all(library.parent().context("a folder above")?)?;
-    run_logged(Command::new("cp").arg("-a").arg(contents.tools.join(STANDARD_LIBRARY)).arg(&library), log)?;
-    let traces: String = PROGRAMS.iter().map(|(name, command)| format!("trace {name} {command}\n")).collect();
+    copy_folder(&contents.tools.join(STANDARD_LIBRARY), &root.join(STANDARD_LIBRARY), log)?;
+    let trace = |(name, command): &(&str, &str)| format!("trace {name} {command}\n");
+    let traces: String = PROGRAMS.iter().map(trace).collect();
     let init = root.join("init");
-    fs::write(&init, INIT.replace("TRACES\n", &traces))?;
+    fs::write(&init, INIT.replace("TRACES\n", &traces).replace("ON_GPU\n", &trace(&ON_GPU)))?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
     pack(&root, &folder.join("guest.cpio"), &contents.tools.join("bin/busybox"), log)
 }
@@ -104,6 +118,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
     fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
     Ok(())
+}
+
+/// Copies a folder to a place where nothing is.
+fn copy_folder(from: &Path, to: &Path, log: &Path) -> Result<()> {
+    fs::create_dir_all(to.parent().context("a folder lies in a folder")?)?;
+    run_logged(Command::new("cp").arg("-a").arg(from).arg(to), log)
 }
 
 /// The shared libraries of a program on this machine, the dynamic loader included.

@@ -1,11 +1,12 @@
 //! Other kernels under an emulator: the product as it is built here must load, sample and unwind there.
 //!
-//! QEMU's TCG boots Debian's kernels with an initramfs that holds energy-trace, a native and a Python program; what they recorded comes
-//! back over a serial port and is judged here. It needs no KVM and no root, and takes a minute or two a kernel. Nothing is timed: an
+//! QEMU's TCG boots Debian's kernels with an initramfs that holds energy-trace, a native and a Python program, and one that launches work on
+//! the simulated GPU of `tests/simgpu`; what was recorded of them comes back over a serial port and is judged here. It needs no KVM and no root, and takes a minute or two a kernel. Nothing is timed: an
 //! emulated processor says nothing about cost.
 
 #![expect(clippy::print_stdout, reason = "one line a kernel is the result")]
 
+mod gpu;
 mod initramfs;
 mod machine;
 mod packages;
@@ -24,6 +25,8 @@ const SERIES: [&str; 2] = ["6.1.", "6.12."];
 /// What runs in the guest: a name and the command. `verdict` knows which frames must be there.
 const PROGRAMS: [(&str, &str); 2] =
     [("native", "/work/chain 40 8"), ("python", "/usr/bin/python3.11 /work/sorted.py 16")];
+/// The same on the simulated GPU.
+const ON_GPU: (&str, &str) = ("gpu", "/work/gpu/gpu_mix 8");
 
 /// How to run them.
 #[derive(clap::Args)]
@@ -49,11 +52,14 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let product = options.binary.clone().unwrap_or_else(|| workspace.binary());
     let chain = chain::build(&workspace.target().join("workloads"))?;
+    let gpu = folder.join("gpu");
+    gpu::build(workspace, &gpu)?;
     let contents = initramfs::Contents {
         product: &product,
         chain: &chain.program,
         script: &workspace.root().join("tests/workloads/sorted.py"),
         tools: &unpacked.tools,
+        gpu: &gpu,
     };
     let guest = initramfs::build(&folder, &contents, &workspace.log())?;
     let mut failed = 0;

@@ -1,8 +1,8 @@
-//! Whether what a guest recorded is right: samples, their verdicts, and the stacks that the programs are known to have.
+//! Whether what a guest recorded is right: samples, their verdicts, launches, and the stacks that the programs are known to have.
 //!
 //! Samples taken before the row tables are ready do not count against a kernel: an emulated processor makes them slowly.
 
-use super::PROGRAMS;
+use super::{ON_GPU, PROGRAMS};
 use crate::chain;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -19,21 +19,55 @@ const KNOWN: f64 = 99.0;
 /// A line about the programs, or why they fail.
 pub(crate) fn uncertainties(said: &str) -> Result<String> {
     let lines = PROGRAMS.iter().map(|(name, _)| judge_program(said, name)).collect::<Result<Vec<_>>>()?;
-    let verified = said.lines().find_map(|line| line.strip_prefix("verified ")?.split_whitespace().nth(1));
-    let verified = verified.map_or(String::new(), |count| format!("sampler {count} verified instructions; "));
-    Ok(verified + &lines.join("; "))
+    let launches = judge_launches(said)?;
+    let verified = |what: &str, name: &str| {
+        let count = told(said, "verified", name).into_iter().next();
+        count.map_or(String::new(), |count| format!("{what} {count} verified instructions; "))
+    };
+    let [sampler, program] = [("sampler", PROGRAMS[0].0), ("launches", ON_GPU.0)];
+    Ok(verified(sampler.0, sampler.1)
+        + &verified(program.0, program.1)
+        + &lines.join("; ")
+        + "; "
+        + &launches)
+}
+
+/// What the guest said of a program.
+fn told(said: &str, what: &str, name: &str) -> Vec<String> {
+    let start = format!("{what} {name} ");
+    said.lines().filter_map(|line| line.strip_prefix(&start).map(str::to_owned)).collect()
+}
+
+/// The report of a recording that went well.
+fn read_report(said: &str, name: &str) -> Result<Value> {
+    let status = told(said, "status", name);
+    ensure!(status == ["0"], "{name}: energy-trace ended with {status:?}");
+    let report = told(said, "json", name);
+    serde_json::from_str(report.first().context("no report")?)
+        .with_context(|| format!("{name}: the report is no JSON"))
+}
+
+/// Launches: each that the simulator did is counted, none without a stack, and the stacks go through the functions that launch.
+fn judge_launches(said: &str) -> Result<String> {
+    let name = ON_GPU.0;
+    let report = read_report(said, name)?;
+    let done: u64 = told(said, "launches", name).first().context("no log of launches")?.parse()?;
+    let stacks = report["meta"]["sampling"]["launch_stacks"].as_object().context("no stacks of launches")?;
+    let counted: u64 = stacks.values().filter_map(Value::as_u64).sum();
+    ensure!(done >= FEWEST && counted == done, "{name}: {counted} of {done} launches: {stacks:?}");
+    let own = stacks.get("own").and_then(Value::as_u64).unwrap_or(0);
+    let without: u64 =
+        stacks.iter().filter(|(kind, _)| kind.starts_with("none")).filter_map(|(_, n)| n.as_u64()).sum();
+    ensure!(own >= FEWEST && without == 0, "{name}: launches without stacks: {stacks:?}");
+    let known = share(&told(said, "launched", name), name, launch_frames)?;
+    ensure!(known >= KNOWN, "{name}: only {known:.1} % of its launches' joules are where it launches");
+    Ok(format!(
+        "{name} {counted} of {done} launches, {own} with a stack of their own, {known:.1} % with the known functions"
+    ))
 }
 
 fn judge_program(said: &str, name: &str) -> Result<String> {
-    let told = |what: &str| {
-        let start = format!("{what} {name} ");
-        said.lines().filter_map(move |line| line.strip_prefix(&start).map(str::to_owned)).collect::<Vec<_>>()
-    };
-    let status = told("status");
-    ensure!(status == ["0"], "{name}: energy-trace ended with {status:?}");
-    let report = told("json");
-    let report: Value = serde_json::from_str(report.first().context("no report")?)
-        .with_context(|| format!("{name}: the report is no JSON"))?;
+    let report = read_report(said, name)?;
     let verdicts = report["meta"]["sampling"]["verdicts"].as_object().context("no verdicts")?;
     let samples: u64 = verdicts.values().filter_map(Value::as_u64).sum();
     let count = |key: &str| verdicts.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -42,22 +76,22 @@ fn judge_program(said: &str, name: &str) -> Result<String> {
     ensure!(samples - waited >= FEWEST, "{name}: only {} samples with tables", samples - waited);
     let complete = 100.0 * whole as f64 / (samples - waited) as f64;
     ensure!(complete >= COMPLETE, "{name}: only {complete:.1} % complete: {verdicts:?}");
-    let known = known_share(&told("folded"), name)?;
+    let frames = if name == "native" { chain_frames } else { sorted_frames };
+    let known = share(&told(said, "folded", name), name, frames)?;
     ensure!(known >= KNOWN, "{name}: only {known:.1} % of its stacks hold its functions");
     Ok(format!(
         "{name} {samples} samples ({waited} before tables), {complete:.1} % complete, {known:.1} % with the known functions"
     ))
 }
 
-/// Percent of the weight of the program's own whole stacks that hold its functions in order.
-fn known_share(folded: &[String], name: &str) -> Result<f64> {
+/// Percent of the weight of the program's own whole stacks that hold its functions in order; `judge` says both of a stack.
+fn share(folded: &[String], name: &str, judge: fn(&[&str]) -> (bool, bool)) -> Result<f64> {
     let (mut own, mut known) = (0.0, 0.0);
     for line in folded {
         let (stack, weight) = line.rsplit_once(' ').context("a folded line has a weight")?;
         let weight: f64 = weight.parse().context("a weight is a number")?;
         let frames: Vec<&str> = stack.split(';').collect();
-        let (is_own, is_known) =
-            if name == "native" { chain_frames(&frames) } else { sorted_frames(&frames) };
+        let (is_own, is_known) = judge(&frames);
         if is_own && !stack.contains("[unknown") && !stack.contains("[no unwind info]") {
             own += weight;
             known += if is_known { weight } else { 0.0 };
@@ -90,9 +124,26 @@ fn sorted_frames(frames: &[&str]) -> (bool, bool) {
     (places[3].is_some(), known)
 }
 
+/// Whether a stack launches a kernel; whether it does so from `main` through the function of `gpu_mix` that launches this one.
+fn launch_frames(frames: &[&str]) -> (bool, bool) {
+    let place = |name: &str| frames.iter().position(|frame| *frame == name);
+    let sites: &[&str] = match frames.last().copied().unwrap_or_default() {
+        "gemm_[g]" => &["forward"],
+        "gemm_grad_[g]" => &["backward"],
+        "relu_[g]" => &["forward", "backward"],
+        "adam_[g]" => &["optimizer"],
+        _ => return (false, false),
+    };
+    let site = sites.iter().find_map(|site| place(site));
+    let known = place("main").is_some_and(|main| {
+        place("eager") == Some(main + 1) && place("phase") == Some(main + 2) && site == Some(main + 3)
+    });
+    (true, known)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LINKS, chain_frames, sorted_frames, uncertainties};
+    use super::{LINKS, chain_frames, launch_frames, sorted_frames, uncertainties};
     use crate::chain::function;
 
     /// A whole chain is known; one that lacks a link, or its end, is not.
@@ -124,6 +175,16 @@ mod tests {
         assert_eq!(sorted_frames(&no_c), (true, false));
         let c_elsewhere = ["p", "sorted.outer", "x", "sorted.middle", "y", "sorted.by_key", "sorted.leaf"];
         assert_eq!(sorted_frames(&c_elsewhere), (true, false));
+    }
+
+    /// A kernel must be launched where the program launches it.
+    #[test]
+    fn launches() {
+        let whole = |site| ["p", "main", "eager", "phase", site, "launch", "cuLaunchKernel", "gemm_[g]"];
+        assert_eq!(launch_frames(&whole("forward")), (true, true));
+        assert_eq!(launch_frames(&whole("backward")), (true, false));
+        assert_eq!(launch_frames(&["p", "main", "[GPU wait]"]), (false, false));
+        assert_eq!(launch_frames(&["p", "[unwinding stopped]", "gemm_[g]"]), (true, false));
     }
 
     /// A guest in which energy-trace failed is refused, with its status.

@@ -111,7 +111,18 @@ impl MultiProbe {
         for (to, from) in attr.prog_name.iter_mut().take(15).zip(name.bytes()) {
             *to = from;
         }
-        Ok(Self { program: bpf(bpf_cmd::BPF_PROG_LOAD, &attr)?, returns })
+        let loaded = Self { program: bpf(bpf_cmd::BPF_PROG_LOAD, &attr)?, returns };
+        loaded.check_kernel()?;
+        Ok(loaded)
+    }
+
+    /// Kernels before 6.6 load such a program and refuse to attach it. Later ones go on to look at the path, and say of a folder that it is no file
+    /// (`bpf_uprobe_multi_link_attach`, kernel/trace/bpf_trace.c, v6.6).
+    fn check_kernel(&self) -> io::Result<()> {
+        match self.attach(Path::new("/"), 0, 0) {
+            Err(error) if error.raw_os_error() != Some(libc::EBADF) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Probes a place in a file for all processes.
