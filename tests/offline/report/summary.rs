@@ -9,7 +9,7 @@ use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty,
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{
-    DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic,
+    DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic, Runtime, RuntimeRefusal,
 };
 use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::summary::{self, SummaryOptions};
@@ -156,6 +156,25 @@ fn only_what_changes_a_number_warns() {
     assert!(!warns(LossReason::PythonNames, 100_000));
     assert!(!warns(LossReason::Samples, 1));
     assert!(warns(LossReason::Samples, 1_000));
+}
+
+/// Who looks for Python functions and finds none is told why, on the screen too; nobody else is.
+#[test]
+fn python_that_cannot_be_read_is_said() {
+    let mut run = measured_training();
+    let screen = |run: &Profile| summary_text(run, Some(80));
+    let told = |text: &str| {
+        text.contains("no Python functions in 100.0 % of the CPU time: the Python cannot be read\n")
+    };
+    assert!(!told(&screen(&run)));
+    let (version, reason) = (Some("3.11.2".to_owned()), RuntimeRefusal::NoSymbols);
+    let refused = Runtime::Refused { version, file: "app".to_owned(), reason };
+    run.processes.iter_mut().for_each(|process| process.runtime = Some(refused.clone()));
+    assert!(told(&screen(&run)), "{}", screen(&run));
+    let mut table = Vec::new();
+    table::write(&mut table, &run, &TableOptions::default()).unwrap();
+    let table = String::from_utf8(table).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("CPython 3.11.2 (its file has no symbols"), "{table}");
 }
 
 /// Many warnings are counted; each that is shown is one line.

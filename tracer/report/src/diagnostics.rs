@@ -7,15 +7,16 @@ use super::sentences::source_note;
 use super::thermal::slowdowns;
 use super::uncertainty::of_program;
 use super::{DomainChoice, run};
-use energy_trace_model::ids::StackId;
+use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
-    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Quality, RecordingDiagnostic,
+    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Process, Quality,
+    RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All diagnostics: the recording's, the attribution's, then those about the whole. The same is said once.
 pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
@@ -26,6 +27,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         lost(profile),
         no_energy(profile),
         unsampled(profile),
+        no_python(profile),
         program_uncertain(profile),
         few_samples(profile),
         calls_not_named(profile),
@@ -63,6 +65,8 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         },
         // Numbers are those of the machine as it was.
         Diagnostic::CallsNotNamed { .. } | Diagnostic::SlowedDown { .. } => false,
+        // Numbers are right, of other rows than are looked for.
+        Diagnostic::NoPythonFrames { .. } => true,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
@@ -156,6 +160,28 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let unsampled = profile.rows.iter().filter(|row| row.stack.is_none_or(is_unsampled));
     let unsampled_ns = time(&mut unsampled.map(|row| row.time_ns));
     (unsampled_ns > of_ns / 20).then_some(Diagnostic::UnsampledTime { unsampled_ns, of_ns })
+}
+
+/// Time of processes whose Python cannot be read, where it is more than a twentieth.
+fn no_python(profile: &Profile) -> Option<Diagnostic> {
+    let native = |process: &&Process| {
+        matches!(process.runtime, Some(Runtime::Refused { .. } | Runtime::NotCPython(_)))
+    };
+    let unread: BTreeMap<ProcessKey, &Process> =
+        profile.processes.iter().filter(native).map(|process| (process.key, process)).collect();
+    let process_of: BTreeMap<ThreadKey, ProcessKey> =
+        profile.threads.iter().map(|thread| (thread.key, thread.process)).collect();
+    let (mut runtimes, mut native_ns, mut of_ns) = (BTreeSet::new(), 0_u64, 0_u64);
+    for row in &profile.rows {
+        of_ns = of_ns.saturating_add(row.time_ns);
+        let process = process_of.get(&row.thread).and_then(|key| unread.get(key));
+        if let Some(runtime) = process.and_then(|process| process.runtime.clone()) {
+            native_ns = native_ns.saturating_add(row.time_ns);
+            runtimes.insert(runtime);
+        }
+    }
+    let runtimes = runtimes.into_iter().collect();
+    (native_ns > of_ns / 20).then_some(Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns })
 }
 
 /// Where the program's own energy is not known to within what a function's would be flagged for.

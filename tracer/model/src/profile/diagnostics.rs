@@ -5,7 +5,9 @@
 
 use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
-use crate::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic};
+use crate::recording::record::{
+    InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime,
+};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -47,6 +49,15 @@ pub enum Diagnostic {
     UnsampledTime {
         /// How much.
         unsampled_ns: u64,
+        /// Of how much.
+        of_ns: u64,
+    },
+    /// CPU time of processes whose Python cannot be read: it stands below native functions.
+    NoPythonFrames {
+        /// Their interpreters.
+        runtimes: Vec<Runtime>,
+        /// How much.
+        native_ns: u64,
         /// Of how much.
         of_ns: u64,
     },
@@ -279,6 +290,7 @@ impl Diagnostic {
             Self::EventsLost(_) => "events-lost",
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
+            Self::NoPythonFrames { .. } => "no-python-frames",
             Self::ProgramUncertain { .. } => "program-uncertain",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",

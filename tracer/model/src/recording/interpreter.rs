@@ -51,4 +51,6 @@ pub enum RuntimeRefusal {
     OtherTable,
     /// Its table of offsets is damaged.
     DamagedTable,
+    /// Its file has no symbol by which its state is found.
+    NoSymbols,
 }

@@ -1,6 +1,7 @@
 //! Sentences for what the attribution found, and for what only shows in the whole.
 
 use super::losses::loss;
+use super::sources::runtime;
 use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
@@ -35,6 +36,12 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             "{} of the target's CPU time was seen by no sample and stands in `{}`; raise `-F`",
             percent_of(*unsampled_ns, *of_ns),
             Mark::Unsampled.name()
+        ),
+        Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns } => format!(
+            "{} of the target's CPU time has no Python functions, because its Python cannot be read: {}; the joules are right, and stand below \
+             the interpreter's native functions",
+            percent_of(*native_ns, *of_ns),
+            runtimes.iter().map(runtime).collect::<Vec<_>>().join(", ")
         ),
         Diagnostic::ProgramUncertain { least, most } => format!(
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \

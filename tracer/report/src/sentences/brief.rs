@@ -23,6 +23,12 @@ pub(crate) fn brief(found: &Diagnostic) -> String {
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => {
             format!("{} of the CPU time has no sample ([unsampled])", percent_of(*unsampled_ns, *of_ns))
         }
+        Diagnostic::NoPythonFrames { native_ns, of_ns, .. } => {
+            format!(
+                "no Python functions in {} of the CPU time: the Python cannot be read",
+                percent_of(*native_ns, *of_ns)
+            )
+        }
         Diagnostic::ProgramUncertain { least, most } => {
             format!("the program's own energy is known only as {least} to {most}: the machine was busy")
         }
@@ -39,6 +45,9 @@ pub(crate) fn brief(found: &Diagnostic) -> String {
         }
         Diagnostic::Recorded(RecordingDiagnostic::MachinePaused { times, cpu_ns }) => {
             format!("the machine stood still {times} times, {:.2} s of CPU time in all", in_seconds(*cpu_ns))
+        }
+        Diagnostic::Recorded(RecordingDiagnostic::MappingsFull { processes, .. }) => {
+            format!("{processes} processes have more code mappings than fit: some stacks may be cut")
         }
         Diagnostic::Recorded(RecordingDiagnostic::SamplesMissing { taken, expected, .. }) => {
             format!("{taken} of {expected} samples came, so shares are rougher")

@@ -188,6 +188,7 @@ pub fn runtime(runtime: &Runtime) -> String {
                 RuntimeRefusal::DebugBuild => "a debug build, whose layout is not known",
                 RuntimeRefusal::OtherTable => "its table of offsets is of another version",
                 RuntimeRefusal::DamagedTable => "its table of offsets is damaged",
+                RuntimeRefusal::NoSymbols => "its file has no symbols, by which its state would be found",
             };
             format!("CPython {what} ({why}: native frames only)")
         }

@@ -8,8 +8,8 @@ use energy_trace_model::profile::diagnostics::{
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
     CallDiagnostic, CounterKind, CutReason, GpuFeature, InUse, KernelFallback, KernelTier, LaunchDiagnostic,
-    LaunchStacks, LossReason, Names, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure,
-    RecordingDiagnostic,
+    LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted,
+    ReadFailure, RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +124,11 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 3)])),
         Diagnostic::NoEnergySource,
         Diagnostic::UnsampledTime { unsampled_ns: 1, of_ns: 2 },
+        Diagnostic::NoPythonFrames {
+            runtimes: vec![Runtime::NotCPython(OtherPython::PyPy)],
+            native_ns: 1,
+            of_ns: 2,
+        },
         Diagnostic::ProgramUncertain { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
         Diagnostic::FewSamples { samples: 3 },
         Diagnostic::CallsNotNamed {

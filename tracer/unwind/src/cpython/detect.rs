@@ -126,7 +126,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let refuse = |reason| refused(Some(version), name, reason);
     let variables = (version.minor() == (3, 6)).then(|| variables_of(&memory, bias, elf)).flatten();
     let Some(runtime) = variables.map(|found| found.interpreters).or(runtime) else {
-        return refuse(RuntimeRefusal::UnknownVersion);
+        return refuse(RuntimeRefusal::NoSymbols);
     };
     if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
         return refuse(RuntimeRefusal::DebugBuild);
