@@ -88,13 +88,15 @@ impl Processes {
         }
     }
 
-    /// A sample met an address that belongs to no known mapping.
-    pub(crate) fn note_unmapped_pc(&mut self, pid: Pid, at: KtimeNs) {
-        if let Some(process) = self.by_pid.get_mut(&pid)
-            && at.ns_since(process.read_for_pc_at) > READ_AGAIN_NS
-        {
-            process.read_for_pc_at = at;
-            process.dirty = true;
+    /// A sample met an address that belongs to no known mapping. They are read at once, for code that a program lets run later than it maps
+    /// it (V8) is announced by nothing, and the samples behind this one show it too.
+    pub(crate) fn note_unmapped_pc(&mut self, head: Head, pc: u64) {
+        let is_due = |process: &&mut Process| head.at.ns_since(process.read_for_pc_at) > READ_AGAIN_NS;
+        let Some(process) = self.by_pid.get_mut(&head.pid).filter(is_due) else { return };
+        process.read_for_pc_at = head.at;
+        process.dirty = true;
+        if process.reads.is_left(crate::clock::now()) {
+            self.read_again(head, pc);
         }
     }
 
@@ -159,13 +161,13 @@ impl Processes {
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
-    /// had: the process is gone, or is another program meanwhile, in which the sample's stack pointer points nowhere.
-    pub(crate) fn read_again(&mut self, head: Head, sp: u64) -> bool {
+    /// had: the process is gone, or is another program meanwhile, in which this address of the sample, its stack pointer's as a rule, points nowhere.
+    pub(crate) fn read_again(&mut self, head: Head, address: u64) -> bool {
         if !self.is_older(head) {
             return false;
         }
         let now = crate::clock::now();
-        let Some(space) = AddressSpace::read_holding(head.pid, sp) else { return false };
+        let Some(space) = AddressSpace::read_holding(head.pid, address) else { return false };
         // What is new is the probes' to know as well.
         self.with(head.pid, |process| {
             process.set_space(space, now);

@@ -136,6 +136,15 @@ impl StackBuilder {
         self.out.stack(head.tid, state, &ids)
     }
 
+    /// Has mappings read again where a sample shows code in none of them: when the sample is looked at its program may have ended.
+    pub(crate) fn note_unmapped(&mut self, head: Head, raw: &RawStack) {
+        let Some(process) = self.processes.get(head.pid) else { return };
+        let unmapped = raw.native.iter().find(|frame| process.space.find(frame.pc).is_none());
+        if let Some(frame) = unmapped {
+            self.processes.note_unmapped_pc(head, frame.pc);
+        }
+    }
+
     /// Learns from whole stacks, until this process's probes know.
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
         let Some(space) = self.processes.without_eval_frame(pid) else { return };
@@ -174,6 +183,11 @@ impl StackBuilder {
                 self.processes.hit(head.pid, address, head.at);
             }
             return id;
+        }
+        if let Merged::Native(pc) = frame
+            && self.processes.get(head.pid).is_some_and(|process| process.space.find(pc).is_none())
+        {
+            self.processes.note_unmapped_pc(head, pc);
         }
         let (id, lasting) = match frame {
             Merged::Native(pc) if self.is_jit(head.pid, pc) => (self.jit_frame(head, pc), false),
@@ -251,7 +265,7 @@ impl StackBuilder {
             }
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
             None => {
-                self.processes.note_unmapped_pc(head.pid, head.at);
+                self.processes.note_unmapped_pc(head, pc);
                 Mark::UnmappedAddress.frame()
             }
         }
