@@ -71,7 +71,6 @@ impl SampleCollector {
         let raw = unwound.as_ref().unwrap_or(raw);
         if raw.python_end == end::NO_INTERPRETER && stacks.processes.may_be_python(head, crate::clock::now())
         {
-            stacks.note_unmapped(head, raw);
             self.undecided.push((head, thread, raw.clone()));
         } else {
             self.record(head, thread, raw, stacks);

@@ -136,15 +136,6 @@ impl StackBuilder {
         self.out.stack(head.tid, state, &ids)
     }
 
-    /// Has mappings read again where a sample shows code in none of them: when the sample is looked at its program may have ended.
-    pub(crate) fn note_unmapped(&mut self, head: Head, raw: &RawStack) {
-        let Some(process) = self.processes.get(head.pid) else { return };
-        let unmapped = raw.native.iter().find(|frame| process.space.find(frame.pc).is_none());
-        if let Some(frame) = unmapped {
-            self.processes.note_unmapped_pc(head, frame.pc);
-        }
-    }
-
     /// Learns from whole stacks, until this process's probes know.
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
         let Some(space) = self.processes.without_eval_frame(pid) else { return };
