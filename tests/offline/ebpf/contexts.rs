@@ -34,6 +34,9 @@ const RINGBUF_OUTPUT: i32 = 130;
 const RINGBUF: u32 = 27;
 /// `BPF_PSEUDO_CALL`, in the source register of a call.
 const TO_FUNCTION: u8 = 1;
+/// An atomic instruction on 64 bits, and the number by which it exchanges.
+const ATOMIC: u8 = 0xdb;
+const EXCHANGE: i32 = 0xe1;
 
 /// What a function does itself.
 #[derive(Debug, Default)]
@@ -41,6 +44,8 @@ struct Body {
     calls: BTreeSet<String>,
     helpers: BTreeSet<i32>,
     maps: BTreeSet<String>,
+    /// Whether it has an exchange, an instruction of Linux 5.12.
+    exchanges: bool,
     /// Bytes of its frame.
     stack: u64,
 }
@@ -96,6 +101,7 @@ impl Built {
             let body = self.bodies.get(&name).unwrap_or_else(|| panic!("{name} is called and not there"));
             all.helpers.extend(&body.helpers);
             all.maps.extend(body.maps.iter().cloned());
+            all.exchanges |= body.exchanges;
             next.extend(body.calls.iter().cloned());
         }
         all
@@ -138,6 +144,7 @@ fn body(file: &object::File<'_>, symbol: &object::Symbol<'_, '_>, section: &obje
         let below =
             stack_below(opcode, registers, i16::from_le_bytes([o0, o1]), immediate, &mut copies_of_frame);
         body.stack = body.stack.max(below);
+        body.exchanges |= opcode == ATOMIC && immediate == EXCHANGE;
         let refers = refers.get(&at);
         match (opcode, registers >> 4) {
             (0x85, TO_FUNCTION) => {
@@ -284,4 +291,14 @@ fn programs_fit_the_stack_of_older_kernels() {
         assert!(stacks[&walker.to_owned()] > MOST / 2, "{stacks:?}");
     }
     assert!(stacks.values().all(|bytes| *bytes <= MOST), "{stacks:?}");
+}
+
+/// The one instruction that is newer than Linux 5.10 is of the program on GPU libraries, without which everything else runs (the others:
+/// `instructions_are_those_of_the_oldest_kernel` in `probe/bpf/settings.rs`).
+#[test]
+fn only_launches_need_a_newer_instruction() {
+    let built = Built::read();
+    let exchanges: Vec<&String> =
+        built.programs.keys().filter(|program| built.reached_from(program).exchanges).collect();
+    assert_eq!(exchanges, ["on_gpu_call"]);
 }

@@ -3,11 +3,12 @@
 //! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
 
 use super::calls::calls_not_named;
+use super::rows::process_of;
 use super::sentences::source_note;
 use super::thermal::slowdowns;
 use super::uncertainty::of_program;
 use super::{DomainChoice, run};
-use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
+use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::mark::Mark;
@@ -65,7 +66,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         },
         // Numbers are those of the machine as it was.
         Diagnostic::CallsNotNamed { .. } | Diagnostic::SlowedDown { .. } => false,
-        // Numbers are right, of other rows than are looked for.
+        // The joules are right, but rows of Python functions are missing.
         Diagnostic::NoPythonFrames { .. } => true,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
@@ -164,23 +165,20 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
 
 /// Time of processes whose Python cannot be read, where it is more than a twentieth.
 fn no_python(profile: &Profile) -> Option<Diagnostic> {
-    let native = |process: &&Process| {
-        matches!(process.runtime, Some(Runtime::Refused { .. } | Runtime::NotCPython(_)))
+    let unread = |process: &Process| {
+        let runtime = process.runtime.clone()?;
+        matches!(runtime, Runtime::Refused { .. } | Runtime::NotCPython(_)).then_some((process.key, runtime))
     };
-    let unread: BTreeMap<ProcessKey, &Process> =
-        profile.processes.iter().filter(native).map(|process| (process.key, process)).collect();
-    let process_of: BTreeMap<ThreadKey, ProcessKey> =
-        profile.threads.iter().map(|thread| (thread.key, thread.process)).collect();
-    let (mut runtimes, mut native_ns, mut of_ns) = (BTreeSet::new(), 0_u64, 0_u64);
+    let unread: BTreeMap<ProcessKey, Runtime> = profile.processes.iter().filter_map(unread).collect();
+    let (mut seen, mut native_ns, mut of_ns) = (BTreeSet::new(), 0_u64, 0_u64);
     for row in &profile.rows {
         of_ns = of_ns.saturating_add(row.time_ns);
-        let process = process_of.get(&row.thread).and_then(|key| unread.get(key));
-        if let Some(runtime) = process.and_then(|process| process.runtime.clone()) {
+        if let Some(runtime) = process_of(profile, row).and_then(|key| unread.get(&key)) {
             native_ns = native_ns.saturating_add(row.time_ns);
-            runtimes.insert(runtime);
+            seen.insert(runtime);
         }
     }
-    let runtimes = runtimes.into_iter().collect();
+    let runtimes = seen.into_iter().cloned().collect();
     (native_ns > of_ns / 20).then_some(Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns })
 }
 

@@ -199,7 +199,7 @@ fn spent<K: Ord>(groups: BTreeMap<K, (Spent, Vec<usize>)>) -> BTreeMap<K, Spent>
     groups.into_iter().map(|(group, (spent, _))| (group, spent)).collect()
 }
 
-fn process_of(profile: &Profile, row: &ProfileRow) -> Option<ProcessKey> {
+pub(crate) fn process_of(profile: &Profile, row: &ProfileRow) -> Option<ProcessKey> {
     profile.threads.get(row.thread.index()).map(|thread| thread.process)
 }
 

@@ -1,7 +1,7 @@
-//! Sends what the rooms log to stderr: warnings always, the rest with `-v`. Of other people's libraries warnings alone: the BPF loader
-//! tells each relocation, 2,000 lines of it.
+//! Sends what the rooms log to stderr: warnings always, the rest with `-v`. Libraries of others are heard only where they warn: the BPF
+//! loader writes 2,000 lines about relocations.
 //!
-//! Leaves out filters, times and targets: results are written by `report/`, and this is for those who look for a fault.
+//! Leaves out times and targets: results are written by `report/`, and this is for those who look for a fault.
 
 use energy_trace_report::shown::{shown, shown_lines};
 use std::io::Write;

@@ -24,12 +24,8 @@ pub(crate) fn uncertainties(said: &str) -> Result<String> {
         let count = told(said, "verified", name).into_iter().next();
         count.map_or(String::new(), |count| format!("{what} {count} verified instructions; "))
     };
-    let [sampler, program] = [("sampler", PROGRAMS[0].0), ("launches", ON_GPU.0)];
-    Ok(verified(sampler.0, sampler.1)
-        + &verified(program.0, program.1)
-        + &lines.join("; ")
-        + "; "
-        + &launches)
+    let verified = verified("sampler", PROGRAMS[0].0) + &verified("launches", ON_GPU.0);
+    Ok(format!("{verified}{}; {launches}", lines.join("; ")))
 }
 
 /// What the guest said of a program.
@@ -84,7 +80,8 @@ fn judge_program(said: &str, name: &str) -> Result<String> {
     ))
 }
 
-/// Percent of the weight of the program's own whole stacks that hold its functions in order; `judge` says both of a stack.
+/// Percent of the weight of the program's own whole stacks that hold its functions in order. `judge` says whether a stack is its own, and whether
+/// it holds them.
 fn share(folded: &[String], name: &str, judge: fn(&[&str]) -> (bool, bool)) -> Result<f64> {
     let (mut own, mut known) = (0.0, 0.0);
     for line in folded {

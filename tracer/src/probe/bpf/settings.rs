@@ -81,9 +81,9 @@ mod tests {
         );
     }
 
-    /// No instruction is newer than Linux 5.10: no atomic but a plain addition (5.12; exchanges are of the program on GPU libraries, which needs 5.15
-    /// anyway), none of the fourth version (6.6: sign extension, signed
-    /// division, byte swaps without a side, long jumps).
+    /// No instruction is newer than Linux 5.10: no atomic but a plain addition and an exchange (5.12; which program may have one is a test of
+    /// `tests/offline/ebpf/contexts.rs`), none of the fourth version (6.6: sign extension, signed division, byte swaps without a side, long
+    /// jumps).
     #[test]
     fn instructions_are_those_of_the_oldest_kernel() {
         const EXCHANGE: i32 = 0xe1;

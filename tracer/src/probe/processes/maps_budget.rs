@@ -88,14 +88,14 @@ impl Processes {
         }
     }
 
-    /// A sample met an address that belongs to no known mapping. They are read at once, for code that a program lets run later than it maps
-    /// it (V8) is announced by nothing, and the samples behind this one show it too.
+    /// A sample met an address that belongs to no known mapping: the process's mappings are read at once. Nothing announces memory that is
+    /// made executable after it was mapped (V8's), and the samples that follow show it too.
     pub(crate) fn note_unmapped_pc(&mut self, head: Head, pc: u64) {
         let is_due = |process: &&mut Process| head.at.ns_since(process.read_for_pc_at) > READ_AGAIN_NS;
         let Some(process) = self.by_pid.get_mut(&head.pid).filter(is_due) else { return };
         process.read_for_pc_at = head.at;
         process.dirty = true;
-        if process.reads.is_left(crate::clock::now()) {
+        if self.may_read(head.pid, crate::clock::now()) {
             self.read_again(head, pc);
         }
     }
@@ -161,7 +161,8 @@ impl Processes {
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
-    /// had: the process is gone, or is another program meanwhile, in which this address of the sample, its stack pointer's as a rule, points nowhere.
+    /// had: the process is gone, or is another program meanwhile, in which an address of the sample (its stack pointer or code) points
+    /// nowhere.
     pub(crate) fn read_again(&mut self, head: Head, address: u64) -> bool {
         if !self.is_older(head) {
             return false;

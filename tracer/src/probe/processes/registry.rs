@@ -200,8 +200,8 @@ impl Processes {
     }
 
     /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
-    /// are still to be read. After half a second it is believed to hold none, and at once where it runs JavaScript or Java: their code is gone
-    /// from memory before such a program ends, and a sample that waited would find nothing there.
+    /// are still to be read. After half a second it is believed to hold none, and at once where it has a V8 or HotSpot: these remove
+    /// their code before the program ends, so that a sample that was held would have no names.
     pub(crate) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
         const PATIENCE_NS: u64 = 500_000_000;
         let open = |p: &Process| p.interpreter.is_none() && !p.refused && !p.has_v8 && p.hotspot.is_none();

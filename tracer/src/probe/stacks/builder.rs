@@ -175,13 +175,8 @@ impl StackBuilder {
             }
             return id;
         }
-        if let Merged::Native(pc) = frame
-            && self.processes.get(head.pid).is_some_and(|process| process.space.find(pc).is_none())
-        {
-            self.processes.note_unmapped_pc(head, pc);
-        }
         let (id, lasting) = match frame {
-            Merged::Native(pc) if self.is_jit(head.pid, pc) => (self.jit_frame(head, pc), false),
+            Merged::Native(pc) if self.is_jit(head, pc) => (self.jit_frame(head, pc), false),
             Merged::Native(pc) => {
                 let frame = self.native_frame(head, pc);
                 let lasting = frame.kind == FrameKind::Native;
@@ -223,9 +218,19 @@ impl StackBuilder {
         id
     }
 
-    /// Whether an address is in memory that is no file: code that was made at run time.
-    fn is_jit(&self, pid: Pid, pc: u64) -> bool {
-        self.processes.get(pid).and_then(|p| p.space.find(pc)).is_some_and(Mapping::is_anonymous)
+    /// Whether an address is in memory that is no file: code that was made at run time. Mappings are read again where it is in none.
+    fn is_jit(&mut self, head: Head, pc: u64) -> bool {
+        let mut found = self.is_anonymous(head.pid, pc);
+        if found.is_none() {
+            self.processes.note_unmapped_pc(head, pc);
+            found = self.is_anonymous(head.pid, pc);
+        }
+        found == Some(true)
+    }
+
+    /// Whether the mapping at an address is of no file; `None` where there is no mapping.
+    fn is_anonymous(&self, pid: Pid, pc: u64) -> Option<bool> {
+        self.processes.get(pid)?.space.find(pc).map(Mapping::is_anonymous)
     }
 
     /// A frame of its own for each program and address: what is there, and when, is the program's business.
