@@ -1,4 +1,4 @@
-"""Checks on a GPU, real or simulated: `python3 tests/gpu_check OUT.json [--short] [--programs FOLDER] [--only PART,…]`.
+"""Checks on a GPU, real or simulated: `python3 tests/gpu_check OUT.json [--short] [--programs FOLDER] [--only PART,…] [--keep TAR]`.
 
 Every part gives its result, `skipped` with the reason, or `failed` with the error; none ends the others. The file is written anew after each.
 Changes no setting of the device. Leaves out judging the figures.
@@ -22,6 +22,7 @@ def main():
     options.add_argument("out")
     options.add_argument("--short", action="store_true")
     options.add_argument("--programs", default=os.path.join(ROOT, ".gpu_check"))
+    options.add_argument("--keep", help="recordings, logs and what NVML was read as go here, as a tar.gz")
     options.add_argument("--only", default=",".join(parts.ALL))
     options = options.parse_args()
     place = Place(options.programs, options.short)
@@ -44,6 +45,8 @@ def main():
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)
         print(f"{name}: {found.get('skipped') or found.get('failed') or 'done'} ({found['took_s']} s)", flush=True)
+        if options.keep:
+            place.pack(options.keep)
 
 
 main()

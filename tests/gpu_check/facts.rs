@@ -1,6 +1,7 @@
 //! `gpu_facts`: what `tests/gpu_check` needs of energy-trace's own code and no command prints. Writes one object of JSON.
 //!
-//! `launches FILE` counts the launches of a recording by what was launched. `meter LIBRARY LOG -- COMMAND…` reads the GPUs' meters through the
+//! `launches FILE` counts the launches of a recording by what was launched. `readings FILE` lists what the GPUs' meters said, with when the first launch
+//! and the last wait were. `meter LIBRARY LOG -- COMMAND…` reads the GPUs' meters through the
 //! product's sources while a command runs, needs no BPF, and splits the first GPU's joules by the launches that the command has logged
 //! (`workloads/gpu_driver.c`), as if the probes had seen them. Leaves out everything that `report` says.
 
@@ -36,8 +37,11 @@ fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let found = match words.as_slice() {
         ["launches", file] => launches(Path::new(file))?,
+        ["readings", file] => readings(Path::new(file))?,
         ["meter", library, log, "--", command @ ..] => meter(library, Path::new(log), command)?,
-        _ => bail!("gpu_facts launches FILE | gpu_facts meter LIBRARY LOG -- COMMAND…"),
+        _ => bail!(
+            "gpu_facts launches FILE | gpu_facts readings FILE | gpu_facts meter LIBRARY LOG -- COMMAND…"
+        ),
     };
     println!("{found}");
     Ok(())
@@ -52,6 +56,29 @@ fn launches(file: &Path) -> Result<Value> {
         *counts.entry(leaf.unwrap_or_default()).or_default() += launched.count;
     }
     Ok(json!({ "launches": counts, "waits": recording.gpu.waits.len(), "meters": meters(&recording) }))
+}
+
+/// Seconds from the start and joules of each reading of a GPU's counter.
+fn readings(file: &Path) -> Result<Value> {
+    let recording = read(file)?;
+    let start = recording.summary.as_ref().context("the recording was cut off")?.start;
+    let seconds = |at: KtimeNs| at.ns_since(start) as f64 / 1e9 - start.ns_since(at) as f64 / 1e9;
+    let of_gpu = recording.domains.iter().filter(|domain| domain.class == DomainClass::Gpu);
+    let list = of_gpu.map(|domain| {
+        let read = recording.readings.get(&domain.id).into_iter().flatten();
+        let pairs = read.filter_map(|reading| match reading.value {
+            CounterValue::MicroJoules(value) => Some(json!([seconds(reading.at), value as f64 / 1e6])),
+            _ => None,
+        });
+        (domain.name.clone(), Value::Array(pairs.collect()))
+    });
+    let launches = &recording.gpu.launches;
+    let first = launches.iter().map(|batch| seconds(batch.from)).fold(f64::INFINITY, f64::min);
+    let last = recording.gpu.waits.iter().map(|wait| seconds(wait.until)).fold(0.0, f64::max);
+    let launched = launches.iter().map(|batch| seconds(batch.until)).fold(last, f64::max);
+    Ok(
+        json!({ "readings": Value::Object(list.collect()), "first_launch": first, "last_work": launched, "meters": meters(&recording) }),
+    )
 }
 
 fn meters(recording: &Recording) -> Value {

@@ -41,6 +41,12 @@ class Device:
         self.call("nvmlDeviceGetPowerUsage", self.handle, ctypes.byref(value))
         return value.value
 
+    def clock_mhz(self):
+        """The clock of the multiprocessors."""
+        value = ctypes.c_uint()
+        self.call("nvmlDeviceGetClockInfo", self.handle, ctypes.c_int(1), ctypes.byref(value))
+        return value.value
+
     def field(self, number):
         """A field's value, or `None` where it is not offered."""
         value = FieldValue(field=number)

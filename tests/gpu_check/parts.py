@@ -43,9 +43,15 @@ def watched(place, command, env=None):
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
     rows = nvml.sample(device, lambda: child.poll() is None)
     said, trouble = child.communicate()
+    keep_rows(place, "-".join(["watched", *map(str, command[3:4])]), rows)
     if child.returncode:
         raise RuntimeError(f"{command[0]} ended with {child.returncode}: {end_of(trouble)}")
     return rows, said
+
+
+def keep_rows(place, name, rows):
+    """What the quick loop has read: nanoseconds of CLOCK_MONOTONIC, mJ, mW, microseconds of the read."""
+    place.keep(f"{name}-{time.monotonic_ns()}.csv", "".join(f"{at},{mj},{mw},{us:.0f}\n" for at, mj, mw, us in rows))
 
 
 def totals(place):
@@ -72,6 +78,7 @@ def totals(place):
             if smi:
                 smi.terminate()
         loop = nvml.summary(rows)
+        keep_rows(place, "totals-" + mode, rows)
         entry = {"energy_trace_j": ours, "energy_trace_seconds": seconds, "nvml_loop": loop}
         if seconds:
             inside = [row for row in rows if 0 <= row[0] - start_ns <= seconds * 1e9]
@@ -112,6 +119,67 @@ def product_meter(place):
     return json.loads(done.stdout) if done.returncode == 0 else {"failed": end_of(done.stderr)}
 
 
+def rest(place):
+    """Power and clock before, while and after a program holds a context in which nothing runs; and what each call of NVML takes."""
+    device = nvml.Device(place.need(place.nvml_library, "no libnvidia-ml.so.1"))
+    calls = {"energy": device.energy_mj, "instant": lambda: device.field(nvml.INSTANT), "average": lambda: device.field(nvml.AVERAGE),
+             "usage": device.usage_mw, "clock": device.clock_mhz}
+    costs = {name: [] for name in calls}
+    for _ in range(30):
+        for name, call in calls.items():
+            before, busy = time.monotonic_ns(), time.thread_time_ns()
+            call()
+            costs[name].append(((time.monotonic_ns() - before) / 1000, (time.thread_time_ns() - busy) / 1000))
+    time.sleep(place.seconds(5, 1))
+    phases, begun, child = {"start": time.monotonic_ns()}, time.monotonic(), None
+    lengths = {"before": place.seconds(2, 1), "open": place.seconds(3, 1), "after": place.seconds(10, 2)}
+    rows, old = [], 0
+    for phase, length in lengths.items():
+        if phase == "open":
+            child = subprocess.Popen(place.driver("idle", length), stdout=subprocess.DEVNULL)
+        end = time.monotonic() + length
+        while time.monotonic() < end or (phase == "open" and child.poll() is None):
+            energy = device.energy_mj()
+            if energy != old:
+                rows.append((round(time.monotonic() - begun, 4), energy, device.clock_mhz(), device.field(nvml.INSTANT)))
+            old = energy
+            time.sleep(0.004)
+        phases[phase] = round(time.monotonic() - begun, 3)
+    return {"call_us": {n: {"wall": nvml.spread([c[0] for c in v]), "cpu": nvml.spread([c[1] for c in v])} for n, v in costs.items()},
+            "ends": phases, "rows": rows}
+
+
+def attach(place):
+    """A program that runs already: only a part of its work, and a baseline that nobody knows."""
+    child = subprocess.Popen(place.driver("mixed", place.seconds(14, 5)), stdout=subprocess.PIPE, text=True)
+    time.sleep(place.seconds(3, 1))
+    data = place.file("attach.data")
+    words = [place.need(place.product, "energy-trace was not carried"), "record", "--no-svg", "--as-root", "--power", "nvml"]
+    done = run([*words, "--nvml-lib", place.nvml_library, "--duration", str(place.seconds(8, 2)), "-o", data, "-p", str(child.pid)], 60)
+    place.keep("attach.stderr", done.stderr)
+    said = child.communicate()[0]
+    report = place.report(data)
+    return {"workload": last_json(said), "ledger": report["ledger"], "launches": place.launches(data), "warnings": report["meta"]["warnings"]}
+
+
+def frameworks(place):
+    """Launches seen by both tiers, and the calls that have the GPU's joules."""
+    result = {}
+    for name in ("jax", "cupy", "triton", "graph"):
+        command = ["python3", os.path.join(ROOT, "tests/workloads/gpu_frameworks.py"), name, str(place.seconds(4, 2))]
+        for tier in ("launch", "kernel"):
+            try:
+                data, done = place.record(f"{name}-{tier}", command, tier)
+                seen = place.launches(data)["launches"]
+                most = dict(sorted(seen.items(), key=lambda pair: -pair[1])[:8])
+                result[f"{name}-{tier}"] = {"workload": last_json(done.stdout), "launches": sum(seen.values()), "most": most}
+            except Skipped as why:
+                result[f"{name}-{tier}"] = {"skipped": str(why)}
+            except Exception as error:  # the other frameworks still count
+                result[f"{name}-{tier}"] = {"failed": end_of(str(error))}
+    return result
+
+
 def split(place):
     rows, _ = watched(place, place.driver("idle", place.seconds(6)))
     idle = nvml.summary(rows)
@@ -136,7 +204,7 @@ def split(place):
 
 def split_by(place, tier, solo):
     """What a launch of each kernel takes by a tier, in a mix of both, beside what it takes alone."""
-    data, done = place.record("mixed-" + tier, place.driver("mixed", place.seconds(40, 4)), tier)
+    data, done = place.record("mixed-" + tier, place.driver("mixed", place.seconds(25, 4)), tier)
     work, report, found = last_json(done.stdout), place.report(data), {}
     for function in report["functions"]:
         name = function["name"].split("_[g]")[0]
@@ -260,7 +328,7 @@ def torch_script(place, *more):
     done = run(["python3", "-c", "import torch; assert torch.cuda.is_available(); print(torch.__version__)"], 120)
     if done.returncode:
         raise Skipped("no torch with CUDA: " + end_of(done.stderr, 200))
-    return ["python3", os.path.join(ROOT, "tests/workloads/gpu_torch.py"), str(place.seconds(10, 3)), *more]
+    return ["python3", os.path.join(ROOT, "tests/workloads/gpu_torch.py"), str(place.seconds(20, 3)), *more]
 
 
 def beside_profiler(place):
@@ -275,7 +343,11 @@ def beside_profiler(place):
 
 
 def training(place):
-    data, done = place.record("torch", torch_script(place), limit=240)
+    return {tier: trained(place, tier) for tier in ("launch", "kernel")}
+
+
+def trained(place, tier):
+    data, done = place.record("torch-" + tier, torch_script(place), tier, limit=240)
     report = place.report(data)
     on_gpu = [f for f in report["functions"] if f["total_uj"].get("gpu")]
     backward = [{"name": f["name"], "total_gpu_uj": f["total_uj"]["gpu"]} for f in on_gpu if "backward" in f["name"]]
@@ -288,7 +360,7 @@ def costs(place):
     result = {}
     for rate in (1000, 10000, 50000):
         row = {}
-        for _ in range(1 if place.short else 3):
+        for _ in range(1 if place.short else 2):
             command = place.driver("rate", place.seconds(2, 1), rate)
             tiers = {"alone": lambda: run(command, 60, check=True).stdout, "injected": lambda: listening(place, command)}
             for tier in ("off", "device", "launch", "kernel"):
@@ -307,5 +379,5 @@ def costs(place):
     return result
 
 
-ALL = {"machine": machine, "totals": totals, "meter": meter, "split": split, "probes": probes, "kernels": kernels,
-       "training": training, "costs": costs}
+ALL = {"machine": machine, "totals": totals, "rest": rest, "meter": meter, "split": split, "attach": attach, "probes": probes,
+       "kernels": kernels, "training": training, "frameworks": frameworks, "costs": costs}

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -46,6 +47,20 @@ class Place:
     def file(self, name):
         return os.path.join(self.folder, name)
 
+    def keep(self, name, text):
+        """Puts a text beside the recordings, for `--keep`."""
+        with open(self.file(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def pack(self, archive, most=15 << 20):
+        """Recordings, logs and rows as a tar.gz of at most so many bytes: the smallest files first."""
+        names = [n for n in os.listdir(self.folder) if n.endswith((".data", ".stderr", ".log", ".csv"))]
+        sizes = {n: os.path.getsize(self.file(n)) for n in names}
+        with open(archive, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:
+            for name in sorted(names, key=sizes.get):
+                if raw.tell() + sizes[name] // 2 < most:
+                    tar.add(self.file(name), name)
+
     def need(self, what, why):
         if not what:
             raise Skipped(why)
@@ -78,6 +93,7 @@ class Place:
         if self.nvml_library and os.path.isabs(self.nvml_library):
             words += ["--nvml-lib", self.nvml_library]
         done = run(words + ["--", *command], limit, env)
+        self.keep(name + ".stderr", done.stderr)
         if done.returncode == 125 or (done.returncode and not os.path.exists(data)):
             raise Skipped("energy-trace cannot record: " + end_of(done.stderr))
         if done.returncode:

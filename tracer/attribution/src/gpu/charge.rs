@@ -150,7 +150,9 @@ impl Gpu<'_> {
         let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
         let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
         let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
-        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, self.most_idle(), &mut dynamic);
+        let open = idle::open_power(&windows, &batches, meter, self.most_idle());
+        let take = |open| idle::take(&steps, &intervals, &batches, meter, open, &mut dynamic);
+        let idle = open.map_or(MicroJoules::ZERO, take);
         if idle > MicroJoules::ZERO {
             (windows, prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
             meter = find_meter(&windows, &batches, &prior, belief, mean);
@@ -180,8 +182,7 @@ impl Gpu<'_> {
             steps,
             dynamic,
             idle,
-            // What the run shows is known.
-            unknown: if idle == MicroJoules::ZERO { self.idle_in_doubt() } else { 0.0 },
+            unknown: open.map_or_else(|| self.idle_in_doubt(), |open| open.doubt),
             alone,
             timed,
             apart,

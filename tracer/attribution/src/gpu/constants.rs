@@ -70,6 +70,11 @@ pub(super) const STRETCH: f64 = 1.0;
 
 /// Windows without launches: fewer say nothing (simulated).
 pub(super) const FEWEST_EMPTY: usize = 5;
+/// Windows just before and after all launches: fewer say nothing; and within how many seconds they lie (an H200 is open for 0.2 s or more before its first
+/// launch, frees memory for up to 0.5 s at a program's end, and draws the power of an open device for 1.4 s more).
+pub(super) const FEWEST_AROUND: usize = 3;
+pub(super) const BEFORE_WORK: f64 = 0.5;
+pub(super) const AFTER_WORK: f64 = 1.2;
 /// Seconds between launches and such a window (simulated).
 pub(super) const FAR_FROM_WORK: f64 = 0.01;
 /// How far apart such windows may be that agree: watts, and parts of the power; and the part of them that must (simulated).

@@ -1,75 +1,109 @@
 //! What a GPU draws beyond its baseline whenever nothing runs, because a program has it open.
 //!
-//! A baseline measured before the start is that of a GPU that nobody uses; with a context its clocks go up and it draws tens of watts more
-//!. That is nobody's launch. It shows in windows between launches: what the lowest of
-//! these agree on is idle power from the first launch to the end of the last. What is above it there was somebody else's work.
+//! A baseline measured before the start is that of a GPU that nobody uses; with a context its clocks go up and it draws tens of watts more (an H200 78 W
+//! and 120 W), from the context's creation until some time after its end (1.4 s there). That is nobody's launch. Windows in which nothing runs show
+//! it: those between launches, or where there are too few, those just before the first launch and after the last. What the lowest of
+//! these agree on is idle power for as long as the device is open. What is above it in such windows was somebody else's work.
 
 use super::batches::{Batches, Stretch};
-use super::constants::{FAR_FROM_WORK, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, LEAST_IDLE};
+use super::constants::{
+    AFTER_WORK, BEFORE_WORK, FAR_FROM_WORK, FEWEST_AROUND, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, LEAST_IDLE,
+};
 use super::meter::{Meter, Step, Window};
 use crate::timeline::EnergyInterval;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// Takes it from the energy above the baseline of each interval, and returns its sum. `most`: more watts are no idle power.
+/// Power of a device that is open and at rest, beyond its baseline, in watts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Open {
+    pub(super) watts: f64,
+    /// How far the windows that show it lie apart at most, to either side.
+    pub(super) doubt: f64,
+}
+
+/// What windows show of it; `most`: more watts are no idle power.
+pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, most: f64) -> Option<Open> {
+    let open = batches.extent()?;
+    let quiet = |window: &&Window| is_quiet(meter.looked(window.time), batches);
+    let watts = |window: &Window| window.joules / window.time.length().max(1e-9);
+    let inside = windows.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), open));
+    let mut inside: Vec<f64> = inside.map(watts).collect();
+    if inside.len() >= FEWEST_EMPTY {
+        inside.sort_by(f64::total_cmp);
+        return agreed(&inside, inside[inside.len() / 10], FEWEST_EMPTY, most);
+    }
+    let around = Stretch { from: open.from - BEFORE_WORK, until: open.until + AFTER_WORK };
+    // The ends of a recording are readings, and no steps of the counter.
+    let inner = windows.get(1..windows.len().saturating_sub(1)).unwrap_or_default();
+    let around = inner.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), around));
+    let mut around: Vec<f64> = around.map(watts).filter(|watts| *watts >= LEAST_IDLE).collect();
+    around.sort_by(f64::total_cmp);
+    around.iter().find_map(|&low| agreed(&around, low, FEWEST_AROUND, most))
+}
+
+/// What those windows agree on whose power is about `low`, if they are enough.
+fn agreed(watts: &[f64], low: f64, fewest: usize, most: f64) -> Option<Open> {
+    let reach = IDLE_AGREES.0.max(IDLE_AGREES.1 * low);
+    let alike: Vec<f64> = watts.iter().filter(|watts| (**watts - low).abs() <= reach).copied().collect();
+    let enough = alike.len() >= fewest && alike.len() as f64 >= IDLE_COMMON * watts.len() as f64;
+    let middle = alike.get(alike.len() / 2).copied().unwrap_or(0.0);
+    let doubt = (alike.last()? - middle).max(middle - alike.first()?);
+    (enough && (LEAST_IDLE..=most).contains(&middle)).then_some(Open { watts: middle, doubt })
+}
+
+fn is_quiet(looked: Stretch, batches: &Batches) -> bool {
+    let mut units = 0.0;
+    batches.between(looked.from - FAR_FROM_WORK, looked.until + FAR_FROM_WORK, |_, part| units += part);
+    units <= 0.0
+}
+
+fn is_in(inner: Stretch, outer: Stretch) -> bool {
+    inner.from >= outer.from && inner.until <= outer.until
+}
+
+/// Takes it from the energy above the baseline of each interval while the device is open, and returns its sum.
 pub(super) fn take(
     steps: &[Step],
     intervals: &[EnergyInterval],
-    windows: &[Window],
     batches: &Batches,
     meter: Meter,
-    most: f64,
+    open: Open,
     dynamic: &mut [MicroJoules],
 ) -> MicroJoules {
-    let Some(open) = batches.extent() else { return MicroJoules::ZERO };
-    let Some(power) = watts_between(windows, batches, meter, open, most).and_then(MicroWatts::from_watts)
-    else {
+    let (Some(extent), Some(power)) = (batches.extent(), MicroWatts::from_watts(open.watts)) else {
         return MicroJoules::ZERO;
     };
+    let idle: Vec<MicroJoules> = intervals.iter().map(|interval| power.over_ns(interval.span.ns())).collect();
+    let looked: Vec<Stretch> = steps.iter().map(|step| meter.looked(step.time)).collect();
     let mut sum = MicroJoules::ZERO;
-    for ((step, interval), energy) in steps.iter().zip(intervals).zip(dynamic) {
-        let Stretch { from, until } = meter.looked(step.time);
-        if from >= open.from && until <= open.until {
-            let idle = power.over_ns(interval.span.ns());
-            *energy -= idle;
-            sum += idle;
+    let mut give = |place: usize, energy: MicroJoules, dynamic: &mut [MicroJoules]| {
+        dynamic[place] -= energy;
+        sum += energy;
+    };
+    for place in 0..steps.len() {
+        if is_in(looked[place], extent) {
+            give(place, idle[place], dynamic);
         }
     }
-    sum
-}
-
-/// The power of windows between the first and the last launch in which nothing was executed, in watts.
-fn watts_between(
-    windows: &[Window],
-    batches: &Batches,
-    meter: Meter,
-    open: Stretch,
-    most: f64,
-) -> Option<f64> {
-    let empty = |window: &&Window| {
-        let Stretch { from, until } = meter.looked(window.time);
-        let mut units = 0.0;
-        batches.between(from - FAR_FROM_WORK, until + FAR_FROM_WORK, |_, part| units += part);
-        from >= open.from && until <= open.until && units <= 0.0
-    };
-    let watts = |window: &Window| window.joules / window.time.length().max(1e-9);
-    let mut watts: Vec<f64> = windows.iter().filter(empty).map(watts).collect();
-    if watts.len() < FEWEST_EMPTY {
-        return None;
+    // Open beyond its work: as long as it draws at least half of that.
+    let beyond = |place: &usize, dynamic: &[MicroJoules]| dynamic[*place] + dynamic[*place] >= idle[*place];
+    let first = looked.partition_point(|looked| looked.from < extent.from);
+    let last = looked.partition_point(|looked| looked.until <= extent.until);
+    let before: Vec<usize> = (0..first).rev().take_while(|place| beyond(place, dynamic)).collect();
+    let after: Vec<usize> = (last..steps.len()).take_while(|place| beyond(place, dynamic)).collect();
+    for place in before.into_iter().chain(after) {
+        give(place, idle[place].min(dynamic[place]), dynamic);
     }
-    watts.sort_by(f64::total_cmp);
-    let low = watts[watts.len() / 10];
-    let alike = |watts: &&f64| (*watts - low).abs() <= IDLE_AGREES.0.max(IDLE_AGREES.1 * low);
-    let alike: Vec<f64> = watts.iter().filter(alike).copied().collect();
-    let enough = alike.len() >= FEWEST_EMPTY && alike.len() as f64 >= IDLE_COMMON * watts.len() as f64;
-    let middle = alike.get(alike.len() / 2).copied().unwrap_or(0.0);
-    (enough && (LEAST_IDLE..=most).contains(&middle)).then_some(middle)
+    sum
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Meter, Stretch, Window, watts_between};
+    use super::{Batches, Meter, MicroJoules, Open, Step, Stretch, Window, open_power, take};
+    use crate::timeline::{EnergyInterval, Span};
+    use energy_trace_model::clock::KtimeNs;
 
     fn work(from: f64, until: f64) -> Batch {
         let executed = Stretch { from, until };
@@ -77,12 +111,15 @@ mod tests {
         Batch { launched: executed, executed, blur: 0.0, cells }
     }
 
+    fn found(windows: &[Window], batches: &Batches) -> Option<f64> {
+        open_power(windows, batches, Meter::PROMPT, 100.0).map(|open| open.watts.round())
+    }
+
     /// Windows of half a second between the first launch and the end of the last; those in which nothing ran say 20 W, but for one in which
     /// somebody else worked. Windows at work or beyond the launches say nothing.
     #[test]
     fn what_windows_without_work_agree_on() {
         let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
-        let open = batches.extent().unwrap();
         let window = |i: u32| {
             let from = f64::from(i) / 2.0;
             let watts = match i {
@@ -93,23 +130,80 @@ mod tests {
             Window { time: Stretch { from, until: from + 0.5 }, ticks: 1, joules: watts * 0.5 }
         };
         let windows: Vec<Window> = (0..24).map(window).collect();
-        let found = |windows: &[Window]| watts_between(windows, &batches, Meter::PROMPT, open, 100.0);
-        assert_eq!(found(&windows), Some(20.0));
-        assert_eq!(found(&windows[..6]), None, "too few of them");
+        assert_eq!(found(&windows, &batches), Some(20.0));
+        assert_eq!(found(&windows[..5], &batches), None, "too few of them");
         let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
-        assert_eq!(found(&apart), None, "no power that they agree on");
+        assert_eq!(found(&apart, &batches), None, "no power that they agree on");
     }
 
-    /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of 80 W and eight of 88 W the middle is 88.
+    /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of 80 W and eight of 88 W the middle is 88, and
+    /// the lowest is 8 W below.
     #[test]
     fn agreement_goes_by_parts() {
         let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
-        let open = batches.extent().unwrap();
         let window = |i: u32| {
             let (from, watts) = (2.0 + f64::from(i) / 4.0, if i < 6 { 80.0 } else { 88.0 });
             Window { time: Stretch { from, until: from + 0.25 }, ticks: 1, joules: watts * 0.25 }
         };
         let windows: Vec<Window> = (0..14).map(window).collect();
-        assert_eq!(watts_between(&windows, &batches, Meter::PROMPT, open, 100.0), Some(88.0));
+        let open = open_power(&windows, &batches, Meter::PROMPT, 100.0);
+        assert_eq!(open, Some(Open { watts: 88.0, doubt: 8.0 }));
+    }
+
+    /// A step of 100 ms of a program that works without a pause, each with its watts above the baseline: at rest, a context (42 W), work, the context
+    /// freed (70 W), open still (45 W, as it is warm now), at rest again.
+    const WATTS: [f64; 20] = [
+        0.0, 0.0, 0.0, 20.0, 42.0, 42.0, 300.0, 310.0, 290.0, 300.0, 300.0, 70.0, 70.0, 45.0, 45.0, 45.0,
+        45.0, 0.0, 0.0, 0.0,
+    ];
+
+    fn at(step: usize) -> f64 {
+        step as f64 / 10.0
+    }
+
+    fn without_a_pause() -> (Vec<Window>, Batches) {
+        let window = |(i, watts): (usize, &f64)| Window {
+            time: Stretch { from: at(i), until: at(i + 1) },
+            ticks: 1,
+            joules: watts * 0.1,
+        };
+        let windows = WATTS.iter().enumerate().map(window).collect();
+        (windows, Batches::new(vec![work(0.605, 1.095)]))
+    }
+
+    /// Where a program works without a pause, what windows before and after its work agree on counts: not the step in which the context was made,
+    /// nor what freeing it took, nor a device at rest. Without those after the work there are too few.
+    #[test]
+    fn windows_around_work() {
+        let (windows, batches) = without_a_pause();
+        assert_eq!(found(&windows, &batches), Some(45.0));
+        assert_eq!(found(&windows[..14], &batches), None);
+        // A device whose power does not rise with a context is at rest at its baseline.
+        let resting =
+            |window: &Window| Window { joules: if window.joules < 8.0 { 0.0 } else { 30.0 }, ..*window };
+        assert_eq!(found(&windows.iter().map(resting).collect::<Vec<_>>(), &batches), None);
+    }
+
+    /// It is taken from all steps with work, and from those around it no more than they show: up to where the device is at rest.
+    #[test]
+    fn taken_while_open() {
+        let (windows, batches) = without_a_pause();
+        let span =
+            |i: u64| Span::new(KtimeNs::from_ns(i * 100_000_000), KtimeNs::from_ns((i + 1) * 100_000_000));
+        let intervals: Vec<EnergyInterval> =
+            (0..20).map(|i| EnergyInterval { span: span(i), energy: MicroJoules::ZERO }).collect();
+        let steps: Vec<Step> = windows.iter().map(|window| Step { time: window.time, ticks: 1 }).collect();
+        let joules = |watts: f64| MicroJoules::from_uj((watts * 1e5) as i64);
+        let mut dynamic: Vec<MicroJoules> = WATTS.iter().copied().map(joules).collect();
+        let before: MicroJoules = dynamic.iter().copied().sum();
+        let open = Open { watts: 44.0, doubt: 3.0 };
+        let idle = take(&steps, &intervals, &batches, Meter::PROMPT, open, &mut dynamic);
+        let left: MicroJoules = dynamic.iter().copied().sum();
+        assert_eq!(idle + left, before);
+        let expected = [
+            0.0, 0.0, 0.0, 20.0, 0.0, 0.0, 256.0, 266.0, 246.0, 256.0, 256.0, 26.0, 26.0, 1.0, 1.0, 1.0, 1.0,
+            0.0, 0.0, 0.0,
+        ];
+        assert_eq!(dynamic, expected.map(joules));
     }
 }
