@@ -88,6 +88,7 @@ pub const FACES: [Face; 4] = [
             nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2 nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2
             nvmlDeviceGetHandleByUUID nvmlDeviceGetName nvmlDeviceGetUUID nvmlDeviceGetIndex nvmlDeviceGetPciInfo_v3
             nvmlDeviceGetMigMode nvmlDeviceGetVirtualizationMode nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetPowerUsage
+            nvmlDeviceGetEnforcedPowerLimit
             nvmlDeviceGetFieldValues nvmlDeviceGetSamples nvmlDeviceGetProcessUtilization nvmlDeviceGetUtilizationRates nvmlDeviceGetComputeRunningProcesses_v3
             nvmlDeviceGetTemperature nvmlDeviceGetTemperatureThreshold nvmlDeviceGetClockInfo
             nvmlDeviceGetCurrentClocksThrottleReasons",

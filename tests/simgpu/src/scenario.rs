@@ -67,6 +67,9 @@ pub struct Device {
     /// Watts on top from the first context on, to the end: clocks rise when a program opens the device.
     #[serde(default)]
     pub context_watts: f64,
+    /// Its power limit in watts, if NVML says it; nothing is slowed down by it.
+    #[serde(default)]
+    pub limit_watts: Option<f64>,
     /// Copies from the host.
     #[serde(default = "Copy::pcie")]
     pub h2d: Copy,
@@ -147,6 +150,7 @@ impl Default for Device {
             uuid: None,
             idle_watts: default_idle(),
             context_watts: 0.0,
+            limit_watts: None,
             h2d: Copy::pcie(),
             d2h: Copy::pcie(),
             d2d: Copy::memory(),

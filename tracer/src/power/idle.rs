@@ -8,12 +8,16 @@ use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroWatts;
 use std::fs;
+use std::time::Duration;
 
 /// Counter readings of one domain, in time order, without those that failed.
 pub(super) type Track = Vec<(KtimeNs, u64)>;
 
 /// Shortest stretch whose power is looked at by itself: long beside the 20 ms between readings, short beside a burst of other work.
 const STRETCH_NS: u64 = 100_000_000;
+
+/// How long it is waited for devices that still draw power for a program that is gone: an H200's clocks are up for 1.4 s after the last context.
+pub(super) const MOST_SETTLING: Duration = Duration::from_millis(2_500);
 
 /// Time between two readings while the baseline is measured, in milliseconds.
 pub(super) const STEP_MS: u64 = 20;

@@ -244,6 +244,7 @@ impl PowerSet {
         if over.is_zero() || !self.live.iter().any(|live| self.lacks_idle(live)) {
             return;
         }
+        self.let_settle().await;
         let mut tracks: Vec<Vec<idle::Track>> =
             self.live.iter().map(|live| vec![idle::Track::new(); live.domains.len()]).collect();
         if let Some((live, check)) = self.checked() {
@@ -270,6 +271,14 @@ impl PowerSet {
         self.set_idle(&tracks, &origin);
         self.withdraw_idle(in_use);
         self.finish_check();
+    }
+
+    /// Waits for devices that draw power for a program that is gone, a few seconds at most.
+    async fn let_settle(&self) {
+        let end = tokio::time::Instant::now() + idle::MOST_SETTLING;
+        while self.live.iter().any(|live| live.source.is_settling()) && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(idle::STEP_MS)).await;
+        }
     }
 
     /// Lets every source that can read its meters quickly do so meanwhile, on threads of their own.

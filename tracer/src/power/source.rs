@@ -29,9 +29,19 @@ pub trait PowerSource: Send {
         Learned::default()
     }
 
-    /// How often it has to be read so that its steps are seen one by one; `None`: the requested rate is enough, or nobody knows.
-    fn longest_period(&self) -> Option<Duration> {
+    /// How often it is to be read, where its steps are followed one by one; `None`: at the rate that is wanted, and at random distances.
+    fn own_period(&self, _wanted: Duration) -> Option<Duration> {
         None
+    }
+
+    /// Whether it still draws power for what a program did that is gone, so that its idle power cannot be measured yet.
+    fn is_settling(&self) -> bool {
+        false
+    }
+
+    /// How long it is read on when the run is over, because what it shows is late.
+    fn after_end(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// The temperatures and clocks of its devices, to be read on another thread.

@@ -96,13 +96,13 @@ async fn stop_stages(
     let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _, python } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = crate::clock::now();
-    let power = power.stop().await;
-    // Names are looked up here, which takes seconds for large programs.
+    // Names are looked up here, which takes seconds for large programs. Meanwhile meters are read that are late.
     let stopping = on_thread("energy-stop", move || {
         let (told, found) = python.finish();
         (tracer.stop(told.as_deref()), found)
     });
     let stopping = stopping.map_err(|source| SessionError::System { doing: "stop the tracer", source })?;
+    let power = power.stop().await;
     let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
     trace.diagnostics.extend(launches.iter().cloned().map(RecordingDiagnostic::from));

@@ -20,7 +20,7 @@ struct Options {
     /// The scenario, as `tests/simgpu/src/scenario.rs` describes it; left out, one GPU with the kernels of `tests/workloads/gpu_*`
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// The meter of every device: V100, A100, H100, MIG, AVERAGED or IDEAL
+    /// The meter of every device: V100, A100, H100, H200, MIG, AVERAGED or IDEAL
     #[arg(long)]
     model: Option<String>,
     /// How many devices, without a scenario

@@ -5,6 +5,7 @@
 
 mod warmth;
 
+use crate::clock::now_ns;
 use crate::place::{Place, seconds};
 use crate::scenario::whole;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -35,6 +36,8 @@ pub struct Meter {
     pub average_ms: u32,
     /// Time between two samples of the driver's own ring of power, in milliseconds; 0: the ring is not supported.
     pub sample_ms: u32,
+    /// How long a reading of the counter takes, in microseconds of a CPU.
+    pub read_us: u32,
     /// Whether the driver says how busy each process keeps the device.
     pub process_utilization: bool,
     /// Whether MIG is on.
@@ -67,6 +70,7 @@ impl Default for Meter {
             instant: true,
             average_ms: 0,
             sample_ms: 20,
+            read_us: 0,
             process_utilization: true,
             mig: false,
             vgpu: false,
@@ -88,17 +92,18 @@ pub struct Seen {
 }
 
 /// The models that `Meter::model` knows.
-pub const MODELS: [&str; 6] = ["V100", "A100", "H100", "MIG", "AVERAGED", "IDEAL"];
+pub const MODELS: [&str; 7] = ["V100", "A100", "H100", "H200", "MIG", "AVERAGED", "IDEAL"];
 
 impl Meter {
     /// The meter of a kind of board: `V100` (20 ms, looks at half), `A100` (100 ms, looks at 25 ms), `H100` (the same, and power averaged over a
-    /// second), `MIG` (A100 with MIG on), `AVERAGED` (no counter, nothing but power averaged over a second), `IDEAL` (1 ms, no lag).
+    /// second), `H200` (as the check on one found it: looks all the time, 10 ms late, each reading takes 3 ms), `MIG` (A100 with MIG on), `AVERAGED` (no counter, nothing but power averaged over a second), `IDEAL` (1 ms, no lag).
     pub fn model(name: &str) -> Option<Self> {
         let a100 = Self::default();
         Some(match name {
             "V100" => Self { tick_ms: 20, lag_ms: 10, window_ms: 10, ..a100 },
             "A100" => a100,
             "H100" => Self { lag_ms: 40, average_ms: 1000, ..a100 },
+            "H200" => Self { lag_ms: 10, window_ms: 100, average_ms: 1000, read_us: 3_000, ..a100 },
             "MIG" => Self { mig: true, process_utilization: false, ..a100 },
             "AVERAGED" => Self {
                 counter: false,
@@ -111,6 +116,14 @@ impl Meter {
             "IDEAL" => Self { tick_ms: 1, lag_ms: 0, window_ms: 1, ..a100 },
             _ => return None,
         })
+    }
+
+    /// Keeps the calling CPU busy for as long as a reading takes.
+    pub(crate) fn take_time(&self) {
+        let until = now_ns() + u64::from(self.read_us) * 1000;
+        while now_ns() < until {
+            std::hint::spin_loop();
+        }
     }
 
     /// The same without a window: the counter holds everything, only later.

@@ -1,7 +1,8 @@
-//! Energy and power: the counter, power, fields, and the driver's ring. Leaves out limits.
+//! Energy and power: the counter, power and its limit, fields, and the driver's ring.
 
 use super::{Asked, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Return, SUCCESS, on_device, stamp_us};
 use crate::raw::{Handle, Out};
+use crate::scenario::microwatts;
 use std::ffi::{c_int, c_longlong, c_uint, c_ulonglong};
 use std::sync::PoisonError;
 
@@ -72,6 +73,18 @@ extern "C" fn simgpu_nvmlDeviceGetTotalEnergyConsumption(
             return NOT_SUPPORTED;
         }
         energy_mj.put(asked.counter_mj());
+        asked.meter.take_time();
+        SUCCESS
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_nvmlDeviceGetEnforcedPowerLimit(device: Handle, limit_mw: Out<c_uint>) -> Return {
+    on_device(device, "nvmlDeviceGetEnforcedPowerLimit", |asked| {
+        let Some(watts) = asked.session.place.scenario.devices[asked.place].limit_watts else {
+            return NOT_SUPPORTED;
+        };
+        limit_mw.put(c_uint::try_from(microwatts(watts) / 1000).unwrap_or(c_uint::MAX));
         SUCCESS
     })
 }

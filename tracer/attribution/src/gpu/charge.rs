@@ -91,6 +91,8 @@ pub(crate) struct Gpu<'a> {
     pub(crate) launchers: &'a Launchers,
     pub(crate) start: KtimeNs,
     pub(crate) intervals: &'a [EnergyInterval],
+    /// What the counter said after the recording's end, with the energy above idle.
+    pub(crate) after: &'a [(EnergyInterval, MicroJoules)],
 }
 
 impl Gpu<'_> {
@@ -150,7 +152,9 @@ impl Gpu<'_> {
         let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
         let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
         let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
-        let open = idle::open_power(&windows, &batches, meter, self.most_idle());
+        let with_after = self.windows_with_after(&intervals, &dynamic);
+        let open =
+            idle::open_power(with_after.as_ref().unwrap_or(&windows), &batches, meter, self.most_idle());
         let take = |open| idle::take(&steps, &intervals, &batches, meter, open, &mut dynamic);
         let idle = open.map_or(MicroJoules::ZERO, take);
         if idle > MicroJoules::ZERO {
@@ -182,7 +186,8 @@ impl Gpu<'_> {
             steps,
             dynamic,
             idle,
-            unknown: open.map_or_else(|| self.idle_in_doubt(), |open| open.doubt),
+            unknown: open.map_or_else(|| self.idle_in_doubt().max(self.open_in_doubt()), |open| open.doubt),
+            most_watts: self.most_watts(open.map_or(0.0, |open| open.watts)),
             alone,
             timed,
             apart,
@@ -195,6 +200,22 @@ impl Gpu<'_> {
         let plain =
             || SampleAndHold { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
         held.unwrap_or_else(plain)
+    }
+
+    /// Windows of the recording and of what was read after its end, if anything was.
+    fn windows_with_after(
+        &self,
+        intervals: &[EnergyInterval],
+        dynamic: &[MicroJoules],
+    ) -> Option<Vec<Window>> {
+        if self.after.is_empty() || self.is_averaged() {
+            return None;
+        }
+        let after = self.after.iter().map(|(interval, _)| *interval);
+        let intervals: Vec<EnergyInterval> = intervals.iter().copied().chain(after).collect();
+        let dynamic = dynamic.iter().copied().chain(self.after.iter().map(|(_, energy)| *energy));
+        let (steps, dynamic) = (steps_of(&intervals, self.start), dynamic.collect::<Vec<_>>());
+        Some(windows_of(&steps, &joules_shown(&steps, &intervals, &dynamic, &[])))
     }
 
     /// Launches as cells; `scale` is what units of columns are multiplied by.
@@ -224,7 +245,8 @@ impl Gpu<'_> {
     }
 }
 
-/// What each step shows to learn from, in joules above idle: where power is held, what it was held at, for as long as the step really was.
+/// What each step shows to learn from, in joules above idle: a step is as long as it was, and not as long as it seemed by when it was read; where power is
+/// held, it is what that was held at.
 fn joules_shown(
     steps: &[Step],
     intervals: &[EnergyInterval],
@@ -233,9 +255,15 @@ fn joules_shown(
 ) -> Vec<f64> {
     let of_step = |place: usize| {
         let joules = dynamic[place].as_joules();
-        let Some(more) = more.get(place) else { return joules };
-        let seen = intervals[place].span.ns() as f64 / 1e9;
-        (joules / seen.max(1e-9) + more) * steps[place].time.length()
+        let seen = (intervals[place].span.ns() as f64 / 1e9).max(1e-9);
+        let length = steps[place].time.length();
+        match more.get(place) {
+            Some(more) => (joules / seen + more) * length,
+            None => {
+                let counted = intervals[place].energy.as_joules();
+                counted - (counted - joules) / seen * length
+            }
+        }
     };
     (0..steps.len()).map(of_step).collect()
 }

@@ -85,6 +85,8 @@ pub(super) const LEAST_IDLE: f64 = 1.0;
 pub(super) const MOST_OPEN: f64 = 100.0;
 /// Watts: no board draws more when nothing runs, where no baseline is known (board: some 75 for an H100, 120 when it is open).
 pub(super) const MOST_IDLE: f64 = 150.0;
+/// The same, where a run does not show what a board draws because it is open: a part of its power limit (an H200: 42 of 700 W; an H100: 45 of 700 W).
+pub(super) const OPEN_PART: f64 = 0.08;
 /// One standard deviation of idle power that is not known, in parts of the most that it may be.
 pub(super) const IDLE_UNKNOWN: f64 = 1.0 / 3.0;
 
@@ -142,6 +144,9 @@ pub(super) const MOST_OF_NEIGHBOURS: f64 = 0.025;
 /// What of a column's launches between two waits must not follow from those of the others, in parts of them (simulated: 0.05 to 0.2 in training
 /// steps that differ, 0.0001 where all are alike).
 pub(super) const LEAST_APART: f64 = 0.01;
+/// A kernel of milliseconds may draw so many times the board's power limit, which holds on average over tens of milliseconds (a guess on the safe side: no
+/// window of an H200 was above its limit of 700 W).
+pub(super) const BEYOND_LIMIT: f64 = 1.25;
 /// Columns whose errors have a correlation below this, or whose rows have a cosine above that, are a group (simulated).
 pub(super) const AGAINST: f64 = -0.5;
 pub(super) const PARALLEL: f64 = 0.999;

@@ -37,6 +37,8 @@ pub(super) struct Estimate {
     pub(super) idle: MicroJoules,
     /// Watts of the energy above that may be idle power as well.
     pub(super) unknown: f64,
+    /// The most that the board draws beyond its idle power, in watts, if it says.
+    pub(super) most_watts: Option<f64>,
     /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
     pub(super) alone: bool,
     /// Whether records tell when everything ran that was launched.
@@ -65,7 +67,8 @@ impl Estimate {
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
         let sound = believed && self.alone && misfit.is_none();
-        let certain = Certain { believed: sound, timed: self.known.by_records(), apart: &self.apart };
+        let (timed, most) = (self.known.by_records(), self.most_of_columns());
+        let certain = Certain { learned: believed, believed: sound, timed, apart: &self.apart, most: &most };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
@@ -78,7 +81,7 @@ impl Estimate {
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;
         Charged {
-            certainty: sure.of_owners(self.columns_of(owners)),
+            certainty: sure.of_owners(self.columns_of(owners), &of_owner),
             learned: self.learned(&sure, believed, misfit),
             of_owner,
             by_prior,
@@ -87,6 +90,16 @@ impl Estimate {
             unobserved,
             idle: self.idle,
         }
+    }
+
+    /// The most joules above idle that each column may have taken: the time that it ran, at the most that the board draws; empty where either is not known.
+    fn most_of_columns(&self) -> Vec<f64> {
+        let Some(most) = self.most_watts.filter(|_| self.timed) else { return vec![] };
+        let mut seconds = vec![0.0; self.columns.len()];
+        for cell in self.batches.list.iter().flat_map(|batch| &batch.cells) {
+            seconds[cell.column] += cell.units;
+        }
+        seconds.iter().map(|seconds| seconds * most).collect()
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
@@ -274,6 +287,7 @@ mod tests {
             dynamic: vec![],
             idle: MicroJoules::ZERO,
             unknown: 0.0,
+            most_watts: None,
             alone: true,
             timed: true,
             apart: vec![],
@@ -290,6 +304,9 @@ mod tests {
         near(&[of.block()], &[MEANS * 0.5 / 0.0625], 1e-12);
         near(&[estimate(Meter::PROMPT).block()], &[BLOCK_SECONDS], 1e-12);
         assert_eq!(of.columns_of(4), [0, 0, 1, 0]);
+        // 45 and 10 s of a kernel that draws 2 W at most.
+        assert!(of.most_of_columns().is_empty());
+        near(&Estimate { most_watts: Some(2.0), ..of }.most_of_columns(), &[90.0, 20.0], 1e-12);
     }
 
     /// Costs are parts of what was believed before, each until the next one's window begins; or that itself.

@@ -21,7 +21,7 @@ pub(super) struct Open {
     pub(super) doubt: f64,
 }
 
-/// What windows show of it; `most`: more watts are no idle power.
+/// What windows show of it, if they show it; nothing where the device is at rest between or after launches. `most`: more watts are no idle power.
 pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, most: f64) -> Option<Open> {
     let open = batches.extent()?;
     let quiet = |window: &&Window| is_quiet(meter.looked(window.time), batches);
@@ -36,9 +36,14 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
     // The ends of a recording are readings, and no steps of the counter.
     let inner = windows.get(1..windows.len().saturating_sub(1)).unwrap_or_default();
     let around = inner.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), around));
-    let mut around: Vec<f64> = around.map(watts).filter(|watts| *watts >= LEAST_IDLE).collect();
-    around.sort_by(f64::total_cmp);
-    around.iter().find_map(|&low| agreed(&around, low, FEWEST_AROUND, most))
+    let is_after = |window: &Window| meter.looked(window.time).from >= open.until;
+    let (resting, awake): (Vec<&Window>, Vec<&Window>) =
+        around.partition(|window| watts(window) < LEAST_IDLE);
+    let mut awake: Vec<f64> = awake.into_iter().map(watts).collect();
+    awake.sort_by(f64::total_cmp);
+    let rests = resting.iter().filter(|window| is_after(window)).count() >= FEWEST_AROUND;
+    let found = awake.iter().find_map(|&low| agreed(&awake, low, FEWEST_AROUND, most));
+    found.or_else(|| rests.then(Open::default))
 }
 
 /// What those windows agree on whose power is about `low`, if they are enough.
@@ -48,7 +53,8 @@ fn agreed(watts: &[f64], low: f64, fewest: usize, most: f64) -> Option<Open> {
     let enough = alike.len() >= fewest && alike.len() as f64 >= IDLE_COMMON * watts.len() as f64;
     let middle = alike.get(alike.len() / 2).copied().unwrap_or(0.0);
     let doubt = (alike.last()? - middle).max(middle - alike.first()?);
-    (enough && (LEAST_IDLE..=most).contains(&middle)).then_some(Open { watts: middle, doubt })
+    let watts = if middle < LEAST_IDLE { 0.0 } else { middle };
+    (enough && middle <= most).then_some(Open { watts, doubt })
 }
 
 fn is_quiet(looked: Stretch, batches: &Batches) -> bool {
@@ -178,10 +184,10 @@ mod tests {
         let (windows, batches) = without_a_pause();
         assert_eq!(found(&windows, &batches), Some(45.0));
         assert_eq!(found(&windows[..14], &batches), None);
-        // A device whose power does not rise with a context is at rest at its baseline.
+        // A device whose power does not rise with a context is at rest at its baseline after its work.
         let resting =
             |window: &Window| Window { joules: if window.joules < 8.0 { 0.0 } else { 30.0 }, ..*window };
-        assert_eq!(found(&windows.iter().map(resting).collect::<Vec<_>>(), &batches), None);
+        assert_eq!(found(&windows.iter().map(resting).collect::<Vec<_>>(), &batches), Some(0.0));
     }
 
     /// It is taken from all steps with work, and from those around it no more than they show: up to where the device is at rest.

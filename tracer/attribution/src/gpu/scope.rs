@@ -1,9 +1,9 @@
 //! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
-use super::constants::{MOST_IDLE, MOST_OPEN};
+use super::constants::{BEYOND_LIMIT, MOST_IDLE, MOST_OPEN, OPEN_PART};
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope,
+    Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope, SourceNote,
 };
 
 impl Gpu<'_> {
@@ -37,10 +37,32 @@ impl Gpu<'_> {
         in_use.map_or(0.0, |(_, then)| then.as_watts().min(MOST_IDLE))
     }
 
+    /// What the device may draw beyond its baseline because it is open, in watts, where that is not seen; nothing where its limit is not known.
+    pub(super) fn open_in_doubt(&self) -> f64 {
+        self.domain().and_then(|domain| self.limit(domain)).map_or(0.0, |limit| OPEN_PART * limit)
+    }
+
     /// Up to how many watts what pauses show is idle power.
     pub(super) fn most_idle(&self) -> f64 {
         let used = self.domain().is_some_and(|domain| self.recording.used(domain));
         if used { self.idle_in_doubt() } else { MOST_OPEN }
+    }
+
+    /// The most that a kernel draws beyond idle power (the baseline and what an open device draws beyond it), in watts; `None` where the board's limit
+    /// is not known.
+    pub(super) fn most_watts(&self, open: f64) -> Option<f64> {
+        let domain = self.domain()?;
+        let baseline = domain.idle.as_ref().map_or(0.0, |idle| idle.power.as_watts());
+        Some((self.limit(domain)? * BEYOND_LIMIT - baseline - open).max(0.0))
+    }
+
+    /// The board's power limit in watts.
+    fn limit(&self, domain: &Domain) -> Option<f64> {
+        let notes = self.recording.header.sources.iter().flat_map(|source| &source.notes);
+        notes.rev().find_map(|note| match note {
+            SourceNote::PowerLimit { domain: of, limit } if *of == domain.name => Some(limit.as_watts()),
+            _ => None,
+        })
     }
 
     fn domain(&self) -> Option<&Domain> {
@@ -62,7 +84,11 @@ mod tests {
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::DomainId;
     use energy_trace_model::recording::Recording;
-    use energy_trace_model::recording::record::{DomainClass, GpuMeter, Origin, PowerDiagnostic, Summary};
+    use energy_trace_model::recording::record::{
+        DomainClass, GpuMeter, IdleBaseline, IdleOrigin, Origin, PowerDiagnostic, Quality, Source, SourceId,
+        SourceNote, Summary,
+    };
+    use energy_trace_model::units::MicroWatts;
 
     /// Of two devices the first has a meter of means; it has launches in several streams, and the second a meter that others share.
     #[test]
@@ -86,12 +112,27 @@ mod tests {
         let shared = PowerDiagnostic::GpuMig { domain: "gpu-1".to_owned() };
         let diagnostics = vec![RecordingDiagnostic::Power(shared)];
         recording.summary = Some(Summary { diagnostics, ..Summary::default() });
+        let limit = MicroWatts::from_watts(700.0).unwrap();
+        let note = SourceNote::PowerLimit { domain: "gpu-0".to_owned(), limit };
+        let source = Source {
+            id: SourceId::Nvml,
+            domains: vec![],
+            period_ns: 0,
+            quality: Quality::Measured,
+            ignored: vec![],
+            notes: vec![note],
+        };
+        recording.header.sources = vec![source];
+        let idle = IdleBaseline { power: MicroWatts::from_watts(78.0).unwrap(), origin: IdleOrigin::Given };
+        recording.domains[0].idle = Some(idle);
         let launchers = Launchers::default();
         let of = |device| {
             let (recording, launchers, start) = (&recording, &launchers, KtimeNs::default());
-            let gpu = Gpu { recording, device, launchers, start, intervals: &[] };
-            (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue())
+            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
+            (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue(), gpu.most_watts(42.0).map(f64::round))
         };
-        assert_eq!([0, 1, 2].map(of), [(true, true, false), (false, false, true), (false, true, true)]);
+        // 700 W and a quarter, less 78 and 42 W.
+        assert_eq!(of(0), (true, true, false, Some(755.0)));
+        assert_eq!([1, 2].map(of), [(false, false, true, None), (false, true, true, None)]);
     }
 }

@@ -193,7 +193,14 @@ mod tests {
     fn how_coarse_records_are() {
         let (recording, launchers) = recording();
         let start = KtimeNs::from_ns(5_000_000);
-        let gpu = Gpu { recording: &recording, device: 0, launchers: &launchers, start, intervals: &[] };
+        let gpu = Gpu {
+            recording: &recording,
+            device: 0,
+            launchers: &launchers,
+            start,
+            intervals: &[],
+            after: &[],
+        };
         let mean = gpu.mean_seconds();
         assert!((mean - 0.020 / 8.0).abs() < 1e-12, "{mean}");
         let untold = gpu.untold();

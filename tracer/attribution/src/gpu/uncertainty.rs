@@ -16,7 +16,8 @@ use super::split::Total;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares::{energies, slopes};
 use crate::uncertainty::propagation::OwnerCertainty;
-use energy_trace_model::profile::certainty::Column;
+use energy_trace_model::profile::certainty::{Column, Function, Pool};
+use energy_trace_model::units::MicroJoules;
 use nalgebra::{DMatrix, DVector};
 
 /// What is known about columns.
@@ -34,12 +35,16 @@ pub(super) struct Uncertainty {
 /// What is asked for of a fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Certain<'a> {
-    /// Whether it predicts; where it does not nothing is identified.
+    /// Whether it splits the energy; if not, all columns draw alike.
+    pub(super) learned: bool,
+    /// Whether it predicts, and counter and launches are one device's; where not, nothing is identified.
     pub(super) believed: bool,
     /// Whether it is known when each column ran, and not only how often it was launched.
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell; empty where that is no question.
     pub(super) apart: &'a [f64],
+    /// The most joules that each column may have taken in the windows; empty where that is not known.
+    pub(super) most: &'a [f64],
 }
 
 /// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
@@ -50,7 +55,7 @@ pub(super) fn uncertainty(
     certain: Certain<'_>,
     total: Total,
 ) -> Uncertainty {
-    let Certain { believed, timed, apart } = certain;
+    let Certain { learned, believed, timed, apart, most } = certain;
     let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
     let n = problem.columns;
     // One column has all that the counter shows.
@@ -73,12 +78,14 @@ pub(super) fn uncertainty(
     let parallel =
         |i, j| rows.as_ref().is_some_and(|rows| alike(i) && alike(j) || rows.cosine(i, j) > PARALLEL);
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
-    let energies = energies(problem.windows(), &fit.parts, n);
+    let split_by = if learned { fit.parts.clone() } else { vec![1.0; n] };
+    let energies = energies(problem.windows(), &split_by, n);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
-        let group = groups.iter().find(|group| group.contains(&c));
-        let most = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
+        let group = groups.iter().find(|group| group.contains(&c)).filter(|_| learned);
+        let of_group = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
         let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
+        let most = of_group.min(most.get(c).copied().unwrap_or(f64::INFINITY));
         let most = (most / energies[c].max(1e-9)).max(1.0);
         if group.is_some() && !timed {
             return Column { identified: false, bounds: (0.0, most) };
@@ -86,6 +93,8 @@ pub(super) fn uncertainty(
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
     let relative = match total {
+        // Bounds say what may be; a covariance of what is not believed says nothing.
+        _ if !learned => DMatrix::zeros(n, n),
         Total::Counted => {
             let (slope, _) = slopes(problem.windows(), &fit.parts, n);
             relative(&(slope.transpose() * covariance * slope), &energies)
@@ -106,13 +115,22 @@ impl Uncertainty {
         self.relative.iter_mut().zip(relative).for_each(|(sum, other)| *sum += other);
     }
 
-    /// For each owner by its column.
-    pub(super) fn of_owners(&self, column_of: Vec<usize>) -> OwnerCertainty {
+    /// For each owner by its column, and what it was charged with. A column is one function of its own: its owners share it as their launches are.
+    pub(super) fn of_owners(&self, column_of: Vec<usize>, of_owner: &[MicroJoules]) -> OwnerCertainty {
+        let mut joules = vec![0.0; self.columns.len()];
+        for (&column, energy) in column_of.iter().zip(of_owner) {
+            joules.get_mut(column).into_iter().for_each(|sum| *sum += energy.as_joules());
+        }
+        let number = |column: usize| Function::try_from(column).unwrap_or(Function::MAX);
+        let pool = |joules: &f64| Pool { joules: *joules, square: 0.0, functions: joules * joules };
         OwnerCertainty {
             seconds: vec![0.0; column_of.len()],
             variance: vec![0.0; column_of.len()],
+            function: column_of.iter().copied().map(number).collect(),
             column: column_of,
             columns: self.columns.clone(),
+            pools: joules.iter().map(pool).collect(),
+            functions: joules.iter().enumerate().map(|(c, joules)| ((c, number(c)), *joules)).collect(),
             relative: self.relative.clone(),
             ..OwnerCertainty::default()
         }
@@ -183,8 +201,8 @@ fn groups_of(
 #[cfg(test)]
 mod tests {
     use super::{
-        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, Problem, TIME_SD, Total, covariance, groups_of, predicted,
-        uncertainty,
+        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, MicroJoules, Problem, TIME_SD, Total, covariance,
+        energies, groups_of, predicted, uncertainty,
     };
     use crate::gpu::launch_energies::rows_of;
     use crate::tests::vectors::{Vectors, near};
@@ -231,7 +249,7 @@ mod tests {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         near(covariance(&problem, &fit).as_slice(), vectors.matrix("posterior").as_slice(), 1e-8);
-        let certain = Certain { believed: true, timed: true, apart: &[] };
+        let certain = Certain { learned: true, believed: true, timed: true, apart: &[], most: &[] };
         let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
         near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
         // Half the square of what another order of launches gives the first part.
@@ -252,7 +270,7 @@ mod tests {
         let (problem, mut fit) = problem(&vectors);
         fit.trust.iter_mut().for_each(|trust| *trust *= 1e6);
         let of = |apart: &[f64]| {
-            let certain = Certain { believed: true, timed: false, apart };
+            let certain = Certain { learned: true, believed: true, timed: false, apart, most: &[] };
             uncertainty(&problem, &fit, &[], certain, Total::Counted)
         };
         let alike = of(&[1e-4, 0.2, 1e-4]);
@@ -275,7 +293,14 @@ mod tests {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         let of = |believed, timed| {
-            uncertainty(&problem, &fit, &[], Certain { believed, timed, apart: &[] }, Total::Counted).columns
+            uncertainty(
+                &problem,
+                &fit,
+                &[],
+                Certain { learned: true, believed, timed, apart: &[], most: &[] },
+                Total::Counted,
+            )
+            .columns
         };
         let posterior = vectors.matrix("posterior");
         let energies = vectors.list("energies");
@@ -293,10 +318,43 @@ mod tests {
         let alone = Problem { columns: 1, rows: vec![vec![(0, 1.0)]; 12], ..problem };
         let fit = Fit { parts: vec![1.0], ..fit };
         let of = |believed| {
-            uncertainty(&alone, &fit, &[], Certain { believed, timed: false, apart: &[] }, Total::Counted)
-                .columns[0]
+            uncertainty(
+                &alone,
+                &fit,
+                &[],
+                Certain { learned: true, believed, timed: false, apart: &[], most: &[] },
+                Total::Counted,
+            )
+            .columns[0]
         };
         assert_eq!((of(true).identified, of(true).bounds), (true, (1.0, 1.0)));
         assert_eq!((of(false).identified, of(false).bounds), (false, (0.0, 1.0)));
+    }
+    /// What is not learned has no covariance, and each column may have all that there is, or as much as the board can have drawn in its time. Owners share a
+    /// column as their launches are, so that nothing is in doubt about a part of it that is not in doubt about the whole.
+    #[test]
+    fn bounds_of_what_is_not_learned() {
+        let (problem, fit) = problem(&Vectors::of("gpu_covariance"));
+        let of = |most: &[f64]| {
+            let certain = Certain { learned: false, believed: false, timed: true, apart: &[], most };
+            uncertainty(&problem, &fit, &[], certain, Total::Counted)
+        };
+        let equal = energies(problem.windows(), &[1.0; 3], 3);
+        let all: f64 = equal.iter().sum();
+        let (free, limited) = (of(&[]), of(&[1.5 * equal[0], 2.0 * all, 0.1 * equal[2]]));
+        assert_eq!(free.relative, [0.0; 9]);
+        for (c, energy) in equal.iter().enumerate() {
+            assert!(!free.columns[c].identified && !limited.columns[c].identified);
+            near(&[free.columns[c].bounds.0, free.columns[c].bounds.1], &[0.0, all / energy], 1e-9);
+        }
+        near(
+            &limited.columns.iter().map(|column| column.bounds.1).collect::<Vec<_>>(),
+            &[1.5, all / equal[1], 1.0],
+            1e-9,
+        );
+        let joules = [0, 3_000_000, 1_000_000, 2_000_000].map(MicroJoules::from_uj);
+        let owners = free.of_owners(vec![0, 0, 2, 2], &joules);
+        near(&owners.pools.iter().map(|pool| pool.joules).collect::<Vec<_>>(), &[3.0, 0.0, 3.0], 1e-12);
+        assert_eq!((owners.function[3], owners.functions[&(2, 2)]), (2, 3.0));
     }
 }

@@ -64,7 +64,7 @@ impl Charges {
     pub(super) fn by_launches(metered: &Metered, device: u32, basis: &Basis<'_>) -> Self {
         let intervals = &metered.timeline.intervals;
         let (recording, launchers, start) = (basis.recording, basis.launchers, basis.span.start);
-        let gpu = Gpu { recording, device, launchers, start, intervals };
+        let gpu = Gpu { recording, device, launchers, start, intervals, after: &metered.after };
         let Some(charged) = gpu.charge(&metered.dynamic, basis.time.owners.len()) else {
             let above_idle = metered.dynamic.iter().copied().sum();
             let unattributed = [(UnattributedReason::NoLaunchData, above_idle)].into();

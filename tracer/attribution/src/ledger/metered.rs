@@ -4,7 +4,9 @@
 
 use super::basis::Basis;
 use crate::split::by_time::idle_of;
-use crate::timeline::{Lag, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift};
+use crate::timeline::{
+    EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
+};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, IdleOrigin, Origin, Reading, Scope, SourceId};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -22,14 +24,17 @@ pub(super) struct Metered {
     pub(super) idle_joules: f64,
     /// Energy above idle of each interval.
     pub(super) dynamic: Vec<MicroJoules>,
+    /// What a GPU's counter said after the recording's end, and the energy above idle: it is nobody's, but shows what the device draws at rest.
+    pub(super) after: Vec<(EnergyInterval, MicroJoules)>,
 }
 
 impl Metered {
     pub(super) fn of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Self {
         let lag = lag_of(domain, readings, basis);
         let shifted = lag.map(|lag| shift(readings, lag));
-        let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis);
-        let idle = idle_of(idle_power(domain, basis.recording), &timeline.intervals);
+        let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
+        let power = idle_power(domain, basis.recording);
+        let idle = idle_of(power, &timeline.intervals);
         let above = timeline.intervals.iter().zip(&idle);
         let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
         let idle: MicroJoules = idle.into_iter().sum();
@@ -39,7 +44,11 @@ impl Metered {
             joules: dynamic.iter().copied().sum::<MicroJoules>().as_joules(),
         };
         let idle_joules = idle_sd(domain, idle, work);
-        Self { lag, idle, idle_joules, dynamic, timeline }
+        let after = after_the_end(domain, readings, basis).intervals;
+        let idle_after = idle_of(power, &after);
+        let above = |(interval, idle): (EnergyInterval, MicroJoules)| (interval, interval.energy - idle);
+        let after = after.into_iter().zip(idle_after).map(above).collect();
+        Self { lag, idle, idle_joules, dynamic, timeline, after }
     }
 }
 
@@ -52,16 +61,24 @@ fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<La
     fit_lag(readings, basis.segments_of(domain).iter().map(|segment| segment.span), basis.span)
 }
 
-fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Timeline {
+/// What a GPU's counter said after the recording's end, as long as it was read.
+fn after_the_end(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Timeline {
+    let end = basis.span.end;
+    let last =
+        readings.iter().map(|reading| reading.at).max().filter(|_| matches!(domain.scope, Scope::Gpu(_)));
+    last.map(|last| timeline_of(domain, readings, basis, Span::new(end, last))).unwrap_or_default()
+}
+
+fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: Span) -> Timeline {
     match &domain.origin {
         Origin::Counter { max_range, .. } => {
             let slow = matches!(domain.scope, Scope::Gpu(_));
-            intervals_of_readings(readings, *max_range, slow, basis.span).without_sleep(basis.woke)
+            intervals_of_readings(readings, *max_range, slow, span).without_sleep(basis.woke)
         }
         Origin::Model { idle, core } => {
             let segments = basis.segments_of(domain);
             let busy = segments.iter().map(|segment| segment.span);
-            intervals_of_model(*idle, *core, busy, basis.span)
+            intervals_of_model(*idle, *core, busy, span)
         }
     }
 }

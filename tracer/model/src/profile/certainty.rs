@@ -348,16 +348,33 @@ impl<'a> Collector<'a> {
         self.by_pools().sqrt() > UNCLEAR * self.energy().abs()
     }
 
-    /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What all rows have too much others have
+    /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What the rows have too much others have
     /// too little, whatever theirs may be.
     fn unobserved(&self) -> (f64, f64) {
         let (below, above) = self.range(|_, energy| energy);
-        if !self.is_all || self.of.pools.is_empty() {
+        if self.of.pools.is_empty() {
             return (below, above);
         }
-        let all = |column: usize| self.of.pools.get(column).map_or(0.0, |pool| pool.joules);
-        let (others_below, others_above) = self.range(|column, energy| (all(column) - energy).max(0.0));
+        let (others_below, others_above) = self.range(|column, energy| self.of_others(column, energy));
         (below.min(others_above), above.min(others_below))
+    }
+
+    /// What is in a column and not in the rows, which have so much of it.
+    fn of_others(&self, column: usize, energy: f64) -> f64 {
+        let all = self.of.pools.get(column).map_or(0.0, |pool| pool.joules);
+        (all - energy).max(0.0)
+    }
+
+    /// How much less and more than they were given all others may have together; endless where it is not known what they were given.
+    fn others_may_have(&self) -> (f64, f64) {
+        if self.of.pools.is_empty() {
+            return (f64::INFINITY, f64::INFINITY);
+        }
+        let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
+        columns.fold((0.0, 0.0), |(less, more), (number, (&energy, Column { bounds, .. }))| {
+            let others = self.of_others(number, energy);
+            (less + others * (1.0 - bounds.0).max(0.0), more + others * (bounds.1 - 1.0).max(0.0))
+        })
     }
 
     /// The same of a part of each column, given its number and what the rows have of it.
@@ -380,8 +397,14 @@ impl<'a> Collector<'a> {
         let unclear = self.by_requesters().sqrt() > UNCLEAR * self.energy().abs();
         let unobserved = !shown && self.unobserved() != (0.0, 0.0);
         let (below, above) = if self.is_pooled() { self.pool_range() } else { (0.0, 0.0) };
-        (unclear || unobserved || self.is_pooled())
-            .then(|| (self.end(End::Least) - below, (self.end(End::Most) + above).min(self.whole())))
+        let (least, most) = (self.end(End::Least) - below, self.end(End::Most) + above);
+        if unclear || self.is_pooled() {
+            return Some((least, most.min(self.whole())));
+        }
+        let (less, more) = self.others_may_have();
+        let slack = BOUND_SDS * self.sampling(self.variance).sqrt();
+        let (least, most) = (least.max(self.energy() - more - slack), most.min(self.energy() + less + slack));
+        unobserved.then(|| (least, most.min(self.whole())))
     }
 }
 
@@ -510,7 +533,8 @@ mod tests {
         let of_rows = sure(&beside, &[0], 10);
         assert_eq!(
             of_rows.bounds.map(|(least, most)| (least.as_uj(), most.as_uj())),
-            Some((5_000_000, 20_000_000))
+            Some((7_000_000, 13_000_000)),
+            "of a part of the rows as well: half or twice its own would be more than others can have too much or too little"
         );
         beside.domains[0].pools = vec![pool(10.0), pool(0.0)];
         assert_eq!(all(&beside, 10), (100, 100, false));

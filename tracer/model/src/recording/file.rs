@@ -37,7 +37,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
 /// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
 /// machine, and recordings that are merged.
-const FORMAT: u32 = 13;
+const FORMAT: u32 = 14;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -401,6 +401,7 @@ mod tests {
         CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
         PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
+    use crate::units::MicroWatts;
     use serde::Serialize;
 
     /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
@@ -442,10 +443,10 @@ mod tests {
             number(&CopyOutcome::Other(text())),
             number(&SourceId::Other(text())),
             number(&IgnoredReason::Other(text())),
-            number(&SourceNote::Other(text())),
+            number(&SourceNote::PowerLimit { domain: text(), limit: MicroWatts::default() }),
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (13, [37, 17, 8, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
+        assert_eq!((FORMAT, last), (14, [37, 17, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
     }
 }

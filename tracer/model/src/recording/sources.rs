@@ -345,4 +345,11 @@ pub enum SourceNote {
     },
     /// Another remark, in the words of the version that wrote it.
     Other(String),
+    /// The most power that the device's driver lets it draw, on average over some tens of milliseconds.
+    PowerLimit {
+        /// The domain.
+        domain: String,
+        /// The limit.
+        limit: MicroWatts,
+    },
 }

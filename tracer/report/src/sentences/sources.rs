@@ -138,6 +138,7 @@ pub fn source_note(note: &SourceNote) -> String {
             format!("{path}: {rows} rows, {since}")
         }
         SourceNote::Other(words) => words.clone(),
+        SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
     }
 }
 

@@ -20,16 +20,21 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// From now on, each `wanted` on average; even, and perhaps more often, where a source says so: its meter's own steps are followed one by one.
-    pub(super) fn new(wanted: Duration, longest: Option<Duration>, now: Instant) -> Self {
-        let period = longest.map_or(wanted, |longest| wanted.min(longest)).max(SHORTEST);
-        Self { period, jitter: longest.is_none(), due: now }
+    /// From now on, each `wanted` on average; even, and as often as it says, where a source has a period of its `own`: its meter's steps are followed one
+    /// by one.
+    pub(super) fn new(wanted: Duration, own: Option<Duration>, now: Instant) -> Self {
+        Self { period: own.unwrap_or(wanted).max(SHORTEST), jitter: own.is_none(), due: now }
     }
 
     /// When the next round is due. Rounds that were missed are left out.
     pub(super) fn next(&mut self, now: Instant) -> Instant {
         let distance = if self.jitter { self.period.mul_f64(0.5 + fastrand::f64()) } else { self.period };
         self.due = (self.due + distance).max(now);
+        self.due
+    }
+
+    /// What was said last.
+    pub(super) const fn due(&self) -> Instant {
         self.due
     }
 }
@@ -41,9 +46,9 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(20);
 
     /// Distances of a thousand rounds that come in time.
-    fn distances(longest: Option<Duration>) -> Vec<Duration> {
+    fn distances(own: Option<Duration>) -> Vec<Duration> {
         let mut now = Instant::now();
-        let mut pace = Pace::new(PERIOD, longest, now);
+        let mut pace = Pace::new(PERIOD, own, now);
         let mut distance = || {
             let due = pace.next(now);
             let distance = due - now;
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn steps_are_followed() {
         assert_eq!(distances(Some(PERIOD / 2)), [PERIOD / 2; 1_000]);
-        assert_eq!(distances(Some(PERIOD * 2)), [PERIOD; 1_000]);
+        assert_eq!(distances(Some(PERIOD * 2)), [PERIOD * 2; 1_000]);
         assert_eq!(distances(Some(Duration::ZERO)), [super::SHORTEST; 1_000]);
     }
 

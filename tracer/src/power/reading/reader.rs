@@ -266,7 +266,7 @@ impl Reader {
     }
 
     async fn run(mut self, period: Duration, mut stopped: watch::Receiver<bool>) -> ReaderEnd {
-        let mut pace = Pace::new(period, self.live.source.longest_period(), Instant::now());
+        let mut pace = Pace::new(period, self.live.source.own_period(period), Instant::now());
         loop {
             let due = pace.next(Instant::now());
             tokio::select! {
@@ -276,6 +276,11 @@ impl Reader {
             }
         }
         self.round();
+        let end = Instant::now() + self.live.source.after_end();
+        while pace.next(Instant::now()) < end {
+            sleep_until(pace.due()).await;
+            self.round();
+        }
         self.flush();
         self.into_end()
     }

@@ -27,6 +27,7 @@ use energy_trace_model::recording::record::{
     Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality,
     Scope, Source, SourceId, SourceNote,
 };
+use energy_trace_model::units::MicroWatts;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use offer::Offer;
@@ -61,6 +62,14 @@ const FAST: Duration = Duration::from_millis(2);
 const READ_EACH: f64 = 0.4;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
+/// And so seldom that they take no more than this part of a CPU, as long as steps can be followed: one of an H200's counter takes 3 ms, all of it busy in
+/// the kernel.
+const MOST_OF_CPU: f64 = 0.04;
+
+/// Steps that are read after the end: what the counter shows is late, and the device draws for a while what it draws open and at rest. A step that is no
+/// more than so many watts above the baseline shows a device that nobody used.
+const STEPS_AFTER_END: f64 = 6.5;
+const AT_REST: MicroWatts = MicroWatts::from_uw(5_000_000);
 
 /// A library that the user named must work.
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
@@ -146,6 +155,12 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
     }
 }
 
+/// Time between two readings of a counter with such steps, of which one takes so long.
+fn period(wanted: Duration, step: Duration, cost: Duration) -> Duration {
+    let longest = step.mul_f64(READ_EACH);
+    wanted.max(cost.div_f64(MOST_OF_CPU)).min(longest).max(SHORTEST_PERIOD)
+}
+
 /// The devices that are read.
 struct Gpus {
     nvml: Arc<Nvml>,
@@ -161,12 +176,17 @@ struct Gpu {
     meter: GpuMeter,
     sum: PowerSum,
     watch: Watch,
+    /// What the quickest reading of its counter took.
+    quickest: Option<Duration>,
+    /// Its power before the start.
+    idle: Option<MicroWatts>,
 }
 
 impl Gpu {
     fn new(index: u32, name: String, kind: GpuMeterKind, offer: &Offer) -> Self {
         let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
-        Self { index, name, meter, sum: PowerSum::default(), watch: Watch::new(offer, kind) }
+        let watch = Watch::new(offer, kind);
+        Self { index, name, meter, sum: PowerSum::default(), watch, quickest: None, idle: None }
     }
 
     /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
@@ -180,7 +200,9 @@ impl Gpu {
             let value = offer::read_meter(nvml, &device, self.meter.kind)?;
             Ok((device, value))
         });
-        let at = before.midpoint(crate::clock::now());
+        let after = crate::clock::now();
+        let (at, took) = (before.midpoint(after), after - before);
+        self.quickest = Some(self.quickest.map_or(took, |quickest| quickest.min(took)));
         match read {
             Ok((device, value)) => {
                 let uj = self.counter_uj(at, value);
@@ -195,6 +217,14 @@ impl Gpu {
                 Attempt { at, counter_uj: Err(format!("{}: {e}", self.name)) }
             }
         }
+    }
+}
+
+impl Gpus {
+    /// The steps of the counters that are read.
+    fn steps(&self) -> impl Iterator<Item = Duration> {
+        let counters = self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind));
+        counters.filter_map(|gpu| gpu.meter.tick_ns).map(Duration::from_nanos)
     }
 }
 
@@ -230,10 +260,12 @@ impl PowerSource for Gpus {
             let since = track.first().map(|(at, _)| *at);
             in_use.push(since.and_then(|since| in_use::since(since, &self.nvml, gpu.index)));
             gpu.meter.tick_ns = calibration::tick_ns(&track);
-            gpu.meter.agreement_permille = gpu.watch.agreement_permille();
+            gpu.meter.agreement_permille =
+                gpu.meter.tick_ns.and_then(|tick| gpu.watch.agreement_permille(tick));
             // A counter's steps are seen to 2 ms here, and to 20 ms at the usual rate: of 100 ms, that is a matter of percents.
             let counter_uj: Track = track.into_iter().map(|(at, mj)| (at, mj.saturating_mul(1000))).collect();
-            idle.push(is_counter(gpu.meter.kind).then(|| baseline(&counter_uj)).flatten());
+            gpu.idle = is_counter(gpu.meter.kind).then(|| baseline(&counter_uj)).flatten();
+            idle.push(gpu.idle);
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle, in_use }
@@ -243,11 +275,23 @@ impl PowerSource for Gpus {
         sensors::of(self)
     }
 
-    fn longest_period(&self) -> Option<Duration> {
-        let steps =
-            self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
-        let shortest = Duration::from_nanos(steps.min()?);
-        Some(shortest.mul_f64(READ_EACH).max(SHORTEST_PERIOD))
+    fn own_period(&self, wanted: Duration) -> Option<Duration> {
+        let shortest = self.steps().min()?;
+        let cost: Duration = self.gpus.iter().filter_map(|gpu| gpu.quickest).sum();
+        Some(period(wanted, shortest, cost))
+    }
+
+    fn after_end(&self) -> Duration {
+        let at_rest = |gpu: &Gpu| gpu.idle.map(|idle| idle.as_uw().saturating_add(AT_REST.as_uw()));
+        let used = |gpu: &Gpu| gpu.watch.last_power().map(MicroWatts::as_uw) > at_rest(gpu);
+        let used = self.gpus.iter().any(|gpu| is_counter(gpu.meter.kind) && used(gpu));
+        let longest = self.steps().max().filter(|_| used);
+        longest.map_or(Duration::ZERO, |longest| longest.mul_f64(STEPS_AFTER_END))
+    }
+
+    fn is_settling(&self) -> bool {
+        let devices = self.gpus.iter().filter_map(|gpu| self.nvml.device_by_index(gpu.index).ok());
+        devices.into_iter().any(|device| in_use::stays_up(&device))
     }
 
     fn extras(&mut self) -> Vec<(usize, Extra)> {
@@ -271,7 +315,7 @@ impl PowerSource for Gpus {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::{find, period};
     use energy_trace_report::sentences::ignored_reason;
     use std::path::Path;
     use std::time::Duration;
@@ -283,5 +327,17 @@ mod tests {
         assert!(found.meter.is_none());
         let why = &ignored_reason(&found.source.ignored[0].reason);
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
+    }
+
+    /// A counter of 100 ms is read each 20 ms as is wanted, each 40 ms at the latest, and seldom where a reading takes long.
+    #[test]
+    fn readings_cost_little() {
+        let ms = Duration::from_millis;
+        let step = ms(100);
+        assert_eq!(period(ms(20), step, Duration::from_micros(2)), ms(20));
+        assert_eq!(period(ms(500), step, Duration::from_micros(2)), ms(40));
+        assert_eq!(period(ms(20), step, ms(1)), ms(25));
+        assert_eq!(period(ms(20), step, ms(3)), ms(40));
+        assert_eq!(period(ms(20), ms(5), Duration::ZERO), ms(4));
     }
 }

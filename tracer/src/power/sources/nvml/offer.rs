@@ -5,6 +5,7 @@
 //! (GH200, GB200) the energy may exist for the module only, as field 83 with scope 1.
 
 use energy_trace_model::recording::record::{GpuFeature, GpuMeterKind, IgnoredReason, SourceNote};
+use energy_trace_model::units::MicroWatts;
 use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, Sampling};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -33,6 +34,8 @@ pub(super) struct Offer {
     pub(super) utilization: bool,
     pub(super) mig: bool,
     pub(super) virtual_gpu: bool,
+    /// The power limit that holds now, in milliwatts.
+    pub(super) limit_mw: Option<u32>,
 }
 
 impl Offer {
@@ -51,6 +54,7 @@ impl Offer {
             utilization: is_answered(&device.process_utilization_stats(None)),
             // `current` is 1 while MIG is on (NVML_DEVICE_MIG_ENABLE).
             mig: device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            limit_mw: device.enforced_power_limit().ok(),
             virtual_gpu: matches!(device.virtualization_mode(), Ok(GpuVirtualizationMode::Vgpu)),
         })
     }
@@ -83,7 +87,9 @@ impl Offer {
         let averaged =
             (self.counter && self.averaged).then(|| SourceNote::AveragedPowerUnused { domain: domain() });
         let with_cpu = superchip.then(|| SourceNote::MayIncludeCpu { domain: domain() });
-        std::iter::once(model).chain([mig, averaged, with_cpu].into_iter().flatten()).collect()
+        let limit = self.limit_mw.map(|mw| MicroWatts::from_uw(u64::from(mw) * 1000));
+        let limit = limit.map(|limit| SourceNote::PowerLimit { domain: domain(), limit });
+        std::iter::once(model).chain([limit, mig, averaged, with_cpu].into_iter().flatten()).collect()
     }
 
     /// What the device does not offer and would be used.

@@ -8,6 +8,7 @@ use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{GpuMeter, GpuMeterKind, GpuUse};
+use energy_trace_model::units::MicroWatts;
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::{Device, Nvml};
@@ -18,8 +19,10 @@ const USES_NS: u64 = 1_000_000_000;
 /// The most steps and samples that are kept: ten minutes of 100 ms, and of 20 ms.
 const MOST_EDGES: usize = 6_000;
 const MOST_SAMPLES: usize = 30_000;
-/// A shorter time with both is no comparison of two sensors.
+/// A shorter time with both is no comparison of two sensors; nor is one in which power changes by more than one part in so many from step to step, as the power that
+/// the driver tells may be a step old.
 const COMPARED_NS: u64 = 500_000_000;
+const STEADY: u64 = 20;
 
 /// What was seen of one device's meter.
 pub(super) struct Watch {
@@ -29,7 +32,7 @@ pub(super) struct Watch {
     last: Option<(KtimeNs, u64)>,
     edges: Track,
     samples: Track,
-    compared: Compared,
+    compared: Vec<Compared>,
     /// Readings since the last step that repeated it.
     repeats: u32,
     stamps_us: (u64, u64),
@@ -42,13 +45,13 @@ pub(super) struct Watch {
     pub(super) lost: Option<KtimeNs>,
 }
 
-/// The counter and the sum of instant power over the same steps.
-#[derive(Default)]
+/// A step of the counter beside the instant power.
 struct Compared {
+    /// How long after the one before it was seen.
     ns: u64,
-    counted_uj: u64,
-    /// Milliwatts times nanoseconds.
-    power_pj: u128,
+    uj: u64,
+    /// The instant power at it, in milliwatts.
+    mw: u64,
 }
 
 impl Watch {
@@ -62,7 +65,7 @@ impl Watch {
             last: None,
             edges: Track::new(),
             samples: Track::new(),
-            compared: Compared::default(),
+            compared: Vec::new(),
             repeats: 0,
             stamps_us: (0, 0),
             next_ring: never,
@@ -112,25 +115,36 @@ impl Watch {
         }
     }
 
-    /// Adds the power since the last step, taking the instant power at the step for all of it: that is when the sensor looked.
+    /// Adds a step, with the instant power at it: that is when the sensor looked.
     fn compare(&mut self, nvml: &Nvml, device: &Device<'_>) {
         let &[.., (from, from_uj), (to, to_uj)] = self.edges.as_slice() else { return };
-        let Some(counted_uj) = grown(from_uj, to_uj) else { return };
+        let Some(uj) = grown(from_uj, to_uj) else { return };
         let Ok(mw) = offer::read_power_mw(nvml, device, GpuMeterKind::InstantPower) else { return };
-        let ns = to.ns_since(from);
-        self.compared.ns += ns;
-        self.compared.counted_uj += counted_uj;
-        self.compared.power_pj += u128::from(mw) * u128::from(ns);
+        self.compared.push(Compared { ns: to.ns_since(from), uj, mw });
     }
 
-    /// The counter over the power, in thousandths; `None` where too little of both was seen.
-    pub(super) fn agreement_permille(&self) -> Option<u32> {
-        let Compared { ns, counted_uj, power_pj } = self.compared;
-        if ns < COMPARED_NS {
+    /// The power over the last step.
+    pub(super) fn last_power(&self) -> Option<MicroWatts> {
+        let &[.., (from, from_uj), (to, to_uj)] = self.edges.as_slice() else { return None };
+        let uw = u128::from(grown(from_uj, to_uj)?) * 1_000_000_000 / u128::from(to.ns_since(from).max(1));
+        Some(MicroWatts::from_uw(u64::try_from(uw).unwrap_or(u64::MAX)))
+    }
+
+    /// The counter over the power for steps of this length, in thousandths; `None` where too little of both was seen. Left out are steps that were not seen
+    /// one by one, and those at which the power had changed. When a step was seen says too little of how long it was.
+    pub(super) fn agreement_permille(&self, tick_ns: u64) -> Option<u32> {
+        let steady =
+            |before: &Compared, now: &Compared| before.mw.abs_diff(now.mw).saturating_mul(STEADY) <= now.mw;
+        let pairs = self.compared.windows(2).filter(|pair| pair[1].ns <= tick_ns.saturating_mul(3) / 2);
+        let (mut steps, mut uj, mut mw) = (0_u64, 0_u128, 0_u128);
+        for now in pairs.filter(|pair| steady(&pair[0], &pair[1])).map(|pair| &pair[1]) {
+            (steps, uj, mw) = (steps + 1, uj + u128::from(now.uj), mw + u128::from(now.mw));
+        }
+        if steps.saturating_mul(tick_ns) < COMPARED_NS {
             return None;
         }
-        let permille = (u128::from(counted_uj) * 1_000_000_000).checked_div(power_pj)?;
-        u32::try_from(permille).ok()
+        // Milliwatts times nanoseconds are picojoules.
+        u32::try_from((uj * 1_000_000_000).checked_div(mw * u128::from(tick_ns))?).ok()
     }
 
     fn read_ring(&mut self, device: &Device<'_>) {
@@ -170,8 +184,8 @@ impl Watch {
 
     /// Writes into the meter what the whole run has shown of it.
     pub(super) fn conclude(&self, meter: &mut GpuMeter) {
-        meter.agreement_permille = self.agreement_permille().or(meter.agreement_permille);
         let Some(tick_ns) = meter.tick_ns else { return };
+        meter.agreement_permille = self.agreement_permille(tick_ns).or(meter.agreement_permille);
         if let Some(fit) = calibration::fit(&self.edges, &self.samples, tick_ns) {
             (meter.lag_ns, meter.window_ns) = (Some(fit.lag_ns), Some(fit.window_ns));
         }
