@@ -106,6 +106,18 @@ fn a_driver_that_is_found_late_is_seen() {
     assert!(!recording.gpu.waits.is_empty());
 }
 
+/// Functions that are asked for by a kernel of a library, as cuBLAS does, have that kernel's name.
+#[test]
+fn functions_of_kernels_have_their_names() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let program = gpu.workload("gpu_driver", &[]).unwrap();
+    let arguments = ["GPU_DRIVER_KERNELS=1", program.to_str().unwrap(), "1"];
+    let recording = read(&record(&gpu, folder.path(), Path::new("env"), &arguments)).unwrap();
+    let counts = seen(&recording);
+    assert_counts(&counts, &truth(&gpu.truth().unwrap()));
+    assert!(counts.keys().all(|(_, kernel)| !kernel.contains("unknown")), "{counts:?}");
+}
+
 /// Instructions that the kernel must step through are probed all the same, counted right, and warned of by name.
 #[test]
 fn slow_probes_are_named() {

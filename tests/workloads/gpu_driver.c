@@ -5,7 +5,8 @@
 //! mixed: phases of both in changing proportions; matmul, softmax: one of them alone; rate N: N launches a second of an empty kernel; idle: a
 //! context in which nothing runs. At the end a line of JSON says how many launches each kernel had, for how long they ran with the wait for
 //! them, and what one call of cuLaunchKernel took. With GPU_DRIVER_LOG=FILE each launch but those of `rate` is a line there: kernel, when its
-//! call began, when the wait for it ended (nanoseconds of CLOCK_MONOTONIC). GPU_DRIVER_LIBRARY is another libcuda; GPU_DRIVER_REST so many seconds
+//! call began, when the wait for it ended (nanoseconds of CLOCK_MONOTONIC). With GPU_DRIVER_KERNELS functions are those of a library's kernels, as in
+//! cuBLAS. GPU_DRIVER_LIBRARY is another libcuda; GPU_DRIVER_REST so many seconds
 //! of rest before it is loaded, and before its first call. Leaves out every result of the kernels.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -137,16 +138,36 @@ static void phase(void (*what)(void *), void *stream, double seconds) {
     for (double end = now() + seconds; now() < end;) what(stream);
 }
 
+static void *load(void) {
+    void *module;
+    if (getenv("GPU_DRIVER_KERNELS"))
+        check(((int (*)(void **, const void *, void *, void *, unsigned, void *, void *, unsigned))find("cuLibraryLoadData"))(&module, image, 0, 0, 0, 0, 0, 0),
+              "cuLibraryLoadData");
+    else
+        check(((int (*)(void **, const void *))find("cuModuleLoadData"))(&module, image), "cuModuleLoadData");
+    return module;
+}
+
+static void *function(void *module, const char *name) {
+    void *kernel, *found;
+    if (getenv("GPU_DRIVER_KERNELS")) {
+        check(((int (*)(void **, void *, const char *))find("cuLibraryGetKernel"))(&kernel, module, name), "cuLibraryGetKernel");
+        check(((int (*)(void **, void *))find("cuKernelGetFunction"))(&found, kernel), "cuKernelGetFunction");
+    } else {
+        check(((int (*)(void **, void *, const char *))find("cuModuleGetFunction"))(&found, module, name), "cuModuleGetFunction");
+    }
+    return found;
+}
+
 static void *prepare(int device) {
     void *context, *module, *stream;
     check(((int (*)(unsigned))find("cuInit"))(0), "cuInit");
     check(((int (*)(void **, int))find("cuDevicePrimaryCtxRetain"))(&context, device), "cuDevicePrimaryCtxRetain");
     check(((int (*)(void *))find("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
-    check(((int (*)(void **, const void *))find("cuModuleLoadData"))(&module, image), "cuModuleLoadData");
-    int (*get_function)(void **, void *, const char *) = find("cuModuleGetFunction");
-    check(get_function(&matmul, module, "matmul"), "cuModuleGetFunction");
-    check(get_function(&softmax, module, "softmax"), "cuModuleGetFunction");
-    check(get_function(&tiny, module, "tiny"), "cuModuleGetFunction");
+    module = load();
+    matmul = function(module, "matmul");
+    softmax = function(module, "softmax");
+    tiny = function(module, "tiny");
     check(((int (*)(void **, unsigned))find("cuStreamCreate"))(&stream, 1), "cuStreamCreate");
     launch_kernel = find("cuLaunchKernel");
     synchronize = find("cuStreamSynchronize");

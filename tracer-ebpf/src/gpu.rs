@@ -64,6 +64,8 @@ pub mod call {
     pub const NODE_CHILD: u32 = 27;
     /// `cuStreamBeginCaptureToGraph`: a stream, the graph that gets what is captured beside what it has.
     pub const BEGIN_CAPTURE_TO: u32 = 28;
+    /// `cuKernelGetFunction`, on return: a function, the kernel of a library that it is.
+    pub const SAME_KERNEL: u32 = 29;
 }
 
 /// In a cookie: a function of the runtime library, which calls the driver's.

@@ -54,7 +54,8 @@ pub const FACES: [Face; 4] = [
         functions: "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceGetUuid_v2
             cuDeviceGetPCIBusId cuDeviceGetAttribute cuDeviceTotalMem_v2 cuCtxCreate_v2 cuCtxCreate_v3 cuDevicePrimaryCtxRetain
             cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxSetFlags_v2 cuCtxSetCurrent cuCtxGetCurrent cuCtxGetDevice cuCtxDestroy_v2
-            cuCtxSynchronize cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction cuFuncGetName cuMemAlloc_v2
+            cuCtxSynchronize cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction cuLibraryLoadData
+            cuLibraryGetKernel cuKernelGetFunction cuFuncGetName cuMemAlloc_v2
             cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuLaunchKernel cuLaunchKernel_ptsz cuLaunchKernelEx cuLaunchKernelEx_ptsz
             cuLaunchCooperativeKernel cuLaunchCooperativeKernel_ptsz cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2
             cuMemcpyAsync cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpy cuMemsetD8Async cuMemsetD32Async cuMemsetD8_v2 cuStreamCreate

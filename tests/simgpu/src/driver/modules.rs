@@ -49,6 +49,38 @@ extern "C" fn simgpu_cuModuleGetFunction(function: Out<Handle>, _module: Handle,
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn simgpu_cuLibraryLoadData(
+    library: Out<Handle>,
+    image: *const c_void,
+    _jit: Handle,
+    _jit_values: Handle,
+    _jit_count: u32,
+    _options: Handle,
+    _values: Handle,
+    _count: u32,
+) -> Code {
+    simgpu_cuModuleLoadData(library, image)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuLibraryGetKernel(kernel: Out<Handle>, library: Handle, name: Text) -> Code {
+    simgpu_cuModuleGetFunction(kernel, library, name)
+}
+
+/// A kernel's function has a handle of its own.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuKernelGetFunction(function: Out<Handle>, kernel: Handle) -> Code {
+    on_world(|world| {
+        let mut tables = world.tables();
+        let Some(same) = tables.functions.get(&number(kernel)).cloned() else { return INVALID_HANDLE };
+        let number = world::next_number();
+        tables.functions.insert(number, same);
+        function.put(handle(number));
+        SUCCESS
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn simgpu_cuFuncGetName(name: Out<*const c_char>, function: Handle) -> Code {
     on_world(|world| match world.tables().functions.get(&number(function)) {
         Some(function) => {

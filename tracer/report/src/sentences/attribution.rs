@@ -281,15 +281,18 @@ fn split_by_fit(split: GpuSplit, by: &str, fit: MeterFit) -> String {
     )
 }
 
+/// What tells more than launches do.
+const KERNEL_TIER: &str = "; --gpu kernel measures how long each runs, which bounds what it can take";
+
 fn split_alike(split: GpuSplit, by: &str) -> String {
     let GpuSplit { kinds, steps, .. } = split;
-    let alike = match split.by {
-        SplitBy::Launches => ", as if each took the same",
-        SplitBy::Waits => ", each by the time that it runs",
-        SplitBy::Kernels { .. } => ", as if all drew the same power",
+    let (alike, instead) = match split.by {
+        SplitBy::Launches => (", as if each took the same", KERNEL_TIER),
+        SplitBy::Waits => (", each by the time that it runs", KERNEL_TIER),
+        SplitBy::Kernels { .. } => (", as if all drew the same power", ""),
     };
     format!(
-        "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds takes ({steps} steps of the counter)"
+        "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds takes ({steps} steps of the counter){instead}"
     )
 }
 

@@ -46,7 +46,7 @@ const fn node(names: &'static [&'static str], call: u32, argument: u64, structur
 const COPY: u64 = call::COPY as u64;
 const MEMSET: u64 = call::MEMSET as u64;
 
-const DRIVER: [Group; 21] = [
+const DRIVER: [Group; 22] = [
     group(&["cuLaunchKernel", "cuLaunchKernel_ptsz"], call::LAUNCH),
     group(&["cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz"], call::LAUNCH),
     group(&["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"], call::LAUNCH_EX),
@@ -100,6 +100,7 @@ const DRIVER: [Group; 21] = [
         call::INSTANTIATE,
     ),
     returning(&["cuModuleGetFunction", "cuLibraryGetKernel"], call::NAME),
+    returning(&["cuKernelGetFunction"], call::SAME_KERNEL),
     returning(
         &[
             "cuCtxSynchronize",

@@ -125,6 +125,11 @@ impl Launches {
                 let number = u32::try_from(b).unwrap_or(u32::MAX);
                 self.devices.insert((head.pid, a), index_of(number));
             }
+            call::SAME_KERNEL => {
+                if let Some(name) = self.names.get(&(head.pid, b)).cloned() {
+                    self.set_name(head.pid, a, name);
+                }
+            }
             call::WAIT => self.wait(head, KtimeNs::from_ns(a), thread),
             _ => self.graphs.note_call(head, (what, a, b)),
         }
