@@ -389,6 +389,47 @@ fn a_whole_recording() {
     }
 }
 
+/// A device as the check on an H200 found it: 78 W at rest, 42 W more while a program has it open, and a counter of which a reading takes 3 ms. What it draws
+/// because it is open is idle power also where the program never pauses, and no kernel's: with it the kernel of 140 W would have had 30 % too much.
+/// Counters are read for a while after the end, to see it.
+#[test]
+fn what_an_open_gpu_draws_is_no_kernels() {
+    let mut scenario = one_gpu(model("H200"));
+    let device = &mut scenario.devices[0];
+    (device.idle_watts, device.context_watts, device.limit_watts) = (78.0, 42.0, Some(700.0));
+    for (kernel, us, watts) in [("matmul", 205.0, 140.0), ("softmax", 153.0, 302.0)] {
+        let kernel = scenario.kernels.get_mut(kernel).unwrap();
+        (kernel.us, kernel.watts) = (us, watts);
+    }
+    let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
+    let program = gpu.workload("gpu_driver", &[]).unwrap();
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let mut record =
+        place.command(&["record", "--power", "nvml", "--gpu", "kernel", "--no-svg", "--nvml-lib"]);
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let output = gpu.env(&mut record).arg(&library).arg("--").arg(&program).arg("6").output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let launches = gpu.truth().unwrap();
+    let is_off = |found: Option<f64>, truth: f64| (found.unwrap_or(0.0) / truth - 1.0).abs() > 0.06;
+    let row = &json["ledger"][0];
+    assert!(!is_off(row["target_uj"].as_f64(), launches.iter().map(|launch| launch.uj).sum()), "{row}");
+    for kernel in ["matmul", "softmax"] {
+        let truth: f64 = launches.iter().filter(|launch| launch.name == kernel).map(|launch| launch.uj).sum();
+        let name = format!("{kernel}_[g]");
+        let function =
+            json["functions"].as_array().unwrap().iter().find(|f| f["name"] == name.as_str()).unwrap();
+        assert!(!is_off(function["self_uj"]["gpu"].as_f64(), truth), "{truth} µJ in truth: {function}");
+    }
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let readings = &recording.readings[&recording.domains[0].id];
+    let summary = recording.summary.as_ref().unwrap();
+    let after = readings.iter().filter(|reading| reading.at > summary.end).count();
+    let seconds = summary.end.ns_since(summary.start) as f64 / 1e9;
+    assert!(after >= 5 && readings.len() as f64 <= 30.0 * seconds + 20.0, "{after} of {}", readings.len());
+}
+
 /// Whom a recording is of that begins while a program keeps a GPU busy.
 enum Recorded {
     TheProgram,

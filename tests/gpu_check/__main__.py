@@ -1,4 +1,4 @@
-"""Checks on a GPU, real or simulated: `python3 tests/gpu_check OUT.json [--short] [--programs FOLDER] [--only PART,…] [--keep TAR]`.
+"""Checks on a GPU, real or simulated: `python3 tests/gpu_check OUT.json [--short] [--scale F] [--programs FOLDER] [--only PART,…] [--keep TAR]`.
 
 Every part gives its result, `skipped` with the reason, or `failed` with the error; none ends the others. The file is written anew after each.
 Changes no setting of the device. Leaves out judging the figures.
@@ -21,11 +21,12 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("out")
     options.add_argument("--short", action="store_true")
+    options.add_argument("--scale", type=float, default=1.0, help="all lengths times this")
     options.add_argument("--programs", default=os.path.join(ROOT, ".gpu_check"))
     options.add_argument("--keep", help="recordings, logs and what NVML was read as go here, as a tar.gz")
     options.add_argument("--only", default=",".join(parts.ALL))
     options = options.parse_args()
-    place = Place(options.programs, options.short)
+    place = Place(options.programs, options.short, options.scale)
     result = {"schema": "energy-trace/gpu-check/1", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "simulated": place.simulated, "short": options.short, "driver": None, "device": None, "parts": {}}
     for name, part in parts.ALL.items():

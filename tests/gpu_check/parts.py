@@ -188,8 +188,9 @@ def split(place):
     for kernel in ("matmul", "softmax"):
         rows, said = watched(place, place.driver(kernel, place.seconds(10)))
         loop, work = nvml.summary(rows), last_json(said)
-        # The middle half: neither the start of the program nor the late end of the counter.
-        low, high = rows[len(rows) // 4], rows[3 * len(rows) // 4]
+        # Steps of the middle half: neither the start of the program nor the late end of the counter.
+        steps = nvml.edges(rows)
+        low, high = steps[len(steps) // 4], steps[3 * len(steps) // 4]
         watts = (high[1] - low[1]) / 1e3 / ((high[0] - low[0]) / 1e9)
         each = (watts - idle_watts) * work["seconds"] / max(1, work[kernel]["launches"])
         solo[kernel] = {"watts": watts, "j_per_launch_above_idle": each, "loop": loop, "workload": work}

@@ -24,8 +24,8 @@ def end_of(text, limit=1500):
 class Place:
     """Programs, libraries and lengths of this run."""
 
-    def __init__(self, programs, short):
-        self.programs, self.short = os.path.abspath(programs), short
+    def __init__(self, programs, short, scale=1.0):
+        self.programs, self.short, self.scale = os.path.abspath(programs), short, scale
         self.folder = tempfile.mkdtemp(prefix="gpu_check-")
         os.chmod(self.folder, 0o755)
         self.simulated = "SIMGPU_DIR" in os.environ
@@ -42,7 +42,7 @@ class Place:
         return found if os.path.exists(found) else None
 
     def seconds(self, whole, short=2):
-        return short if self.short else whole
+        return short if self.short else whole * self.scale
 
     def file(self, name):
         return os.path.join(self.folder, name)
