@@ -7,7 +7,7 @@
 
 use super::batches::{Batches, Stretch};
 use super::charge::{Charged, Known, Learned};
-use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, UNLIKELY};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, REACH, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
@@ -67,8 +67,9 @@ impl Estimate {
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
         let sound = believed && self.alone && misfit.is_none();
-        let (timed, most) = (self.known.by_records(), self.most_of_columns());
-        let certain = Certain { learned: believed, believed: sound, timed, apart: &self.apart, most: &most };
+        let (timed, ranges) = (self.known.by_records(), self.ranges_of_columns());
+        let certain =
+            Certain { learned: believed, believed: sound, timed, apart: &self.apart, ranges: &ranges };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
@@ -92,14 +93,24 @@ impl Estimate {
         }
     }
 
-    /// The most joules above idle that each column may have taken: the time that it ran, at the most that the board draws; empty where either is not known.
-    fn most_of_columns(&self) -> Vec<f64> {
-        let Some(most) = self.most_watts.filter(|_| self.timed) else { return vec![] };
-        let mut seconds = vec![0.0; self.columns.len()];
-        for cell in self.batches.list.iter().flat_map(|batch| &batch.cells) {
-            seconds[cell.column] += cell.units;
+    /// The least and most joules above idle that each column may have taken: in each window no more than it shows and than the board draws at most in the
+    /// time that the column ran, and no less than what all others leave. Empty where times or the board's limit are not known.
+    fn ranges_of_columns(&self) -> Vec<(f64, f64)> {
+        let whole = self.meter.duty >= 1.0 && self.meter.mean <= 0.0;
+        let Some(watts) = self.most_watts.filter(|_| self.timed && whole) else { return vec![] };
+        let mut ranges = vec![(0.0, 0.0); self.columns.len()];
+        let slack = REACH * self.fit.noise;
+        for (row, &joules) in self.problem.rows.iter().zip(&self.problem.joules) {
+            // Rows are in joules by what was believed before: times its power.
+            let most = |&(column, by_prior): &(usize, f64)| by_prior / self.prior[column].max(1e-12) * watts;
+            let all: f64 = row.iter().map(most).sum();
+            for part in row {
+                let (low, high) = &mut ranges[part.0];
+                *low += (joules - slack - (all - most(part))).max(0.0);
+                *high += most(part).min((joules + slack).max(0.0));
+            }
         }
-        seconds.iter().map(|seconds| seconds * most).collect()
+        ranges
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
@@ -304,9 +315,6 @@ mod tests {
         near(&[of.block()], &[MEANS * 0.5 / 0.0625], 1e-12);
         near(&[estimate(Meter::PROMPT).block()], &[BLOCK_SECONDS], 1e-12);
         assert_eq!(of.columns_of(4), [0, 0, 1, 0]);
-        // 45 and 10 s of a kernel that draws 2 W at most.
-        assert!(of.most_of_columns().is_empty());
-        near(&Estimate { most_watts: Some(2.0), ..of }.most_of_columns(), &[90.0, 20.0], 1e-12);
     }
 
     /// Costs are parts of what was believed before, each until the next one's window begins; or that itself.

@@ -43,8 +43,8 @@ pub(super) struct Certain<'a> {
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell; empty where that is no question.
     pub(super) apart: &'a [f64],
-    /// The most joules that each column may have taken in the windows; empty where that is not known.
-    pub(super) most: &'a [f64],
+    /// The least and most joules that each column may have taken in the windows; empty where that is not known.
+    pub(super) ranges: &'a [(f64, f64)],
 }
 
 /// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
@@ -55,7 +55,7 @@ pub(super) fn uncertainty(
     certain: Certain<'_>,
     total: Total,
 ) -> Uncertainty {
-    let Certain { learned, believed, timed, apart, most } = certain;
+    let Certain { learned, believed, timed, apart, ranges } = certain;
     let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
     let n = problem.columns;
     // One column has all that the counter shows.
@@ -85,12 +85,13 @@ pub(super) fn uncertainty(
         let group = groups.iter().find(|group| group.contains(&c)).filter(|_| learned);
         let of_group = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
         let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
-        let most = of_group.min(most.get(c).copied().unwrap_or(f64::INFINITY));
-        let most = (most / energies[c].max(1e-9)).max(1.0);
+        let (least, most) = ranges.get(c).copied().unwrap_or((0.0, f64::INFINITY));
+        let least = (least / energies[c].max(1e-9)).min(1.0);
+        let most = (of_group.min(most) / energies[c].max(1e-9)).max(1.0);
         if group.is_some() && !timed {
             return Column { identified: false, bounds: (0.0, most) };
         }
-        Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
+        Column { identified: !unsure[c], bounds: ((1.0 - reach).max(least), (1.0 + reach).min(most)) }
     };
     let relative = match total {
         // Bounds say what may be; a covariance of what is not believed says nothing.
@@ -249,7 +250,7 @@ mod tests {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         near(covariance(&problem, &fit).as_slice(), vectors.matrix("posterior").as_slice(), 1e-8);
-        let certain = Certain { learned: true, believed: true, timed: true, apart: &[], most: &[] };
+        let certain = Certain { learned: true, believed: true, timed: true, apart: &[], ranges: &[] };
         let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
         near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
         // Half the square of what another order of launches gives the first part.
@@ -270,7 +271,7 @@ mod tests {
         let (problem, mut fit) = problem(&vectors);
         fit.trust.iter_mut().for_each(|trust| *trust *= 1e6);
         let of = |apart: &[f64]| {
-            let certain = Certain { learned: true, believed: true, timed: false, apart, most: &[] };
+            let certain = Certain { learned: true, believed: true, timed: false, apart, ranges: &[] };
             uncertainty(&problem, &fit, &[], certain, Total::Counted)
         };
         let alike = of(&[1e-4, 0.2, 1e-4]);
@@ -297,7 +298,7 @@ mod tests {
                 &problem,
                 &fit,
                 &[],
-                Certain { learned: true, believed, timed, apart: &[], most: &[] },
+                Certain { learned: true, believed, timed, apart: &[], ranges: &[] },
                 Total::Counted,
             )
             .columns
@@ -322,7 +323,7 @@ mod tests {
                 &alone,
                 &fit,
                 &[],
-                Certain { learned: true, believed, timed: false, apart: &[], most: &[] },
+                Certain { learned: true, believed, timed: false, apart: &[], ranges: &[] },
                 Total::Counted,
             )
             .columns[0]
@@ -335,23 +336,23 @@ mod tests {
     #[test]
     fn bounds_of_what_is_not_learned() {
         let (problem, fit) = problem(&Vectors::of("gpu_covariance"));
-        let of = |most: &[f64]| {
-            let certain = Certain { learned: false, believed: false, timed: true, apart: &[], most };
+        let of = |ranges: &[(f64, f64)]| {
+            let certain = Certain { learned: false, believed: false, timed: true, apart: &[], ranges };
             uncertainty(&problem, &fit, &[], certain, Total::Counted)
         };
         let equal = energies(problem.windows(), &[1.0; 3], 3);
         let all: f64 = equal.iter().sum();
-        let (free, limited) = (of(&[]), of(&[1.5 * equal[0], 2.0 * all, 0.1 * equal[2]]));
+        let (free, limited) = (
+            of(&[]),
+            of(&[(0.5 * equal[0], 1.5 * equal[0]), (0.0, 2.0 * all), (2.0 * equal[2], 0.1 * equal[2])]),
+        );
         assert_eq!(free.relative, [0.0; 9]);
         for (c, energy) in equal.iter().enumerate() {
             assert!(!free.columns[c].identified && !limited.columns[c].identified);
             near(&[free.columns[c].bounds.0, free.columns[c].bounds.1], &[0.0, all / energy], 1e-9);
         }
-        near(
-            &limited.columns.iter().map(|column| column.bounds.1).collect::<Vec<_>>(),
-            &[1.5, all / equal[1], 1.0],
-            1e-9,
-        );
+        let bounds = limited.columns.iter().flat_map(|column| [column.bounds.0, column.bounds.1]);
+        near(&bounds.collect::<Vec<_>>(), &[0.5, 1.5, 0.0, all / equal[1], 1.0, 1.0], 1e-9);
         let joules = [0, 3_000_000, 1_000_000, 2_000_000].map(MicroJoules::from_uj);
         let owners = free.of_owners(vec![0, 0, 2, 2], &joules);
         near(&owners.pools.iter().map(|pool| pool.joules).collect::<Vec<_>>(), &[3.0, 0.0, 3.0], 1e-12);
