@@ -130,8 +130,7 @@ fn command_not_executable() {
 #[test]
 fn without_privileges() {
     let place = place();
-    let program = place.path("energy-trace");
-    std::fs::copy(env!("CARGO_BIN_EXE_energy-trace"), &program).unwrap();
+    let program = place.copy_of_program();
     std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])

@@ -113,6 +113,11 @@ impl Place {
         self.write("roots/secret", 0o600, text)
     }
 
+    /// A copy of the program in the place, which everybody may run.
+    pub fn copy_of_program(&self) -> PathBuf {
+        copy_program(&self.program, self.path("energy-trace"))
+    }
+
     /// Writes a file with these permissions.
     pub fn write(&self, name: &str, mode: u32, text: &str) -> PathBuf {
         let path = self.path(name);
@@ -120,6 +125,14 @@ impl Place {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path
     }
+}
+
+/// Copies a program so that everybody may run the copy. Another process does it: what this one has open for writing is open too in every child
+/// that another thread forks just then, until that executes its own program, and meanwhile nobody can execute the file ("Text file busy").
+pub fn copy_program(program: &Path, copy: PathBuf) -> PathBuf {
+    let made = Command::new("install").args(["-m", "0755"]).arg(program).arg(&copy).status().unwrap();
+    assert!(made.success(), "install of coreutils");
+    copy
 }
 
 /// A process with pipes to talk to it, killed when the test is over, however it ends.

@@ -19,6 +19,8 @@ const MAX_HOPS: u32 = 40;
 const FREE: u64 = 0xff;
 /// Bytes of a block before its code blob (`HeapBlock`: its length, and whether it is used).
 const BLOCK_HEAD: u64 = 16;
+/// Words of code from `ENTERED` to where a method's entry touches the stack, at the most.
+const ENTRY_WORDS: u64 = 10;
 /// Largest frame that is believed, and largest distance between a stack pointer and a frame pointer.
 const NEAR: u64 = 1 << 16;
 
@@ -55,6 +57,10 @@ mod code {
     /// `cmp …(%r15), %rsp`, and `ja` behind it: whether the thread is to stop at this return.
     pub(super) const POLL: u64 = 0xa7_3b49;
     pub(super) const JA: u64 = 0x870f;
+    /// `push %rbp; mov %rsp, %rbp; push %r13`: an interpreted method is entered, and its caller's stack pointer is kept.
+    pub(super) const ENTERED: u64 = 0x5541_ec8b_4855;
+    /// `movabs $…, %r10`: where bytecodes' code is listed, before the jump to the next one's.
+    pub(super) const MOVABS_R10: u64 = 0xba49;
 }
 
 /// A piece of code.
@@ -249,17 +255,35 @@ fn leave_interpreted(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Me
 }
 
 /// Whether an interpreted method's frame is there where its code was interrupted: within a bytecode, unless `leave` is just behind; and within
-/// a method's entry where it touches the pages that the stack may need, and right behind that.
+/// a method's entry from where it has kept its caller's stack pointer, where it touches the pages that the stack may need, and right behind that.
 #[inline(always)]
 fn has_method_frame(pc: u64, layout: &HotspotLayout, memory: &impl Memory) -> Option<bool> {
     let before = memory.read_word(pc.wrapping_sub(8))?;
     let [start, end] = layout.bytecodes;
     if start <= pc && pc < end {
-        return Some(!has_byte(before, code::LEAVE));
+        // An address may have any byte.
+        let is_address = || Some(memory.read_word(pc.wrapping_sub(10))? & 0xffff == code::MOVABS_R10);
+        return Some(!has_byte(before, code::LEAVE) || is_address()?);
     }
     let touches = |at: u64| Some(memory.read_word(at)? & 0xff_ffff == code::TOUCH);
     let is_behind = if before & 0xff_ffff == code::MARK { 15 } else { 7 };
-    Some(touches(pc)? || touches(pc.wrapping_sub(is_behind))?)
+    Some(touches(pc)? || touches(pc.wrapping_sub(is_behind))? || has_entered(pc, memory)?)
+}
+
+/// Whether `ENTERED` stands a little before. All behind it is one way, to the bytecodes, and several times as long. Without a branch at each byte,
+/// for the verifier follows both ways of each: of a difference of 48 bits one less has the highest bit only where there is none.
+#[inline(always)]
+fn has_entered(pc: u64, memory: &impl Memory) -> Option<bool> {
+    let (mut found, mut behind) = (0, 0);
+    for back in 1..=ENTRY_WORDS {
+        let word = memory.read_word(pc.wrapping_sub(8 * back))?;
+        for byte in 0..8 {
+            let bytes = if byte == 0 { word } else { word >> (8 * byte) | behind << (64 - 8 * byte) };
+            found |= (bytes & (u64::MAX >> 16) ^ code::ENTERED).wrapping_sub(1);
+        }
+        behind = word;
+    }
+    Some(found >> 63 != 0)
 }
 
 /// Leaves a stub. That by which native code calls Java keeps a frame pointer; of others, which compiled code calls directly, the caller is

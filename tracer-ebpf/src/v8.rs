@@ -7,7 +7,7 @@
 //! a scan. Leaves out which code is V8's, and names.
 
 use crate::memory::Memory;
-use crate::native::NativeWalk;
+use crate::native::{NativeWalk, Tables};
 use crate::scan::{is_behind_call, is_frame_pointer};
 use crate::wire::end;
 
@@ -48,27 +48,34 @@ struct Left {
 /// # Errors
 /// An `end` code: `NO_UNWIND_INFO` where nothing proves the caller.
 #[inline(always)]
-pub fn caller(walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
-    find_caller(walk, memory).ok_or(end::NO_UNWIND_INFO)
+pub fn caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Result<NativeWalk, u8> {
+    find_caller(walk, tables, memory).ok_or(end::NO_UNWIND_INFO)
 }
 
 #[inline(always)]
-fn find_caller(walk: &NativeWalk, memory: &impl Memory) -> Option<NativeWalk> {
-    let Left { cfa, bp } = leave(walk, memory)?;
+fn find_caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<NativeWalk> {
+    let Left { cfa, bp } = leave(walk, tables, memory)?;
     let pc = memory.read_word(cfa.wrapping_sub(8))?;
     is_behind_call(pc, memory).then(|| NativeWalk { pc, sp: cfa, bp, returned: 1, ..NativeWalk::default() })
 }
 
 /// Leaves a frame. Where the return address, or what `push %rbp` leaves below it, is on top of the stack, it may not be there yet, or not any
-/// more; but an old one may lie there too, so that the code has to say so.
+/// more; but an old one may lie there too, so that the code has to say so. What only looks like one, in no code, is an object of the function.
 #[inline(always)]
-fn leave(walk: &NativeWalk, memory: &impl Memory) -> Option<Left> {
+fn leave(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<Left> {
     let top = memory.read_word(walk.sp)?;
-    if is_behind_call(top, memory) {
-        return has_no_frame(walk, memory)?.then_some(Left { cfa: walk.sp.wrapping_add(8), bp: walk.bp });
+    let (mut back, mut up) = (top, 8);
+    if top == walk.bp {
+        (back, up) = (memory.read_word(walk.sp.wrapping_add(8))?, 16);
     }
-    if top == walk.bp && is_behind_call(memory.read_word(walk.sp.wrapping_add(8))?, memory) {
-        return has_pushed(walk, memory)?.then_some(Left { cfa: walk.sp.wrapping_add(16), bp: walk.bp });
+    if is_behind_call(back, memory) {
+        let is_between = if up == 8 { has_no_frame(walk, memory)? } else { has_pushed(walk, memory)? };
+        if is_between {
+            return Some(Left { cfa: walk.sp.wrapping_add(up), bp: walk.bp });
+        }
+        if is_code(back, tables) {
+            return None;
+        }
     }
     if walk.returned == 0 && drops_arguments(memory.read_word(walk.pc)?) {
         return None;
@@ -78,6 +85,13 @@ fn leave(walk: &NativeWalk, memory: &impl Memory) -> Option<Left> {
         return None;
     }
     Some(Left { cfa: frame.wrapping_add(16), bp: memory.read_word(frame)? })
+}
+
+/// Whether there is code. Pointers to objects lie behind whatever the object before them holds: another pointer, say, one of whose bytes is that of
+/// a call in one process of 256, and then for as long as the process lives.
+#[inline(always)]
+fn is_code(pc: u64, tables: &mut impl Tables) -> bool {
+    !matches!(tables.rule(pc), Err(end::UNMAPPED))
 }
 
 /// Whether a frame says what V8 has its frames say: pointers to objects are odd, numbers are even.

@@ -158,8 +158,14 @@ fn the_command_runs_on() {
     let count = |sums: &std::collections::BTreeMap<super::Key, (u64, u64)>| -> u64 {
         sums.values().map(|(_, count)| count).sum()
     };
-    let (seen, all) = (count(&recorded.busy()), count(&ran(&gpu.truth().unwrap())));
-    assert!(seen > 100 && seen < all, "{seen} of {all}");
+    let truth = gpu.truth().unwrap();
+    // What runs while the tracer is being stopped may be recorded too: the kernel takes the probes away when it comes to it.
+    let end = recorded.recording.summary.as_ref().unwrap().end.as_ns();
+    let later: Vec<_> = truth.iter().filter(|launch| launch.start_ns > end).cloned().collect();
+    let (seen, later) = (count(&recorded.busy()), count(&ran(&later)));
+    let all = count(&ran(&truth));
+    println!("{seen} of {all} recorded, {later} launched after its end");
+    assert!(seen > 100 && later > 100, "{seen} of {all}, {later} after the end");
 }
 
 /// Under `sudo` the command runs as the user, who can load the library and reach the socket.

@@ -2,12 +2,15 @@
 //!
 //! Leaves out how many samples come (`sampling.rs`) and the draw itself (`tracer-ebpf`, `countdown`).
 
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
 use energy_trace_model::recording::record::{CpuOwner, Jitter, Slice};
 use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::place::{Place, assert_code, text};
 use energy_trace_tests::process::tests_dir;
+use std::collections::BTreeMap;
 
 /// Ticks of the sampler's clock to a sample, as `probe/sampling/rate` has them.
 const TICKS: f64 = 1.618;
@@ -63,20 +66,44 @@ fn loops_in_other_steps_are_seen_whole() {
     some_or_all(&loops).iter().for_each(|&(hz, loop_ns)| assert_shares(hz, loop_ns));
 }
 
-/// Distances of samples while the thread stays on its CPU, in periods and sorted. A sample counts where the thread stays for long enough after
+/// The rate of ticks is drawn anew ten times a second on each CPU, so that distances of one stretch are alike.
+const STRETCH_NS: u64 = 200_000_000;
+
+/// The distance of two samples, in periods, and the stretch and CPU that it is of.
+struct Distance {
+    periods: f64,
+    stretch: (CpuId, u64),
+}
+
+/// Distances of samples while the thread stays on its CPU, sorted. A sample counts where the thread stays for long enough after
 /// it: else short distances would be seen more often, as a loaded machine takes threads off after a few milliseconds.
-fn distances(recording: &Recording) -> Vec<f64> {
+fn distances(recording: &Recording) -> Vec<Distance> {
     let period = 1e9 / f64::from(recording.header.sample_hz);
     let targets = recording.slices.iter().filter(|slice| matches!(slice.who, CpuOwner::Target(_)));
     let within = |slice: &Slice| {
         let of_slice = recording.samples.iter().filter(|s| s.cpu == slice.cpu && s.at >= slice.start);
         let at: Vec<_> = of_slice.map(|sample| sample.at).filter(|at| *at <= slice.end).collect();
         let pairs = at.windows(2).filter(|pair| slice.end.ns_since(pair[0]) as f64 > 1.6 * period);
-        pairs.map(|pair| pair[1].ns_since(pair[0]) as f64 / period).collect::<Vec<_>>()
+        let distance = |pair: &[KtimeNs]| Distance {
+            periods: pair[1].ns_since(pair[0]) as f64 / period,
+            stretch: (slice.cpu, pair[0].as_ns() / STRETCH_NS),
+        };
+        pairs.map(distance).collect::<Vec<_>>()
     };
-    let mut distances: Vec<f64> = targets.flat_map(within).collect();
-    distances.sort_by(f64::total_cmp);
+    let mut distances: Vec<Distance> = targets.flat_map(within).collect();
+    distances.sort_by(|a, b| a.periods.total_cmp(&b.periods));
     distances
+}
+
+/// The mean, and its standard deviation by chance: as much as the stretches differ.
+fn mean_of(distances: &[Distance]) -> (f64, f64) {
+    let count = distances.len() as f64;
+    let mean = distances.iter().map(|distance| distance.periods).sum::<f64>() / count;
+    let mut stretches = BTreeMap::<_, f64>::new();
+    for distance in distances {
+        *stretches.entry(distance.stretch).or_default() += distance.periods - mean;
+    }
+    (mean, stretches.values().map(|sum| sum * sum).sum::<f64>().sqrt() / count)
 }
 
 /// Distances are spread from half a period to one and a half, about a third are short ones, and the mean is the period, give or take five
@@ -85,15 +112,16 @@ fn distances(recording: &Recording) -> Vec<f64> {
 #[test]
 fn distances_are_random() {
     let (recording, _) = record(499, 3_000_000, 2);
-    let all = distances(&recording);
+    let mut all = distances(&recording);
     assert!(all.len() > 60, "{} distances are too few to compare", all.len());
-    let quantile = |part: f64| all[(part * all.len() as f64) as usize];
+    let quantile = |part: f64| all[(part * all.len() as f64) as usize].periods;
     println!("{} distances: {:?}", all.len(), [0.02, 0.1, 0.2, 0.6, 0.7, 0.9].map(quantile));
     assert!(quantile(0.02) > 0.4 && quantile(0.1) < 0.7 && quantile(0.2) < 0.8, "short ones");
     assert!(quantile(0.6) > 0.9 && quantile(0.7) > 1.0 && quantile(0.9) < 1.7, "long ones");
-    let usual: Vec<f64> = all.into_iter().filter(|distance| *distance < 2.0).collect();
-    let count = usual.len() as f64;
-    let mean = usual.iter().sum::<f64>() / count;
-    let chance = 5.0 * 0.3 / count.sqrt();
-    assert!(mean > 1.0 - chance && mean < 1.1 + chance, "{mean} periods apart");
+    all.retain(|distance| distance.periods < 2.0);
+    let (mean, deviation) = mean_of(&all);
+    println!("{mean:.3} periods apart, by chance within {deviation:.3}");
+    assert!(mean > 1.0 - 5.0 * deviation && mean < 1.1 + 5.0 * deviation, "{mean} periods, {deviation}");
+    // So that the mean is never compared with that of ticks which are all samples (0.62).
+    assert!(deviation < 0.07, "{deviation} by chance: too few stretches to compare");
 }

@@ -4,7 +4,7 @@
 //! Runs the real binary. Leaves out disks that fill up (`recording/file.rs`).
 
 use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::chown;
 use std::process::{Command, Output};
 
 fn place() -> Place {
@@ -92,9 +92,7 @@ fn the_number_of_processes() {
     /// Nobody else's here.
     const USER: u32 = 12_391;
     let place = place();
-    let program = place.path("energy-trace");
-    std::fs::copy(place.program(), &program).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = place.copy_of_program();
     chown(place.folder(), Some(USER), Some(USER)).unwrap();
     let user = USER.to_string();
     let capabilities = "+bpf,+perfmon,+sys_ptrace,+dac_read_search";

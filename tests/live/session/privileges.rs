@@ -2,7 +2,7 @@
 //!
 //! Runs the real binary, as root and with capabilities. Leaves out output files (`session/outputs.rs`).
 
-use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
+use energy_trace_tests::place::{Place, assert_code, assert_says, copy_program, run_bounded, text};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -16,9 +16,7 @@ fn place() -> Place {
 
 /// A copy of the program in the place, which the user may run.
 fn copy_of_program(place: &Place) -> PathBuf {
-    let copy = place.path("energy-trace");
-    fs::copy(place.program(), &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.copy_of_program();
     chown(place.folder(), Some(USER), Some(USER)).unwrap();
     copy
 }
@@ -59,7 +57,7 @@ fn options_that_lend_capabilities_are_refused() {
     let capabilities = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep";
     let given = Command::new("setcap").arg(capabilities).arg(&program).status().unwrap();
     assert!(given.success(), "setcap of libcap2-bin");
-    let plain = copy_elsewhere(&place, &program);
+    let plain = copy_program(&program, place.path("plain"));
     for (options, program) in [(&[][..], &program), (&AMBIENT[..], &plain)] {
         for (option, value) in [
             ("--nvml-lib", "evil.so"),
@@ -91,12 +89,6 @@ fn options_that_lend_capabilities_are_refused() {
         assert_says(&output, &["Permission denied"]);
     }
     assert!(!place.path("ran").exists());
-}
-
-fn copy_elsewhere(place: &Place, program: &Path) -> PathBuf {
-    let plain = place.path("plain");
-    fs::copy(program, &plain).unwrap();
-    plain
 }
 
 /// C3: what a file holds that is no counter is not repeated, to root neither.

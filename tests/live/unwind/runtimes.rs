@@ -8,7 +8,7 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters;
-use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::place::{Place, assert_code, copy_program};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -112,8 +112,7 @@ fn other_pythons_are_named() {
     let script = "import time
 while time.process_time() < 0.3: pass";
     let folder = tempfile::tempdir().unwrap();
-    let micro = folder.path().join("micropython");
-    std::fs::copy("/bin/dash", &micro).unwrap();
+    let micro = copy_program(Path::new("/bin/dash"), folder.path().join("micropython"));
     let count = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
     for (python, script, name) in
         [(Path::new("pypy3"), script, OtherPython::PyPy), (&micro, count, OtherPython::MicroPython)]

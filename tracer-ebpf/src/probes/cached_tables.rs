@@ -60,7 +60,7 @@ impl Tables for CachedTables<'_> {
 
     #[inline(always)]
     fn v8_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
-        v8::caller(walk, memory)
+        v8::caller(walk, self, memory)
     }
 
     #[inline(always)]

@@ -180,8 +180,20 @@ fn interpreted_code() {
         assert_eq!(found(&at(entry, S + 24), &words, &entered), expected, "{entered:x?}");
     }
     assert_eq!(found(&at(entry, S + 24), &words, &[(entry - 8, mark)]), Err(end::NO_UNWIND_INFO));
+    // Behind `push %r13`, however far, and not before it.
+    let entered: &[u8] = &[0x55, 0x48, 0x8b, 0xec, 0x41, 0x55];
+    for behind in [6, 7, 11, 14, 71, 80] {
+        assert_eq!(found(&at(entry, S + 24), &words, &[(entry - behind, entered)]), expected, "{behind}");
+    }
+    for behind in [4, 5, 81] {
+        let nothing = Err(end::NO_UNWIND_INFO);
+        assert_eq!(found(&at(entry, S + 24), &words, &[(entry - behind, entered)]), nothing, "{behind}");
+    }
     let left: (u64, &[u8]) = (bytecode - 3, &[0xc9, 0x41, 0x5d]);
     assert_eq!(found(&at(bytecode, S + 24), &words, &[left]), Err(end::NO_UNWIND_INFO));
+    // The byte of `leave` in an address, before the jump to the next bytecode.
+    let address: (u64, &[u8]) = (bytecode - 10, &[0x49, 0xba, 0xe0, 0xd6, 0xd5, 0x06, 0xc9, 0x7f, 0, 0]);
+    assert_eq!(found(&at(bytecode, S + 24), &words, &[address]), expected);
     // `rbp` below the stack pointer, or a stack pointer below the frame: no frame of its own.
     assert_eq!(found(&at(bytecode, S - 8), &words, &[]), Err(end::NO_UNWIND_INFO));
     assert_eq!(found(&at(bytecode, S + 24), &[1, 2, S, 0xb9, RETURN], &[]), Err(end::NO_UNWIND_INFO));

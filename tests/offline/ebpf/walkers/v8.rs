@@ -1,7 +1,8 @@
 //! Callers of code that V8 made: by frames that say that they are V8's, at each place of a function; elsewhere nothing is said.
 
-use super::snapshot::Snapshot;
+use super::snapshot::{Rules, Snapshot};
 use tracer_ebpf::native::NativeWalk;
+use tracer_ebpf::rows::{Rule, rule};
 use tracer_ebpf::v8::caller;
 use tracer_ebpf::wire::end;
 
@@ -12,6 +13,7 @@ const CODE: u64 = 0x5000_0000;
 const RETURN: u64 = 0x1000;
 /// A pointer to an object, and the caller's `rbp`.
 const OBJECT: u64 = 0x3000_0001;
+const LIKE_A_CALL: u64 = 0x3000_1001;
 const SAVED: u64 = S + 0x80;
 /// `mov %rax, %rbx; nop`: nothing of a frame's begin or end.
 const BODY: [u8; 8] = [0x48, 0x89, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90];
@@ -36,7 +38,11 @@ fn found_of(returned: u64, bp: u64, words: &[u64], before: &[u8], code: &[u8]) -
     for (place, word) in (S - 16..).step_by(8).zip(words) {
         memory.write(place, &word.to_le_bytes());
     }
-    caller(&NativeWalk { pc: CODE, sp: S, bp, returned, ..NativeWalk::default() }, &memory)
+    // An object, behind one that holds a pointer with the byte of a call in it.
+    memory.write(LIKE_A_CALL - 8, &[0x05, 0xf8, 0x96, 0xe8, 0x03, 0, 0, 0x61]);
+    let is_code = [(RETURN - 8..RETURN + 8, Rule(rule::V8 << 28))];
+    let rules = Rules { rules: is_code.to_vec(), ..Rules::default() };
+    caller(&NativeWalk { pc: CODE, sp: S, bp, returned, ..NativeWalk::default() }, &mut &rules, &memory)
 }
 
 fn at(sp: u64, bp: u64) -> Result<NativeWalk, u8> {
@@ -54,6 +60,17 @@ fn frames_that_are_there() {
     }
     // Right behind `mov %rsp, %rbp`: what is below the stack is left from earlier.
     assert_eq!(found(0, S, &[OBJECT, OBJECT, SAVED, RETURN], &[]), at(S + 16, SAVED));
+}
+
+/// An object on top of the stack whose address lies behind what could be a call is no return address: there is no code.
+#[test]
+fn objects_behind_what_looks_like_a_call() {
+    for returned in [0, 1] {
+        let words = [0, 0, LIKE_A_CALL, 2, OBJECT, OBJECT, SAVED, RETURN];
+        assert_eq!(found(returned, S + 32, &words, &[]), at(S + 48, SAVED));
+        let words = [0, 0, S + 32, LIKE_A_CALL, OBJECT, OBJECT, SAVED, RETURN];
+        assert_eq!(found(returned, S + 32, &words, &[]), at(S + 48, SAVED));
+    }
 }
 
 /// Frames of others: neither objects nor a kind, or no return address; and `rbp` that is no frame pointer.

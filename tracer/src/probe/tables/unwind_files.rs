@@ -180,7 +180,7 @@ impl Tables for ProcessRules<'_> {
     }
 
     fn v8_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
-        v8::caller(walk, memory)
+        v8::caller(walk, self, memory)
     }
 
     fn full(&mut self, index: u32) -> Option<FullRule> {
