@@ -18,7 +18,7 @@ fn record(folder: &Path, options: &[&str]) -> Recording {
     // No method becomes part of another.
     line.extend(["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Deep::*"]);
     line.extend(options);
-    line.extend(["-cp", folder.to_str().unwrap(), "Deep", "0.8"]);
+    line.extend(["-cp", folder.to_str().unwrap(), "Deep", "2"]);
     assert_code(&place.run(&line), 0);
     energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
@@ -74,8 +74,8 @@ fn check_all(forms: &[&[&str]]) {
         // The chain itself may be just growing or shrinking: 3 of 130 on a machine that was slow at that moment.
         assert!(java.len() > 20 && wrong * 25 <= whole.len(), "{options:?}: {whole:?}");
         // Where the frame of an interpreted method is just made or left, its caller is a guess. How often a sample falls there depends on where the
-        // processor stalls, which differs from run to run: 40 to 98 % were whole. `walkers::hotspot` shows each rule.
-        let least = if *options == ["-Xint"] { 20 } else { 85 };
+        // processor stalls, which differs from run to run: 94 to 98 % were whole. `walkers::hotspot` shows each rule.
+        let least = if *options == ["-Xint"] { 50 } else { 85 };
         assert!(
             whole.len() * 100 >= java.len() * least,
             "{options:?}: {} of {} whole",
