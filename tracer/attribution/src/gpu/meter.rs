@@ -76,6 +76,28 @@ pub(super) fn steps_of(intervals: &[EnergyInterval], start: KtimeNs) -> Vec<Step
     steps
 }
 
+/// The same intervals, each as long as its step was where the counter is seen to be regular, and not as long as it seemed by when it was read: by that,
+/// steps of 100 ms that are read each 40 ms are 80 and 120 ms long, and power is a quarter too high and too low in turn.
+pub(crate) fn regular(intervals: &[EnergyInterval]) -> Vec<EnergyInterval> {
+    let Some(start) = intervals.first().map(|interval| interval.span.start) else { return vec![] };
+    let steps = steps_of(intervals, start);
+    let at = |seconds: f64| KtimeNs::from_ns(start.as_ns().saturating_add(nanoseconds(seconds)));
+    let mut regular = intervals.to_vec();
+    for (i, pair) in steps.windows(2).enumerate() {
+        // Where one follows the other, both end and begin at the step; gaps stay as they are.
+        if intervals[i].span.end == intervals[i + 1].span.start {
+            let step = at(pair[0].time.until).clamp(regular[i].span.start, intervals[i + 1].span.end);
+            (regular[i].span.end, regular[i + 1].span.start) = (step, step);
+        }
+    }
+    regular
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+const fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
 /// Puts the steps of a run without gaps on a grid, if they fit one. A step is seen after it was made, at the next reading.
 fn put_on_grid(run: &mut [Step]) {
     // The ends of a run are readings, not steps.
@@ -195,7 +217,7 @@ pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, colu
 
 #[cfg(test)]
 mod tests {
-    use super::{Meter, Step, Stretch, Window, line, looks_of, period_of, steps_of, windows_of};
+    use super::{Meter, Step, Stretch, Window, line, looks_of, period_of, regular, steps_of, windows_of};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroJoules;
@@ -285,5 +307,25 @@ mod tests {
         let found = period_of(&at(|i| i * 7 % 20), 0.095).unwrap();
         assert!((found - 0.1).abs() < 5e-4, "{found}");
         assert_eq!(period_of(&at(|i| i * i * 37 % 101), 0.09), None);
+    }
+
+    /// Steps of 100 ms that were read each 40 ms seem 80 and 120 ms long: each is as long as it was, with its energy; the ends of a run, and a gap, stay.
+    #[test]
+    fn steps_are_as_long_as_they_were() {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let interval = |from: u64, until: u64| EnergyInterval {
+            span: Span::new(ms(from), ms(until)),
+            energy: MicroJoules::from_uj(12_000_000),
+        };
+        let seen = |step: u64| step.div_ceil(2) * 120 + step / 2 * 80;
+        let mut seen: Vec<EnergyInterval> = (0..40).map(|i| interval(seen(i) + 7, seen(i + 1) + 7)).collect();
+        seen.push(interval(6_000, 6_030));
+        let regular = regular(&seen);
+        let lengths: Vec<u64> = regular.iter().map(|interval| interval.span.ns() / 1_000_000).collect();
+        assert!(lengths[2..38].iter().all(|length| (99..=100).contains(length)), "{lengths:?}");
+        assert_eq!((regular[0].span.start, regular[39].span.end), (seen[0].span.start, seen[39].span.end));
+        assert_eq!(regular[40], seen[40]);
+        assert!(regular.windows(2).take(39).all(|pair| pair[0].span.end == pair[1].span.start));
+        assert!(regular.iter().zip(&seen).all(|(regular, seen)| regular.energy == seen.energy));
     }
 }

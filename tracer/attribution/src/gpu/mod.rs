@@ -37,3 +37,4 @@ mod timed;
 mod uncertainty;
 
 pub(crate) use charge::{Charged, Gpu, Known, Learned};
+pub(crate) use meter::regular;

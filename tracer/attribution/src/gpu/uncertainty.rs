@@ -60,15 +60,9 @@ pub(super) fn uncertainty(
     let n = problem.columns;
     // One column has all that the counter shows.
     if n == 0 || (n == 1 && total == Total::Counted) {
-        let least = if believed { 1.0 } else { 0.0 };
-        let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
-        return Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() };
+        return of_one(n, believed);
     }
-    let mut covariance = covariance(problem, fit);
-    for (weight, parts) in others {
-        let apart = DVector::from_fn(n, |c, _| parts[c] - fit.parts[c]);
-        covariance.ger(*weight, &apart, &apart, 1.0);
-    }
+    let covariance = covariance_with(problem, fit, others);
     let deviation: Vec<f64> = covariance.diagonal().iter().map(|variance| variance.max(0.0).sqrt()).collect();
     let alike = |c: usize| apart.get(c).is_some_and(|apart| *apart < LEAST_APART);
     let unsure: Vec<bool> =
@@ -110,6 +104,13 @@ pub(super) fn uncertainty(
     }
 }
 
+/// Of one column, or none.
+fn of_one(n: usize, believed: bool) -> Uncertainty {
+    let least = if believed { 1.0 } else { 0.0 };
+    let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
+    Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() }
+}
+
 impl Uncertainty {
     /// Adds another relative covariance of the columns' energies.
     pub(super) fn add(&mut self, relative: &[f64]) {
@@ -146,6 +147,16 @@ fn relative(covariance: &DMatrix<f64>, of: &[f64]) -> DMatrix<f64> {
 /// The relative covariance of energies that are power times time.
 fn predicted(covariance: &DMatrix<f64>, parts: &[f64]) -> DMatrix<f64> {
     relative(covariance, parts) + DMatrix::identity(parts.len(), parts.len()) * TIME_SD.powi(2)
+}
+
+/// The covariance of parts, and what they would be by other fits, each with what it counts for.
+fn covariance_with(problem: &Problem, fit: &Fit, others: &[(f64, Vec<f64>)]) -> DMatrix<f64> {
+    let mut covariance = covariance(problem, fit);
+    for (weight, parts) in others {
+        let apart = DVector::from_fn(problem.columns, |c, _| parts[c] - fit.parts[c]);
+        covariance.ger(*weight, &apart, &apart, 1.0);
+    }
+    covariance
 }
 
 /// The covariance of parts.

@@ -3,12 +3,15 @@
 //! Leaves out who used the rest.
 
 use super::basis::Basis;
+use crate::gpu::regular;
 use crate::split::by_time::idle_of;
 use crate::timeline::{
     EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
 };
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Domain, IdleOrigin, Origin, Reading, Scope, SourceId};
+use energy_trace_model::recording::record::{
+    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId,
+};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
@@ -69,11 +72,19 @@ fn after_the_end(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Ti
     last.map(|last| timeline_of(domain, readings, basis, Span::new(end, last))).unwrap_or_default()
 }
 
+/// Whether a GPU's energy is the sum of its power, which steps when that is read.
+fn is_summed(domain: &Domain, recording: &Recording) -> bool {
+    let meter = recording.gpu_facts.meters.get(&domain.id);
+    meter.is_some_and(|meter| matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower))
+}
+
 fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: Span) -> Timeline {
     match &domain.origin {
         Origin::Counter { max_range, .. } => {
             let slow = matches!(domain.scope, Scope::Gpu(_));
-            intervals_of_readings(readings, *max_range, slow, span).without_sleep(basis.woke)
+            let seen = intervals_of_readings(readings, *max_range, slow, span).without_sleep(basis.woke);
+            let counts = slow && !is_summed(domain, basis.recording);
+            if counts { Timeline { intervals: regular(&seen.intervals), ..seen } } else { seen }
         }
         Origin::Model { idle, core } => {
             let segments = basis.segments_of(domain);
