@@ -82,6 +82,8 @@ pub(super) const IDLE_AGREES: (f64, f64) = (3.0, 0.15);
 pub(super) const IDLE_COMMON: f64 = 0.15;
 /// Watts beyond the baseline: less is not worth a name, and more is not drawn by a board for being open (simulated).
 pub(super) const LEAST_IDLE: f64 = 1.0;
+/// The same of windows around all work: fewer watts are what windows at rest stray by (an H200 is open at 42 W beyond its baseline, an H100 at 45).
+pub(super) const LEAST_OPEN: f64 = 10.0;
 pub(super) const MOST_OPEN: f64 = 100.0;
 /// Watts: no board draws more when nothing runs, where no baseline is known (board: some 75 for an H100, 120 when it is open).
 pub(super) const MOST_IDLE: f64 = 150.0;

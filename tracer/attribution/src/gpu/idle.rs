@@ -7,7 +7,8 @@
 
 use super::batches::{Batches, Stretch};
 use super::constants::{
-    AFTER_WORK, BEFORE_WORK, FAR_FROM_WORK, FEWEST_AROUND, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, LEAST_IDLE,
+    AFTER_WORK, BEFORE_WORK, FAR_FROM_WORK, FEWEST_AROUND, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON,
+    LEAST_IDLE, LEAST_OPEN,
 };
 use super::meter::{Meter, Step, Window};
 use crate::timeline::EnergyInterval;
@@ -38,7 +39,7 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
     let around = inner.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), around));
     let is_after = |window: &Window| meter.looked(window.time).from >= open.until;
     let (resting, awake): (Vec<&Window>, Vec<&Window>) =
-        around.partition(|window| watts(window) < LEAST_IDLE);
+        around.partition(|window| watts(window) < LEAST_OPEN);
     let mut awake: Vec<f64> = awake.into_iter().map(watts).collect();
     awake.sort_by(f64::total_cmp);
     let rests = resting.iter().filter(|window| is_after(window)).count() >= FEWEST_AROUND;

@@ -348,11 +348,11 @@ impl<'a> Collector<'a> {
         self.by_pools().sqrt() > UNCLEAR * self.energy().abs()
     }
 
-    /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What the rows have too much others have
+    /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What all rows have too much others have
     /// too little, whatever theirs may be.
     fn unobserved(&self) -> (f64, f64) {
         let (below, above) = self.range(|_, energy| energy);
-        if self.of.pools.is_empty() {
+        if !self.is_all || self.of.pools.is_empty() {
             return (below, above);
         }
         let (others_below, others_above) = self.range(|column, energy| self.of_others(column, energy));
