@@ -130,21 +130,9 @@ impl Watch {
         Some(MicroWatts::from_uw(u64::try_from(uw).unwrap_or(u64::MAX)))
     }
 
-    /// The counter over the power for steps of this length, in thousandths; `None` where too little of both was seen. Left out are steps that were not seen
-    /// one by one, and those at which the power had changed. When a step was seen says too little of how long it was.
+    /// The counter over the power for steps of this length, in thousandths; `None` where too little of both was seen.
     pub(super) fn agreement_permille(&self, tick_ns: u64) -> Option<u32> {
-        let steady =
-            |before: &Compared, now: &Compared| before.mw.abs_diff(now.mw).saturating_mul(STEADY) <= now.mw;
-        let pairs = self.compared.windows(2).filter(|pair| pair[1].ns <= tick_ns.saturating_mul(3) / 2);
-        let (mut steps, mut uj, mut mw) = (0_u64, 0_u128, 0_u128);
-        for now in pairs.filter(|pair| steady(&pair[0], &pair[1])).map(|pair| &pair[1]) {
-            (steps, uj, mw) = (steps + 1, uj + u128::from(now.uj), mw + u128::from(now.mw));
-        }
-        if steps.saturating_mul(tick_ns) < COMPARED_NS {
-            return None;
-        }
-        // Milliwatts times nanoseconds are picojoules.
-        u32::try_from((uj * 1_000_000_000).checked_div(mw * u128::from(tick_ns))?).ok()
+        agreement_permille(&self.compared, tick_ns)
     }
 
     fn read_ring(&mut self, device: &Device<'_>) {
@@ -192,6 +180,22 @@ impl Watch {
     }
 }
 
+/// The same of these steps. Left out are those that were not seen one by one, and those at which the power had changed. When a step was seen says too
+/// little of how long it was.
+fn agreement_permille(compared: &[Compared], tick_ns: u64) -> Option<u32> {
+    let steady = |pair: &&[Compared]| pair[0].mw.abs_diff(pair[1].mw).saturating_mul(STEADY) <= pair[1].mw;
+    let pairs = compared.windows(2).filter(|pair| pair[1].ns <= tick_ns.saturating_mul(3) / 2);
+    let (mut steps, mut uj, mut mw) = (0_u64, 0_u128, 0_u128);
+    for now in pairs.filter(steady).map(|pair| &pair[1]) {
+        (steps, uj, mw) = (steps + 1, uj + u128::from(now.uj), mw + u128::from(now.mw));
+    }
+    if steps.saturating_mul(tick_ns) < COMPARED_NS {
+        return None;
+    }
+    // Milliwatts times nanoseconds are picojoules.
+    u32::try_from((uj * 1_000_000_000).checked_div(mw * u128::from(tick_ns))?).ok()
+}
+
 /// A stamp in microseconds since 1970, on the one clock.
 pub(super) fn moment(anchor: WallAnchor, stamp_us: u64) -> KtimeNs {
     let ago = anchor.unix_ns.saturating_sub(stamp_us.saturating_mul(1000));
@@ -200,4 +204,26 @@ pub(super) fn moment(anchor: WallAnchor, stamp_us: u64) -> KtimeNs {
 
 fn after(at: KtimeNs, ns: u64) -> KtimeNs {
     KtimeNs::from_ns(at.as_ns().saturating_add(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compared, agreement_permille};
+
+    const TICK_NS: u64 = 100_000_000;
+
+    /// Steps of 80 and 120 ms by when they were seen, of 78 W by both; then seven steps that were seen as one (while programs were loaded), and power that rises:
+    /// the counter is 2 % above the power where both can be compared, and too few steps say nothing.
+    #[test]
+    fn compared_where_power_is_steady() {
+        let step = |ns: u64, uj: u64, mw: u64| Compared { ns: ns * 1_000_000, uj, mw };
+        let mut steps: Vec<Compared> = (0..7).map(|i| step(80 + i % 2 * 40, 7_956_000, 78_000)).collect();
+        assert_eq!(agreement_permille(&steps, TICK_NS), Some(1020));
+        steps.push(step(700, 55_692_000, 78_000));
+        steps.push(step(100, 20_000_000, 300_000));
+        steps.push(step(100, 30_000_000, 100_000));
+        assert_eq!(agreement_permille(&steps, TICK_NS), Some(1020));
+        assert_eq!(agreement_permille(&steps[..5], TICK_NS), None);
+        assert_eq!(agreement_permille(&[], TICK_NS), None);
+    }
 }
