@@ -52,7 +52,9 @@ impl Gpu<'_> {
     /// is not known.
     pub(super) fn most_watts(&self, open: f64) -> Option<f64> {
         let domain = self.domain()?;
-        let baseline = domain.idle.as_ref().map_or(0.0, |idle| idle.power.as_watts());
+        // What it drew while a recorded program used it is no idle power.
+        let baseline = domain.idle.as_ref().filter(|_| !self.recording.used(domain));
+        let baseline = baseline.map_or(0.0, |idle| idle.power.as_watts());
         Some((self.limit(domain)? * BEYOND_LIMIT - baseline - open).max(0.0))
     }
 
@@ -82,25 +84,17 @@ mod tests {
     use super::{Domain, Gpu, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope};
     use crate::time::launchers::Launchers;
     use energy_trace_model::clock::KtimeNs;
-    use energy_trace_model::ids::DomainId;
+    use energy_trace_model::ids::{DomainId, Pid, ProcessKey};
     use energy_trace_model::recording::Recording;
     use energy_trace_model::recording::record::{
-        DomainClass, GpuMeter, IdleBaseline, IdleOrigin, Origin, PowerDiagnostic, Quality, Source, SourceId,
-        SourceNote, Summary,
+        DomainClass, GpuMeter, IdleBaseline, IdleOrigin, InUse, Origin, PowerDiagnostic, Process, Quality,
+        Source, SourceId, SourceNote, Summary,
     };
     use energy_trace_model::units::MicroWatts;
 
     /// Of two devices the first has a meter of means; it has launches in several streams, and the second a meter that others share.
     #[test]
     fn findings_are_of_one_device() {
-        let domain = |device: u32| Domain {
-            id: DomainId::new(device),
-            name: format!("gpu-{device}"),
-            class: DomainClass::Gpu,
-            scope: Scope::Gpu(device),
-            origin: Origin::measured("nvml", String::new(), None),
-            idle: None,
-        };
         let mut recording = Recording { domains: vec![domain(0), domain(1)], ..Recording::default() };
         let meter =
             |kind| GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
@@ -112,27 +106,62 @@ mod tests {
         let shared = PowerDiagnostic::GpuMig { domain: "gpu-1".to_owned() };
         let diagnostics = vec![RecordingDiagnostic::Power(shared)];
         recording.summary = Some(Summary { diagnostics, ..Summary::default() });
+        let launchers = Launchers::default();
+        let of = |device| {
+            let (recording, launchers, start) = (&recording, &launchers, KtimeNs::default());
+            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
+            (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue())
+        };
+        assert_eq!([0, 1, 2].map(of), [(true, true, false), (false, false, true), (false, true, true)]);
+    }
+
+    /// Of a limit of 700 W a kernel may draw a quarter more, less 78 W at rest and 42 because the device is open; where the 78 W are what a recorded program
+    /// drew before the start, they are no idle power. A device that tells no limit has none.
+    #[test]
+    fn what_a_kernel_draws_at_most() {
+        let baseline = |origin| IdleBaseline { power: MicroWatts::from_watts(78.0).unwrap(), origin };
+        let most = |device: u32, origin: IdleOrigin| {
+            let domain = Domain { idle: Some(baseline(origin)), ..domain(device) };
+            let recording = Recording { domains: vec![domain], processes: vec![program()], ..limited() };
+            let (launchers, start) = (Launchers::default(), KtimeNs::default());
+            let (recording, launchers) = (&recording, &launchers);
+            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
+            gpu.most_watts(42.0).map(f64::round)
+        };
+        assert_eq!(most(0, IdleOrigin::Given), Some(755.0));
+        assert_eq!(most(0, IdleOrigin::InUse(InUse { percent: Some(90), pids: vec![7] })), Some(833.0));
+        assert_eq!(most(1, IdleOrigin::Given), None);
+    }
+
+    fn domain(device: u32) -> Domain {
+        Domain {
+            id: DomainId::new(device),
+            name: format!("gpu-{device}"),
+            class: DomainClass::Gpu,
+            scope: Scope::Gpu(device),
+            origin: Origin::measured("nvml", String::new(), None),
+            idle: None,
+        }
+    }
+
+    /// A recording whose source says what the limit of the first device is.
+    fn limited() -> Recording {
         let limit = MicroWatts::from_watts(700.0).unwrap();
-        let note = SourceNote::PowerLimit { domain: "gpu-0".to_owned(), limit };
         let source = Source {
             id: SourceId::Nvml,
             domains: vec![],
             period_ns: 0,
             quality: Quality::Measured,
             ignored: vec![],
-            notes: vec![note],
+            notes: vec![SourceNote::PowerLimit { domain: "gpu-0".to_owned(), limit }],
         };
+        let mut recording = Recording::default();
         recording.header.sources = vec![source];
-        let idle = IdleBaseline { power: MicroWatts::from_watts(78.0).unwrap(), origin: IdleOrigin::Given };
-        recording.domains[0].idle = Some(idle);
-        let launchers = Launchers::default();
-        let of = |device| {
-            let (recording, launchers, start) = (&recording, &launchers, KtimeNs::default());
-            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
-            (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue(), gpu.most_watts(42.0).map(f64::round))
-        };
-        // 700 W and a quarter, less 78 and 42 W.
-        assert_eq!(of(0), (true, true, false, Some(755.0)));
-        assert_eq!([1, 2].map(of), [(false, false, true, None), (false, true, true, None)]);
+        recording
+    }
+
+    fn program() -> Process {
+        let (key, pid, parent) = (ProcessKey::new(0), Pid::new(7), None);
+        Process { key, pid, parent, name: String::new(), command: vec![], runtime: None }
     }
 }

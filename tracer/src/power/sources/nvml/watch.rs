@@ -30,6 +30,9 @@ pub(super) struct Watch {
     ring: bool,
     utilization: bool,
     last: Option<(KtimeNs, u64)>,
+    /// The last step, and the power over it.
+    stepped: Option<(KtimeNs, u64)>,
+    power: Option<MicroWatts>,
     edges: Track,
     samples: Track,
     compared: Vec<Compared>,
@@ -63,6 +66,8 @@ impl Watch {
             ring: offer.ring,
             utilization: offer.utilization,
             last: None,
+            stepped: None,
+            power: None,
             edges: Track::new(),
             samples: Track::new(),
             compared: Vec::new(),
@@ -88,9 +93,11 @@ impl Watch {
             let (first, from, to, times) = self.reset.unwrap_or((at, old, uj, 0));
             self.reset = Some((first, from, to, times + 1));
         }
+        let edge = (before.midpoint(at), uj);
+        self.power = self.stepped.replace(edge).and_then(|from| power_between(from, edge));
         let kept = self.edges.len() < MOST_EDGES;
         if kept {
-            self.edges.push((before.midpoint(at), uj));
+            self.edges.push(edge);
         }
         seen_singly && kept
     }
@@ -124,10 +131,8 @@ impl Watch {
     }
 
     /// The power over the last step.
-    pub(super) fn last_power(&self) -> Option<MicroWatts> {
-        let &[.., (from, from_uj), (to, to_uj)] = self.edges.as_slice() else { return None };
-        let uw = u128::from(grown(from_uj, to_uj)?) * 1_000_000_000 / u128::from(to.ns_since(from).max(1));
-        Some(MicroWatts::from_uw(u64::try_from(uw).unwrap_or(u64::MAX)))
+    pub(super) const fn last_power(&self) -> Option<MicroWatts> {
+        self.power
     }
 
     /// The counter over the power for steps of this length, in thousandths; `None` where too little of both was seen.
@@ -180,6 +185,12 @@ impl Watch {
     }
 }
 
+/// The mean power between two readings; `None` where the counter went back.
+fn power_between((from, from_uj): (KtimeNs, u64), (to, to_uj): (KtimeNs, u64)) -> Option<MicroWatts> {
+    let uw = u128::from(grown(from_uj, to_uj)?) * 1_000_000_000 / u128::from(to.ns_since(from).max(1));
+    Some(MicroWatts::from_uw(u64::try_from(uw).unwrap_or(u64::MAX)))
+}
+
 /// The same of these steps. Left out are those that were not seen one by one, and those at which the power had changed. When a step was seen says too
 /// little of how long it was.
 fn agreement_permille(compared: &[Compared], tick_ns: u64) -> Option<u32> {
@@ -208,7 +219,7 @@ fn after(at: KtimeNs, ns: u64) -> KtimeNs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Compared, agreement_permille};
+    use super::{Compared, KtimeNs, MicroWatts, agreement_permille, power_between};
 
     const TICK_NS: u64 = 100_000_000;
 
@@ -225,5 +236,13 @@ mod tests {
         assert_eq!(agreement_permille(&steps, TICK_NS), Some(1020));
         assert_eq!(agreement_permille(&steps[..5], TICK_NS), None);
         assert_eq!(agreement_permille(&[], TICK_NS), None);
+    }
+
+    /// 12 J in a tenth of a second are 120 W; a counter that goes back says nothing.
+    #[test]
+    fn power_of_a_step() {
+        let (from, to) = (KtimeNs::from_ns(5), KtimeNs::from_ns(5 + TICK_NS));
+        assert_eq!(power_between((from, 7), (to, 12_000_007)), MicroWatts::from_watts(120.0));
+        assert_eq!(power_between((from, 7), (to, 3)), None);
     }
 }
