@@ -151,11 +151,11 @@ def rest(place):
 
 def attach(place):
     """A program that runs already: only a part of its work, and a baseline that nobody knows."""
+    place.need(place.product, "energy-trace was not carried")
     child = subprocess.Popen(place.driver("mixed", place.seconds(14, 5)), stdout=subprocess.PIPE, text=True)
     time.sleep(place.seconds(3, 1))
     data = place.file("attach.data")
-    words = [place.need(place.product, "energy-trace was not carried"), "record", "--no-svg", "--as-root", "--power", "nvml"]
-    done = run([*words, "--nvml-lib", place.nvml_library, "--duration", str(place.seconds(8, 2)), "-o", data, "-p", str(child.pid)], 60)
+    done = run([*place.recorder(data), "--duration", str(place.seconds(8, 2)), "-p", str(child.pid)], 60)
     place.keep("attach.stderr", done.stderr)
     said = child.communicate()[0]
     report = place.report(data)

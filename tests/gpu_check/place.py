@@ -89,16 +89,20 @@ class Place:
         if self.records is not None:
             raise Skipped(self.records)
         data = self.file(name + ".data")
-        words = [self.product, "record", "--no-svg", "--as-root", "--power", power, "--gpu", tier, "-o", data]
-        if self.nvml_library and os.path.isabs(self.nvml_library):
-            words += ["--nvml-lib", self.nvml_library]
-        done = run(words + ["--", *command], limit, env)
+        done = run([*self.recorder(data, tier, power), "--", *command], limit, env)
         self.keep(name + ".stderr", done.stderr)
         if done.returncode == 125 or (done.returncode and not os.path.exists(data)):
             raise Skipped("energy-trace cannot record: " + end_of(done.stderr))
         if done.returncode:
             raise RuntimeError(f"{command} ended with {done.returncode}: {end_of(done.stderr)}")
         return data, done
+
+    def recorder(self, data, tier="launch", power="nvml"):
+        """The command that records, but for what."""
+        words = [self.product, "record", "--no-svg", "--as-root", "--power", power, "--gpu", tier, "-o", data]
+        if self.nvml_library and os.path.isabs(self.nvml_library):
+            words += ["--nvml-lib", self.nvml_library]
+        return words
 
     def report(self, data):
         done = run([self.product, "report", "--format", "json", data], 120)

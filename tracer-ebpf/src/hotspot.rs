@@ -270,8 +270,8 @@ fn has_method_frame(pc: u64, layout: &HotspotLayout, memory: &impl Memory) -> Op
     Some(touches(pc)? || touches(pc.wrapping_sub(is_behind))? || has_entered(pc, memory)?)
 }
 
-/// Whether `ENTERED` stands a little before. All behind it is one way, to the bytecodes, and several times as long. Without a branch at each byte,
-/// for the verifier follows both ways of each: of a difference of 48 bits one less has the highest bit only where there is none.
+/// Whether `ENTERED` stands at most `ENTRY_WORDS` words before. The code behind it has no branch until the bytecodes, and is longer than that. There is no
+/// branch for each byte here, as the verifier would follow both ways of each: `x - 1` has its highest bit set only where `x`, of 48 bits, is 0.
 #[inline(always)]
 fn has_entered(pc: u64, memory: &impl Memory) -> Option<bool> {
     let (mut found, mut behind) = (0, 0);

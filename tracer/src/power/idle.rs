@@ -16,7 +16,7 @@ pub(super) type Track = Vec<(KtimeNs, u64)>;
 /// Shortest stretch whose power is looked at by itself: long beside the 20 ms between readings, short beside a burst of other work.
 const STRETCH_NS: u64 = 100_000_000;
 
-/// How long it is waited for devices that still draw power for a program that is gone: an H200's clocks are up for 1.4 s after the last context.
+/// The longest wait for devices that still draw extra power for a program that has ended: an H200's clocks stay up for 1.4 s after its last context.
 pub(super) const MOST_SETTLING: Duration = Duration::from_millis(2_500);
 
 /// Time between two readings while the baseline is measured, in milliseconds.

@@ -273,7 +273,7 @@ impl PowerSet {
         self.finish_check();
     }
 
-    /// Waits for devices that draw power for a program that is gone, a few seconds at most.
+    /// Waits for devices that still draw extra power for a program that has ended, at most `MOST_SETTLING`.
     async fn let_settle(&self) {
         let end = tokio::time::Instant::now() + idle::MOST_SETTLING;
         while self.live.iter().any(|live| live.source.is_settling()) && tokio::time::Instant::now() < end {

@@ -34,12 +34,12 @@ pub trait PowerSource: Send {
         None
     }
 
-    /// Whether it still draws power for what a program did that is gone, so that its idle power cannot be measured yet.
+    /// Whether a device still draws extra power for a program that has ended, so that its idle power cannot be measured yet.
     fn is_settling(&self) -> bool {
         false
     }
 
-    /// How long it is read on when the run is over, because what it shows is late.
+    /// How long it is still read after the run, because what its counters show is late.
     fn after_end(&self) -> Duration {
         Duration::ZERO
     }

@@ -96,7 +96,7 @@ async fn stop_stages(
     let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _, python } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = crate::clock::now();
-    // Names are looked up here, which takes seconds for large programs. Meanwhile meters are read that are late.
+    // Names are looked up here, which takes seconds for large programs; counters that are late are read meanwhile.
     let stopping = on_thread("energy-stop", move || {
         let (told, found) = python.finish();
         (tracer.stop(told.as_deref()), found)

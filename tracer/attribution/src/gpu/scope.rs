@@ -52,9 +52,7 @@ impl Gpu<'_> {
     /// is not known.
     pub(super) fn most_watts(&self, open: f64) -> Option<f64> {
         let domain = self.domain()?;
-        // What it drew while a recorded program used it is no idle power.
-        let baseline = domain.idle.as_ref().filter(|_| !self.recording.used(domain));
-        let baseline = baseline.map_or(0.0, |idle| idle.power.as_watts());
+        let baseline = self.recording.idle_power(domain).as_watts();
         Some((self.limit(domain)? * BEYOND_LIMIT - baseline - open).max(0.0))
     }
 

@@ -12,7 +12,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId,
 };
-use energy_trace_model::units::{MicroJoules, MicroWatts};
+use energy_trace_model::units::MicroJoules;
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
@@ -36,7 +36,7 @@ impl Metered {
         let lag = lag_of(domain, readings, basis);
         let shifted = lag.map(|lag| shift(readings, lag));
         let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
-        let power = idle_power(domain, basis.recording);
+        let power = basis.recording.idle_power(domain);
         let idle = idle_of(power, &timeline.intervals);
         let above = timeline.intervals.iter().zip(&idle);
         let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
@@ -94,16 +94,6 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
     }
 }
 
-/// The idle baseline: what was found before the start, or the model's own. What a GPU drew while a recorded program used it is no idle power. What it
-/// drew while only others used it counts as such: it is not the program's.
-fn idle_power(domain: &Domain, recording: &Recording) -> MicroWatts {
-    match (&domain.idle, &domain.origin) {
-        (_, Origin::Model { idle, .. }) => *idle,
-        (Some(baseline), Origin::Counter { .. }) if !recording.used(domain) => baseline.power,
-        (_, Origin::Counter { .. }) => MicroWatts::default(),
-    }
-}
-
 /// What a domain's CPUs did in a run.
 struct Work {
     /// How many of them were busy on average, of how many.
@@ -146,7 +136,7 @@ fn too_high(idle: f64, busy_percent: u64, work: &Work) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, Work, idle_power, idle_sd};
+    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, Work, idle_sd};
     use energy_trace_model::ids::{DomainId, Pid, ProcessKey, SocketId};
     use energy_trace_model::recording::record::{DomainClass, IdleBaseline, InUse, Origin, Process};
     use energy_trace_model::units::MicroWatts;
@@ -197,7 +187,7 @@ mod tests {
                 command: vec![],
                 runtime: None,
             };
-            idle_power(&gpu, &Recording { processes: vec![process], ..Recording::default() }).as_uw()
+            Recording { processes: vec![process], ..Recording::default() }.idle_power(&gpu).as_uw()
         };
         assert_eq!((idle(8), idle(9)), (0, 20_000_000));
     }

@@ -351,11 +351,13 @@ impl<'a> Collector<'a> {
     /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What all rows have too much others have
     /// too little, whatever theirs may be.
     fn unobserved(&self) -> (f64, f64) {
-        let (below, above) = self.range(|_, energy| energy);
+        let unknown = |column: &Column| !column.identified;
+        let (below, above) = self.range(unknown, |_, energy| energy);
         if !self.is_all || self.of.pools.is_empty() {
             return (below, above);
         }
-        let (others_below, others_above) = self.range(|column, energy| self.of_others(column, energy));
+        let (others_below, others_above) =
+            self.range(unknown, |column, energy| self.of_others(column, energy));
         (below.min(others_above), above.min(others_below))
     }
 
@@ -370,17 +372,14 @@ impl<'a> Collector<'a> {
         if self.of.pools.is_empty() {
             return (f64::INFINITY, f64::INFINITY);
         }
-        let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
-        columns.fold((0.0, 0.0), |(less, more), (number, (&energy, Column { bounds, .. }))| {
-            let others = self.of_others(number, energy);
-            (less + others * (1.0 - bounds.0).max(0.0), more + others * (bounds.1 - 1.0).max(0.0))
-        })
+        self.range(|_| true, |column, energy| self.of_others(column, energy))
     }
 
-    /// The same of a part of each column, given its number and what the rows have of it.
-    fn range(&self, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
+    /// How far below and above what it was given a part of each of some columns may be together; `part` is given a column's number and what the rows have
+    /// of it.
+    fn range(&self, wanted: impl Fn(&Column) -> bool, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
         let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
-        let columns = columns.filter(|(_, (_, column))| !column.identified);
+        let columns = columns.filter(|(_, (_, column))| wanted(column));
         columns.fold((0.0, 0.0), |(below, above), (number, (energy, Column { bounds, .. }))| {
             let energy = part(number, *energy).abs();
             (below + energy * (1.0 - bounds.0).max(0.0), above + energy * (bounds.1 - 1.0).max(0.0))

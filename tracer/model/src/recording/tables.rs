@@ -5,11 +5,12 @@
 use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
-    InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice,
-    StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries,
+    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
+use crate::units::MicroWatts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run, whole in memory. Ids are positions in the tables. The default is a run in which nothing happened.
@@ -109,6 +110,16 @@ impl Recording {
     pub fn used(&self, gpu: &Domain) -> bool {
         let is_program = |pid: &u32| self.processes.iter().any(|process| process.pid.get() == *pid);
         gpu.in_use().is_some_and(|(by, _)| by.pids.iter().any(is_program))
+    }
+
+    /// The idle baseline: what was found before the start, or the model's own. What a GPU drew while a recorded program used it is no idle power. What it
+    /// drew while only others used it counts as such: it is not the program's.
+    pub fn idle_power(&self, domain: &Domain) -> MicroWatts {
+        match (&domain.idle, &domain.origin) {
+            (_, Origin::Model { idle, .. }) => *idle,
+            (Some(baseline), Origin::Counter { .. }) if !self.used(domain) => baseline.power,
+            (_, Origin::Counter { .. }) => MicroWatts::default(),
+        }
     }
 
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.

@@ -38,11 +38,6 @@ impl Pace {
         self.due = (self.due + distance).max(now);
         self.due
     }
-
-    /// What was said last.
-    pub(super) const fn due(&self) -> Instant {
-        self.due
-    }
 }
 
 #[cfg(test)]

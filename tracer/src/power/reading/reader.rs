@@ -277,8 +277,12 @@ impl Reader {
         }
         self.round();
         let end = Instant::now() + self.live.source.after_end();
-        while pace.next(Instant::now()) < end {
-            sleep_until(pace.due()).await;
+        loop {
+            let due = pace.next(Instant::now());
+            if due >= end {
+                break;
+            }
+            sleep_until(due).await;
             self.round();
         }
         self.flush();

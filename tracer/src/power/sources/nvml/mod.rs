@@ -290,8 +290,9 @@ impl PowerSource for Gpus {
     }
 
     fn is_settling(&self) -> bool {
-        let devices = self.gpus.iter().filter_map(|gpu| self.nvml.device_by_index(gpu.index).ok());
-        devices.into_iter().any(|device| in_use::stays_up(&device))
+        let stays_up =
+            |gpu: &Gpu| self.nvml.device_by_index(gpu.index).is_ok_and(|device| in_use::stays_up(&device));
+        self.gpus.iter().any(stays_up)
     }
 
     fn extras(&mut self) -> Vec<(usize, Extra)> {
