@@ -18,7 +18,8 @@ use std::process::Command;
 /// What regions of the oracle import.
 const PACKAGES: [&str; 2] = ["greenlet", "numpy"];
 /// The versions that are sampled, free-threaded ones with a `t`.
-const VERSIONS: [&str; 9] = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.15"];
+const VERSIONS: [&str; 11] =
+    ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.15t"];
 
 /// What was typed.
 #[derive(clap::Args)]

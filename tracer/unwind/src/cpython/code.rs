@@ -172,11 +172,12 @@ fn is_method(source: &impl Source, layout: &CodeLayout, classes: ClassLayout, co
     Some(first == "self" || first == "cls")
 }
 
-/// Reads the beginning of a compact string of any kind, at most `LONGEST_NAME` bytes (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
+/// Reads the beginning of a compact string of any kind, at most `LONGEST_NAME` bytes (Include/cpython/unicodeobject.h: behind `interned`, kind has 3 bits,
+/// compact 1, ascii 1).
 pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
     let length = source.word(address.wrapping_add(layout.length))?;
-    let state = source.half(address.wrapping_add(layout.state))?;
-    let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
+    let state = source.half(address.wrapping_add(layout.state))? >> layout.kind_bit;
+    let (kind, compact, ascii) = (state & 7, state >> 3 & 1 == 1, state >> 4 & 1 == 1);
     if !compact || length > LONGEST_STRING {
         return None;
     }
@@ -211,7 +212,7 @@ pub(super) fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::{CodeObject, LONGEST_NAME, cut, read_string};
-    use crate::cpython::layout::KNOWN;
+    use crate::cpython::layout::{KNOWN, StringLayout};
     use crate::cpython::lines::LineTable;
     use crate::cpython::memory::Source;
 
@@ -246,6 +247,32 @@ mod tests {
         assert_eq!([0x1002, 0x1004, 0x5002, 0x5006].map(|at| code.line_at(at)), [7, 8, 7, 8]);
         assert!(code.lacks(0x9000) && !code.lacks(0x5000));
         assert_eq!(code.line_at(0x9000), 0);
+    }
+
+    /// A string's state says how wide its characters are; in free-threaded builds from 3.14 on the flag before that has a byte.
+    #[test]
+    fn strings_of_free_threaded_builds() {
+        struct Text(u32);
+        impl Source for Text {
+            fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+                let layout = KNOWN[6].code.string;
+                let mut memory = [0; 256];
+                memory[usize::try_from(layout.length).ok()?] = 3;
+                memory[usize::try_from(layout.state).ok()?..][..4].copy_from_slice(&self.0.to_le_bytes());
+                memory[usize::try_from(layout.ascii_data).ok()?..][..3].copy_from_slice(b"abc");
+                out.copy_from_slice(memory.get(usize::try_from(address).ok()?..)?.get(..out.len())?);
+                Some(())
+            }
+        }
+        let read = |state, kind_bit| {
+            read_string(&Text(state), &StringLayout { kind_bit, ..KNOWN[6].code.string }, 0)
+        };
+        // One byte a character, compact, ASCII; interned.
+        let with_lock = 1 | (1 | 1 << 3 | 1 << 4) << 2;
+        let free_threaded = 1 | (1 | 1 << 3 | 1 << 4) << 8;
+        assert_eq!(read(with_lock, 2).as_deref(), Some("abc"));
+        assert_eq!(read(free_threaded, 8).as_deref(), Some("abc"));
+        assert_eq!((read(free_threaded, 2), read(with_lock, 8)), (None, None));
     }
 
     /// Names are cut between characters, whatever they are made of, and one that fits is left as it is.

@@ -271,6 +271,8 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         bytes_data: fields.field(table.bytes, table.bytes + 2, 1)?,
         string: StringLayout {
             state: fields.field(table.string, table.string + 1, 4)?,
+            // `interned` has a byte in free-threaded builds of 3.14 and later (Include/cpython/unicodeobject.h).
+            kind_bit: if fields.free_threaded && table.copies != 0 { 8 } else { 2 },
             length: fields.field(table.string, table.string + 2, 8)?,
             ascii_data,
             // Behind it: `utf8_length`, `utf8` (Include/cpython/unicodeobject.h).
@@ -327,8 +329,8 @@ mod tests {
     /// The first words of `_PyRuntime` in CPython 3.14.10 (Debian sid), as far as they are used.
     const TABLE_3_14: [u64; 81] = include!("debug_offsets_3_14.in");
 
-    /// A free-threaded 3.14 says where the copies of its bytecode are, and is refused where it does not. No such build was at hand: this is
-    /// the table of a build with a lock, with the offsets of code objects that a free-threaded one's header has.
+    /// A free-threaded 3.14 says where the copies of its bytecode are, and is refused where it does not; the flag before a string's kind has
+    /// eight bits there. This is the table of a build with a lock, with the offsets of code objects that a free-threaded one's header has.
     #[test]
     fn free_threaded_builds() {
         let read = |copies: u64, flag: u64| {
@@ -341,6 +343,7 @@ mod tests {
         };
         let layout = read(216, 1).unwrap();
         assert_eq!((layout.code.copies, layout.code.bytecode), (Some(216), 224));
+        assert_eq!((layout.code.string.kind_bit, read(0, 0).unwrap().code.string.kind_bit), (8, 2));
         assert_eq!(layout.walker(0).tag_mask, 3);
         assert_eq!(read(0, 0).unwrap().code.copies, None);
         assert_eq!(read(0, 1), Err(TableError::Damaged));

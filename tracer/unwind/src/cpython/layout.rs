@@ -122,6 +122,8 @@ pub struct StringLayout {
     pub length: u64,
     /// `PyASCIIObject.state`.
     pub state: u64,
+    /// Bits of the state before `kind`: those of `interned`.
+    pub kind_bit: u8,
     /// Data of a compact ASCII string.
     pub ascii_data: u64,
     /// Data of a compact non-ASCII string.
@@ -129,7 +131,8 @@ pub struct StringLayout {
 }
 
 /// Strings up to 3.11, which keep a second form of their text.
-const OLD_STRING: StringLayout = StringLayout { length: 16, state: 32, ascii_data: 48, unicode_data: 72 };
+const OLD_STRING: StringLayout =
+    StringLayout { length: 16, state: 32, kind_bit: 2, ascii_data: 48, unicode_data: 72 };
 
 /// A version that can be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
