@@ -184,6 +184,30 @@ fn reused_addresses() {
     }
 }
 
+/// The largest library of the machine: making its tables takes the longest.
+fn largest_library() -> PathBuf {
+    let files = std::fs::read_dir("/usr/lib/x86_64-linux-gnu").unwrap().flatten();
+    let libraries = files.filter(|file| file.file_name().to_string_lossy().contains(".so"));
+    libraries.max_by_key(|file| file.metadata().map_or(0, |m| m.len())).unwrap().path()
+}
+
+/// Code that is gone when the program ends was its program's, though its samples wait for word of an interpreter that might be in a library: a
+/// large one is still being read.
+#[test]
+fn code_that_is_gone_at_the_end() {
+    let place = place();
+    let (source, program) = (tests_dir().join("workloads/made_code.c"), place.path("made_code"));
+    must("cc", &["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()]);
+    let large = largest_library();
+    let command = [program.to_str().unwrap(), "0.15", large.to_str().unwrap(), "libz.so.1"];
+    let recording = record(&place, &[], &command);
+    let innermost: Vec<String> =
+        stacks(&recording).iter().filter_map(|s| Some(s.last()?.name.clone())).collect();
+    let count = |name: &str| innermost.iter().filter(|found| *found == name).count();
+    assert!(count("[jit: made_code]") > 10, "{innermost:?}");
+    assert_eq!((count("[jit]"), count("[unknown: unmapped address]")), (0, 0), "{innermost:?}");
+}
+
 /// CPython's own perf support names its functions: by a map from 3.12 on, by a dump from 3.13 on.
 #[test]
 fn names_of_cpython() {

@@ -3,6 +3,7 @@
 //! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
 
 use super::calls::calls_not_named;
+use super::jit_code::jit_not_named;
 use super::rows::process_of;
 use super::sentences::source_note;
 use super::thermal::slowdowns;
@@ -29,6 +30,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         no_energy(profile),
         unsampled(profile),
         no_python(profile),
+        jit_not_named(profile),
         program_uncertain(profile),
         few_samples(profile),
         calls_not_named(profile),
@@ -66,8 +68,8 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         },
         // Numbers are those of the machine as it was.
         Diagnostic::CallsNotNamed { .. } | Diagnostic::SlowedDown { .. } => false,
-        // The joules are right, but rows of Python functions are missing.
-        Diagnostic::NoPythonFrames { .. } => true,
+        // The joules are right, but rows of functions are missing.
+        Diagnostic::NoPythonFrames { .. } | Diagnostic::JitNotNamed { .. } => true,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.

@@ -48,6 +48,7 @@ mod flame_names;
 mod flame_page;
 mod flame_rectangles;
 mod flame_titles;
+mod jit_code;
 mod json_calls;
 mod json_rows;
 mod json_thermal;

@@ -9,6 +9,7 @@ use crate::resolver::Worker;
 use crate::symbolize::jitdump::History;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid};
+use energy_trace_model::recording::mark::jit_without_name;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -16,8 +17,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The module of frames in code that was made at run time, and the name of those whose program is not known.
-pub const JIT: &str = "[jit]";
 /// Letters of a program's name that are shown.
 const MOST_LETTERS: usize = 32;
 /// Dumps of one process that are kept open.
@@ -60,14 +59,14 @@ pub struct JitNames {
 }
 
 impl JitProcess {
-    /// Of a process that lives.
-    pub fn new(pid: Pid, root: Root) -> Self {
+    /// Of a process that lives, and runs this file.
+    pub fn new(pid: Pid, program: &str, root: Root) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let own_pid = parse_own_pid(&status).unwrap_or(pid);
         Self {
             own_pid,
             user: parse_user(&status),
-            nameless: nameless(&std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()),
+            nameless: nameless(Path::new(program)),
             root,
             dumps: Vec::new(),
             looked_at: None,
@@ -148,7 +147,7 @@ fn nameless(program: &Path) -> String {
     let is_plain = |letter: &char| letter.is_alphanumeric() || "._+-".contains(*letter);
     let plain: String =
         name.split(' ').next().unwrap_or_default().chars().filter(is_plain).take(MOST_LETTERS).collect();
-    if plain.is_empty() { JIT.to_owned() } else { format!("[jit: {plain}]") }
+    jit_without_name(&plain)
 }
 
 fn history(plain: Vec<(u64, Option<String>)>) -> History {
@@ -192,7 +191,7 @@ fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise:
 
 #[cfg(test)]
 mod tests {
-    use super::{JIT, JitPlace, JitProcess, is_dump, nameless, names_of, parse_own_pid, parse_user};
+    use super::{JitPlace, JitProcess, is_dump, nameless, names_of, parse_own_pid, parse_user};
     use crate::foreign::Root;
     use crate::symbolize::jitdump::History;
     use energy_trace_model::clock::KtimeNs;
@@ -255,7 +254,7 @@ mod tests {
         let process = |user| JitProcess {
             user,
             own_pid: Pid::new(1),
-            nameless: JIT.to_owned(),
+            nameless: nameless(std::path::Path::new("")),
             root: Root::default(),
             dumps: Vec::new(),
             looked_at: None,

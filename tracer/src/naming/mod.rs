@@ -15,6 +15,6 @@ mod library;
 mod public_names;
 
 pub use frames::{FrameNames, name_frames};
-pub use jit::{JIT, JitNames, JitProcess};
+pub use jit::{JitNames, JitProcess};
 pub use library::Library;
 pub use public_names::find_public_names;

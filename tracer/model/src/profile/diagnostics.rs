@@ -61,6 +61,13 @@ pub enum Diagnostic {
         /// Of how much.
         of_ns: u64,
     },
+    /// CPU time in code that programs made at run time and wrote no names of: a row for each program, not for each function.
+    JitNotNamed {
+        /// Their names, and how much, the most first.
+        programs: Vec<(String, u64)>,
+        /// Of how much.
+        of_ns: u64,
+    },
     /// The run does not show the program's own energy, but the least and the most that it may be: other programs ran beside it, or the machine was busy
     /// while its idle power was measured.
     ProgramUncertain {
@@ -291,6 +298,7 @@ impl Diagnostic {
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
             Self::NoPythonFrames { .. } => "no-python-frames",
+            Self::JitNotNamed { .. } => "jit-not-named",
             Self::ProgramUncertain { .. } => "program-uncertain",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",

@@ -100,6 +100,20 @@ impl Mark {
     }
 }
 
+/// The module of frames in code that was made at run time; it begins the names of those without one, as in `[jit: node]`.
+pub const JIT_MODULE: &str = "[jit]";
+
+/// What code of a program that was made at run time is called, where nothing gives it a name.
+pub fn jit_without_name(program: &str) -> String {
+    if program.is_empty() { JIT_MODULE.to_owned() } else { format!("[jit: {program}]") }
+}
+
+/// The program of a frame in such code; `None` of frames with names.
+pub fn program_of_jit(frame: &Frame) -> Option<&str> {
+    let program = frame.name.strip_prefix("[jit: ").and_then(|rest| rest.strip_suffix(']'));
+    program.filter(|_| frame.kind == FrameKind::Native && frame.module == JIT_MODULE)
+}
+
 /// Whether a frame stands for a Python function without a name.
 pub fn is_nameless_python(frame: &Frame) -> bool {
     [Mark::PythonGone, Mark::PythonCrowdedOut].iter().any(|mark| mark.is(frame))

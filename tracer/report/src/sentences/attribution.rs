@@ -1,5 +1,6 @@
 //! Sentences for what the attribution found, and for what only shows in the whole.
 
+use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
 use super::{in_seconds, recorded};
@@ -43,6 +44,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             percent_of(*native_ns, *of_ns),
             runtimes.iter().map(runtime).collect::<Vec<_>>().join(", ")
         ),
+        Diagnostic::JitNotNamed { programs, of_ns } => jit_not_named(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => format!(
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \
              busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"

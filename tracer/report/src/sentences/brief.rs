@@ -4,6 +4,7 @@
 
 use super::attribution::{diagnostic, percent_of};
 use super::in_seconds;
+use super::jit::jit_in_brief;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{Quality, RecordingDiagnostic, SourceNote};
@@ -29,6 +30,7 @@ pub(crate) fn brief(found: &Diagnostic) -> String {
                 percent_of(*native_ns, *of_ns)
             )
         }
+        Diagnostic::JitNotNamed { programs, of_ns } => jit_in_brief(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => {
             format!("the program's own energy is known only as {least} to {most}: the machine was busy")
         }

@@ -8,6 +8,7 @@ mod brief;
 mod budgets;
 mod calls;
 mod carbon;
+mod jit;
 mod launches;
 mod losses;
 mod power;

@@ -129,6 +129,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
             native_ns: 1,
             of_ns: 2,
         },
+        Diagnostic::JitNotNamed { programs: vec![("node".to_owned(), 1), ("a".to_owned(), 1)], of_ns: 9 },
         Diagnostic::ProgramUncertain { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
         Diagnostic::FewSamples { samples: 3 },
         Diagnostic::CallsNotNamed {

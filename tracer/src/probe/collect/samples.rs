@@ -5,6 +5,7 @@
 use super::background::BackgroundProcesses;
 use super::pauses::{Pauses, Turn};
 use crate::probe::bpf::decode::{Comm, Head};
+use crate::probe::processes::process::Process;
 use crate::probe::records::RecordSender;
 use crate::probe::stacks::builder::StackBuilder;
 use energy_trace_model::clock::KtimeNs;
@@ -25,13 +26,23 @@ pub(super) struct SampleCollector {
     unseen: Vec<Unsampled>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
-    undecided: Vec<(Head, ThreadKey, RawStack)>,
+    undecided: Vec<Undecided>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
     waited_in: foldhash::HashMap<ThreadKey, StackId>,
     /// Samples so far.
     pub(super) sampled: u64,
+}
+
+/// A sample of a process that may turn out to be Python.
+struct Undecided {
+    head: Head,
+    thread: ThreadKey,
+    raw: RawStack,
+    /// What it is if that has none, where all its addresses were in mappings that are known. Looked up when it came: what a program compiled
+    /// may be gone later.
+    without_python: Option<Sample>,
 }
 
 impl SampleCollector {
@@ -69,29 +80,27 @@ impl SampleCollector {
         let thread = stacks.sampled_thread(head, comm);
         let unwound = stacks.unwind(head, raw);
         let raw = unwound.as_ref().unwrap_or(raw);
+        let sample = whole_sample(head, thread, raw, stacks);
         if raw.python_end == end::NO_INTERPRETER && stacks.processes.may_be_python(head, crate::clock::now())
         {
-            self.undecided.push((head, thread, raw.clone()));
+            let without_python = sample.filter(|_| stacks.are_mapped(head.pid, raw));
+            self.undecided.push(Undecided { head, thread, raw: raw.clone(), without_python });
         } else {
-            self.record(head, thread, raw, stacks);
+            self.samples.extend(sample);
         }
     }
 
     /// Records samples that waited for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
-        for (head, thread, raw) in std::mem::take(&mut self.undecided) {
+        for waiting in std::mem::take(&mut self.undecided) {
+            let Undecided { head, thread, ref raw, without_python } = waiting;
             if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {
-                self.undecided.push((head, thread, raw));
-            } else {
-                self.record(head, thread, &raw, stacks);
+                self.undecided.push(waiting);
+                continue;
             }
-        }
-    }
-
-    fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) {
-        let (stack, status) = stacks.whole_stack(head, raw);
-        if let Some(stack) = stack {
-            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, status });
+            let is_python = stacks.processes.get(head.pid).is_some_and(Process::is_python);
+            let known = without_python.filter(|_| !is_python);
+            self.samples.extend(known.or_else(|| whole_sample(head, thread, raw, stacks)));
         }
     }
 
@@ -132,6 +141,11 @@ impl SampleCollector {
         send(&mut self.waits, Record::Waits, out);
         send(&mut self.wakes, Record::Wakes, out);
     }
+}
+
+fn whole_sample(head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) -> Option<Sample> {
+    let (stack, status) = stacks.whole_stack(head, raw);
+    Some(Sample { at: head.at, cpu: head.cpu, thread, stack: stack?, status })
 }
 
 fn send<T>(kept: &mut Vec<T>, record: impl FnOnce(Vec<T>) -> Record, out: &RecordSender) {

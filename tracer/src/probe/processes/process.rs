@@ -53,6 +53,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Whether it holds a CPython, be it one that cannot be read.
+    pub(crate) const fn is_python(&self) -> bool {
+        self.interpreter.is_some() || self.refused
+    }
+
     /// Whether its HotSpot makes the code of a mapping.
     pub(crate) fn is_of_hotspot(&self, mapping: &Mapping) -> bool {
         let heaps = self.hotspot.iter().flat_map(|layout| layout.heaps);

@@ -200,12 +200,10 @@ impl Processes {
     }
 
     /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
-    /// are still to be read. After half a second it is believed to hold none, and at once where it has a V8 or HotSpot: these remove
-    /// their code before the program ends, so that a sample that was held would have no names.
+    /// are still to be read. After half a second it is believed to hold none.
     pub(crate) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
         const PATIENCE_NS: u64 = 500_000_000;
-        let open = |p: &Process| p.interpreter.is_none() && !p.refused && !p.has_v8 && p.hotspot.is_none();
-        self.by_pid.get(&head.pid).is_some_and(open)
+        self.by_pid.get(&head.pid).is_some_and(|process| !process.is_python())
             && (self.files.is_busy() || self.is_older(head))
             && now.ns_since(head.at) < PATIENCE_NS
     }

@@ -8,17 +8,18 @@ use super::libraries::Libraries;
 use super::made_code::{MOST_KEPT, MadeCode};
 use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
-use crate::naming::{JIT, JitProcess};
+use crate::naming::JitProcess;
 use crate::probe::activity::Activity;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
 use crate::probe::processes::eval_frame::EvalFrames;
+use crate::probe::processes::process::program_of;
 use crate::probe::processes::registry::Processes;
 use crate::probe::records::RecordSender;
 use crate::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::mark::Mark;
+use energy_trace_model::recording::mark::{JIT_MODULE, Mark};
 use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackStatus};
 use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::anchoring::resolve_anchors;
@@ -116,6 +117,12 @@ impl StackBuilder {
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
         (self.stack(head, ThreadState::Running, &frames), status)
+    }
+
+    /// Whether all native frames are in mappings that are known.
+    pub(crate) fn are_mapped(&self, pid: Pid, raw: &RawStack) -> bool {
+        let process = self.processes.get(pid);
+        process.is_some_and(|p| raw.native.iter().all(|frame| p.space.find(frame.pc).is_some()))
     }
 
     /// The stack in which a Python thread goes to sleep.
@@ -236,16 +243,16 @@ impl StackBuilder {
     /// A frame of its own for each program and address: what is there, and when, is the program's business.
     fn jit_frame(&mut self, head: Head, pc: u64) -> FrameId {
         let Some(process) = self.processes.get(head.pid) else {
-            return self.out.frame(bare(FrameKind::Native, "", JIT, pc));
+            return self.out.frame(bare(FrameKind::Native, "", JIT_MODULE, pc));
         };
         let roots = &mut self.libraries.roots;
         let names = (self.jit.entry(process.record.key))
-            .or_insert_with(|| JitProcess::new(head.pid, roots.of(head.pid)));
+            .or_insert_with(|| JitProcess::new(head.pid, &program_of(&process.space), roots.of(head.pid)));
         names.find_dumps(head.pid, process.space.mappings(), process.read_at);
         if let Some(frame) = names.see(pc, head.at) {
             return frame;
         }
-        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT, pc));
+        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT_MODULE, pc));
         names.add(pc, head.at, frame);
         frame
     }

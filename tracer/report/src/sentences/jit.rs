@@ -1,0 +1,68 @@
+//! What is said of code that programs made at run time without writing names of it: how each kind of program is asked for them.
+//!
+//! Leaves out where names are looked for (`naming::jit` of the product). Tried with Node 20, Java 17, Mono 6.8 and PHP 8.2; the others by their documentation.
+
+use super::attribution::percent_of;
+
+/// How a program whose name begins so is asked for names.
+const ASKED_BY: [(&str, &str); 7] = [
+    ("node", "node --perf-basic-prof"),
+    ("java", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"),
+    ("mono", "mono --jitmap"),
+    ("dotnet", "DOTNET_PerfMapEnabled=1 dotnet"),
+    ("php", "php -d opcache.jit_debug=16"),
+    ("ruby", "ruby --yjit-perf"),
+    ("python", "energy-trace record --jit-names"),
+];
+
+fn asked_by(program: &str) -> Option<&'static str> {
+    ASKED_BY.iter().find(|(start, _)| program.starts_with(start)).map(|(_, how)| *how)
+}
+
+/// In whole.
+pub(super) fn jit_not_named(programs: &[(String, u64)], of_ns: u64) -> String {
+    let which: Vec<String> =
+        programs.iter().map(|(program, ns)| format!("{program} {}", percent_of(*ns, of_ns))).collect();
+    let ways: Vec<String> =
+        programs.iter().filter_map(|(program, _)| asked_by(program)).map(|how| format!("`{how}`")).collect();
+    let how = if ways.is_empty() {
+        "let the program write a perf map (/tmp/perf-PID.map) or a jitdump, if it can".to_owned()
+    } else {
+        format!("record it as {}", ways.join(", "))
+    };
+    format!(
+        "functions that a program compiles while it runs have no names here and share one row, as `[jit: node]` ({} of the CPU time); the \
+         joules are right; for names, {how}",
+        which.join(", ")
+    )
+}
+
+/// In one line.
+pub(super) fn jit_in_brief(programs: &[(String, u64)], of_ns: u64) -> String {
+    let Some((program, ns)) = programs.first() else { return String::new() };
+    let share = percent_of(*ns, of_ns);
+    match asked_by(program) {
+        Some(how) if how.len() < 32 => {
+            format!("{share} of the time: {program}'s functions have no names; try {how}")
+        }
+        _ => format!("{share} of the time: {program}'s functions have no names"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{jit_in_brief, jit_not_named};
+
+    /// Each program is asked in its own way, by the beginning of its name; one that is not known, in a way for all. A line fits a terminal.
+    #[test]
+    fn each_is_asked_in_its_way() {
+        let of = |program: &str| jit_not_named(&[(program.to_owned(), 1)], 4);
+        assert!(of("mono-sgen").ends_with("for names, record it as `mono --jitmap`"));
+        assert!(of("php8.2").contains("(php8.2 25.0 % of the CPU time)"));
+        assert!(of("luajit").contains("/tmp/perf-PID.map"));
+        for program in ["node", "java", "mono-sgen", "dotnet", "php8.2", "luajit", "python3.11"] {
+            let line = jit_in_brief(&[(program.to_owned(), 1)], 1);
+            assert!(line.len() <= 78, "{line}");
+        }
+    }
+}
