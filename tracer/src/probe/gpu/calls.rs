@@ -121,7 +121,7 @@ impl LaunchCollector {
     /// Takes the stack that was sent with a call; false where there was none, or a better one is known.
     pub(super) fn take_stack(&mut self, head: Head, event: &GpuEvent) -> bool {
         let taken = (event.flags & WITH_STACK != 0).then(|| self.taken_at(head)).flatten();
-        taken.is_some_and(|(stack, whole)| self.launches.set_stack(head.tid, event.site, stack, whole))
+        taken.is_some_and(|(stack, whole)| self.launches.set_stack(head, event.site, stack, whole))
     }
 
     /// A call that launches nothing.

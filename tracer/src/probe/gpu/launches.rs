@@ -11,6 +11,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
@@ -19,6 +20,10 @@ const TICK_NS: u64 = 2_000_000;
 
 /// Kernels beside the busiest stream of a process that are more than a few, in percent.
 const CONCURRENT_PERCENT: f64 = 2.0;
+
+/// Of all programs together so many are kept: names of kernels, places that launch, contexts and streams. Programs choose the numbers that these go by, and
+/// may make up as many as they like; what comes later has no name, or no stack of its own.
+const MOST_KEPT: usize = 1 << 17;
 
 /// Launches of each, and their amounts together.
 type Sums = BTreeMap<Work, (u64, u64)>;
@@ -32,10 +37,10 @@ pub(crate) struct Launches {
     /// The outer call of the last nested one.
     outer: HashMap<Tid, Launch>,
     /// The stack that was taken last at a site of a thread, without what was launched, and whether it is whole.
-    sites: HashMap<(Tid, u64), (StackId, bool)>,
+    sites: HashMap<(Pid, Tid, u64), (StackId, bool)>,
     names: HashMap<(Pid, u64), String>,
     devices: HashMap<(Pid, u64), u32>,
-    current: HashMap<Tid, u64>,
+    current: HashMap<(Pid, Tid), u64>,
     /// Launches of kernels and graphs by device, process and stream.
     streams: HashMap<(u32, Pid, u64), u64>,
     open: BTreeMap<u32, (Batch, Sums)>,
@@ -78,17 +83,18 @@ impl Launches {
     }
 
     /// A stack was taken at a site. One that is cut off does not take the place of a whole one; false, as the launch stands in that one then.
-    pub(crate) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) -> bool {
-        let known = self.sites.entry((tid, site)).or_insert((stack, whole));
-        let is_better = whole || !known.1;
+    pub(crate) fn set_stack(&mut self, head: Head, site: u64, stack: StackId, whole: bool) -> bool {
+        let place = (head.pid, head.tid, site);
+        let is_better = whole || self.sites.get(&place).is_none_or(|known| !known.1);
         if is_better {
-            *known = (stack, whole);
+            keep(&mut self.sites, place, (stack, whole));
         }
         is_better
     }
 
     pub(crate) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
-        self.sites.get(&(launch.head.tid, launch.site)).map(|(stack, _)| *stack)
+        let Head { pid, tid, .. } = launch.head;
+        self.sites.get(&(pid, tid, launch.site)).map(|(stack, _)| *stack)
     }
 
     /// Counts whose stack a launch stands in.
@@ -102,7 +108,7 @@ impl Launches {
     }
 
     pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
-        self.names.insert((pid, function), name);
+        keep(&mut self.names, (pid, function), name);
     }
 
     pub(crate) fn name_of(&self, launch: &Launch) -> Option<&str> {
@@ -119,11 +125,11 @@ impl Launches {
     ) {
         match what {
             call::SET_CONTEXT => {
-                self.current.insert(head.tid, a);
+                self.current.insert((head.pid, head.tid), a);
             }
             call::CONTEXT => {
                 let number = u32::try_from(b).unwrap_or(u32::MAX);
-                self.devices.insert((head.pid, a), index_of(number));
+                keep(&mut self.devices, (head.pid, a), index_of(number));
             }
             call::SAME_KERNEL => {
                 if let Some(name) = self.names.get(&(head.pid, b)).cloned() {
@@ -138,7 +144,9 @@ impl Launches {
     /// A launch is executed in a stream.
     fn stream_into(&mut self, device: u32, launch: &Launch) {
         if !matches!(launch.call, call::COPY | call::MEMSET) {
-            *self.streams.entry((device, launch.head.pid, launch.stream)).or_default() += 1;
+            let stream = (device, launch.head.pid, launch.stream);
+            let before = self.streams.get(&stream).copied().unwrap_or(0);
+            keep(&mut self.streams, stream, before + 1);
         }
     }
 
@@ -170,7 +178,10 @@ impl Launches {
 
     /// The GPU of a thread's current context: its own, or the only one of its process.
     fn device_of(&self, head: Head) -> u32 {
-        let own = self.current.get(&head.tid).and_then(|context| self.devices.get(&(head.pid, *context)));
+        let own = self
+            .current
+            .get(&(head.pid, head.tid))
+            .and_then(|context| self.devices.get(&(head.pid, *context)));
         let mut of_process = self.devices.iter().filter(|((pid, _), _)| *pid == head.pid);
         let any = || of_process.next().map(|(_, device)| *device);
         own.copied().or_else(any).unwrap_or(0)
@@ -271,15 +282,25 @@ impl Launches {
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.names.retain(|(of, _), _| *of != pid);
         self.devices.retain(|(of, _), _| *of != pid);
+        self.sites.retain(|(of, ..), _| *of != pid);
+        self.current.retain(|(of, _), _| *of != pid);
         self.held.retain(|_, held| held.head.pid != pid);
         self.outer.retain(|_, outer| outer.head.pid != pid);
+    }
+}
+
+/// Keeps what is known already, and what is new while there is room.
+fn keep<K: Eq + Hash, V>(kept: &mut HashMap<K, V>, key: K, value: V) {
+    if kept.len() < MOST_KEPT || kept.contains_key(&key) {
+        kept.insert(key, value);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        Head, KtimeNs, Launch, LaunchStacks, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call,
+        Head, KtimeNs, Launch, LaunchStacks, Launches, MOST_KEPT, Pid, Record, StackId, ThreadKey, Tid, Work,
+        call,
     };
     use energy_trace_model::ids::CpuId;
 
@@ -312,8 +333,8 @@ mod tests {
         let mut launches = Launches::default();
         let mut outer = launch(1, call::STUB, 0, 70);
         outer.own_stack = true;
-        assert!(launches.set_stack(Tid::new(1), 70, StackId::new(5), true));
-        assert!(!launches.set_stack(Tid::new(1), 70, StackId::new(6), false), "it is cut off");
+        assert!(launches.set_stack(outer.head, 70, StackId::new(5), true));
+        assert!(!launches.set_stack(outer.head, 70, StackId::new(6), false), "it is cut off");
         launches.hold(outer);
         let nested = launches.merge(launch(2, call::LAUNCH, 9, 0), true).1;
         for launch in [nested, launch(3, call::STUB, 0, 70), launch(4, call::STUB, 0, 71)] {
@@ -322,6 +343,25 @@ mod tests {
         let stacks = LaunchStacks { own: 1, thinned: 1, none: 1 };
         assert_eq!(launches.take(None), [Record::LaunchStacks(stacks)]);
         assert!(launches.take(None).is_empty());
+    }
+
+    /// A program cannot make the recorder keep more and more by numbers that it makes up; what is kept goes with the program.
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut launches = Launches::default();
+        let head = launch(1, call::LAUNCH, 0, 0).head;
+        for number in 0..MOST_KEPT as u64 + 9 {
+            launches.set_name(head.pid, number, String::new());
+            launches.set_stack(head, number, StackId::new(5), true);
+            launches.note_call(head, (call::CONTEXT, number, 0), ThreadKey::new(0), |number| number);
+            launches.stream_into(0, &Launch { stream: number, ..launch(1, call::LAUNCH, 0, 0) });
+        }
+        launches.set_name(head.pid, 3, "known".to_owned());
+        let lengths = |of: &Launches| [of.names.len(), of.sites.len(), of.devices.len(), of.streams.len()];
+        assert_eq!(lengths(&launches), [MOST_KEPT; 4]);
+        assert_eq!(launches.name_of(&launch(1, call::LAUNCH, 3, 0)), Some("known"));
+        launches.forget(head.pid);
+        assert_eq!(lengths(&launches), [0, 0, 0, MOST_KEPT]);
     }
 
     /// Launches of two milliseconds are one batch; the end of a wait ends it too.
