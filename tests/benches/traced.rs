@@ -13,6 +13,7 @@ use energy_trace_scenarios::worlds::measure::Outcome;
 use energy_trace_scenarios::worlds::recording::Recorder;
 use energy_trace_scenarios::worlds::summary::Summary;
 use energy_trace_scenarios::worlds::table;
+use energy_trace_scenarios::worlds::unflagged::Unflagged;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -117,6 +118,7 @@ fn outcomes(trace: &Trace, kind: Kind, recorder: Recorder, seeds: &[u64]) -> Vec
 fn main() {
     let options = Options::parse();
     print!("{}", table::HEAD);
+    let mut unflagged = Unflagged::default();
     for path in options.traces() {
         let name = name_of(&path);
         let seeds = options.seeds_of(&name);
@@ -129,6 +131,7 @@ fn main() {
                 let recorder =
                     Recorder { jitter: options.jitter, read_hz: options.read_hz, ..Recorder::usual(hz) };
                 let outcomes = outcomes(&trace, kind, recorder, &seeds);
+                outcomes.iter().for_each(|outcome| unflagged.add(outcome));
                 let runs: Vec<Summary> = outcomes.iter().map(Summary::from).collect();
                 let (seen, held_out) =
                     if options.held_out { (&[][..], &runs[..]) } else { (&runs[..], &[][..]) };
@@ -139,4 +142,5 @@ fn main() {
             }
         }
     }
+    println!("\n{unflagged}");
 }

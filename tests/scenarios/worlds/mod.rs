@@ -3,7 +3,7 @@
 //! * `draw`, `stacks`, `programs`: what runs; `schedule`: on which CPU, and when; `power`: what it draws, and the truth.
 //! * `counter`, `sampler`, `recording`: what a recorder sees of it.
 //! * `catalogue` and the files beside it: which worlds there are.
-//! * `nodes`, `measure`, `summary`, `table`: how far a profile is from the truth; they know recordings, not worlds.
+//! * `nodes`, `measure`, `summary`, `unflagged`, `table`: how far a profile is from the truth; they know recordings, not worlds.
 //!
 //! * `floors`: what bounds errors from below, whoever attributes.
 //!
@@ -26,6 +26,7 @@ pub mod stacks;
 pub mod summary;
 pub mod table;
 mod trees;
+pub mod unflagged;
 
 use energy_trace_tests::random::Random;
 
