@@ -3,7 +3,7 @@
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
 use super::range::RangeArgs;
-use crate::allocator::{READING, return_large_blocks};
+use crate::allocator::{READING, keep_small_blocks, return_large_blocks};
 use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
@@ -46,6 +46,7 @@ pub(super) fn part_of(recording: Recording, options: &Options, range: RangeArgs)
 /// Reads a recording. What is made of it for a moment goes back to the system afterwards: of ten million samples that is 50 MB.
 pub(super) fn read_recording(path: &Path) -> Result<Recording, Failure> {
     return_large_blocks(READING);
+    keep_small_blocks();
     file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 

@@ -72,6 +72,15 @@ pub(crate) struct Blend {
     pub(crate) spread: f64,
 }
 
+/// e⁻ˣ, which takes long. Many distances are nothing, and many are so far that nothing is left: e⁻⁷⁴⁶ is below the least number that there is.
+pub(crate) fn decay(x: f64) -> f64 {
+    match x {
+        ..=0.0 => 1.0,
+        746.0.. => 0.0,
+        _ => (-x).exp(),
+    }
+}
+
 impl Blend {
     const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, spread: 0.0 };
 
@@ -97,8 +106,7 @@ impl Blend {
         let asleep = |ns: u64| asleep.distance(ns);
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
-        // Many distances are nothing, and an exponential takes long.
-        let decay = |ns: f64| if ns > 0.0 { (-rate * ns).exp() } else { 1.0 };
+        let decay = |ns: f64| decay(rate * ns);
         let x = rate * ns;
         let forgotten = -(-x).exp_m1();
         let mean_decay = if x < 1e-9 { 1.0 } else { forgotten / x };
@@ -130,7 +138,7 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asleep, Blend, NO_LINE, NOBODY, Part, Rate};
+    use super::{Asleep, Blend, NO_LINE, NOBODY, Part, Rate, decay};
     use crate::tests::vectors::{Vectors, list, near};
 
     const fn awake(rate: f64) -> Rate {
@@ -199,6 +207,16 @@ mod tests {
         }
         let slow = Blend::new(&part(NOBODY, 0, 1_000_000, 0), awake(1e-12), None);
         assert!(slow.spread == 1.0 && (slow.left - 1.0).abs() < 1e-6, "{slow:?}");
+    }
+
+    /// What is left after any distance is what the exponential says, to the last bit.
+    #[test]
+    fn decays() {
+        for x in
+            [0.0, 1e-300, 0.5, 700.0, 744.0, 745.1, 745.2, 745.999, 746.0, 747.0, 3e4, 1e300, f64::INFINITY]
+        {
+            assert_eq!(decay(x), (-x).exp(), "{x}");
+        }
     }
 
     /// A sleep is a distance as far as the chain forgets in it: not at all, as much as awake, or everything; two clocks that were read one after the

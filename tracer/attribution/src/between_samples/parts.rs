@@ -200,6 +200,12 @@ impl<'p> Parts<'p> {
         self.of_piece.len()
     }
 
+    /// How many there are in some intervals.
+    pub(crate) fn count_in(&self, intervals: &Range<usize>) -> usize {
+        let until = |interval: usize| self.starts.get(interval).copied().unwrap_or(self.len());
+        until(intervals.end).saturating_sub(until(intervals.start))
+    }
+
     /// Whether another hardware thread of a core was ever busy beside one.
     pub(crate) fn share_cores(&self) -> bool {
         self.shared.iter().any(|shared| *shared > 0.0)

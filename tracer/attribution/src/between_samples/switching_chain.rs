@@ -10,7 +10,7 @@
 //!
 //! Leaves out the probabilities that follow (`markov_bridge`).
 
-use crate::between_samples::markov_bridge::{Asleep, Rate};
+use crate::between_samples::markov_bridge::{Asleep, Rate, decay};
 use crate::numerics::parallel::map;
 use crate::time::pieces::{Mark, NO_LINE};
 use energy_trace_model::clock::KtimeNs;
@@ -205,7 +205,6 @@ struct Samples<'a> {
 #[derive(Default)]
 struct Tally {
     counts: Vec<f64>,
-    seen: Vec<u32>,
 }
 
 impl Tally {
@@ -214,19 +213,13 @@ impl Tally {
         if self.counts.len() <= place {
             self.counts.resize(place + 1, 0.0);
         }
-        if self.counts[place] <= 0.0 {
-            self.seen.push(column);
-        }
         self.counts[place] += count;
     }
 
     /// The counts, ordered by column; makes room for others.
     fn take(&mut self) -> Mix {
-        self.seen.sort_unstable();
-        self.seen
-            .drain(..)
-            .map(|column| (column, std::mem::take(&mut self.counts[column as usize])))
-            .collect()
+        let there = (0..).zip(&mut self.counts).filter(|(_, count)| **count > 0.0);
+        there.map(|(column, count)| (column, std::mem::take(count))).collect()
     }
 }
 
@@ -321,7 +314,7 @@ impl<'a> Samples<'a> {
             let sleepers = if slept == 0 { &SLEEPERS[..1] } else { &SLEEPERS[..] };
             for (sleeper, asleep) in sleepers.iter().enumerate() {
                 let apart = awake as f64 + asleep.distance(slept);
-                let kept = memories.map(|memory| (-apart / memory).exp());
+                let kept = memories.map(|memory| decay(apart / memory));
                 for ((awake, asleep), drawn) in sums.iter_mut().zip(drawn) {
                     let sum = if slept == 0 { awake } else { &mut asleep[sleeper] };
                     if apart > 0.0 { sum.add(alike, drawn[number], &kept) } else { sum.add_at_once(alike) }

@@ -6,6 +6,7 @@ use super::basis::Basis;
 use super::metered::Metered;
 use super::powers::Powers;
 use crate::gpu::{Charged, Gpu, Learned};
+use crate::numerics::parallel::both;
 use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::PowerModel;
 use crate::split::by_power::{PowerSplit, Splitter};
@@ -127,9 +128,11 @@ impl Charges {
     /// By CPU time, and by powers where the run shows them and the reader did not choose otherwise.
     pub(super) fn by_cpu_time(domain: &Domain, metered: &Metered, basis: &Basis<'_>) -> Self {
         let owners = basis.time.owners.len();
-        let powers = Powers::learn(domain, metered, basis);
         let segments = basis.segments_of(domain);
-        let plain = ByTime::of(&powers.dynamic, &metered.timeline.intervals, &segments, owners);
+        let by_time =
+            |dynamic: &[MicroJoules]| ByTime::of(dynamic, &metered.timeline.intervals, &segments, owners);
+        let (plain, powers) = both(|| by_time(&metered.dynamic), || Powers::learn(domain, metered, basis));
+        let plain = if powers.dynamic == metered.dynamic { plain } else { by_time(&powers.dynamic) };
         let split = split_by_powers(domain, metered, &powers, basis);
         let weighted =
             matches!(powers.model, PowerModel::Known(_)) && basis.accounting.method == Method::Weighted;

@@ -14,6 +14,7 @@
 
 use super::paths::{OTHER, PathId, PathTree};
 use crate::between_samples::parts::{Part, Parts};
+use crate::numerics::parallel::both;
 use crate::power_model::windows::Windows;
 use crate::time::pieces::NOBODY;
 
@@ -155,25 +156,21 @@ impl Columns {
             pools[even as usize].add(window, 0.0, time);
         }
         let inclusive = inclusive(tree, &pools);
-        let finer = Self::pooled(tree, pools.clone(), &inclusive, seconds, HARDLY_RELIABLE);
-        (Self::pooled(tree, pools, &inclusive, seconds, RELIABLE), finer)
+        let pooled = |reliable| Self::pooled(tree, &pools, &inclusive, seconds, reliable);
+        both(|| pooled(RELIABLE), || pooled(HARDLY_RELIABLE))
     }
 
     /// `inclusive` is each path with all that it calls.
-    fn pooled(
-        tree: &PathTree,
-        mut pools: Vec<Pool>,
-        inclusive: &[Pool],
-        seconds: f64,
-        reliable: f64,
-    ) -> Self {
+    fn pooled(tree: &PathTree, pools: &[Pool], inclusive: &[Pool], seconds: f64, reliable: f64) -> Self {
         let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
         let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
         // The column whose pool ends at a path.
         let mut ends: Vec<Option<usize>> = vec![None; tree.len()];
+        // What has taken in others.
+        let mut grown: Vec<Option<Pool>> = vec![None; tree.len()];
         for path in (0..tree.len()).rev() {
-            let mut pool = std::mem::take(&mut pools[path]);
+            let mut pool = grown[path].take().unwrap_or_else(|| pools[path].clone());
             if pool.seconds <= 0.0 {
                 continue;
             }
@@ -187,7 +184,8 @@ impl Columns {
                 paths.push(id);
                 time.push(pool.seconds);
             } else {
-                pools[parent as usize].absorb(pool);
+                let parent = parent as usize;
+                grown[parent].get_or_insert_with(|| pools[parent].clone()).absorb(pool);
             }
         }
         let mut of_path = vec![0; tree.len()];
@@ -374,7 +372,7 @@ mod tests {
     #[test]
     fn nothing() {
         let tree = PathTree::default();
-        assert_eq!(Columns::pooled(&tree, vec![], &[], 0.0, RELIABLE).len(), 0);
+        assert_eq!(Columns::pooled(&tree, &[], &[], 0.0, RELIABLE).len(), 0);
     }
 
     /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
@@ -411,7 +409,7 @@ mod tests {
         let seconds = pools.iter().map(|pool| pool.seconds).sum();
         let columns = {
             let inclusive = super::inclusive(&tree, &pools);
-            Columns::pooled(&tree, pools, &inclusive, seconds, RELIABLE)
+            Columns::pooled(&tree, &pools, &inclusive, seconds, RELIABLE)
         };
         (tree, columns)
     }
@@ -450,7 +448,7 @@ mod tests {
             pools.iter_mut().zip([0.1, 0.1, seconds, seconds]).for_each(|(pool, s)| pool.add(window, s, s));
         }
         let inclusive = super::inclusive(&tree, &pools);
-        let columns = Columns::pooled(&tree, pools, &inclusive, 40.0, RELIABLE);
+        let columns = Columns::pooled(&tree, &pools, &inclusive, 40.0, RELIABLE);
         assert_eq!(columns.paths, [2, 1, OTHER]);
     }
 

@@ -227,7 +227,7 @@ impl<'p> Search<'_, 'p> {
     }
 
     fn choose_lag(&self, best: &mut (f64, Aligned<'p>)) -> bool {
-        let lagging = self.model.likelihoods(&self.with.aligned(&best.1), &LAGS_NS);
+        let lagging = self.model.likelihoods(&self.with.aligned(&best.1), LAGS_NS);
         for (lag_ns, now) in LAGS_NS.into_iter().zip(lagging) {
             let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
             if now > best.0 + price {

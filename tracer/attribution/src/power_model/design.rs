@@ -40,10 +40,8 @@ pub(crate) struct Design {
     /// As many, or twice: each alone, and each beside busy CPUs.
     pub(crate) columns: usize,
     pub(crate) windows: Windows,
-    /// Where each window's entries begin, and behind them their number.
-    starts: Vec<usize>,
-    entries: Vec<(usize, f64)>,
     /// Of each stretch of windows.
+    rows: Vec<Rows>,
     doubts: Arc<Vec<Vec<Doubt>>>,
     /// How much more than its average all power was in each window (`drift`); already in the seconds.
     pub(crate) drift: Vec<f64>,
@@ -103,7 +101,7 @@ impl Sums {
 }
 
 /// Rows of windows.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Rows {
     entries: Vec<(usize, f64)>,
     /// Where the entries of each end.
@@ -111,9 +109,18 @@ struct Rows {
 }
 
 impl Rows {
+    /// Where a row's entries are.
+    fn range(&self, row: usize) -> Range<usize> {
+        let end = |row: Option<usize>| row.and_then(|row| self.ends.get(row)).copied().unwrap_or(0);
+        end(row.checked_sub(1))..end(Some(row))
+    }
+
+    fn row(&self, row: usize) -> &[(usize, f64)] {
+        self.entries.get(self.range(row)).unwrap_or_default()
+    }
+
     fn each(&self) -> impl Iterator<Item = &[(usize, f64)]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(from, to)| self.entries.get(from..*to).unwrap_or_default())
+        (0..self.ends.len()).map(|row| self.row(row))
     }
 }
 
@@ -168,7 +175,8 @@ impl Look<'_> {
         let sums = || Sums { seconds: vec![0.0; self.columns()], paths: self.paths, mixes: vec![] };
         let mut sums: Vec<(Sums, Sums)> = lags.iter().map(|_| (sums(), sums())).collect();
         let rows = lags.iter().map(|_| <(Rows, Rows)>::default()).collect();
-        let mut stretch = Stretch { rows, doubts: vec![] };
+        let most = if self.doubted { self.parts.count_in(&intervals) } else { 0 };
+        let mut stretch = Stretch { rows, doubts: Vec::with_capacity(most) };
         let mut window = of_windows.start;
         for part in self.parts.of_intervals(intervals) {
             let Some(of_part) = windows.of(part.interval) else { continue };
@@ -204,34 +212,30 @@ impl Stretch {
     }
 }
 
-/// Puts the rows of stretches together, as a counter with a lag shows them.
-fn rows_of<'a>(
-    windows: &Windows,
-    stretches: impl Iterator<Item = &'a (Rows, Rows)> + Clone,
-    lag_ns: u64,
-) -> (Vec<usize>, Vec<(usize, f64)>) {
-    let (mut starts, mut entries, mut left) = (vec![0], vec![], vec![]);
-    // With a lag there may be more.
-    entries.reserve_exact(stretches.clone().map(|(rows, _)| rows.entries.len()).sum());
-    for (rows, later) in stretches {
-        for (row, later) in rows.each().zip(later.each()) {
-            if lag_ns == 0 {
-                entries.extend_from_slice(row);
-            } else {
-                let (begin, end) = windows.left(starts.len() - 1, lag_ns as f64);
-                sum_rows(row, 1.0, &left, begin - end, &mut entries);
-                left.retain_mut(|(_, seconds): &mut (usize, f64)| {
-                    *seconds *= end;
-                    *seconds > LEAST_LATER
-                });
-                let mut sum = Vec::with_capacity(left.len() + later.len());
-                sum_rows(&left, 1.0, later, 1.0, &mut sum);
-                left = sum;
-            }
-            starts.push(entries.len());
+/// The rows of stretches, each with what of it is shown later, as a counter with a lag shows them.
+fn with_lag(windows: &Windows, stretches: Vec<(Rows, Rows)>, lag_ns: u64) -> Vec<Rows> {
+    let (mut window, mut left) = (0, vec![]);
+    let shown = |(rows, later): (Rows, Rows)| {
+        if lag_ns == 0 {
+            return rows;
         }
-    }
-    (starts, entries)
+        let mut shown = Rows::default();
+        for (row, later) in rows.each().zip(later.each()) {
+            let (begin, end) = windows.left(window, lag_ns as f64);
+            sum_rows(row, 1.0, &left, begin - end, &mut shown.entries);
+            left.retain_mut(|(_, seconds): &mut (usize, f64)| {
+                *seconds *= end;
+                *seconds > LEAST_LATER
+            });
+            let mut sum = Vec::with_capacity(left.len() + later.len());
+            sum_rows(&left, 1.0, later, 1.0, &mut sum);
+            left = sum;
+            shown.ends.push(shown.entries.len());
+            window += 1;
+        }
+        shown
+    };
+    stretches.into_iter().map(shown).collect()
 }
 
 /// Adds two rows, each times a factor, behind `sum`.
@@ -249,7 +253,7 @@ fn sum_rows(one: &[(usize, f64)], a: f64, other: &[(usize, f64)], b: f64, sum: &
 impl Design {
     /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that of an owner.
     pub(crate) fn new(
-        windows: Windows,
+        windows: &Windows,
         parts: &Parts<'_>,
         (times, lag_ns): (Times<'_>, u64),
         (paths, crowded): (usize, bool),
@@ -261,42 +265,36 @@ impl Design {
 
     /// What a look shows as a counter with this lag shows it.
     pub(crate) fn of(
-        windows: Windows,
+        windows: &Windows,
         look: &Look<'_>,
         lag_ns: u64,
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        let mut stretches = look.stretches(&windows, &[lag_ns], &column);
-        let doubts = Arc::new(stretches.iter_mut().map(|it| std::mem::take(&mut it.doubts)).collect());
-        Self::of_stretches(windows, look, (0, lag_ns), &stretches, doubts)
+        let [design] = Self::of_lags(windows, look, [lag_ns], column);
+        design
     }
 
     /// The same for each of several lags (in nanoseconds), found in one look.
-    pub(crate) fn of_lags(
+    pub(crate) fn of_lags<const LAGS: usize>(
         windows: &Windows,
         look: &Look<'_>,
-        lags: &[u64],
+        lags: [u64; LAGS],
         column: impl Fn(u32) -> u32 + Sync,
-    ) -> Vec<Self> {
-        let mut stretches = look.stretches(windows, lags, &column);
-        let doubts = Arc::new(stretches.iter_mut().map(|it| std::mem::take(&mut it.doubts)).collect());
-        let of_lag = |(number, &lag_ns)| {
-            Self::of_stretches(windows.clone(), look, (number, lag_ns), &stretches, Arc::clone(&doubts))
-        };
-        lags.iter().enumerate().map(of_lag).collect()
-    }
-
-    fn of_stretches(
-        windows: Windows,
-        look: &Look<'_>,
-        (number, lag_ns): (usize, u64),
-        stretches: &[Stretch],
-        doubts: Arc<Vec<Vec<Doubt>>>,
-    ) -> Self {
-        let rows = stretches.iter().filter_map(|stretch| stretch.rows.get(number));
-        let (starts, entries) = rows_of(&windows, rows, lag_ns);
-        let drift = vec![1.0; windows.len()];
-        Self { paths: look.paths, columns: look.columns(), windows, starts, entries, doubts, drift }
+    ) -> [Self; LAGS] {
+        let (mut rows, mut doubts) = ([const { vec![] }; LAGS], vec![]);
+        for stretch in look.stretches(windows, &lags, &column) {
+            rows.iter_mut().zip(stretch.rows).for_each(|(of_lag, rows)| of_lag.push(rows));
+            doubts.push(stretch.doubts);
+        }
+        let (mut rows, doubts) = (rows.into_iter(), Arc::new(doubts));
+        lags.map(|lag_ns| Self {
+            paths: look.paths,
+            columns: look.columns(),
+            windows: windows.clone(),
+            rows: with_lag(windows, rows.next().unwrap_or_default(), lag_ns),
+            doubts: Arc::clone(&doubts),
+            drift: vec![1.0; windows.len()],
+        })
     }
 
     /// The power of each call path on average over its time alone and beside busy CPUs.
@@ -305,7 +303,7 @@ impl Design {
             return watts.to_vec();
         }
         let mut seconds = vec![0.0; self.columns];
-        self.entries.iter().for_each(|(column, time)| seconds[*column] += time);
+        self.entries().for_each(|(column, time)| seconds[*column] += time);
         let of = |path: usize| {
             let (alone, beside) = (seconds[path], seconds[path + self.paths]);
             let part = if alone + beside > 0.0 { beside / (alone + beside) } else { 0.0 };
@@ -326,8 +324,11 @@ impl Design {
 
     /// Seconds of the columns that have time in a window.
     pub(crate) fn row(&self, window: usize) -> &[(usize, f64)] {
-        let range = self.starts.get(window).zip(self.starts.get(window + 1));
-        range.and_then(|(from, to)| self.entries.get(*from..*to)).unwrap_or_default()
+        self.rows.get(window / STRETCH).map_or(&[], |rows| rows.row(window % STRETCH))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &(usize, f64)> {
+        self.rows.iter().flat_map(|rows| &rows.entries)
     }
 
     /// Each window's row, and its energy in joules.
@@ -342,7 +343,7 @@ impl Design {
 
     /// Expected seconds over all windows.
     pub(crate) fn seconds(&self) -> f64 {
-        self.entries.iter().map(|(_, seconds)| seconds).sum()
+        self.entries().map(|(_, seconds)| seconds).sum()
     }
 
     /// How much more than its average all power was in an interval.
@@ -355,8 +356,9 @@ impl Design {
     pub(crate) fn rescale(&mut self, factors: &[f64]) {
         for (window, factor) in factors.iter().enumerate().take(self.len()) {
             self.drift[window] *= factor;
-            let range = self.starts[window]..self.starts[window + 1];
-            self.entries[range].iter_mut().for_each(|(_, seconds)| *seconds *= factor);
+            let rows = &mut self.rows[window / STRETCH];
+            let range = rows.range(window % STRETCH);
+            rows.entries[range].iter_mut().for_each(|(_, seconds)| *seconds *= factor);
         }
     }
 

@@ -22,7 +22,7 @@ use super::windows::Windows;
 use super::{drift, lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::{both, map};
 use crate::time::pieces::Mark;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
@@ -116,8 +116,7 @@ fn learn_of(
 ) -> PowerModel {
     let (sure, finer) = &**shown;
     let known = if windows.len() >= FEWEST_WINDOWS && sure.len() > 1 {
-        let learn =
-            |columns: &Columns| Model::learn(columns.clone(), windows.clone(), shown, before, evidence);
+        let learn = |columns: &Columns| Model::learn(columns.clone(), windows, shown, before, evidence);
         let finer = Some(finer).filter(|finer| finer.len() > sure.len());
         let finer = finer.and_then(|finer| learn(finer).ok());
         learn(sure).map(|sure| clearer(sure, finer))
@@ -142,7 +141,7 @@ impl Model {
     /// The powers of these columns; the columns again where there is no power to speak of.
     fn learn(
         columns: Columns,
-        windows: Windows,
+        windows: &Windows,
         shown: &Arc<(Columns, Columns)>,
         before: Option<&Self>,
         evidence: &Evidence<'_>,
@@ -217,12 +216,16 @@ impl Model {
     /// How likely a domain's energies are with these columns and chains; minus infinity where nothing can be fitted.
     pub(crate) fn likelihood(&self, evidence: &Evidence<'_>) -> f64 {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-        let fitted = fitted(&self.columns, windows, &self.chains, &self.prior, evidence);
+        let fitted = fitted(&self.columns, &windows, &self.chains, &self.prior, evidence);
         fitted.map_or(f64::NEG_INFINITY, |(_, fit, _)| fit.likelihood)
     }
 
     /// The same with each of these lags (in nanoseconds), in one look at the parts.
-    pub(crate) fn likelihoods(&self, evidence: &Evidence<'_>, lags: &[u64]) -> Vec<f64> {
+    pub(crate) fn likelihoods<const LAGS: usize>(
+        &self,
+        evidence: &Evidence<'_>,
+        lags: [u64; LAGS],
+    ) -> Vec<f64> {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
         let of_owners = self.columns.of_owners(evidence.tree);
         let column = |owner: u32| of_owners.of(owner);
@@ -240,7 +243,7 @@ impl Model {
 /// Powers fitted to a domain's energies.
 fn fitted(
     columns: &Columns,
-    windows: Windows,
+    windows: &Windows,
     chains: &Chains,
     prior: &DMatrix<f64>,
     evidence: &Evidence<'_>,
@@ -284,7 +287,7 @@ fn alternatives(
     let Evidence { parts, crowded, .. } = *evidence;
     let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
         let look = Look { parts, thinned, times, paths: columns.len(), crowded, doubted: false };
-        let mut other = Design::of(design.windows.clone(), &look, evidence.lag_ns, column);
+        let mut other = Design::of(&design.windows, &look, evidence.lag_ns, column);
         other.rescale(&design.drift);
         let watts = fit.solve(&other, prior);
         other.energies(&watts)
@@ -293,9 +296,10 @@ fn alternatives(
         let chains = Chains::of_some(evidence.marks, Some(odd), evidence.start, column);
         energies(Times::Chain(&chains), Some((evidence.marks, odd)))
     };
-    let (odd, even) = (thinned(true), thinned(false));
+    let halves = || (thinned(true), thinned(false));
+    let (nearest, (odd, even)) = both(|| energies(Times::Nearest, None), halves);
     let halves = odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect();
-    vec![energies(Times::Nearest, None), halves]
+    vec![nearest, halves]
 }
 
 #[cfg(test)]
@@ -421,7 +425,7 @@ mod tests {
         toy.parts[0].beside = 1.0;
         toy.parts[1].beside = 1.0;
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
+        let design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
         let fit = Fit {
             mean: 10.0,
             watts: vec![10.0, 20.0, 5.0, 20.0],

@@ -178,7 +178,7 @@ mod tests {
         let mut toy = Toy::of(&vectors);
         toy.parts.iter_mut().zip(0_u32..).for_each(|(part, at)| part.beside = f64::from(at % 5) / 4.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (3, true), |owner| owner);
+        let design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (3, true), |owner| owner);
         let watts = vec![40.0, 12.0, 5.0, 30.0, 11.0, 9.0];
         let mut model = toy.model(&vectors);
         let energies = |watts: &[f64]| design.energies(watts);

@@ -45,7 +45,7 @@ fn rows_are_sparse() {
     let parts = Parts::of_parts(&[part(0, 7, 4), part(0, 2, 6), part(0, 7, 3), part(2, 2, 9)]);
     let chains = Chains::default();
     let mut design =
-        Design::new(windows(&[20, 20, 20]), &parts, (Times::Chain(&chains), 0), (10, false), |owner| owner);
+        Design::new(&windows(&[20, 20, 20]), &parts, (Times::Chain(&chains), 0), (10, false), |owner| owner);
     let near = |row: &[(usize, f64)], expected: &[(usize, f64)]| {
         row.len() == expected.len()
             && row.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-12)
@@ -69,8 +69,7 @@ fn variance_of_a_border() {
         paths: 2,
         columns: 2,
         windows: windows(&[20]),
-        starts: vec![0, 0],
-        entries: vec![],
+        rows: vec![],
         doubts: Arc::new(vec![vec![doubt]]),
         drift: vec![2.0],
     };
@@ -94,7 +93,7 @@ fn lags_as_their_equation() {
     let parts = Parts::of_parts(&vectors.table("runs").iter().map(run).collect::<Vec<_>>());
     let chains = Chains::default();
     let lag_ns = (lag_ms * 1e6) as u64;
-    let design = Design::new(windows, &parts, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
+    let design = Design::new(&windows, &parts, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
     for (window, expected) in vectors.table("seconds").iter().enumerate() {
         let mut found = [0.0; 2];
         design.row(window).iter().for_each(|(column, seconds)| found[*column] = *seconds);
@@ -124,7 +123,7 @@ fn columns_beside_others() {
     let parts = Parts::of_parts(&parts);
     let chains = Chains::default();
     let design =
-        Design::new(windows(&[20, 20]), &parts, (Times::Chain(&chains), 0), (2, true), |owner| owner);
+        Design::new(&windows(&[20, 20]), &parts, (Times::Chain(&chains), 0), (2, true), |owner| owner);
     let row = |window| design.row(window).iter().map(|&(c, s)| (c, (s * 1e6).round())).collect::<Vec<_>>();
     assert_eq!(row(0), [(0, 4_000.0), (2, 4_000.0), (3, 2_000.0)]);
     assert_eq!(row(1), [(1, 6_000.0)]);
@@ -161,7 +160,7 @@ fn mixes_are_spread() {
         ..part(0, 0, 1)
     };
     let parts = Parts::of_parts(&[between]);
-    let design = Design::new(windows(&[20]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
+    let design = Design::new(&windows(&[20]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
     let blend = Blend::new(&between, chains.rate(0), None);
     let mix = chains.mix(chains.mix_number(0, between.at));
     let expected = |c: u32, own: f64| 5e-4 * (own + blend.mix * probability(mix, c));
@@ -197,7 +196,7 @@ fn many_windows() {
     let parts = Parts::of_parts(&[part(299, 0, 8)]);
     let chains = Chains::default();
     let design =
-        Design::new(windows(&[20; 300]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
+        Design::new(&windows(&[20; 300]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
     assert_eq!(design.variances(&[1.0; 2], &chains.moments(&[1.0; 2])), [0.0; 300]);
     assert_eq!(design.row(299), [(0, 0.008)]);
 }

@@ -101,7 +101,7 @@ impl Toy {
 
     pub(crate) fn design(&self) -> Design {
         let windows = Windows::of_intervals(&self.intervals, &self.dynamic);
-        Design::new(windows, &self.listed(), (Times::Nearest, 0), (self.columns, false), |owner| owner)
+        Design::new(&windows, &self.listed(), (Times::Nearest, 0), (self.columns, false), |owner| owner)
     }
 
     pub(crate) fn edges(&self) -> Edges {

@@ -111,7 +111,7 @@ fn beside_others() {
     toy.parts[1].beside = 0.5;
     let mut model = toy.model_of(fit(&[30.0, 10.0, 30.0, 2.0]), DMatrix::identity(4, 4));
     let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-    model.design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
+    model.design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
     assert_eq!(uj(&split(&toy, &model, &[]).shares.of_owner), [120_000, 24_000]);
 }
 
@@ -211,7 +211,7 @@ fn mixes_draw_their_part() {
     let part = Part { right: 0, beside: 0.25, before_ns: 4 * ns, after_ns: 4 * ns, ..toy.parts[2] };
     toy.parts.push(part);
     let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-    model.design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
+    model.design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
     model.fit = fit(&[30.0, 5.0, 24.0, 3.0]);
     model.lag_ns = 2 * ns;
     let owners = owners(2);
