@@ -83,9 +83,10 @@ pub(super) fn uncertainty(
         let least = (least / energies[c].max(1e-9)).min(1.0);
         let most = (of_group.min(most) / energies[c].max(1e-9)).max(1.0);
         if group.is_some() && !timed {
-            return Column { identified: false, bounds: (0.0, most) };
+            return Column { identified: false, bounds: (0.0, most), has_unseen: false };
         }
-        Column { identified: !unsure[c], bounds: ((1.0 - reach).max(least), (1.0 + reach).min(most)) }
+        let bounds = ((1.0 - reach).max(least), (1.0 + reach).min(most));
+        Column { identified: !unsure[c], bounds, has_unseen: false }
     };
     let relative = match total {
         // Bounds say what may be; a covariance of what is not believed says nothing.
@@ -107,7 +108,7 @@ pub(super) fn uncertainty(
 /// Of one column, or none.
 fn of_one(n: usize, believed: bool) -> Uncertainty {
     let least = if believed { 1.0 } else { 0.0 };
-    let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
+    let columns = vec![Column { identified: believed, bounds: (least, 1.0), has_unseen: false }; n];
     Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() }
 }
 

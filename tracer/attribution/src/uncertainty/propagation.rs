@@ -185,18 +185,21 @@ fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -
         let aliasing = aliasing.get(c).copied().unwrap_or_default();
         let identified = !refused && aliasing == Aliasing::Free;
         let bounds = match (aliasing, power_model.model()) {
-            // It may have had nothing, or all.
-            (Aliasing::OnePlace, _) | (Aliasing::Recurs, None) => (0.0, MOST),
+            // It may have had nothing, or all; of a pattern, all that the pattern's functions have.
+            (Aliasing::OnePlace, _) => (0.0, ALL),
+            (Aliasing::Recurs, _) => (0.0, MOST),
             (_, Some(model)) if !identified => extremes(model, c, weighted),
             _ => (1.0, 1.0),
         };
-        Column { identified, bounds: (bounds.0, bounds.1.min(MOST)) }
+        Column { identified, bounds, has_unseen: aliasing == Aliasing::OnePlace }
     };
     (0..power_model.columns().len().max(1)).map(column).collect()
 }
 
 /// Bounds of a column end at so many times what it was given; what there is in all ends them before (`profile::certainty`).
 const MOST: f64 = 1e3;
+/// Where samples may not have shown what ran, the odd one stands for a whole thread.
+const ALL: f64 = 1e9;
 
 /// Least and most energy of a column in parts of what it was given, whatever it draws beside all others.
 fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
@@ -210,7 +213,7 @@ fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
         if part.is_finite() { part.max(0.0) } else { 1.0 }
     };
     let (least, most) = PLAUSIBLE;
-    (with(least, most).min(1.0), with(most, least).max(1.0))
+    (with(least, most).min(1.0), with(most, least).clamp(1.0, MOST))
 }
 
 #[cfg(test)]
