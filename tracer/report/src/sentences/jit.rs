@@ -3,6 +3,7 @@
 //! Leaves out where names are looked for (`naming::jit` of the product). Tried with Node 20, Java 17, Mono 6.8 and PHP 8.2; the others by their documentation.
 
 use super::attribution::percent_of;
+use energy_trace_model::recording::mark::jit_without_name;
 
 /// How a program whose name begins so is asked for names.
 const ASKED_BY: [(&str, &str); 7] = [
@@ -23,6 +24,8 @@ fn asked_by(program: &str) -> Option<&'static str> {
 pub(super) fn jit_not_named(programs: &[(String, u64)], of_ns: u64) -> String {
     let which: Vec<String> =
         programs.iter().map(|(program, ns)| format!("{program} {}", percent_of(*ns, of_ns))).collect();
+    let rows: Vec<String> =
+        programs.iter().map(|(program, _)| format!("`{}`", jit_without_name(program))).collect();
     let ways: Vec<String> =
         programs.iter().filter_map(|(program, _)| asked_by(program)).map(|how| format!("`{how}`")).collect();
     let how = if ways.is_empty() {
@@ -31,8 +34,9 @@ pub(super) fn jit_not_named(programs: &[(String, u64)], of_ns: u64) -> String {
         format!("record it as {}", ways.join(", "))
     };
     format!(
-        "functions that a program compiles while it runs have no names here and share one row, as `[jit: node]` ({} of the CPU time); the \
-         joules are right; for names, {how}",
+        "functions that a program compiles while it runs have no names here and share one row, {} ({} of the CPU time); the joules are right; \
+         for names, {how}",
+        rows.join(", "),
         which.join(", ")
     )
 }
@@ -42,10 +46,10 @@ pub(super) fn jit_in_brief(programs: &[(String, u64)], of_ns: u64) -> String {
     let Some((program, ns)) = programs.first() else { return String::new() };
     let share = percent_of(*ns, of_ns);
     match asked_by(program) {
-        Some(how) if how.len() < 32 => {
-            format!("{share} of the time: {program}'s functions have no names; try {how}")
+        Some(how) if how.len() < 27 => {
+            format!("{share} of the time is functions without names: try {how}")
         }
-        _ => format!("{share} of the time: {program}'s functions have no names"),
+        _ => format!("{share} of the time is functions of {program} without names"),
     }
 }
 
