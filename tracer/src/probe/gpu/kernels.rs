@@ -7,6 +7,7 @@
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
 use super::graphs::{Captures, Content, Operation};
+use super::kept::keep;
 use super::launch::{Launch, Work};
 use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
@@ -130,10 +131,8 @@ impl Kernels {
     }
 
     pub(crate) fn name(&mut self, connection: u64, number: u32, name: &str) {
-        if let Some(program) = self.programs.get_mut(&connection)
-            && (program.names.len() < MOST_NAMES || program.names.contains_key(&number))
-        {
-            program.names.insert(number, demangled(name));
+        if let Some(program) = self.programs.get_mut(&connection) {
+            keep(&mut program.names, MOST_NAMES, number, || demangled(name));
         }
     }
 

@@ -5,13 +5,13 @@
 //! them. Leaves out frames (the collector makes them) and joules.
 
 use super::graphs::{Content, Graphs, Operation, Pending};
+use super::kept::keep;
 use super::launch::{Launch, Work};
 use crate::probe::bpf::decode::Head;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
@@ -87,7 +87,7 @@ impl Launches {
         let place = (head.pid, head.tid, site);
         let is_better = whole || self.sites.get(&place).is_none_or(|known| !known.1);
         if is_better {
-            keep(&mut self.sites, place, (stack, whole));
+            keep(&mut self.sites, MOST_KEPT, place, || (stack, whole));
         }
         is_better
     }
@@ -108,7 +108,7 @@ impl Launches {
     }
 
     pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
-        keep(&mut self.names, (pid, function), name);
+        keep(&mut self.names, MOST_KEPT, (pid, function), || name);
     }
 
     pub(crate) fn name_of(&self, launch: &Launch) -> Option<&str> {
@@ -129,7 +129,7 @@ impl Launches {
             }
             call::CONTEXT => {
                 let number = u32::try_from(b).unwrap_or(u32::MAX);
-                keep(&mut self.devices, (head.pid, a), index_of(number));
+                keep(&mut self.devices, MOST_KEPT, (head.pid, a), || index_of(number));
             }
             call::SAME_KERNEL => {
                 if let Some(name) = self.names.get(&(head.pid, b)).cloned() {
@@ -145,8 +145,10 @@ impl Launches {
     fn stream_into(&mut self, device: u32, launch: &Launch) {
         if !matches!(launch.call, call::COPY | call::MEMSET) {
             let stream = (device, launch.head.pid, launch.stream);
-            let before = self.streams.get(&stream).copied().unwrap_or(0);
-            keep(&mut self.streams, stream, before + 1);
+            match self.streams.get_mut(&stream) {
+                Some(count) => *count += 1,
+                None => keep(&mut self.streams, MOST_KEPT, stream, || 1),
+            }
         }
     }
 
@@ -286,13 +288,6 @@ impl Launches {
         self.current.retain(|(of, _), _| *of != pid);
         self.held.retain(|_, held| held.head.pid != pid);
         self.outer.retain(|_, outer| outer.head.pid != pid);
-    }
-}
-
-/// Keeps what is known already, and what is new while there is room.
-fn keep<K: Eq + Hash, V>(kept: &mut HashMap<K, V>, key: K, value: V) {
-    if kept.len() < MOST_KEPT || kept.contains_key(&key) {
-        kept.insert(key, value);
     }
 }
 

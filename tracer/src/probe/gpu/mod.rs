@@ -3,7 +3,7 @@
 //! - `collector` takes in the calls: `calls` makes launches of them, `kernel_calls` joins what the injected library tells.
 //! - `functions` says what is probed, `libraries` in which files, `containers` where programs below another
 //!   root find them; `devices` and `environment` say which GPU a process means.
-//! - `launches` counts launches (`launch`), and `graphs` knows what was captured.
+//! - `launches` counts launches (`launch`), and `graphs` knows what was captured; `kept` bounds what programs say of theirs.
 //! - `listener` reads what the injected library sends, `connections` says who may send, and `kernels` joins that with launches.
 //!
 //! Leaves out what launches cost (`attribution/gpu`).
@@ -16,6 +16,7 @@ mod devices;
 mod environment;
 mod functions;
 mod graphs;
+mod kept;
 mod kernel_calls;
 mod kernels;
 mod launch;

@@ -272,7 +272,7 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         string: StringLayout {
             state: fields.field(table.string, table.string + 1, 4)?,
             // `interned` has a byte in free-threaded builds of 3.14 and later (Include/cpython/unicodeobject.h).
-            kind_bit: if fields.free_threaded && table.copies != 0 { 8 } else { 2 },
+            kind_bit: if fields.free_threaded && table.minor >= (3, 14) { 8 } else { 2 },
             length: fields.field(table.string, table.string + 2, 8)?,
             ascii_data,
             // Behind it: `utf8_length`, `utf8` (Include/cpython/unicodeobject.h).
