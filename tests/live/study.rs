@@ -40,7 +40,9 @@ fn a_study_is_done_once() {
         assert!(said.contains(part), "{part}\n{said}");
     }
     let data = file(&place, "study/dataset.csv");
-    assert_eq!((data.lines().count(), data.matches("2345").count()), (5, 1), "{data}");
+    // The user's number is a cell of its own: the digits of a duration hold it now and then.
+    let cells_with_user = data.split([',', '\n']).filter(|cell| *cell == "2345").count();
+    assert_eq!((data.lines().count(), cells_with_user), (5, 1), "{data}");
     for name in ["study", "study/runs/0001.data", "study/table.tex", "runs"] {
         assert_eq!(std::fs::metadata(place.path(name)).unwrap().uid(), 2345, "{name}");
     }
