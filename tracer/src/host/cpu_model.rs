@@ -1,11 +1,11 @@
-//! The CPU's model as `/proc/cpuinfo` gives it: its name for people, its family and number for what only these tell.
+//! The CPU's model: its name for people as `/proc/cpuinfo` gives it, its family and number as sysfs does, for what only these tell.
 //!
 //! Leaves out what a model can do.
 
 use std::fs;
 use std::path::Path;
 
-/// Vendor, family and model of CPU 0.
+/// Vendor, family and model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuModel {
     intel: bool,
@@ -19,22 +19,20 @@ pub(crate) const PSYS_OF_ONE_JOULE: [CpuModel; 2] =
     [CpuModel { intel: true, family: 6, model: 0x8f }, CpuModel { intel: true, family: 6, model: 0xcf }];
 
 impl CpuModel {
-    /// Of this machine; `None` where the kernel does not say.
-    pub(crate) fn read() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/cpuinfo").ok()?)
+    /// Of the machine that a sysfs tells of; `None` where it does not say.
+    pub(crate) fn read_at(sysfs: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(sysfs.join("devices/system/cpu/modalias")).ok()?)
     }
 
-    fn parse(cpuinfo: &str) -> Option<Self> {
-        let value = |key: &str| {
-            let line =
-                cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
-            Some(line.split_once(':')?.1.trim())
-        };
-        Some(Self {
-            intel: value("vendor_id")? == "GenuineIntel",
-            family: value("cpu family")?.parse().ok()?,
-            model: value("model")?.parse().ok()?,
-        })
+    /// `cpu:type:x86,ven0000fam0006mod00CF:feature:,0000,…`: all numbers but the features' have four hexadecimal digits
+    /// (`print_cpu_modalias` in arch/x86/kernel/cpu/match.c, Linux v6.12), and vendor 0 is Intel (`X86_VENDOR_INTEL`).
+    fn parse(modalias: &str) -> Option<Self> {
+        let numbers = modalias.strip_prefix("cpu:type:x86,ven")?;
+        let (vendor, numbers) = numbers.split_once("fam")?;
+        let (family, numbers) = numbers.split_once("mod")?;
+        let (model, _) = numbers.split_once(':')?;
+        let number = |digits| u32::from_str_radix(digits, 16).ok();
+        Some(Self { intel: number(vendor)? == 0, family: number(family)?, model: number(model)? })
     }
 }
 
@@ -55,14 +53,15 @@ fn parse_cpu_model(cpuinfo: &str) -> String {
 mod tests {
     use super::{CpuModel, PSYS_OF_ONE_JOULE, parse_cpu_model};
 
-    /// The lines of a Sapphire Rapids server, and of an AMD CPU with the same numbers.
+    /// What a Sapphire Rapids server says, an AMD CPU with the same numbers, and an ARM CPU.
     #[test]
     fn models() {
-        let text = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Intel(R) Xeon(R) Platinum 8480+\n";
+        let text = "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,0002\n";
         assert!(PSYS_OF_ONE_JOULE.contains(&CpuModel::parse(text).unwrap()));
-        let amd = text.replace("GenuineIntel", "AuthenticAMD");
+        let amd = text.replace("ven0000", "ven0002");
         assert!(!PSYS_OF_ONE_JOULE.contains(&CpuModel::parse(&amd).unwrap()));
-        assert_eq!(CpuModel::parse("processor : 0\n"), None);
+        assert_eq!(CpuModel::parse("cpu:type:aarch64:feature:,0000,0001\n"), None);
+        assert_eq!(CpuModel::parse(""), None);
     }
 
     /// The first CPU's model counts; a machine that names none gives an empty name, not a wrong one.

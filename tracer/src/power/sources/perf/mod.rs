@@ -12,7 +12,7 @@ use crate::host::topology::{Place, read_place_at};
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, always};
 use crate::power::source::{Attempt, PowerSource, measured_source};
-use crate::power::sources::rapl_filter;
+use crate::power::sources::{powercap, rapl_filter};
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Driver, Ignored, IgnoredReason, Origin, Quality, Scope, Source, Whole,
@@ -67,7 +67,8 @@ fn find(sysfs: &Path, period: Duration) -> (Option<Perf>, Source) {
         let reason = IgnoredReason::NoDriver { path, driver: Driver::Rapl };
         source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
-    let coarse_psys = CpuModel::read().is_some_and(|model| PSYS_OF_ONE_JOULE.contains(&model));
+    let coarse_psys = CpuModel::read_at(sysfs).is_some_and(|model| PSYS_OF_ONE_JOULE.contains(&model))
+        || powercap::psys_is_coarse_at(sysfs);
     let mut perf = Perf { domains: Vec::new(), counters: Vec::new() };
     for pmu in &pmus {
         let places: Vec<Place> = pmu.cpus.iter().map(|&cpu| read_place_at(sysfs, cpu)).collect();

@@ -75,6 +75,12 @@ fn find(sysfs: &Path, period: Duration) -> Discovered {
     Discovered::counters(source, powercap)
 }
 
+/// Whether the platform's counter is too coarse to be read by anybody, as its zone tells: perf reads the same register.
+pub(in crate::power) fn psys_is_coarse_at(sysfs: &Path) -> bool {
+    let zones = read_zones_at(&sysfs.join("class/powercap")).unwrap_or_default();
+    choose(&zones, same_counter).0.iter().any(|chosen| too_coarse(chosen).is_some())
+}
+
 /// The RAPL counters of this machine, open.
 struct Powercap {
     domains: Vec<Domain>,
