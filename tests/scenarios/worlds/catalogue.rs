@@ -141,6 +141,9 @@ fn of_meters() -> Vec<Entry> {
             lost_percent: 30,
             ..trees::by_caller_and_leaf(r)
         }),
+        world("W10f", "W3, updates after 6 to 10 ms", |r| {
+            metered(r, Counter { updates: Updates::Rare, ..Counter::default() })
+        }),
     ]
 }
 

@@ -18,6 +18,8 @@ pub enum Updates {
     EachMillisecond,
     /// After 1.0 or 1.9 ms.
     Uneven,
+    /// After 6 to 10 ms.
+    Rare,
 }
 
 /// How the counter is made and read.
@@ -42,7 +44,7 @@ impl Default for Counter {
             unit_uj: 15.26,
             updates: Updates::EachMillisecond,
             lag_ns: 0,
-            read_hz: 50,
+            read_hz: 100,
             read_jitter: 0.5,
             late: true,
         }
@@ -124,6 +126,7 @@ impl<'a> Shown<'a> {
             self.units = (self.joules * 1e6 / self.counter.unit_uj) as u64;
             self.tick += match self.counter.updates {
                 Updates::EachMillisecond => random.around(MS, MS / 10),
+                Updates::Rare => random.around(8 * MS, 2 * MS),
                 Updates::Uneven => [MS, 19 * MS / 10][random.below(2) as usize],
             };
         }

@@ -84,7 +84,7 @@ pub(super) struct RecordArgs {
     pub power: Vec<SourceChoice>,
 
     /// Power readings per second, on average
-    #[arg(help_heading = "Energy", long, value_name = "HZ", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(help_heading = "Energy", long, value_name = "HZ", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub power_hz: u32,
 
     /// Directory where sysfs is mounted

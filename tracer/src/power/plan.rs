@@ -44,7 +44,7 @@ pub struct PowerPlan {
 }
 
 impl Default for PowerPlan {
-    /// `auto` on this machine, 50 readings a second: attribution is best with windows of 5 to 100 ms (S1 in the design notes' simulation).
+    /// `auto` on this machine, 100 readings a second: of twice as many as half of that loops of 50 ms gain much, of more little (docs/accuracy.md).
     fn default() -> Self {
         Self {
             choices: vec![SourceChoice::Auto],
@@ -55,7 +55,7 @@ impl Default for PowerPlan {
             model_core: None,
             measured_only: false,
             gpu: true,
-            period: Duration::from_millis(20),
+            period: Duration::from_millis(10),
         }
     }
 }

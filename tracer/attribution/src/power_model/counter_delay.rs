@@ -168,9 +168,9 @@ pub(crate) fn learn_with_delay<'p>(
 }
 
 /// Intervals that are looked at, at most, in stretches evenly over the run: how a counter and a machine behave does not depend on when.
-const MOST_INTERVALS: usize = 10_000;
+const MOST_INTERVALS: usize = 20_000;
 /// Intervals of a stretch: four seconds, so that a lag is followed for long enough.
-const TOGETHER: usize = 200;
+const TOGETHER: usize = 400;
 
 /// Some of many intervals and their energies above idle; all of few.
 fn some_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<EnergyInterval>, Vec<MicroJoules>) {
@@ -402,12 +402,12 @@ mod tests {
             );
             some.iter().map(|one| one.span.start.as_ns()).collect::<Vec<u64>>()
         };
-        assert_eq!(of(10_000), (0..10_000).collect::<Vec<_>>());
+        assert_eq!(of(20_000), (0..20_000).collect::<Vec<_>>());
         assert!(of(0).is_empty());
-        let many = of(95_000);
-        assert!((9_000..=10_000).contains(&many.len()), "{}", many.len());
-        assert!(many.is_sorted() && many[..200] == (0..200).collect::<Vec<_>>() && many[200] == 2_000);
-        assert!(many.last() > Some(&94_000));
+        let many = of(190_000);
+        assert!((18_000..=20_000).contains(&many.len()), "{}", many.len());
+        assert!(many.is_sorted() && many[..400] == (0..400).collect::<Vec<_>>() && many[400] == 4_000);
+        assert!(many.last() > Some(&188_000));
     }
 
     /// Where each function draws 0.6 of its power beside another busy CPU, both powers are learned; where that makes no difference, only one is.

@@ -1,6 +1,6 @@
 //! The regression's view of a domain: in each window the energy above idle and the expected time of each column.
 //!
-//! Windows are intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
+//! Windows are intervals between readings, put together where they are shorter than 7 ms, because the counter's own steps (1 ms) say
 //! little about less. Few columns have time in one window, so that rows hold those alone. Leaves out solving (`fit`).
 
 use super::windows::Windows;

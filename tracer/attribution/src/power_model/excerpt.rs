@@ -6,13 +6,13 @@
 //! the run, at the fractional part of k times the golden ratio (a low-discrepancy sequence: Niederreiter, Random number generation and
 //! quasi-Monte Carlo methods, 1992, §3). Leaves out what is learned (`learn`).
 
-/// Intervals that are learned from, at most: ten minutes of fifty a second.
-const MOST_INTERVALS: usize = 30_000;
+/// Intervals that are learned from, at most: ten minutes of a hundred a second.
+const MOST_INTERVALS: usize = 60_000;
 /// Parts of intervals that are looked at, at most; but `FEWEST_INTERVALS` of a machine with however many CPUs.
 const MOST_PARTS: usize = 2_000_000;
-const FEWEST_INTERVALS: usize = 10_000;
+const FEWEST_INTERVALS: usize = 20_000;
 /// Intervals of a stretch: four seconds.
-const TOGETHER: usize = 200;
+const TOGETHER: usize = 400;
 /// The golden ratio's fractional part, in parts of 2³².
 const GOLDEN: u64 = 0x9e37_79b9;
 
@@ -85,25 +85,25 @@ impl Excerpt {
 mod tests {
     use super::{Excerpt, FEWEST_INTERVALS, MOST_INTERVALS, TOGETHER};
 
-    /// Ten minutes at fifty intervals a second are looked at whole; of more as many, of wide machines fewer.
+    /// Ten minutes at a hundred intervals a second are looked at whole; of more as many, of wide machines fewer.
     #[test]
     fn long_runs_are_looked_at_in_part() {
         assert!(Excerpt::of(MOST_INTERVALS, 1_000_000).is_all());
         let count = |intervals, parts| Excerpt::of(intervals, parts).positions().count();
-        assert_eq!(count(200_000, 12_000_000), MOST_INTERVALS);
-        assert_eq!(count(40_000, 12_000_000), FEWEST_INTERVALS);
-        assert_eq!(count(40_000, 4_000_000), 20_000);
+        assert_eq!(count(400_000, 12_000_000), MOST_INTERVALS);
+        assert_eq!(count(80_000, 12_000_000), FEWEST_INTERVALS);
+        assert_eq!(count(80_000, 4_000_000), 40_000);
         assert_eq!(count(0, 0), 0);
     }
 
     /// Stretches of four seconds lie in every part of the run, each once, at no common distance.
     #[test]
     fn stretches_are_spread() {
-        let excerpt = Excerpt::at_most(200_000, 20_000);
+        let excerpt = Excerpt::at_most(400_000, 40_000);
         let firsts = excerpt.stretches.clone().unwrap();
         assert_eq!(firsts.len(), 100);
         for (k, first) in firsts.iter().enumerate() {
-            assert!((k * 2_000..(k + 1) * 2_000).contains(first) && first % TOGETHER == 0);
+            assert!((k * 4_000..(k + 1) * 4_000).contains(first) && first % TOGETHER == 0);
         }
         let mut apart: Vec<usize> = firsts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         apart.sort_unstable();

@@ -1,4 +1,4 @@
-//! The windows of a domain: intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
+//! The windows of a domain: intervals between readings, put together where they are shorter than 7 ms, because the counter's own steps (1 ms) say
 //! little about less; and how much of a part's energy a lag shows in later ones.
 //!
 //! Leaves out who ran in them (`design`).
@@ -10,7 +10,7 @@ use energy_trace_model::units::MicroJoules;
 use std::ops::Range;
 
 /// Shorter intervals are put together.
-const SHORTEST_NS: u64 = 15_000_000;
+const SHORTEST_NS: u64 = 7_000_000;
 
 /// The windows of a domain, without times.
 #[derive(Clone, Debug, Default)]

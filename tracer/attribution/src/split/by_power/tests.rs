@@ -64,10 +64,10 @@ fn certain_times_share_by_power() {
     assert!((variance[0] - 0.03).abs() < 1e-9 && (variance[1] - 0.01).abs() < 1e-9, "{variance:?}");
 }
 
-/// A window of several intervals has its edges' variance in equal parts: three, three and two of 5 ms.
+/// A window of several intervals has its edges' variance in equal parts: three, three and two of 2.5 ms.
 #[test]
 fn edges_of_short_intervals() {
-    let toy = Toy::new(5.0, &vec![vec![1.0, 1.0]; 8], &[0.1; 8], 0.0);
+    let toy = Toy::new(2.5, &vec![vec![1.0, 1.0]; 8], &[0.1; 8], 0.0);
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.edges = vec![0.06, 0.02, 0.01];
     let owners = owners(2);
@@ -87,21 +87,21 @@ fn edges_of_short_intervals() {
 /// Intervals that powers were learned from have their own edges and drift; of the others nothing is known, and they have the mean edge and no drift.
 #[test]
 fn edges_of_intervals_that_nothing_was_learned_from() {
-    let toy = Toy::new(20.0, &vec![vec![1.0, 1.0]; 200], &[0.1; 200], 0.0);
+    let toy = Toy::new(20.0, &vec![vec![1.0, 1.0]; 400], &[0.1; 400], 0.0);
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
-    model.edges = (0..200_u32).map(f64::from).collect();
-    model.design.drift = vec![1.5; 200];
-    let (owners, excerpt) = (owners(2), Excerpt::at_most(600, 200));
+    model.edges = (0..400_u32).map(f64::from).collect();
+    model.design.drift = vec![1.5; 400];
+    let (owners, excerpt) = (owners(2), Excerpt::at_most(1_200, 400));
     let splitter =
         Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[], excerpt: &excerpt };
     let (edges, drifts) = (splitter.edges(), splitter.drifts());
-    assert_eq!((edges.len(), drifts.len()), (600, 600));
-    let learned_from = excerpt.take(&(0..600).collect::<Vec<usize>>());
+    assert_eq!((edges.len(), drifts.len()), (1_200, 1_200));
+    let learned_from = excerpt.take(&(0..1_200).collect::<Vec<usize>>());
     for (at, interval) in learned_from.iter().enumerate() {
         assert_eq!((edges[*interval], drifts[*interval]), (at as f64, 1.5));
     }
-    let others = (0..600).filter(|interval| !learned_from.contains(interval));
-    assert!(others.clone().count() == 400 && others.clone().all(|it| (edges[it], drifts[it]) == (99.5, 1.0)));
+    let others = (0..1_200).filter(|interval| !learned_from.contains(interval));
+    assert!(others.clone().count() == 800 && others.clone().all(|it| (edges[it], drifts[it]) == (199.5, 1.0)));
 }
 
 /// Beside busy CPUs a call path draws what it draws there: 4 ms at 30 W and 4 ms, half of them beside others, at 10 and 2 W are 120 : 24.

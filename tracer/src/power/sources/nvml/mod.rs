@@ -157,8 +157,8 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
 
 /// Time between two readings of a counter with such steps, of which one takes so long.
 fn period(wanted: Duration, step: Duration, cost: Duration) -> Duration {
-    let longest = step.mul_f64(READ_EACH);
-    wanted.max(cost.div_f64(MOST_OF_CPU)).min(longest).max(SHORTEST_PERIOD)
+    let (shortest, longest) = (step.mul_f64(READ_EACH / 2.0), step.mul_f64(READ_EACH));
+    wanted.max(shortest).max(cost.div_f64(MOST_OF_CPU)).min(longest).max(SHORTEST_PERIOD)
 }
 
 /// The devices that are read.
@@ -335,7 +335,9 @@ mod tests {
     fn readings_cost_little() {
         let ms = Duration::from_millis;
         let step = ms(100);
-        assert_eq!(period(ms(20), step, Duration::from_micros(2)), ms(20));
+        for wanted in [ms(20), ms(10)] {
+            assert_eq!(period(wanted, step, Duration::from_micros(2)), ms(20));
+        }
         assert_eq!(period(ms(500), step, Duration::from_micros(2)), ms(40));
         assert_eq!(period(ms(20), step, ms(1)), ms(25));
         assert_eq!(period(ms(20), step, ms(3)), ms(40));
