@@ -1,4 +1,4 @@
-//! What reading power costs: CPU time of the readers, how long a round takes, and how late it begins, at 50 and 1,000 readings a second.
+//! What reading power costs: CPU time of the readers, how long a round takes, and how late it begins, at 50, 100 and 1,000 readings a second.
 //!
 //! A measurement and no test: run by `cargo xtask bench sources`, for release. The counters are ordinary files (what remains is
 //! energy-trace's own share), perf events (the kernel's CPU clock stands in for RAPL) and the simulated powercap on FUSE (whose server
@@ -101,7 +101,7 @@ async fn main() {
         "| source | counters | readings/s | CPU of the reader | a round, µs: p50 / p99 / max | late by, µs: p50 / p99 / max |"
     );
     println!("|---|---|---|---|---|---|");
-    for hz in [50, 1000] {
+    for hz in [50, 100, 1000] {
         measure("powercap, plain files", files.path(), hz).await;
         measure("perf events", events.path(), hz).await;
         let simulation = Simulation::start(&Options { sockets: 2, ..Options::default() }).unwrap();

@@ -10,6 +10,7 @@ use crate::between_samples::parts::Parts;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::energies;
 use crate::time::pieces::Mark;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -325,6 +326,15 @@ impl Design {
     /// Seconds of the columns that have time in a window.
     pub(crate) fn row(&self, window: usize) -> &[(usize, f64)] {
         self.rows.get(window / STRETCH).map_or(&[], |rows| rows.row(window % STRETCH))
+    }
+
+    /// Seconds of the columns that have time in some windows.
+    pub(crate) fn rows_together(&self, windows: impl Iterator<Item = usize>) -> Vec<(usize, f64)> {
+        let mut sums = BTreeMap::new();
+        for &(column, seconds) in windows.flat_map(|window| self.row(window)) {
+            *sums.entry(column).or_insert(0.0) += seconds;
+        }
+        sums.into_iter().collect()
     }
 
     fn entries(&self) -> impl Iterator<Item = &(usize, f64)> {

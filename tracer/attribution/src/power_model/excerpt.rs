@@ -1,16 +1,16 @@
 //! Which intervals powers are learned from: all, or of a long run as many as are enough, in stretches spread over it.
 //!
-//! What a function draws does not depend on how long somebody watches, and what a regression leaves open after ten minutes is what its assumptions
+//! What a function draws does not depend on how long somebody watches, and what a regression leaves open after five minutes is what its assumptions
 //! leave open. So the time that learning takes ends to grow there, while energy itself is split in every interval of the run. Stretches are long
 //! enough for lags and drifts to be followed in them, and begin at places that keep step with no program: in the k-th of as many equal parts of
 //! the run, at the fractional part of k times the golden ratio (a low-discrepancy sequence: Niederreiter, Random number generation and
 //! quasi-Monte Carlo methods, 1992, §3). Leaves out what is learned (`learn`).
 
-/// Intervals that are learned from, at most: ten minutes of a hundred a second.
-const MOST_INTERVALS: usize = 60_000;
+/// Intervals that are learned from, at most: five minutes of a hundred a second.
+const MOST_INTERVALS: usize = 30_000;
 /// Parts of intervals that are looked at, at most; but `FEWEST_INTERVALS` of a machine with however many CPUs.
 const MOST_PARTS: usize = 2_000_000;
-const FEWEST_INTERVALS: usize = 20_000;
+const FEWEST_INTERVALS: usize = 10_000;
 /// Intervals of a stretch: four seconds.
 const TOGETHER: usize = 400;
 /// The golden ratio's fractional part, in parts of 2³².
@@ -85,14 +85,14 @@ impl Excerpt {
 mod tests {
     use super::{Excerpt, FEWEST_INTERVALS, MOST_INTERVALS, TOGETHER};
 
-    /// Ten minutes at a hundred intervals a second are looked at whole; of more as many, of wide machines fewer.
+    /// Five minutes at a hundred intervals a second are looked at whole; of more as many, of wide machines fewer.
     #[test]
     fn long_runs_are_looked_at_in_part() {
         assert!(Excerpt::of(MOST_INTERVALS, 1_000_000).is_all());
         let count = |intervals, parts| Excerpt::of(intervals, parts).positions().count();
-        assert_eq!(count(400_000, 12_000_000), MOST_INTERVALS);
-        assert_eq!(count(80_000, 12_000_000), FEWEST_INTERVALS);
-        assert_eq!(count(80_000, 4_000_000), 40_000);
+        assert_eq!(count(200_000, 12_000_000), MOST_INTERVALS);
+        assert_eq!(count(40_000, 12_000_000), FEWEST_INTERVALS);
+        assert_eq!(count(40_000, 4_000_000), 20_000);
         assert_eq!(count(0, 0), 0);
     }
 

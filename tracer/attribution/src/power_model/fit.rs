@@ -23,6 +23,8 @@ use nalgebra::{DMatrix, DVector};
 const FLOOR: f64 = 0.01;
 /// Windows whose equations are summed up by one thread at once.
 const STRETCH: usize = 1_024;
+/// How many windows are one in `solve_longer`.
+const LONGER: usize = 4;
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.
@@ -76,16 +78,21 @@ impl Fit {
 
     /// What windows say of the powers.
     pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
-        let of_stretch = |&first: &usize| {
-            let windows = (first..design.len()).take(STRETCH);
-            let rows = windows.map(|k| (design.row(k), design.windows.joules[k], self.weights[k]));
-            NormalEquations::of_rows(design.columns, rows)
+        summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
+    }
+
+    /// The powers that fit windows best which are `LONGER` times as long. Where a moment's work is taken to be in the window beside its own, short windows
+    /// are as precise as before and more wrong: what they and long ones differ by shows how much that may be (Hausman: Specification tests in
+    /// econometrics, 1978).
+    pub(crate) fn solve_longer(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
+        let together = |number: usize| {
+            let windows = (number * LONGER..design.len()).take(LONGER);
+            let variance: f64 = windows.clone().map(|k| 1.0 / self.weights[k]).sum();
+            let joules: f64 = windows.clone().map(|k| design.windows.joules[k]).sum();
+            (design.rows_together(windows), joules, 1.0 / variance)
         };
-        let stretches: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
-        let mut equations = NormalEquations::new(design.columns);
-        let steps = design.len() * design.columns;
-        map(&stretches, steps, of_stretch).iter().for_each(|of_stretch| equations.add(of_stretch, 1.0));
-        equations
+        let equations = summed(design, design.len().div_ceil(LONGER), together);
+        self.powers(equations, prior)
     }
 
     /// What windows say of the powers, and what is believed.
@@ -97,7 +104,11 @@ impl Fit {
 
     /// The powers that fit a design best, with windows that count for as much as here.
     pub(crate) fn solve(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
-        self.with_prior(self.observed(design), prior).solve(self.mean, FLOOR * self.mean).data.into()
+        self.powers(self.observed(design), prior)
+    }
+
+    fn powers(&self, equations: NormalEquations, prior: &DMatrix<f64>) -> Vec<f64> {
+        self.with_prior(equations, prior).solve(self.mean, FLOOR * self.mean).data.into()
     }
 
     /// The square of each window's residual beside its variance.
@@ -130,6 +141,21 @@ impl Fit {
     }
 }
 
+/// The sums of so many observations, each of which is a row of a design, its energy, and what it counts for.
+fn summed<R: AsRef<[(usize, f64)]>>(
+    design: &Design,
+    count: usize,
+    of: impl Fn(usize) -> (R, f64, f64) + Sync,
+) -> NormalEquations {
+    let of_stretch =
+        |&first: &usize| NormalEquations::of_rows(design.columns, (first..count).take(STRETCH).map(&of));
+    let stretches: Vec<usize> = (0..count).step_by(STRETCH).collect();
+    let mut equations = NormalEquations::new(design.columns);
+    let steps = design.len() * design.columns;
+    map(&stretches, steps, of_stretch).iter().for_each(|of_stretch| equations.add(of_stretch, 1.0));
+    equations
+}
+
 /// Σ (w x)² of a window.
 fn square(row: &[(usize, f64)], watts: &[f64]) -> f64 {
     row.iter().map(|entry| predicted(std::slice::from_ref(entry), watts).powi(2)).sum()
@@ -147,7 +173,7 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
+    use super::{Chains, FLOOR, Fit, LONGER, MEDIAN_SQUARE, fluctuation};
     use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
@@ -180,6 +206,56 @@ mod tests {
         near(&fit.weights, &vectors.list("weights"), 1e-4);
         near(&[fit.likelihood], &[vectors.number("likelihood")], 1e-6);
         assert!(fit.weights[7] < 0.2 * fit.weights[8], "a window that is half a joule off");
+    }
+
+    /// Windows that are four times as long are those whose times and energies are sums of four, the last one of what is left.
+    #[test]
+    fn longer_windows() {
+        let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
+        let joules = |k: u32| f64::from(3 + k * 13 % 17) / 100.0;
+        let (ms, energies): (Vec<_>, Vec<_>) = (0..42).map(|k| (row(k), joules(k))).unzip();
+        let sums = |four: &[Vec<f64>]| {
+            four.iter().fold(vec![0.0; 2], |sum, row| vec![sum[0] + row[0], sum[1] + row[1]])
+        };
+        let long_ms: Vec<Vec<f64>> = ms.chunks(LONGER).map(sums).collect();
+        let long_energies: Vec<f64> = energies.chunks(LONGER).map(|four| four.iter().sum()).collect();
+        assert_eq!(long_ms.len(), 11);
+        let weighed = |weights: Vec<f64>| Fit {
+            mean: 10.0,
+            watts: vec![],
+            residuals: vec![],
+            physical: vec![],
+            fluctuation: 0.0,
+            variances: vec![],
+            likelihood: 0.0,
+            weights,
+        };
+        let weights: Vec<f64> = (0..42_u32).map(|k| 1.0 / f64::from(1 + k % 3)).collect();
+        let of_four: Vec<f64> =
+            weights.chunks(LONGER).map(|four| 1.0 / four.iter().map(|w| 1.0 / w).sum::<f64>()).collect();
+        let prior = DMatrix::identity(2, 2) * 1e-3;
+        let short = weighed(weights).solve_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), &prior);
+        let long = weighed(of_four).solve(&Toy::new(80.0, &long_ms, &long_energies, 0.0).design(), &prior);
+        near(&short, &long, 1e-9);
+    }
+
+    /// What runs in a window while its energy is in the next one draws too little as short windows have it, and less so as longer ones do.
+    #[test]
+    fn longer_windows_are_less_wrong() {
+        let row = |k: u32| vec![f64::from(8 * (k * k % 7 / 3)), f64::from(8 - 8 * (k * k % 7 / 3))];
+        let true_joules =
+            |k: u32| row(k).iter().zip([40.0, 10.0]).map(|(ms, watts)| ms * watts / 1e3).sum::<f64>();
+        let late = |k: u32| 0.8 * true_joules(k) + 0.2 * true_joules(k.saturating_sub(1));
+        let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
+        let design = Toy::new(20.0, &ms, &(0..400).map(late).collect::<Vec<_>>(), 0.0).design();
+        let toy = Toy::new(20.0, &ms, &[0.1; 400], 0.0);
+        let prior = DMatrix::identity(2, 2) * 1e-3;
+        let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
+        let (short, long) = (fit.solve(&design, &prior), fit.solve_longer(&design, &prior));
+        assert!(
+            short[0] < long[0] - 0.3 && long[0] < 40.0 && 10.0 < long[1] && long[1] < short[1] - 0.3,
+            "{short:?} {long:?}"
+        );
     }
 
     /// Without energy there is no power to speak of, nor with less than none.

@@ -101,7 +101,9 @@ fn edges_of_intervals_that_nothing_was_learned_from() {
         assert_eq!((edges[*interval], drifts[*interval]), (at as f64, 1.5));
     }
     let others = (0..1_200).filter(|interval| !learned_from.contains(interval));
-    assert!(others.clone().count() == 800 && others.clone().all(|it| (edges[it], drifts[it]) == (199.5, 1.0)));
+    assert!(
+        others.clone().count() == 800 && others.clone().all(|it| (edges[it], drifts[it]) == (199.5, 1.0))
+    );
 }
 
 /// Beside busy CPUs a call path draws what it draws there: 4 ms at 30 W and 4 ms, half of them beside others, at 10 and 2 W are 120 : 24.
