@@ -1,6 +1,6 @@
 //! When a source is read next: at a fixed rate on average, at random distances.
 //!
-//! A program's loop of 50 ms that is read each 20 ms is always cut at the same five places, and what runs between two of them is never seen
+//! A program's loop of 50 ms that is read each 10 ms is always cut at the same five places, and what runs between two of them is never seen
 //! apart; that is aliasing, and it is the same with samples (`probe/sampling`). So each distance is drawn evenly from half to one and a half of the
 //! period, or from four to six fifths where a meter's steps are followed. Leaves out the readings themselves (`reader`).
 
