@@ -8,7 +8,7 @@ use energy_trace_scenarios::worlds::measure::measure;
 use energy_trace_scenarios::worlds::recording::{Recorder, record};
 use energy_trace_tests::random::Random;
 
-/// Eleven minutes at fifty readings a second are more than are learned from. Nothing is lost, and of a loop of one second with long phases
+/// Eleven minutes at a hundred readings a second are more than are learned from. Nothing is lost, and of a loop of one second with long phases
 /// each function is found.
 #[test]
 fn longer_than_what_is_learned_from() {
@@ -17,7 +17,7 @@ fn longer_than_what_is_learned_from() {
     world.length = 660 * SECOND;
     let recorded = record(world, Recorder::usual(49), 1);
     let readings = recorded.recording.readings.values().map(Vec::len).max();
-    assert!(readings > Some(31_000), "{readings:?}");
+    assert!(readings > Some(62_000), "{readings:?}");
     let outcome = measure(&recorded.recording, &recorded.truth, 1);
     assert_eq!(outcome.imbalance_uj, 0);
     assert!(outcome.worst_function() < 3.0, "{}", outcome.worst_function());

@@ -23,8 +23,8 @@ use nalgebra::{DMatrix, DVector};
 const FLOOR: f64 = 0.01;
 /// Windows whose equations are summed up by one thread at once.
 const STRETCH: usize = 1_024;
-/// How many windows are one in `solve_longer`.
-const LONGER: usize = 4;
+/// How many windows are one where longer ones are asked.
+pub(crate) const LONGER: [usize; 2] = [4, 16];
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.
@@ -81,18 +81,17 @@ impl Fit {
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }
 
-    /// The powers that fit windows best which are `LONGER` times as long. Where a moment's work is taken to be in the window beside its own, short windows
+    /// The powers that fit windows best which are so many times as long. Where a moment's work is taken to be in the window beside its own, short windows
     /// are as precise as before and more wrong: what they and long ones differ by shows how much that may be (Hausman: Specification tests in
     /// econometrics, 1978).
-    pub(crate) fn solve_longer(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
+    pub(crate) fn solve_longer(&self, design: &Design, prior: &DMatrix<f64>, times: usize) -> Vec<f64> {
         let together = |number: usize| {
-            let windows = (number * LONGER..design.len()).take(LONGER);
+            let windows = (number * times..design.len()).take(times);
             let variance: f64 = windows.clone().map(|k| 1.0 / self.weights[k]).sum();
             let joules: f64 = windows.clone().map(|k| design.windows.joules[k]).sum();
             (design.rows_together(windows), joules, 1.0 / variance)
         };
-        let equations = summed(design, design.len().div_ceil(LONGER), together);
-        self.powers(equations, prior)
+        self.powers(summed(design, design.len().div_ceil(times), together), prior)
     }
 
     /// What windows say of the powers, and what is believed.
@@ -173,7 +172,7 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, FLOOR, Fit, LONGER, MEDIAN_SQUARE, fluctuation};
+    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
     use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
@@ -217,8 +216,8 @@ mod tests {
         let sums = |four: &[Vec<f64>]| {
             four.iter().fold(vec![0.0; 2], |sum, row| vec![sum[0] + row[0], sum[1] + row[1]])
         };
-        let long_ms: Vec<Vec<f64>> = ms.chunks(LONGER).map(sums).collect();
-        let long_energies: Vec<f64> = energies.chunks(LONGER).map(|four| four.iter().sum()).collect();
+        let long_ms: Vec<Vec<f64>> = ms.chunks(4).map(sums).collect();
+        let long_energies: Vec<f64> = energies.chunks(4).map(|four| four.iter().sum()).collect();
         assert_eq!(long_ms.len(), 11);
         let weighed = |weights: Vec<f64>| Fit {
             mean: 10.0,
@@ -232,9 +231,9 @@ mod tests {
         };
         let weights: Vec<f64> = (0..42_u32).map(|k| 1.0 / f64::from(1 + k % 3)).collect();
         let of_four: Vec<f64> =
-            weights.chunks(LONGER).map(|four| 1.0 / four.iter().map(|w| 1.0 / w).sum::<f64>()).collect();
+            weights.chunks(4).map(|four| 1.0 / four.iter().map(|w| 1.0 / w).sum::<f64>()).collect();
         let prior = DMatrix::identity(2, 2) * 1e-3;
-        let short = weighed(weights).solve_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), &prior);
+        let short = weighed(weights).solve_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), &prior, 4);
         let long = weighed(of_four).solve(&Toy::new(80.0, &long_ms, &long_energies, 0.0).design(), &prior);
         near(&short, &long, 1e-9);
     }
@@ -251,7 +250,7 @@ mod tests {
         let toy = Toy::new(20.0, &ms, &[0.1; 400], 0.0);
         let prior = DMatrix::identity(2, 2) * 1e-3;
         let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
-        let (short, long) = (fit.solve(&design, &prior), fit.solve_longer(&design, &prior));
+        let (short, long) = (fit.solve(&design, &prior), fit.solve_longer(&design, &prior, 4));
         assert!(
             short[0] < long[0] - 0.3 && long[0] < 40.0 && 10.0 < long[1] && long[1] < short[1] - 0.3,
             "{short:?} {long:?}"

@@ -17,7 +17,7 @@ use super::columns::Columns;
 use super::counter_edges::Edges;
 use super::design::{Design, Look};
 use super::evidence::Evidence;
-use super::fit::Fit;
+use super::fit::{Fit, LONGER};
 use super::windows::Windows;
 use super::{drift, lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
@@ -193,7 +193,7 @@ impl Model {
         let Self { columns, design, fit, prior, .. } = &*self;
         let mut found = alternatives(columns, design, fit, prior, evidence);
         found.extend(evidence.crowded.then(|| beside_nobody(design, fit)));
-        found.push(design.energies(&fit.solve_longer(design, prior)));
+        found.extend(LONGER.map(|times| design.energies(&fit.solve_longer(design, prior, times))));
         found.extend(self.steady_energies.clone());
         self.alternatives = found;
     }
@@ -382,7 +382,7 @@ mod tests {
         let mut model = known(learn(&toy.evidence()));
         model.find_alternatives(&toy.evidence());
         let energies = model.design.energies(&model.fit.watts);
-        assert_eq!(model.alternatives.len(), 3);
+        assert_eq!(model.alternatives.len(), 4);
         model.alternatives.iter().for_each(|other| near(other, &energies, 1e-4));
         let likelihood = model.likelihood(&toy.evidence());
         assert!((likelihood - model.fit.likelihood).abs() < 1e-6 * likelihood.abs());
@@ -412,11 +412,11 @@ mod tests {
         let drifting = learned(1.5);
         let energies = drifting.design.energies(&drifting.fit.watts);
         let steady = drifting.alternatives.last().unwrap();
-        assert_eq!(drifting.alternatives.len(), 4);
+        assert_eq!(drifting.alternatives.len(), 5);
         let apart =
             energies.iter().zip(steady).map(|(now, then)| (now - then).abs() / now).fold(0.0, f64::max);
         assert!(apart > 0.1, "{energies:?} or {steady:?}");
-        assert_eq!(learned(1.0).alternatives.len(), 3);
+        assert_eq!(learned(1.0).alternatives.len(), 4);
     }
 
     /// Half the energy of each path beside busy CPUs: what it draws there in parts of alone, by energy; and energies half-way to where nobody
