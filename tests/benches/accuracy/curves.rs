@@ -45,7 +45,7 @@ pub(crate) fn show(options: &Options) {
 
 fn recorders() -> Vec<Recorder> {
     let read = |hz| Recorder { read_hz: Some(hz), ..Recorder::usual(499) };
-    let sampled = |hz, jitter| Recorder { jitter, ..Recorder::usual(hz) };
+    let sampled = |hz, jitter| Recorder { jitter, read_hz: Some(100), ..Recorder::usual(hz) };
     let by_rate = [99, 299, 499, 999].map(|hz| [sampled(hz, 0.5), sampled(hz, 0.0)]);
     [20, 50, 100, 200, 500, 1000].map(read).into_iter().chain(by_rate.into_iter().flatten()).collect()
 }

@@ -76,6 +76,10 @@ pub struct Tree {
     stuck: Mutex<BTreeMap<String, u64>>,
 }
 
+/// What of the real sysfs is not in the tree: its devices, and the energy counters of perf.
+const LEFT_OUT: [&str; 3] =
+    ["devices", "bus/event_source/devices/power", "bus/event_source/devices/power_core"];
+
 impl Tree {
     /// Lays the tree out.
     pub fn new(options: &Options, meter: Arc<Mutex<Meter>>) -> Self {
@@ -83,6 +87,10 @@ impl Tree {
         let mut tree = Self { nodes, meter, options: options.clone(), stuck: Mutex::default() };
         tree.add_powercap();
         tree.add_topology();
+        // What is within others first: it stays.
+        for dir in ["bus/event_source/devices", "bus/event_source", "bus"] {
+            tree.add_links(dir, &format!("/sys/{dir}"));
+        }
         tree.add_links("", "/sys");
         tree.add_links("class", "/sys/class");
         tree.add_links("devices/system", "/sys/devices/system");
@@ -130,13 +138,14 @@ impl Tree {
         }
     }
 
-    /// Links to everything in the real folder that the tree does not have itself.
+    /// Links to everything in the real folder that the tree does not have itself; but for the machine's own energy counters.
     fn add_links(&mut self, dir: &str, real: &str) {
         for entry in std::fs::read_dir(real).into_iter().flatten().flatten() {
             if let Ok(name) = entry.file_name().into_string() {
                 let path = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
-                let target = if path == "devices" { continue } else { format!("{real}/{name}") };
-                self.add(&path, Node::Link(target));
+                if !LEFT_OUT.contains(&path.as_str()) {
+                    self.add(&path, Node::Link(format!("{real}/{name}")));
+                }
             }
         }
     }
