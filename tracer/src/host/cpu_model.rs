@@ -25,7 +25,7 @@ impl CpuModel {
     }
 
     /// `cpu:type:x86,ven0000fam0006mod00CF:feature:,0000,…`: all numbers but the features' have four hexadecimal digits
-    /// (`print_cpu_modalias` in arch/x86/kernel/cpu/match.c, Linux v6.12), and vendor 0 is Intel (`X86_VENDOR_INTEL`).
+    /// (`print_cpu_modalias` in drivers/base/cpu.c, `CPU_FEATURE_TYPEFMT` in arch/x86/include/asm/cpufeature.h, Linux v6.12), and vendor 0 is Intel (`X86_VENDOR_INTEL`).
     fn parse(modalias: &str) -> Option<Self> {
         let numbers = modalias.strip_prefix("cpu:type:x86,ven")?;
         let (vendor, numbers) = numbers.split_once("fam")?;

@@ -44,7 +44,7 @@ pub struct PowerPlan {
 }
 
 impl Default for PowerPlan {
-    /// `auto` on this machine, 100 readings a second: of twice as many as half of that loops of 50 ms gain much, of more little (docs/accuracy.md).
+    /// `auto` on this machine, 100 readings a second: loops of 50 ms gain much from 50 to 100, and little beyond (docs/accuracy.md).
     fn default() -> Self {
         Self {
             choices: vec![SourceChoice::Auto],

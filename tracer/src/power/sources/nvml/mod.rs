@@ -60,6 +60,8 @@ const FAST: Duration = Duration::from_millis(2);
 /// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
 /// part would meet each step at the same distance, so that its delay could not be seen.
 const READ_EACH: f64 = 0.4;
+/// And not before this part of it: more readings of a step say nothing more.
+const READ_AFTER: f64 = 0.2;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
 /// And so seldom that they take no more than this part of a CPU, as long as steps can be followed: one of an H200's counter takes 3 ms, all of it busy in
@@ -157,7 +159,7 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
 
 /// Time between two readings of a counter with such steps, of which one takes so long.
 fn period(wanted: Duration, step: Duration, cost: Duration) -> Duration {
-    let (shortest, longest) = (step.mul_f64(READ_EACH / 2.0), step.mul_f64(READ_EACH));
+    let (shortest, longest) = (step.mul_f64(READ_AFTER), step.mul_f64(READ_EACH));
     wanted.max(shortest).max(cost.div_f64(MOST_OF_CPU)).min(longest).max(SHORTEST_PERIOD)
 }
 
@@ -330,7 +332,7 @@ mod tests {
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
     }
 
-    /// A counter of 100 ms is read each 20 ms as is wanted, each 40 ms at the latest, and seldom where a reading takes long.
+    /// A counter of 100 ms is read each 20 ms at the earliest, each 40 ms at the latest, and seldom where a reading takes long.
     #[test]
     fn readings_cost_little() {
         let ms = Duration::from_millis;
