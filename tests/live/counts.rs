@@ -100,6 +100,31 @@ fn python_functions() {
     }
 }
 
+/// When a recording has ended, nobody else can make a folder that its command's environment names, from which Python of a service that runs on
+/// would load code: neither where /run is root's, nor where nothing can be made there.
+#[test]
+fn what_the_environment_names_stays_out_of_reach() {
+    const READ_ONLY: &str = "mount -t tmpfs -o ro none /run; mount -t tmpfs -o ro none /var/lib;";
+    for masked in ["", READ_ONLY] {
+        let place = place();
+        std::os::unix::fs::chown(place.folder(), Some(12_345), Some(12_345)).unwrap();
+        let script = format!(
+            "set -e; {masked} exec \"$0\" record --power none --no-svg --count=f -- sh -c 'echo $PYTHONPATH > named'"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).arg(place.program()).current_dir(place.folder());
+        command.env("SUDO_UID", "12345").env("SUDO_GID", "12345").env_remove("PYTHONPATH");
+        assert_code(&command.output().unwrap(), 0);
+        let named = std::fs::read_to_string(place.path("named")).unwrap();
+        let named = std::path::Path::new(named.trim());
+        assert!(named.is_absolute() && !named.join("sitecustomize.py").exists(), "{named:?}");
+        let mut make = Command::new("setpriv");
+        make.args(["--reuid", "12346", "--regid", "12346", "--clear-groups", "mkdir"]).arg(named);
+        assert!(!make.output().unwrap().status.success(), "{named:?} can be made by another user");
+        let _made_again = std::fs::remove_dir(named);
+    }
+}
+
 /// The program whose arguments are looked at.
 const TRAIN: &str = "class Model:
     def fit(self, x, y=None, *rest, epochs=1, **more):

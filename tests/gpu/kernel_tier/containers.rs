@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The words that run `gpu_driver` so, which rests half a second before it loads the driver, and again before its first call.
-fn contained(gpu: &Gpu, tmp: &str) -> Vec<String> {
+fn contained(gpu: &Gpu, run: &str) -> Vec<String> {
     let script = tests_dir().join("workloads/contained.sh");
     let program = gpu.workload("gpu_driver", &[]).unwrap();
-    let words = ["unshare".into(), "-m".into(), "sh".into(), script, tmp.into(), gpu.libraries()];
+    let words = ["unshare".into(), "-m".into(), "sh".into(), script, run.into(), gpu.libraries()];
     let words = words.into_iter().chain([gpu.machine().to_owned(), program, "1".into()]);
     words.map(|word| word.to_str().unwrap().to_owned()).collect()
 }
@@ -36,11 +36,11 @@ fn launches(recorded: &Recorded) -> u64 {
     counts.map(|launched| launched.count).sum()
 }
 
-fn kernel_tier(gpu: &Gpu, tmp: &str) -> Recorded {
+fn kernel_tier(gpu: &Gpu, run: &str) -> Recorded {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("energy-trace.data");
     let mut command = recorder(&data, &["--nvml-lib"]);
-    command.arg(gpu.libraries().join("libnvidia-ml.so.1")).arg("--").args(contained(gpu, tmp));
+    command.arg(gpu.libraries().join("libnvidia-ml.so.1")).arg("--").args(contained(gpu, run));
     with_rest(gpu, &mut command);
     finish(command, &data)
 }
@@ -50,7 +50,7 @@ fn kernel_tier(gpu: &Gpu, tmp: &str) -> Recorded {
 #[test]
 fn kernels_below_another_root() {
     let gpu = machine("H100");
-    let recorded = kernel_tier(&gpu, "mode=1777");
+    let recorded = kernel_tier(&gpu, "mode=755");
     let truth = gpu.truth().unwrap();
     assert_ran(&recorded, &truth);
     assert_eq!(launches(&recorded), truth.len() as u64);
@@ -77,7 +77,7 @@ fn where_the_library_cannot_be() {
 #[test]
 fn attached_to_a_container() {
     let gpu = machine("H100");
-    let words = contained(&gpu, "mode=1777");
+    let words = contained(&gpu, "mode=755");
     let mut program = Command::new(&words[0]);
     let running =
         Guard::spawn(with_rest(&gpu, program.args(&words[1..])).env("GPU_DRIVER_REST", "2")).unwrap();

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// The socket beside the library.
 pub const SOCKET_FILE: &str = "socket";
+/// Group and everybody may write.
+pub const OTHERS_WRITE: u32 = 0o022;
 
 /// A new folder that nobody else may write to, below one that is open.
 ///
@@ -41,7 +43,30 @@ pub fn make_folder(parent: &File, name: &OsStr) -> io::Result<File> {
 /// # Errors
 /// When the system does not let us, or somebody has put something else in the place of what was made.
 pub fn install_into(folder: &File, library: &Path, name: &OsStr) -> io::Result<(File, UnixListener)> {
-    let copy = copy_to(folder, library, name)?;
+    let copy = put(folder, name, &mut File::open(library)?, 0o755)?;
+    let listener = listen_in(folder)?;
+    open_to_all(folder)?;
+    Ok((copy, listener))
+}
+
+/// A new file, open for reading: one that is open for writing cannot be run.
+///
+/// # Errors
+/// When the system does not let us, or there is such a name.
+pub fn put(folder: &File, name: &OsStr, from: &mut dyn io::Read, mode: u32) -> io::Result<File> {
+    let new = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut copy = File::from(openat(folder, name, new, Mode::S_IRUSR | Mode::S_IWUSR)?);
+    io::copy(from, &mut copy)?;
+    fchmod(&copy, Mode::from_bits_truncate(mode))?;
+    // By its descriptor: whatever its name leads to by now.
+    File::open(by_descriptor(&copy))
+}
+
+/// A socket that everybody may talk to.
+///
+/// # Errors
+/// When the system does not let us, or somebody has put something else in its place.
+pub fn listen_in(folder: &File) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(by_descriptor(folder).join(SOCKET_FILE))?;
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let socket = openat(folder, SOCKET_FILE, flags, Mode::empty())?;
@@ -49,21 +74,19 @@ pub fn install_into(folder: &File, library: &Path, name: &OsStr) -> io::Result<(
         return Err(io::Error::other("somebody has put something else in the place of the socket"));
     }
     fs::set_permissions(by_descriptor(&socket), Permissions::from_mode(0o666))?;
-    fchmod(folder, Mode::from_bits_truncate(0o755))?;
-    Ok((copy, listener))
+    Ok(listener)
 }
 
-/// The copy, open for reading: a file that is open for writing cannot be run.
-fn copy_to(folder: &File, library: &Path, name: &OsStr) -> io::Result<File> {
-    let new = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let mut copy = File::from(openat(folder, name, new, Mode::S_IRUSR | Mode::S_IWUSR)?);
-    io::copy(&mut File::open(library)?, &mut copy)?;
-    fchmod(&copy, Mode::from_bits_truncate(0o755))?;
-    // By its descriptor: whatever its name leads to by now.
-    File::open(by_descriptor(&copy))
+/// Everybody may look into a folder.
+///
+/// # Errors
+/// The system's.
+pub fn open_to_all(folder: &File) -> io::Result<()> {
+    Ok(fchmod(folder, Mode::from_bits_truncate(0o755))?)
 }
 
-/// Takes away what was made: the two files by their folder's descriptor, and the folder if it is still the one of that name.
+/// Takes away what was made: the two files by their folder's descriptor, and the folder if it is still the one of that name. Where others may
+/// make one of that name, the empty folder stays: the name may stand in the environment of programs that run on.
 ///
 /// # Errors
 /// The first error of the system; the rest is tried all the same.
@@ -73,8 +96,11 @@ pub fn remove(parent: &File, folder: &File, folder_name: &OsStr, name: &OsStr) -
     let there = fstatat(parent, folder_name, AtFlags::AT_SYMLINK_NOFOLLOW);
     let own = fstat(folder)?;
     let is_own = there.is_ok_and(|there| (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
-    let gone =
-        if is_own { unlinkat(parent, folder_name, UnlinkatFlags::RemoveDir) } else { Err(Errno::ESTALE) };
+    let gone = match (is_own, fstat(parent)?.st_mode & OTHERS_WRITE) {
+        (true, 0) => unlinkat(parent, folder_name, UnlinkatFlags::RemoveDir),
+        (true, _) => Ok(()),
+        (false, _) => Err(Errno::ESTALE),
+    };
     removed.into_iter().chain([gone]).collect::<Result<(), _>>().map_err(Into::into)
 }
 
@@ -157,5 +183,17 @@ mod tests {
         assert_eq!(identity_below(&parent, own, OsStr::new(NAME)), Some((facts.dev(), facts.ino())));
         remove(&parent, &folder, own, OsStr::new(NAME)).unwrap();
         assert!(!place.path().join("own").exists());
+    }
+
+    /// Where everybody may make a folder of that name, an empty one stays in its place.
+    #[test]
+    fn the_name_stays_taken() {
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let (parent, own) = (File::open(place.path()).unwrap(), OsStr::new("own"));
+        let folder = make_folder(&parent, own).unwrap();
+        let _made = install_into(&folder, &library(place.path()), OsStr::new(NAME)).unwrap();
+        remove(&parent, &folder, own, OsStr::new(NAME)).unwrap();
+        assert_eq!(fs::read_dir(place.path().join("own")).unwrap().count(), 0);
     }
 }

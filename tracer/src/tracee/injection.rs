@@ -3,16 +3,13 @@
 //! The library lies beside the program, as cargo and packages leave it. It is copied to a folder that everybody may read, since the command
 //! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
 
+use super::named_folder::{Holds, NamedFolder};
 use crate::foreign::install::{SOCKET_FILE, install_into};
 use energy_trace_cupti::{NEXT, SOCKET};
-use nix::sys::statvfs::{FsFlags, statvfs};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// The variable that names what CUDA's driver loads.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -33,19 +30,14 @@ pub enum InjectionError {
         program: PathBuf,
     },
     /// No folder for it.
-    #[error("cannot place {FILE} in any of {folders} so that code may run there: {source}")]
-    NoFolder {
-        /// Where it was tried.
-        folders: String,
-        /// The system's last error.
-        source: io::Error,
-    },
+    #[error("cannot place {FILE} where code may run, {0}")]
+    NoFolder(#[source] io::Error),
 }
 
 /// What is injected.
 #[derive(Debug)]
 pub struct Injection {
-    folder: TempDir,
+    folder: NamedFolder,
     next: Option<OsString>,
 }
 
@@ -56,19 +48,12 @@ impl Injection {
     /// When there is no library, or no place for it.
     pub fn prepare() -> Result<(Self, UnixListener), InjectionError> {
         let library = find_library()?;
-        let folders = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into()];
-        let mut failure = io::Error::from(io::ErrorKind::PermissionDenied);
-        for folder in folders.iter().filter(|folder| may_run_code(folder)) {
-            match place(&library, folder) {
-                Ok((folder, socket)) => {
-                    let next = next(std::env::var_os(INJECTION));
-                    return Ok((Self { folder, next }, socket));
-                }
-                Err(error) => failure = error,
-            }
-        }
-        let folders = folders.map(|folder| folder.display().to_string()).join(", ");
-        Err(InjectionError::NoFolder { folders, source: failure })
+        let made = NamedFolder::make(Holds::MachineCode).and_then(|folder| {
+            let (_copy, socket) = install_into(folder.open(), &library, FILE.as_ref())?;
+            Ok((folder, socket))
+        });
+        let (folder, socket) = made.map_err(InjectionError::NoFolder)?;
+        Ok((Self { folder, next: next(std::env::var_os(INJECTION)) }, socket))
     }
 
     /// The library as the command will see it.
@@ -90,7 +75,7 @@ impl Injection {
 
     /// Leaves the library where it is: programs that start later have its name in their environment.
     pub fn leave(self) {
-        let _left = self.folder.keep();
+        self.folder.leave();
     }
 }
 
@@ -110,25 +95,9 @@ fn next(set: Option<OsString>) -> Option<OsString> {
     set.filter(|path| !path.is_empty() && Path::new(path).file_name() != Some(FILE.as_ref()))
 }
 
-fn may_run_code(folder: &Path) -> bool {
-    statvfs(folder).is_ok_and(|facts| !facts.flags().contains(FsFlags::ST_NOEXEC))
-}
-
-/// A new folder with the library and a socket.
-fn place(library: &Path, folder: &Path) -> io::Result<(TempDir, UnixListener)> {
-    let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir_in(folder)?;
-    let open = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
-        .open(folder.path())?;
-    let (_copy, listener) = install_into(&open, library, FILE.as_ref())?;
-    Ok((folder, listener))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FILE, next, place};
-    use std::os::unix::fs::PermissionsExt as _;
+    use super::{FILE, next};
 
     /// A user's tool is kept, an energy-trace's library and nothing are not.
     #[test]
@@ -136,20 +105,5 @@ mod tests {
         assert_eq!(next(Some("/opt/tool.so".into())), Some("/opt/tool.so".into()));
         assert_eq!(next(Some(format!("/tmp/energy-trace-x/{FILE}").into())), None);
         assert_eq!((next(Some("".into())), next(None)), (None, None));
-    }
-
-    /// Everybody may read the library and talk to the socket; both go with the folder.
-    #[test]
-    fn everybody_may_read_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let library = dir.path().join("library");
-        std::fs::write(&library, "code").unwrap();
-        let (folder, _socket) = place(&library, dir.path()).unwrap();
-        let mode =
-            |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode("."), mode(FILE), mode("socket")), (0o755, 0o755, 0o666));
-        let path = folder.path().to_owned();
-        drop(folder);
-        assert!(!path.exists());
     }
 }

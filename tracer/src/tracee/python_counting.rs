@@ -3,20 +3,19 @@
 //! Python loads it as `sitecustomize`, by `PYTHONPATH`; it runs with the command's own rights. What it tells is kept as bytes, which a
 //! resolver's worker reads. Leaves out the module itself (`data/count_python_calls.py`) and what it tells (`symbolize/python_calls.rs`).
 
+use super::named_folder::{Holds, NamedFolder};
+use crate::foreign::install::{SOCKET_FILE, listen_in, open_to_all, put};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{Uid, geteuid};
 use std::ffi::OsString;
-use std::fs::Permissions;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const MODULE: &str = include_str!("../../data/count_python_calls.py");
 /// What it loads where sizes of arguments are wanted.
@@ -32,7 +31,7 @@ const MOST_IN_ALL: usize = 64 << 20;
 /// The module where the command finds it, and who listens to it.
 #[derive(Debug)]
 pub struct PythonCounting {
-    folder: TempDir,
+    folder: NamedFolder,
     names: Vec<String>,
     sizes: bool,
     listener: UnixListener,
@@ -48,19 +47,13 @@ impl PythonCounting {
     /// # Errors
     /// When there is no folder or socket to be had.
     pub fn prepare(names: Vec<String>, sizes: bool, user: Option<Uid>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir()?;
-        let modules =
-            [folder.path().join("sitecustomize.py"), folder.path().join("energy_trace_input_sizes.py")];
-        for (path, text) in modules.iter().zip([MODULE, SIZES]) {
-            std::fs::write(path, text)?;
-            std::fs::set_permissions(path, Permissions::from_mode(0o644))?;
+        let folder = NamedFolder::make(Holds::Text)?;
+        for (name, text) in [("sitecustomize.py", MODULE), ("energy_trace_input_sizes.py", SIZES)] {
+            put(folder.open(), name.as_ref(), &mut text.as_bytes(), 0o644)?;
         }
-        let socket = folder.path().join("socket");
-        let listener = UnixListener::bind(&socket)?;
+        let listener = listen_in(folder.open())?;
         listener.set_nonblocking(true)?;
-        for (path, mode) in [(folder.path(), 0o755), (&*socket, 0o666)] {
-            std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-        }
+        open_to_all(folder.open())?;
         let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
         Ok(Self { folder, names, sizes, listener, user, stop, thread: None })
     }
@@ -83,7 +76,7 @@ impl PythonCounting {
             path.push(":");
             path.push(own);
         }
-        let socket = self.folder.path().join("socket").into_os_string();
+        let socket = self.folder.path().join(SOCKET_FILE).into_os_string();
         let mut environment = vec![
             ("PYTHONPATH", path),
             ("ENERGY_TRACE_COUNT", socket),
