@@ -17,6 +17,18 @@ const QUESTIONS: [&[&str]; 3] = [
     &["rev-parse", "--show-toplevel", "--abbrev-ref", "HEAD"],
     &["config", "--get", "remote.origin.url"],
 ];
+/// What keeps Git from running or fetching anything for an answer: a partial clone lacks objects, and its settings say which program fetches them.
+/// Git before 2.45 does not know the first of these; it fetches by no protocol then.
+const CLOSED: [(&str, &str); 7] = [
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    // Under sudo `HOME` may be another user's, whose settings Git could not read.
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+];
 /// How long all answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an answer that are read.
@@ -66,8 +78,7 @@ fn ask(folder: &Path) -> Vec<Child> {
     let start = |question: &&[&str]| {
         let mut git = Command::new("git");
         git.current_dir(folder).args(*question);
-        // Under sudo `HOME` may be another user's, whose settings Git could not read.
-        git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_OPTIONAL_LOCKS", "0");
+        git.envs(CLOSED);
         git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()
     };
     QUESTIONS.iter().filter_map(start).collect()
@@ -101,7 +112,9 @@ fn without_secrets(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ProjectSearch, ask, without_secrets};
+    use super::{CLOSED, ProjectSearch, QUESTIONS, ask, without_secrets};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::process::Command;
 
     /// A repository with a commit, a branch and an address is told, without the password in the address; a folder outside has only its name.
@@ -135,6 +148,58 @@ mod tests {
             "{found:?}"
         );
         assert!(found.root.ends_with("below"), "{found:?}");
+    }
+
+    /// A repository of somebody else's making runs nothing: neither the program that would fetch what a partial clone lacks, by either of two ways to
+    /// keep Git from it, nor hooks, monitors of files, pagers and shown signatures.
+    #[test]
+    fn a_repository_runs_nothing() {
+        let tree = tempfile::tempdir().unwrap();
+        let (folder, ran) = (tree.path().join("clone"), tree.path().join("ran"));
+        std::fs::create_dir(&folder).unwrap();
+        let git = |arguments: &[&str]| {
+            let done = Command::new("git").current_dir(&folder).args(arguments).output().unwrap();
+            assert!(done.status.success(), "{arguments:?}");
+        };
+        git(&["init", "-q", "-b", "main", "."]);
+        let program = tree.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\necho $0 $* >> {}\n", ran.display())).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let program = program.to_str().unwrap();
+        for setting in [
+            "core.fsmonitor",
+            "core.pager",
+            "pager.rev-list",
+            "gpg.program",
+            "core.sshCommand",
+            "remote.origin.uploadpack",
+        ] {
+            git(&["config", setting, program]);
+        }
+        for (setting, value) in [
+            ("core.repositoryFormatVersion", "1"),
+            ("extensions.partialClone", "origin"),
+            ("remote.origin.promisor", "true"),
+            ("remote.origin.url", tree.path().to_str().unwrap()),
+            ("protocol.file.allow", "always"),
+            ("log.showSignature", "true"),
+        ] {
+            git(&["config", setting, value]);
+        }
+        for hook in ["post-checkout", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman"] {
+            std::fs::copy(program, folder.join(".git/hooks").join(hook)).unwrap();
+        }
+        std::fs::write(folder.join(".git/refs/heads/main"), "1234567890123456789012345678901234567890\n")
+            .unwrap();
+        // The trap works: Git that is not held back falls into it.
+        Command::new("git").current_dir(&folder).args(QUESTIONS[0]).output().unwrap();
+        assert!(std::fs::remove_file(&ran).is_ok(), "nothing ran that could have run");
+        let found = ProjectSearch { asked: ask(&folder), folder: folder.clone() }.finish();
+        assert!(!ran.exists(), "{:?}", std::fs::read_to_string(&ran));
+        assert_eq!((found.commit.as_str(), found.root.ends_with("clone")), ("", true), "{found:?}");
+        let old = CLOSED.iter().filter(|(name, _)| *name != "GIT_NO_LAZY_FETCH").copied();
+        Command::new("git").current_dir(&folder).args(QUESTIONS[0]).envs(old).output().unwrap();
+        assert!(!ran.exists(), "Git before 2.45: {:?}", std::fs::read_to_string(&ran));
     }
 
     /// A user's name and password go; an address for ssh stays.
