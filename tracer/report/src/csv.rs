@@ -3,6 +3,7 @@
 //! Leaves out the ledger and everything about the run: those are in the JSON.
 
 use super::counts::CallsMade;
+use super::csv_cells::Cells;
 use super::fold::Spent;
 use super::functions::{Function, functions};
 use super::rows::{Row, rows_at};
@@ -19,11 +20,11 @@ use std::io::{self, Write};
 /// # Errors
 /// When the writer refuses.
 pub fn write_rows(out: &mut dyn Write, profile: &Profile, by: By, level: Level) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = Cells::new(out);
     let names = ["name", "kind", "callers", "file", "line", "api"].into_iter().map(str::to_owned);
-    writer.write_record(names.chain(number_columns()))?;
+    writer.line(names.chain(number_columns()))?;
     for row in rows_at(profile, by, level) {
-        writer.write_record(row_fields(profile, &row))?;
+        writer.line(row_fields(profile, &row))?;
     }
     writer.flush()
 }
@@ -50,10 +51,10 @@ fn row_fields(profile: &Profile, row: &Row) -> Vec<String> {
 /// # Errors
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(columns())?;
+    let mut writer = Cells::new(out);
+    writer.line(columns())?;
     for function in functions(profile) {
-        writer.write_record(fields(profile, &function))?;
+        writer.line(fields(profile, &function))?;
     }
     writer.flush()
 }

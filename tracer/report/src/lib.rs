@@ -41,6 +41,7 @@ pub mod top;
 mod call_rows;
 mod calls;
 mod counts;
+mod csv_cells;
 mod diagnostics;
 mod flame_colors;
 mod flame_header;

@@ -5,6 +5,7 @@
 //! energy comes from. Leaves out the energy of making and cooling machines.
 
 use super::{ExportOptions, Input};
+use crate::csv_cells::Cells;
 use crate::run;
 use crate::shown::shown;
 use crate::table_details::runtimes;
@@ -59,10 +60,10 @@ const COLUMNS: [&str; 38] = [
 const UJ_PER_KWH: f64 = 3.6e12;
 
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS)?;
+    let mut writer = Cells::new(out);
+    writer.line(COLUMNS)?;
     let line = Line { profile: input.profile, mg_per_kwh: options.grid_mg_per_kwh };
-    writer.write_record(COLUMNS.map(|column| line.cell(column).unwrap_or_default()))?;
+    writer.line(COLUMNS.map(|column| line.cell(column).unwrap_or_default()))?;
     writer.flush()
 }
 

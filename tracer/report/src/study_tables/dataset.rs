@@ -1,6 +1,7 @@
 //! A study as data: one row a run (CSV, Parquet, JSON), and the results (JSON). Leaves out the columns (`columns`), and tables for readers.
 
 use super::columns::{Column, columns};
+use crate::csv_cells::Cells;
 use crate::parquet::{Table, Values};
 use crate::sentences::study as sentences;
 use crate::study::{Cell, Group, Run, Study, Sweep, results, sweeps};
@@ -13,11 +14,11 @@ use std::io::{self, Write};
 /// # Errors
 /// When the writer refuses.
 pub fn csv(out: &mut dyn Write, study: &Study) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = Cells::new(out);
     let columns = columns(study);
-    writer.write_record(columns.iter().map(|column| &column.head))?;
+    writer.line(columns.iter().map(|column| &column.head))?;
     for row in 0..study.runs.len() {
-        writer.write_record(columns.iter().map(|column| column.text(row)))?;
+        writer.line(columns.iter().map(|column| column.text(row)))?;
     }
     writer.flush()
 }

@@ -2,6 +2,7 @@
 
 use super::escaped::{in_latex, in_markdown};
 use super::table::{cells_of, shown_blocks};
+use crate::csv_cells::Cells;
 use crate::sentences::study as sentences;
 use crate::shown::shown;
 use crate::study::{Block, Cell, Study, results};
@@ -65,8 +66,8 @@ pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
 /// # Errors
 /// When the writer refuses.
 pub fn csv(out: &mut dyn Write, study: &Study) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record([
+    let mut writer = Cells::new(out);
+    writer.line([
         "group",
         "kind",
         "quantity",
@@ -97,7 +98,7 @@ pub fn csv(out: &mut dyn Write, study: &Study) -> io::Result<()> {
                 let mut record = vec![group.name.clone()];
                 record.extend(csv_row(study, block, cell));
                 record.push(grade.to_owned());
-                writer.write_record(record.iter().map(|text| shown(text).into_owned()))?;
+                writer.line(record.iter().map(|text| shown(text).into_owned()))?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A plain table of any layout, for a terminal, a page, a paper or a spreadsheet. Leaves out what is in it (`layouts`, `sweep`).
 
 use super::escaped::{in_latex, in_markdown};
+use crate::csv_cells::Cells;
 use crate::shown::shown;
 use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look};
 use anstyle::Style;
@@ -96,10 +97,10 @@ impl Sheet {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut writer = csv::Writer::from_writer(out);
-        writer.write_record(self.heads.iter().map(|head| shown(head).into_owned()))?;
+        let mut writer = Cells::new(out);
+        writer.line(self.heads.iter().map(|head| shown(head).into_owned()))?;
         for row in &self.rows {
-            writer.write_record(row.iter().map(|field| shown(&field.text).into_owned()))?;
+            writer.line(row.iter().map(|field| shown(&field.text).into_owned()))?;
         }
         writer.flush()
     }
