@@ -84,6 +84,48 @@ fn what_was_meant() {
     }
 }
 
+/// What a shell's user writes is answered by the command to type, with the options that stood before it, before privileges are asked for.
+#[test]
+fn what_a_shells_user_means() {
+    let place = place();
+    for (line, meant) in [
+        (&["-q", "python3 a.py"][..], "`energy-trace -q python3 a.py`"),
+        (&["OMP_NUM_THREADS=1", "python3", "a.py"], "`energy-trace env OMP_NUM_THREADS=1 python3 a.py`"),
+        (&["cd", "/tmp"], "`energy-trace sh -c 'cd /tmp && PROGRAM'`"),
+        (&["record", "--", "a | b"], "`energy-trace record -- sh -c 'a | b'`"),
+    ] {
+        let output = place.run(line);
+        assert_code(&output, 127);
+        assert_says(&output, &[meant]);
+    }
+}
+
+/// Where sudo has replaced PATH, the program that the user's shell runs is named: before another of that name is recorded, and where there is no other.
+#[test]
+fn programs_that_sudo_hides() {
+    let place = place();
+    std::fs::create_dir(place.path("venv")).unwrap();
+    for tool in ["true", "only-here"] {
+        place.write(&format!("venv/{tool}"), 0o755, "#!/bin/sh\n");
+    }
+    // Its name is what is looked at; the shell's last command keeps it from being replaced.
+    std::fs::copy("/bin/sh", place.path("sudo")).unwrap();
+    let venv = place.path("venv");
+    let script = "PATH=/usr/bin:/bin SUDO_UID=1000 SUDO_GID=1000 \"$0\" -q --power none --no-svg -o /dev/null $1; exit $?";
+    for (tool, code) in [("true", 0), ("only-here", 127)] {
+        let mut sudo = Command::new(place.path("sudo"));
+        sudo.args(["-c", script])
+            .arg(place.program())
+            .arg(tool)
+            .env("PATH", format!("{}:/usr/bin:/bin", venv.display()));
+        let output = sudo.current_dir(place.folder()).output().unwrap();
+        assert_code(&output, code);
+        let line =
+            format!("`sudo energy-trace -q --power none --no-svg -o /dev/null {}/{tool}`", venv.display());
+        assert_says(&output, &["sudo replaces PATH", &line]);
+    }
+}
+
 /// A program needs no `--`, its options are its own, and RAPL and seconds are understood.
 #[test]
 fn a_program_without_dashes() {

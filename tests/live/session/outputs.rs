@@ -37,6 +37,58 @@ fn assert_users(path: &Path, begins: &[u8]) {
 const RECORDING: &[u8] = b"\x89ETR";
 const SVG: &[u8] = b"<?xml";
 
+/// Arguments may be secrets: pictures and exports hold nobody's, reports those of the recorded command and not of programs beside it, unless all are asked
+/// for; and every file is its owner's alone, also a merged recording over a file that others could read.
+#[test]
+fn arguments_stay_with_the_recording() {
+    let place = place();
+    let burn =
+        format!("sh -c '{BURN}; {BURN}' neighbour --password=HUNTER2 & sh -c '{BURN}' own --token=SECRET123");
+    place.write("all.sh", 0o755, &burn);
+    let done = place.run(&[
+        "-a",
+        "--power",
+        "model",
+        "--",
+        "sh",
+        "-c",
+        ". ./all.sh; wait",
+        "main",
+        "--token=SECRET123",
+    ]);
+    assert_code(&done, 0);
+    let made = |line: &[&str]| {
+        let output = place.run(line);
+        assert_code(&output, 0);
+        text(&output.stdout)
+    };
+    made(&["export", "--format", "html", "-o", "page.html"]);
+    let picture = fs::read_to_string(place.path("energy-trace.svg")).unwrap();
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    for (name, handed_on) in [
+        ("svg", &picture),
+        ("html", &page),
+        ("folded", &made(&["export", "--format", "folded"])),
+        ("json", &made(&["export", "--format", "json"])),
+    ] {
+        assert!(!handed_on.contains("HUNTER2") && !handed_on.contains("SECRET123"), "{name}");
+    }
+    for format in ["table", "json", "csv"] {
+        let report = made(&["report", "--by", "process", "--format", format]);
+        assert!(!report.contains("HUNTER2"), "{report}");
+        assert!(
+            made(&["report", "--by", "process", "--format", format, "--arguments"]).contains("HUNTER2"),
+            "{format}"
+        );
+    }
+    assert!(made(&["export", "--format", "html", "--arguments"]).contains("HUNTER2"));
+    place.write("merged.data", 0o644, "");
+    made(&["merge", "merged.data", "a=energy-trace.data"]);
+    for file in ["energy-trace.data", "energy-trace.svg", "page.html", "merged.data"] {
+        assert_eq!(fs::metadata(place.path(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
+    }
+}
+
 /// C1: a link that the command plants at the flame graph's place is replaced, and what it leads to keeps its bytes.
 #[test]
 fn a_planted_link_is_not_followed() {

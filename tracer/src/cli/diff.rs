@@ -3,6 +3,7 @@
 //! Leaves out what counts as a difference (`report::diff`).
 
 use super::accounting::AccountingArgs;
+use super::arguments::ArgumentsArgs;
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
@@ -56,6 +57,9 @@ pub(super) struct DiffArgs {
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
+    #[command(flatten)]
+    pub arguments: ArgumentsArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -93,7 +97,11 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     let read = |files: &[PathBuf]| {
         files
             .iter()
-            .map(|file| Ok(attribute_owned(read_recording(file)?, &options)))
+            .map(|file| {
+                let mut profile = attribute_owned(read_recording(file)?, &options);
+                profile.keep_arguments(args.arguments.in_files());
+                Ok(profile)
+            })
             .collect::<Result<Vec<Profile>, Failure>>()
     };
     let (before, after) = (read(before)?, read(after)?);

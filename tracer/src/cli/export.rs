@@ -3,6 +3,7 @@
 //! Leaves out the formats (`report::export`).
 
 use super::accounting::AccountingArgs;
+use super::arguments::ArgumentsArgs;
 use super::carbon::CarbonArgs;
 use super::choices;
 use super::failure::Failure;
@@ -56,6 +57,9 @@ pub(super) struct ExportArgs {
     #[command(flatten)]
     pub range: RangeArgs,
 
+    #[command(flatten)]
+    pub arguments: ArgumentsArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -70,13 +74,14 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let recording = read_recording(&args.file)?;
     let options = Options { view: args.view, accounting: args.accounting.into() };
-    let (profile, over_time) = match format.is_timed {
+    let (mut profile, over_time) = match format.is_timed {
         false => (part_of(recording, &options, args.range)?, None),
         true => {
             let (profile, over_time) = attribute_over_time_owned(recording, &options);
             (profile, Some(over_time))
         }
     };
+    profile.keep_arguments(args.arguments.in_files());
     let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| args.range.bins_or_all(&over_time.bins))?;
     let options = ExportOptions {
         domain: args.domain,

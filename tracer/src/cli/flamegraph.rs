@@ -1,6 +1,7 @@
 //! `energy-trace flamegraph FILE -o out.svg`: a recording as a flame graph of joules.
 
 use super::accounting::AccountingArgs;
+use super::arguments::ArgumentsArgs;
 use super::choices;
 use super::failure::Failure;
 use super::output::{read_part, write_to};
@@ -56,6 +57,9 @@ pub(super) struct FlamegraphArgs {
     #[command(flatten)]
     pub range: RangeArgs,
 
+    #[command(flatten)]
+    pub arguments: ArgumentsArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -63,7 +67,8 @@ pub(super) struct FlamegraphArgs {
 
 /// Draws a recording.
 pub(super) fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    let mut profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    profile.keep_arguments(args.arguments.in_files());
     let options = FlameOptions {
         domain: args.domain,
         short_names: args.short_names,

@@ -3,7 +3,7 @@
 //! Leaves out what goes together (`recording::machines`) and how it is written (`recording::merging`).
 
 use super::failure::Failure;
-use super::output::{read_recording, write_over};
+use super::output::{read_recording, write_private};
 use clap::Args;
 use energy_trace_model::recording::machines::refusal;
 use energy_trace_model::recording::merging::{ToMerge, merge};
@@ -82,7 +82,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     }
     let mut whole = Vec::new();
     merge(&mut whole, &args.out, to_merge, of).map_err(|error| Failure::own(&error))?;
-    write_over(Some(&args.out), |out| out.write_all(&whole))
+    write_private(&args.out, &whole)
 }
 
 /// What was typed, else names of files where they differ, else names of machines.

@@ -1,9 +1,10 @@
 //! What the user typed, one file a command, and the one place where errors become text and an exit status.
 //!
-//! `command_line` is the whole of it, `first_word` the program that needs no `--`, `choices` the words that options take, `resolve` what a recording's options mean on this machine,
+//! `command_line` is the whole of it, `first_word` the program that needs no `--`, `meant` what to type instead of one that is none, `choices` the words that options take, `resolve` what a recording's options mean on this machine,
 //! `run` does what was typed. Leaves out doing it (`session`, `report`, `doctor`).
 
 mod accounting;
+mod arguments;
 mod budget;
 mod carbon;
 mod choices;
@@ -17,6 +18,7 @@ mod failure;
 mod first_word;
 mod flamegraph;
 mod logger;
+mod meant;
 mod merge;
 mod output;
 mod pages;

@@ -9,11 +9,14 @@ use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Readable by its owner only.
+const PRIVATE: u32 = 0o600;
 
 /// Why a result could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -83,13 +86,31 @@ pub(super) fn write_over(
 ) -> Result<ExitCode, Failure> {
     let mut whole = Vec::new();
     write(&mut whole).map_err(|e| Failure::own(&e))?;
+    write_bytes(path, &whole, Mode::OfNew)
+}
+
+/// Writes a recording over anything: whoever could read the file before cannot any more.
+pub(super) fn write_private(path: &Path, recording: &[u8]) -> Result<ExitCode, Failure> {
+    write_bytes(Some(path), recording, Mode::OfAll)
+}
+
+/// Which files only their owner can read: as the recording, of which they are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// New ones; whoever opened an older one to others meant that.
+    OfNew,
+    /// All.
+    OfAll,
+}
+
+fn write_bytes(path: Option<&Path>, whole: &[u8], mode: Mode) -> Result<ExitCode, Failure> {
     let (name, written) = match path.map(|path| (path, path.to_str())) {
         None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => {
-            (Path::new("stdout"), write_stdout(&whole))
+            (Path::new("stdout"), write_stdout(whole))
         }
         // As they are open: a pipe of root's cannot be opened anew by the user.
-        Some((path, Some("/dev/stderr" | "/dev/fd/2"))) => (path, io::stderr().write_all(&whole)),
-        Some((path, _)) => (path, write_file(path, &whole)),
+        Some((path, Some("/dev/stderr" | "/dev/fd/2"))) => (path, io::stderr().write_all(whole)),
+        Some((path, _)) => (path, write_file(path, whole, mode)),
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -101,9 +122,9 @@ pub(super) fn write_over(
 
 /// The invoking user may write to whatever that user may write to. Root follows a link only where root alone can have made it:
 /// in `/dev` (`/dev/stdout`), not in somebody's folder.
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
     let mut open = OpenOptions::new();
-    open.write(true).create(true).truncate(true);
+    open.write(true).create(true).truncate(mode == Mode::OfNew).mode(PRIVATE);
     if geteuid().is_root() && !is_roots_folder(path.parent()) {
         open.custom_flags(libc::O_NOFOLLOW);
     }
@@ -111,7 +132,14 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(io::Error::other(
             "it is a link in another user's folder, which root does not follow; name the file itself",
         )),
-        opened => opened?.write_all(bytes),
+        opened => {
+            let mut file = opened?;
+            if mode == Mode::OfAll && file.metadata()?.is_file() {
+                file.set_permissions(Permissions::from_mode(PRIVATE))?;
+                file.set_len(0)?;
+            }
+            file.write_all(bytes)
+        }
     }
 }
 

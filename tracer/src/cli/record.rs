@@ -6,6 +6,7 @@ use super::budget::{self, BudgetArgs};
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
+use super::meant;
 use super::resolve::{PlanError, resolve};
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::power::SourceChoice;
@@ -168,13 +169,16 @@ pub(super) fn refused(error: PlanError) -> Failure {
 
 /// Records as planned.
 pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
+    if let Some(other) = meant::other_program(plan) {
+        log::warn!("{other}");
+    }
     session::run(plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {
             session::SessionError::NotFound { .. } => Failure::not_found(&error),
             session::SessionError::NotExecutable { .. } => Failure::not_executable(&error),
             _ => Failure::own(&error),
         };
-        failure.advise(error.advice())
+        failure.advise(meant::advice(plan, &error).or_else(|| error.advice()))
     })
 }
 

@@ -1,6 +1,7 @@
 //! `energy-trace report FILE`: a recording as a table, JSON, CSV or Markdown, and budgets held against it.
 
 use super::accounting::AccountingArgs;
+use super::arguments::ArgumentsArgs;
 use super::budget::{self, BudgetArgs};
 use super::carbon::CarbonArgs;
 use super::choices;
@@ -66,6 +67,9 @@ pub(super) struct ReportArgs {
     #[command(flatten)]
     pub range: RangeArgs,
 
+    #[command(flatten)]
+    pub arguments: ArgumentsArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -86,7 +90,8 @@ pub(super) enum Format {
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    let mut profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    profile.keep_arguments(args.arguments.in_text());
     let checked = budgets::check(&profile, &args.budgets.all());
     show(args, common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {

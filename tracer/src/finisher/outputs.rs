@@ -39,10 +39,9 @@ pub(super) enum OutputError {
 
 const RECORDING: &str = "-o FILE";
 const SVG: &str = "--svg FILE";
-/// Readable by its owner only: kernel addresses in it would undo address randomisation for others (`perf record` does the same).
-const RECORDING_MODE: Mode = Mode::from_bits_truncate(0o600);
-/// Less what the umask takes.
-const SVG_MODE: Mode = Mode::from_bits_truncate(0o666);
+/// Readable by their owner only: kernel addresses in the recording would undo address randomisation for others (`perf record` does the same),
+/// and what is drawn of it names files and programs.
+const MODE: Mode = Mode::from_bits_truncate(0o600);
 
 /// Both files.
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl Maker {
             put_back(&place, old.as_ref());
             error
         };
-        let file = place.create_own(RECORDING_MODE).map_err(|source| put_back(refused(source)))?;
+        let file = place.create_own(MODE).map_err(|source| put_back(refused(source)))?;
         let id = FileId::of(&file).map_err(refused)?;
         Ok(Recording { file, kept: Some(Kept { place, old, id }) })
     }
@@ -263,8 +262,8 @@ struct Svg {
 impl Svg {
     fn make(place: Place, whose: String) -> io::Result<Self> {
         let name = hidden(&place);
-        let made = match place.create_unnamed(SVG_MODE) {
-            Err(error) if has_no_unnamed(&error) => place.create(&name, SVG_MODE).map(|file| (file, true)),
+        let made = match place.create_unnamed(MODE) {
+            Err(error) if has_no_unnamed(&error) => place.create(&name, MODE).map(|file| (file, true)),
             made => made.map(|file| (file, false)),
         };
         let (file, named) = made?;
@@ -336,7 +335,7 @@ fn has_no_unnamed(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, Recording, SVG_MODE, Svg, hidden};
+    use super::{MODE, Place, Recording, Svg, hidden};
     use std::fs;
     use std::path::Path;
 
@@ -353,7 +352,7 @@ mod tests {
         let named = || {
             let place = place(&path);
             let name = hidden(&place);
-            let file = place.create(&name, SVG_MODE).unwrap();
+            let file = place.create(&name, MODE).unwrap();
             Svg { place, file, name, named: true, whose: String::new() }
         };
         let count = || fs::read_dir(dir.path()).unwrap().count();

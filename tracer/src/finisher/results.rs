@@ -5,6 +5,7 @@
 use super::outputs::{OutputError, Outputs};
 use crate::plan::{RecordPlan, Screen};
 use energy_trace_attribution::attribute_owned;
+use energy_trace_model::profile::arguments::{Arguments, without_arguments};
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_report::budgets::{self, Verdict};
@@ -52,12 +53,18 @@ impl Results {
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
         let recording = file::read_open(file, &plan.recording)?;
-        let profile = attribute_owned(recording, &Options::logical());
+        let mut profile = attribute_owned(recording, &Options::logical());
+        profile.keep_arguments(Arguments::OfCommand);
         let (mut svg, mut no_flame_graph) = (None, None);
         if outputs.wants_svg() {
             let options = FlameOptions::default();
             let mut drawn = Vec::new();
-            match flamegraph::write(&mut drawn, &profile, &options) {
+            // Pictures are handed on; the summary is for whoever typed the command.
+            let pictured = without_arguments(&profile.run.header.command);
+            let typed = std::mem::replace(&mut profile.run.header.command, pictured);
+            let done = flamegraph::write(&mut drawn, &profile, &options);
+            profile.run.header.command = typed;
+            match done {
                 Ok(()) => svg = outputs.put_svg(&drawn)?,
                 // A command that ends at once burns nothing that a counter sees.
                 Err(error @ ReportError::NoEnergy { .. }) => no_flame_graph = Some(error.to_string()),

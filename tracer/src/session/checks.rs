@@ -1,4 +1,4 @@
-//! What can be found out before anything is set up: privileges, pid namespace, the command.
+//! What can be found out before anything is set up: the command, privileges, pid namespace.
 
 use super::error::SessionError;
 use crate::host::kernel::is_first_pid_namespace_at;
@@ -9,7 +9,7 @@ use crate::tracee::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Checks what the kernel and our privileges allow, then the command.
+/// Checks the command, whatever may be recorded, then what the kernel and our privileges allow.
 pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
     let reads_files = plan.power.reads_files();
     refuse_what_lends(&[
@@ -18,15 +18,26 @@ pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
         ("--nvml-lib", plan.power.nvml_lib.is_some()),
         ("--power replay:FILE", reads_files),
     ])?;
-    Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
+    if let Some(command) = plan.target.command().first() {
+        check_command(command)?;
+    }
+    Privileges::read_at(&plan.rootfs)?.check(&without_inner_sudo(plan))?;
     limits::check(std::thread::available_parallelism().map_or(1, usize::from))?;
     if !is_first_pid_namespace_at(&plan.rootfs) {
         return Err(SessionError::PidNamespace);
     }
-    match plan.target.command().first() {
-        Some(command) => check_command(command),
-        None => Ok(()),
+    Ok(())
+}
+
+/// The command line, for advice that repeats it under sudo: whoever types `energy-trace sudo program` means that.
+fn without_inner_sudo(plan: &RecordPlan) -> Vec<OsString> {
+    let mut typed = plan.typed.clone();
+    let command = plan.target.command();
+    if command.len() > 1 && command.first().is_some_and(|word| word == "sudo") {
+        let at = typed.len().saturating_sub(command.len());
+        let _sudo = (at < typed.len()).then(|| typed.remove(at));
     }
+    typed
 }
 
 fn check_command(command: &OsString) -> Result<(), SessionError> {
@@ -49,5 +60,5 @@ pub(super) fn exec_error(command: &OsString, source: std::io::Error) -> SessionE
 }
 
 fn not_found(command: &OsString) -> SessionError {
-    SessionError::NotFound { command: command.clone(), sudo: std::env::var_os("SUDO_UID").is_some() }
+    SessionError::NotFound { command: command.clone() }
 }

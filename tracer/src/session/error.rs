@@ -10,9 +10,8 @@ use crate::tracee::cgroup::CgroupError;
 use crate::tracee::launch::LaunchError;
 use energy_trace_model::recording::file::FileError;
 use nix::sys::signal::Signal;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +33,6 @@ pub enum SessionError {
     NotFound {
         /// Its name as typed.
         command: OsString,
-        /// Whether `sudo` is at work, which replaces PATH.
-        sudo: bool,
     },
     /// The command exists and cannot be executed.
     #[error("cannot execute {}: {source}", command.display())]
@@ -80,60 +77,11 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// What else the user can do about it.
+    /// What else the user can do about it, but for a command that did not start (`cli`).
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Probe(error) => error.advice().or_else(|| advise(error)),
-            Self::NotFound { command, .. } if Path::new(command).is_file() => {
-                Some(format!("it is a file in this directory: {}", how_to_run(command)))
-            }
-            Self::NotFound { sudo: true, .. } => Some(
-                "sudo replaces PATH: name the program by its path, as in `sudo energy-trace $(command -v python) …`, \
-                 or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
-                    .into(),
-            ),
-            Self::NotExecutable { command, .. } if Path::new(command).is_file() => {
-                let mode = format!("or make it a program with `chmod +x {}`", command.display());
-                Some(format!("it is a file that is not executable: {}, {mode}", how_to_run(command)))
-            }
             other => advise(other),
         }
-    }
-}
-
-/// Interpreters by the ends of the names of the files that they run.
-const INTERPRETERS: [(&str, &str); 7] = [
-    ("py", "python3"),
-    ("sh", "sh"),
-    ("pl", "perl"),
-    ("rb", "ruby"),
-    ("js", "node"),
-    ("jl", "julia"),
-    ("R", "Rscript"),
-];
-
-/// How a file in this directory is recorded: by its interpreter where its name tells which, else by its path.
-fn how_to_run(file: &OsStr) -> String {
-    let extension = Path::new(file).extension().unwrap_or_default();
-    match INTERPRETERS.iter().find(|(end, _)| extension == *end) {
-        Some((_, interpreter)) => format!("run it with `energy-trace {interpreter} {}`", file.display()),
-        None if Path::new(file).components().count() == 1 => {
-            format!("run it with `energy-trace ./{}`", file.display())
-        }
-        None => format!("name its interpreter too, as in `energy-trace python3 {}`", file.display()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::how_to_run;
-
-    /// A script is run by its interpreter, a program of this directory by its path.
-    #[test]
-    fn files_of_this_directory() {
-        assert!(how_to_run("train.py".as_ref()).ends_with("`energy-trace python3 train.py`"));
-        assert!(how_to_run("./run.sh".as_ref()).ends_with("`energy-trace sh ./run.sh`"));
-        assert!(how_to_run("a.out".as_ref()).ends_with("`energy-trace ./a.out`"));
-        assert!(how_to_run("bin/tool".as_ref()).contains("interpreter"));
     }
 }

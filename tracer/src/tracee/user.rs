@@ -5,6 +5,8 @@
 use crate::roles::renounce::Identity;
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 use std::ffi::{CString, OsString};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStringExt as _;
 
 /// Why the invoking user could not be made out. energy-trace does not fall back to root.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +96,27 @@ impl InvokingUser {
     pub fn role(&self) -> Identity {
         Identity { uid: self.uid, gid: self.gid, groups: self.groups.clone() }
     }
+}
+
+/// `PATH` as the user's shell had it, where sudo started this program and replaced it: sudo's own environment still holds it.
+pub fn path_before_sudo() -> Option<OsString> {
+    /// As much as an environment has in all but odd cases.
+    const MOST: u64 = 1 << 20;
+    std::env::var_os("SUDO_UID")?;
+    let sudo = std::os::unix::process::parent_id();
+    let name = std::fs::read(format!("/proc/{sudo}/comm")).ok()?;
+    if name != b"sudo\n" {
+        return None;
+    }
+    let mut environment = Vec::new();
+    std::fs::File::open(format!("/proc/{sudo}/environ"))
+        .ok()?
+        .take(MOST)
+        .read_to_end(&mut environment)
+        .ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let path = variables.find_map(|variable| variable.strip_prefix(b"PATH="))?;
+    Some(OsString::from_vec(path.to_owned()))
 }
 
 fn root_home() -> OsString {

@@ -3,12 +3,13 @@
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
 //! * `over_time`: energy in bins of time, and the profile of a part of a run.
-//! * `adding`: the profiles of several machines as one.
+//! * `adding`: the profiles of several machines as one; `arguments`: whose command lines an output holds.
 //! * `diagnostics`: what to know before believing a number.
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`).
 
 mod adding;
+pub mod arguments;
 pub mod certainty;
 pub mod diagnostics;
 pub mod options;
