@@ -127,6 +127,38 @@ fn one_machine_is_counted_once() {
     assert_eq!(profile.run.other_ns, 400_000_000);
 }
 
+/// Two ranks that take turns on one CPU: each recorder sees a switch some microseconds before or after the other, and may have seen what was before
+/// its start or behind its end. None of that is a lost switch; an overlap that no switch explains still is.
+#[test]
+fn two_views_of_a_switch_are_no_overlap() {
+    let found = |at_switch_ns: i64, torn_ns: u64| {
+        let [mut a, mut b] = [rank(7, 0, 5_000, 1), rank(8, 0, 5_200, 1)];
+        let at = |ms: u64, by: i64| KtimeNs::from_ns((ms * 1_000_000).saturating_add_signed(by));
+        let turns = |begin: u64, end: u64| (begin..end).step_by(20);
+        a.slices = turns(4_980, 6_040).map(|from| slice(0, Some(0), at(from, 0), at(from + 10, 0))).collect();
+        a.slices.extend(turns(4_990, 6_040).map(|from| slice(0, None, at(from, 0), at(from + 10, 0))));
+        b.slices = turns(5_190, 6_240)
+            .map(|from| slice(0, Some(0), at(from, -at_switch_ns), at(from + 10, at_switch_ns)))
+            .collect();
+        b.slices.extend(
+            turns(5_180, 6_240)
+                .map(|from| slice(0, None, at(from, at_switch_ns), at(from + 10, -at_switch_ns))),
+        );
+        let torn = b.slices.iter_mut().find(|slice| slice.start > at(5_500, 0)).unwrap();
+        torn.end = torn.end.later_by(std::time::Duration::from_nanos(torn_ns));
+        for run in [&mut a, &mut b] {
+            run.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+        }
+        let profile = attribute(&merged(&[a, b]), &Options::default());
+        assert_conserved(&profile);
+        profile.diagnostics.iter().any(|found| found.code() == "overlapping-slices")
+    };
+    for at_switch_ns in [0, 2_000, -2_000, 40_000] {
+        assert!(!found(at_switch_ns, 0), "{at_switch_ns} ns");
+    }
+    assert!(found(2_000, 5_000_000));
+}
+
 /// What does not go together is refused, with the reason.
 #[test]
 fn refusals() {

@@ -37,7 +37,7 @@ fn number(length: usize) -> u32 {
 fn join(to: &mut Recording, from: Recording) {
     let behind = Behind::of(to);
     let (old, new) = (span(to), span(&from));
-    join_slices(to, &from, &behind, old);
+    join_slices(to, &from, &behind, old, new);
     join_power(to, &from, old);
     join_header(to, &from);
     to.summary = both_ends(to.summary.take(), from.summary.clone());
@@ -239,25 +239,52 @@ impl Behind {
 /// A stretch of time, from and to.
 type Stretch = (KtimeNs, KtimeNs);
 
-/// Targets of both, others of the first, and others of the second where the first does not say; what is a target's is no other's.
-fn join_slices(to: &mut Recording, from: &Recording, behind: &Behind, old: Stretch) {
+/// Two recorders see one switch one after the other, and have the clock of the one who looked later: so much is no lost switch.
+const ONE_SWITCH_NS: u64 = 1_000_000;
+
+/// Targets of both, others of the first, and others of the second where the first does not say; what is a target's is no other's. Each says
+/// something of its own time alone: what came before or behind is cut off.
+fn join_slices(to: &mut Recording, from: &Recording, behind: &Behind, old: Stretch, new: Stretch) {
     let is_target = |slice: &Slice| matches!(slice.who, CpuOwner::Target(_));
     let mut targets: BTreeMap<CpuId, Vec<Stretch>> = BTreeMap::new();
-    for slice in from.slices.iter().filter(|slice| is_target(slice)) {
+    let within = |slices: &[Slice], of: Stretch| -> Vec<Slice> {
+        slices.iter().filter_map(|slice| part_within(slice, of)).collect()
+    };
+    let (first, second) = (within(&to.slices, old), within(&from.slices, new));
+    for slice in second.iter().filter(|slice| is_target(slice)) {
         targets.entry(slice.cpu).or_default().push((slice.start, slice.end));
     }
     let none = Vec::new();
-    let mut slices: Vec<Slice> = Vec::with_capacity(to.slices.len() + from.slices.len());
-    for slice in &to.slices {
+    let mut slices: Vec<Slice> = Vec::with_capacity(first.len() + second.len());
+    for slice in &first {
         let taken = if is_target(slice) { &none } else { targets.get(&slice.cpu).unwrap_or(&none) };
         slices.extend(without(slice, taken));
     }
-    for slice in &from.slices {
+    for slice in &second {
         let taken = if is_target(slice) { &none } else { &vec![old] };
         slices.extend(without(&behind.slice(*slice), taken));
     }
     slices.sort_by_key(|slice| (slice.cpu, slice.start));
+    let is_second = |slice: &Slice| matches!(slice.who, CpuOwner::Target(key) if key.get() >= behind.threads);
+    for at in 1..slices.len() {
+        let [.., before, slice] = slices.get_mut(..=at).unwrap_or_default() else { continue };
+        if is_second(before) != is_second(slice) && is_one_switch(before, slice) {
+            before.end = slice.start;
+        }
+    }
     to.slices = slices;
+}
+
+/// Whether two slices overlap as two views of the switch between them do.
+fn is_one_switch(before: &Slice, slice: &Slice) -> bool {
+    let is_overlap = before.cpu == slice.cpu && slice.start < before.end && before.end <= slice.end;
+    is_overlap && before.end.ns_since(slice.start) <= ONE_SWITCH_NS
+}
+
+/// What of a slice is in a stretch.
+fn part_within(slice: &Slice, (from, to): Stretch) -> Option<Slice> {
+    let (start, end) = (slice.start.max(from), slice.end.min(to));
+    (start < end).then_some(Slice { start, end, ..*slice })
 }
 
 /// What is left of a slice beside stretches that are in order.
