@@ -31,6 +31,8 @@ fn record(simulation: &Simulation, folder: &Path, seconds: u32) -> (Finished, Re
     let data = folder.join("energy-trace.data");
     let mut command = energy_trace();
     command.args(["record", "--no-svg", "--power", "powercap", "--path.sysfs"]).arg(simulation.sysfs());
+    // What the machine does beside this draws nothing of the simulator, but would be taken for load while the idle power is measured.
+    command.args(["--idle-watts", "10"]);
     command.arg("-o").arg(&data).arg("--").args(process::alone_on(1)).arg(process::python());
     command.arg(process::phases_script()).arg(seconds.to_string());
     for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {

@@ -48,7 +48,8 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
     all
 }
 
-/// Whether a number of a report is another, or less sure, for what was found. The rest is about names, costs, or how a number came about.
+/// Whether a number of a report is wrong, missing, or less sure, for what was found, or rows are missing as functions have no names. The rest is
+/// about costs, or how a number came about. The summary hides none of these.
 pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
     match found {
         Diagnostic::Recorded(found) => recorded_changes_numbers(found),
@@ -58,6 +59,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             DomainDiagnostic::NoReading { .. }
             | DomainDiagnostic::ImplausiblePower { .. }
             | DomainDiagnostic::NoIdleBaseline
+            | DomainDiagnostic::BusyBeforeStart { .. }
             | DomainDiagnostic::GpuInUse { .. }
             | DomainDiagnostic::GpuUnattributed
             | DomainDiagnostic::GpuNotToldApart { .. }
@@ -92,9 +94,6 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         RecordingDiagnostic::NoMmapEvents { .. }
         | RecordingDiagnostic::SampleEventRefused { .. }
         | RecordingDiagnostic::UnwindTablesFull { .. }
-        | RecordingDiagnostic::PythonNamesLimited { .. }
-        | RecordingDiagnostic::NamesNotLookedUp { .. }
-        | RecordingDiagnostic::FilesNotRead { .. }
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(
             CallDiagnostic::Cost { .. }
@@ -108,6 +107,9 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::MachinePaused { .. }
         | RecordingDiagnostic::SamplesMissing { .. }
         | RecordingDiagnostic::MappingsFull { .. }
+        | RecordingDiagnostic::PythonNamesLimited { .. }
+        | RecordingDiagnostic::NamesNotLookedUp { .. }
+        | RecordingDiagnostic::FilesNotRead { .. }
         | RecordingDiagnostic::ReaderDied
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)

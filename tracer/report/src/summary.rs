@@ -1,10 +1,10 @@
 //! The answer on one screen, shown when a recording ends: what the program used, which calls and functions used it, what is doubtful about
 //! that, and what to run next.
 //!
-//! At most `LINES` lines. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
+//! At most `LINES` lines, but no warning is left out for that. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
 
 use super::run;
-use super::sentences::{brief, model_in_brief};
+use super::sentences::{in_brief, model_in_brief};
 use super::shown::shown;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
@@ -17,15 +17,14 @@ use energy_trace_model::units::MicroJoules;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Most lines of a summary.
+/// Most lines of a summary, unless warnings need more: rows make room for them first.
 const LINES: usize = 25;
-/// Most API calls, and programs of a recording that has no command.
+/// Most API calls, and programs of a recording that has no command, and the fewest.
 const CALLS: usize = 5;
+const FEWEST_CALLS: usize = 2;
 /// Most functions, and the fewest that are shown however little room is left.
 const FUNCTIONS: usize = 8;
 const FEWEST_FUNCTIONS: usize = 3;
-/// Most warnings that are shown one by one.
-const WARNINGS: usize = 2;
 
 /// How a summary looks, and which files it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +70,10 @@ impl Summary<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let look = Look { color: self.options.color, width: Some(self.width) };
         let (head, tail) = (self.heading(), self.ending());
-        let upper = self.upper_table();
+        let mut upper = self.upper_table();
+        // Room for both tables, their heads and blank lines, and the line that explains marks.
+        let room = LINES.saturating_sub(head.len() + tail.len() + FEWEST_FUNCTIONS + 5);
+        upper.iter_mut().for_each(|table| table.keep(room.clamp(FEWEST_CALLS, CALLS)));
         let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1);
         let mut lower = functions(self.profile, self.measure);
         // A blank line, the heads, and perhaps the line that explains marks.
@@ -96,11 +98,10 @@ impl Summary<'_> {
     /// What is shown above the functions: API calls, or the programs of a recording that has no command.
     fn upper_table(&self) -> Option<Top> {
         let header = &self.profile.run.header;
-        let mut top = match header.command.is_empty() || header.system_wide {
+        let top = match header.command.is_empty() || header.system_wide {
             true => processes(self.profile, self.measure),
             false => calls(self.profile, self.measure),
         };
-        top.keep(CALLS);
         (!top.rows.is_empty()).then_some(top)
     }
 
@@ -166,19 +167,12 @@ impl Summary<'_> {
         warnings.chain(files).chain([plain(self.next())]).collect()
     }
 
-    /// What changes a number, in one line each; further ones are counted.
+    /// What changes a number, in one line each, however many there are: whoever reads a wrong number reads why.
     fn warnings(&self) -> Vec<String> {
         let found = diagnostics::diagnostics(self.profile);
         let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile));
-        let mut all: Vec<String> =
-            model_in_brief(self.profile).into_iter().chain(changing.map(brief)).collect();
-        let room = if all.len() > WARNINGS { WARNINGS - 1 } else { WARNINGS };
-        let more = all.len().saturating_sub(room);
-        all.truncate(room);
-        if more > 0 {
-            all.push(format!("{more} more warnings: {}", self.report()));
-        }
-        all.iter().map(|text| format!("! {text}")).collect()
+        let all = model_in_brief(self.profile).into_iter().chain(in_brief(changing));
+        all.map(|text| format!("! {text}")).collect()
     }
 
     /// Where the files are: in one line, where there is room.

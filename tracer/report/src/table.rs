@@ -110,9 +110,9 @@ fn remarks(count: usize) -> String {
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     let facts = format!(
-        "  {} s, {} samples at {} Hz",
+        "  {} s, {} at {} Hz",
         seconds(profile.run.duration_ns()),
-        profile.run.samples,
+        sentences::counted(profile.run.samples, "sample"),
         profile.run.header.sample_hz
     );
     let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(facts.len()));

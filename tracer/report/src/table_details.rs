@@ -2,7 +2,7 @@
 //! stacks are.
 
 use super::names::is_nameless;
-use super::sentences::{copy_outcome, ignored_reason, runtime, source_note};
+use super::sentences::{copy_outcome, counted, ignored_reason, runtime, source_note};
 use super::table_cells::{Look, TITLE, percent, seconds};
 use super::{bare_code, diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
@@ -28,7 +28,12 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
     let header = &profile.run.header;
     let event = header.sample_event.map_or("an unknown event", SampleEvent::name);
     let mut facts = vec![
-        format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
+        format!(
+            "kernel {}, {}, {}",
+            header.kernel,
+            header.cpu_model,
+            counted(header.sockets.len() as u64, "CPU")
+        ),
         format!("stacks sampled by {event} at {} Hz{}", header.sample_hz, jitter(header.jitter)),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
@@ -176,7 +181,7 @@ fn bare_code_facts(profile: &Profile) -> Option<String> {
 
 fn sampling_facts(profile: &Profile) -> Vec<String> {
     let all = profile.run.samples;
-    let mut facts = vec![format!("{all} samples, {} lost", diagnostics::lost_total(profile))];
+    let mut facts = vec![format!("{}, {} lost", counted(all, "sample"), diagnostics::lost_total(profile))];
     let launches = profile.run.launch_stacks.named().into_iter();
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(profile);

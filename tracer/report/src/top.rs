@@ -7,6 +7,7 @@
 use super::names::{shorten, shorten_end};
 use super::native_frames::{self, NativeFrames};
 use super::rows::{Row, rows_at};
+use super::sentences::counted;
 use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
@@ -195,12 +196,12 @@ impl Totals {
 
     fn head(&self) -> String {
         format!(
-            "{:.1} W {}· {} in {:.0} s · {} samples · {}",
+            "{:.1} W {}· {} in {:.0} s · {} · {}",
             self.watts(self.target),
             self.quality_word(),
             self.target.all,
             self.seconds(self.ns),
-            self.samples,
+            counted(self.samples, "sample"),
             self.what
         )
     }

@@ -11,13 +11,15 @@ use super::reading::{self, Beside, Clocks, CrossCheck, Live, LiveReplay, PowerTa
 use super::sensors;
 use super::source::PowerSource;
 use super::sources::{SOURCES, model};
+use crate::host::topology::{read_sockets_at, tree_of_cpus};
 use crate::threads::on_thread;
-use energy_trace_model::ids::DomainId;
+use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, InUse, Origin, PowerDiagnostic, Quality,
     Record, Scope, Sensor, SensorValue, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -34,6 +36,8 @@ pub struct PowerSet {
     /// Temperatures, clocks of GPUs, and what slows parts down.
     sensors: Option<Sensors>,
     period: Duration,
+    /// The socket of each CPU.
+    sockets: BTreeMap<CpuId, SocketId>,
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
     /// What was found wrong before the start.
@@ -73,6 +77,7 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
         set.clocks = Clocks::open_at(&plan.sysfs);
     }
     set.find_sensors(&plan.sysfs);
+    set.sockets = read_sockets_at(tree_of_cpus(&plan.sysfs));
     Ok(set)
 }
 
@@ -86,6 +91,7 @@ impl PowerSet {
             clocks: None,
             sensors: None,
             period,
+            sockets: BTreeMap::new(),
             check: None,
             disagreements: Vec::new(),
             of_devices: Vec::new(),
@@ -251,7 +257,7 @@ impl PowerSet {
             check.begin(live.source.as_mut());
         }
         let calibrations = self.start_calibrations(over);
-        let ticks_before = idle::read_cpu_ticks();
+        let mut loads = vec![idle::read_load(crate::clock::now())];
         let end = tokio::time::Instant::now() + over;
         let mut interval = tokio::time::interval(Duration::from_millis(idle::STEP_MS));
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -261,14 +267,13 @@ impl PowerSet {
                 live.source.read(&mut attempts);
                 idle::extend(tracks, &attempts);
             }
+            loads.push(idle::read_load(crate::clock::now()));
         }
-        let ticks = ticks_before.zip(idle::read_cpu_ticks());
-        let origin = IdleOrigin::Measured {
-            over_ns: u64::try_from(over.as_nanos()).unwrap_or(u64::MAX),
-            busy_percent: ticks.map(|(before, after)| idle::busy_percent(before, after)),
-        };
-        let in_use = self.finish_calibrations(calibrations, &origin).await;
-        self.set_idle(&tracks, &origin);
+        let over_ns = u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+        let in_use = self
+            .finish_calibrations(calibrations, &IdleOrigin::Measured { over_ns, busy_percent: None })
+            .await;
+        self.set_idle(&tracks, &loads, over_ns);
         self.withdraw_idle(in_use);
         self.finish_check();
     }
@@ -361,15 +366,29 @@ impl PowerSet {
         live.domains.iter().any(|(id, _)| self.domains.get(id.index()).is_some_and(|d| d.idle.is_none()))
     }
 
-    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], origin: &IdleOrigin) {
+    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], loads: &[idle::Load], over_ns: u64) {
         for (live, tracks) in self.live.iter().zip(tracks) {
             for ((id, _), track) in live.domains.iter().zip(tracks) {
                 if let Some(domain) = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none()) {
-                    domain.idle =
-                        idle::baseline(track).map(|power| IdleBaseline { power, origin: origin.clone() });
+                    let is_of = |cpu| covers(domain.scope, &self.sockets, cpu);
+                    let measured = idle::baseline_at_rest(track, loads, &is_of);
+                    domain.idle = measured.map(|(power, busy_percent)| IdleBaseline {
+                        power,
+                        origin: IdleOrigin::Measured { over_ns, busy_percent },
+                    });
                 }
             }
         }
+    }
+}
+
+/// Whether a domain's power is that of a CPU; where it is not known which socket that is in, it may be.
+fn covers(scope: Scope, sockets: &BTreeMap<CpuId, SocketId>, cpu: CpuId) -> bool {
+    match scope {
+        Scope::Socket(socket) => sockets.get(&cpu).is_none_or(|of| *of == socket),
+        Scope::Core(first, last) => cpu == first || cpu == last,
+        Scope::Machine => true,
+        Scope::Gpu(_) => false,
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::plan::ProgressStyle;
 use crate::probe::LiveCounts;
 use energy_trace_model::units::MicroWatts;
+use energy_trace_report::sentences::counted;
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
@@ -60,7 +61,7 @@ impl Progress {
 
     /// Says that names are looked up and energy is attributed. A recording that wrote no line a minute ends soon without one.
     pub(super) fn attributing(&mut self, counts: &LiveCounts) {
-        let text = format!("energy-trace: attributing the energy of {} samples …", counts.samples);
+        let text = format!("energy-trace: attributing the energy of {} …", counted(counts.samples, "sample"));
         match self.style {
             ProgressStyle::Line | ProgressStyle::AfterCommand => {
                 self.go_to_start();
@@ -126,7 +127,8 @@ fn put(text: fmt::Arguments<'_>) {
 fn line(elapsed: Duration, counts: &LiveCounts, watts: Option<MicroWatts>) -> String {
     let watts = watts.map(|watts| format!(", {:.1} W", watts.as_watts())).unwrap_or_default();
     let LiveCounts { samples, lost } = counts;
-    format!("energy-trace: {:.0} s, {samples} samples, {lost} lost{watts}", elapsed.as_secs_f64())
+    let samples = counted(*samples, "sample");
+    format!("energy-trace: {:.0} s, {samples}, {lost} lost{watts}", elapsed.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::timeline::{Lag, Timeline};
 use crate::uncertainty::propagation::OwnerCertainty;
 use energy_trace_model::profile::LedgerRow;
 use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope};
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// A domain's row, each owner's part of its `target` (zero for `Other`), and what a reader must know of them.
 pub(crate) struct Account {
@@ -26,6 +26,8 @@ pub(crate) struct Account {
     pub(crate) lag: Option<Lag>,
     /// Standard deviation of the idle energy in joules.
     pub(crate) idle_joules: f64,
+    /// The idle power that was estimated, as the machine was busy when it was to be measured.
+    pub(crate) busy_before: Option<MicroWatts>,
 }
 
 impl Account {
@@ -51,8 +53,8 @@ impl Account {
             unattributed: charges.unattributed,
         };
         let Charges { of_owner, by_time, certainty, grounds, negative, .. } = charges;
-        let Metered { lag, timeline, idle_joules, .. } = metered;
-        Self { row, of_owner, by_time, certainty, timeline, grounds, negative, lag, idle_joules }
+        let Metered { lag, timeline, idle_joules, busy_before, .. } = metered;
+        Self { row, of_owner, by_time, certainty, timeline, grounds, negative, lag, idle_joules, busy_before }
     }
 
     /// What is known of the powers that split it, where CPU time does.

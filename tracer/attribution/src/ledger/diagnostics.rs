@@ -45,7 +45,7 @@ fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<D
         None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
             found.push(DomainDiagnostic::NoIdleBaseline);
         }
-        None => {}
+        None => found.extend(busy_before_start(domain, account)),
     }
     match &account.grounds {
         Grounds::Launches(learned) => found.extend(of_launches(learned)),
@@ -62,6 +62,13 @@ fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<D
     found.extend(idle_above_counter(account));
     found.extend(account.lag.map(of_lag));
     found
+}
+
+/// What was measured before the start was the power of what ran then.
+fn busy_before_start(domain: &Domain, account: &Account) -> Option<DomainDiagnostic> {
+    let (taken, baseline) = account.busy_before.zip(domain.idle.as_ref())?;
+    let percent = baseline.origin.too_busy()?;
+    Some(DomainDiagnostic::BusyBeforeStart { percent, measured: baseline.power, taken })
 }
 
 /// How a GPU's energy was split, and what could not be told apart.
@@ -216,6 +223,7 @@ mod tests {
             negative: MicroJoules::from_uj(negative),
             lag: None,
             idle_joules: 0.0,
+            busy_before: None,
         }
     }
 

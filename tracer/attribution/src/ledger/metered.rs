@@ -3,6 +3,7 @@
 //! Leaves out who used the rest.
 
 use super::basis::Basis;
+use super::busy_baseline::{Before, Idle, estimate};
 use crate::gpu::regular;
 use crate::split::by_time::idle_of;
 use crate::timeline::{
@@ -12,7 +13,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId,
 };
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
@@ -25,6 +26,8 @@ pub(super) struct Metered {
     /// The idle baseline's energy, and its standard deviation in joules.
     pub(super) idle: MicroJoules,
     pub(super) idle_joules: f64,
+    /// The idle power that was estimated, as the machine was busy when it was to be measured.
+    pub(super) busy_before: Option<MicroWatts>,
     /// Energy above idle of each interval.
     pub(super) dynamic: Vec<MicroJoules>,
     /// What a GPU's counter said after the recording's end, and the energy above idle: it is nobody's, but shows what the device draws at rest.
@@ -36,22 +39,22 @@ impl Metered {
         let lag = lag_of(domain, readings, basis);
         let shifted = lag.map(|lag| shift(readings, lag));
         let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
-        let power = basis.recording.idle_power(domain);
+        let busy_before = busy_before(domain, &timeline, basis);
+        let power = busy_before.map_or_else(|| basis.recording.idle_power(domain), |idle| idle.power);
         let idle = idle_of(power, &timeline.intervals);
         let above = timeline.intervals.iter().zip(&idle);
         let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
         let idle: MicroJoules = idle.into_iter().sum();
-        let work = || Work {
-            busy: busy_cpus(domain, &timeline, basis),
-            cpus: basis.cpus.count(domain.scope) as f64,
-            joules: dynamic.iter().copied().sum::<MicroJoules>().as_joules(),
-        };
-        let idle_joules = idle_sd(domain, idle, work);
+        let covered_ns =
+            timeline.intervals.iter().fold(0, |sum: u64, interval| sum.saturating_add(interval.span.ns()));
+        let idle_joules =
+            idle_sd(domain, idle, busy_before.map_or(0.0, |idle| idle.sd * covered_ns as f64 / 1e9));
         let after = after_the_end(domain, readings, basis).intervals;
         let idle_after = idle_of(power, &after);
         let above = |(interval, idle): (EnergyInterval, MicroJoules)| (interval, interval.energy - idle);
         let after = after.into_iter().zip(idle_after).map(above).collect();
-        Self { lag, idle, idle_joules, dynamic, timeline, after }
+        let busy_before = busy_before.map(|idle| idle.power);
+        Self { lag, idle, idle_joules, busy_before, dynamic, timeline, after }
     }
 }
 
@@ -94,49 +97,33 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
     }
 }
 
-/// What a domain's CPUs did in a run.
-struct Work {
-    /// How many of them were busy on average, of how many.
-    busy: f64,
-    cpus: f64,
-    /// Energy above the baseline, in joules.
-    joules: f64,
-}
-
-/// How many of a domain's CPUs were busy on average.
-#[expect(clippy::cast_precision_loss, reason = "a mean")]
-fn busy_cpus(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> f64 {
-    let covered: f64 = timeline.intervals.iter().map(|interval| interval.span.ns() as f64).sum();
-    let busy: f64 = basis.segments_of(domain).busy().map(|span| span.ns() as f64).sum();
-    busy / covered.max(1.0)
-}
-
-/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and by what ran
-/// meanwhile; what was given or is a model's parameter by nothing.
-fn idle_sd(domain: &Domain, idle: MicroJoules, work: impl FnOnce() -> Work) -> f64 {
-    let Some(origin @ IdleOrigin::Measured { .. }) = domain.idle.as_ref().map(|baseline| &baseline.origin)
-    else {
-        return 0.0;
-    };
-    let idle = idle.as_joules();
+/// The idle power of a domain whose CPUs were busy while it was to be measured; `None` where what was measured holds.
+#[expect(clippy::cast_precision_loss, reason = "a percentage, a number of CPUs and a time")]
+fn busy_before(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> Option<Idle> {
     // What keeps CPUs busy says nothing of a GPU.
-    let busy = origin.too_busy().filter(|_| !matches!(domain.scope, Scope::Gpu(_)));
-    (IDLE_SD * idle).hypot(0.5 * busy.map_or(0.0, |percent| too_high(idle, percent, &work())))
+    let baseline = domain.idle.as_ref().filter(|_| !matches!(domain.scope, Scope::Gpu(_)))?;
+    let (percent, IdleOrigin::Measured { over_ns, .. }) = (baseline.origin.too_busy()?, &baseline.origin)
+    else {
+        return None;
+    };
+    let cpus = basis.cpus.count(domain.scope).max(1) as f64;
+    let (seconds, busy) = (*over_ns as f64 / 1e9, cpus * percent as f64 / 100.0);
+    let before = Before { power: baseline.power, seconds, cpus, busy };
+    Some(estimate(before, &timeline.intervals, basis.segments_of(domain).busy()))
 }
 
-/// By how much, in joules, a baseline is too high for what ran while it was measured, if that drew what the run's own busy CPUs draw:
-/// `P_run − P_baseline = (busy in the run − busy then) · w`. All of it where no more are busy in the run. Half of it is the standard deviation, as nobody
-/// knows whether it ran all the time: the baseline is a median.
-#[expect(clippy::cast_precision_loss, reason = "a percentage")]
-fn too_high(idle: f64, busy_percent: u64, work: &Work) -> f64 {
-    let busy = work.cpus * busy_percent as f64 / 100.0;
-    let more = work.busy - busy;
-    if more > 0.0 { (busy * work.joules / more).clamp(0.0, idle.max(0.0)) } else { idle }
+/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and where it is an
+/// estimate by what that is worth; what was given or is a model's parameter by nothing.
+fn idle_sd(domain: &Domain, idle: MicroJoules, estimate_sd: f64) -> f64 {
+    match domain.idle.as_ref().map(|baseline| &baseline.origin) {
+        Some(IdleOrigin::Measured { .. }) => (IDLE_SD * idle.as_joules()).hypot(estimate_sd),
+        _ => 0.0,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, Work, idle_sd};
+    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, idle_sd};
     use energy_trace_model::ids::{DomainId, Pid, ProcessKey, SocketId};
     use energy_trace_model::recording::record::{DomainClass, IdleBaseline, InUse, Origin, Process};
     use energy_trace_model::units::MicroWatts;
@@ -153,23 +140,17 @@ mod tests {
         }
     }
 
-    /// 200 J of idle energy and 60 J above it, of three busy CPUs of four: one busy CPU while the baseline was measured would have drawn 30 J. A
-    /// machine at rest adds nothing, one that was as busy as in the run all of the baseline; a GPU knows nothing of CPUs.
+    /// 200 J of idle energy are known to one part in a hundred, and where they are an estimate as well as that; what was given is exact.
     #[test]
-    fn a_busy_machine_has_no_baseline() {
-        let measured = |busy_percent| IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent };
-        let socket = Scope::Socket(SocketId::new(0));
-        let sd = |origin, scope| {
-            let work = || Work { busy: 3.0, cpus: 4.0, joules: 60.0 };
-            idle_sd(&domain(origin, scope), MicroJoules::from_uj(200_000_000), work)
+    fn how_sure_idle_energy_is() {
+        let origin = IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent: None };
+        let sd = |origin, estimate| {
+            let domain = domain(origin, Scope::Socket(SocketId::new(0)));
+            idle_sd(&domain, MicroJoules::from_uj(200_000_000), estimate)
         };
-        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}, not {wanted}");
-        near(sd(measured(Some(25)), socket), 2.0_f64.hypot(0.5 * 30.0));
-        near(sd(measured(Some(9)), socket), 2.0);
-        near(sd(measured(None), socket), 2.0);
-        near(sd(measured(Some(75)), socket), 2.0_f64.hypot(0.5 * 200.0));
-        near(sd(measured(Some(25)), Scope::Gpu(0)), 2.0);
-        near(sd(IdleOrigin::Given, socket), 0.0);
+        assert!((sd(origin.clone(), 0.0) - 2.0).abs() < 1e-9);
+        assert!((sd(origin, 15.0) - 2.0_f64.hypot(15.0)).abs() < 1e-9);
+        assert!(sd(IdleOrigin::Given, 15.0).abs() < 1e-9);
     }
 
     /// What a GPU drew while the recorded program used it is not idle power; what it drew while others did counts as such.

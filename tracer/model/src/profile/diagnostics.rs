@@ -8,7 +8,7 @@ use super::validity::ValidityCheck;
 use crate::recording::record::{
     InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime,
 };
-use crate::units::MicroJoules;
+use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
 /// One finding.
@@ -159,6 +159,15 @@ pub enum DomainDiagnostic {
     },
     /// No idle power is known.
     NoIdleBaseline,
+    /// CPUs were busy when the idle power was to be measured: it is estimated.
+    BusyBeforeStart {
+        /// How busy, in percent.
+        percent: u64,
+        /// What was measured.
+        measured: MicroWatts,
+        /// What is taken instead.
+        taken: MicroWatts,
+    },
     /// A GPU was at work when its idle power was to be measured.
     GpuInUse {
         /// Who used it.
@@ -315,6 +324,7 @@ impl DomainDiagnostic {
             Self::NoReading { .. } => "no-reading",
             Self::ImplausiblePower { .. } => "implausible-power",
             Self::NoIdleBaseline => "no-idle-baseline",
+            Self::BusyBeforeStart { .. } => "busy-before-start",
             Self::GpuInUse { recorded: true, .. } => "gpu-in-use",
             Self::GpuInUse { recorded: false, .. } => "gpu-used-by-others",
             Self::GpuUnattributed => "gpu-unattributed",

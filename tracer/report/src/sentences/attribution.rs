@@ -3,7 +3,7 @@
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
-use super::{in_seconds, recorded};
+use super::{counted, in_seconds, recorded, were};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
@@ -20,8 +20,9 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::Recorded(found) => recorded(found),
         Diagnostic::Domain { domain, what } => format!("{domain}: {}", domain_fact(what)),
         Diagnostic::OverlappingSlices { times } => format!(
-            "{times} times two threads seemed to be on one CPU at once, because a switch was lost; the earlier one was taken to end where \
-             the later one began"
+            "{} two threads seemed to be on one CPU at once, because a switch was lost; the earlier one was taken to end where \
+             the later one began",
+            counted(*times, "time")
         ),
         Diagnostic::CpuWithoutSocket { cpu_ns } => format!(
             "{:.2} s were spent on CPUs whose socket is not known (plugged in during the run?); no socket's energy is charged for them",
@@ -50,7 +51,10 @@ pub fn diagnostic(found: &Diagnostic) -> String {
              busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"
         ),
         Diagnostic::FewSamples { samples } => {
-            format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")
+            format!(
+                "only {}: shares of functions are rough; record for longer or raise `-F`",
+                counted(*samples, "sample")
+            )
         }
         Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
             calls_not_named(not_named, not_public, *of_ns)
@@ -134,19 +138,23 @@ fn events_lost(lost: &BTreeMap<LossReason, u64>) -> String {
         lost.iter().map(|(reason, count)| format!("{}: {count}", loss(reason))).collect();
     let full = lost.keys().any(LossReason::is_full_buffer);
     let advice = if full { "; a lower rate, `-F`, loses fewer" } else { "" };
-    format!("{all} events were lost while recording ({}){advice}", reasons.join("; "))
+    format!("{} lost while recording ({}){advice}", were(all, "event"), reasons.join("; "))
 }
 
 /// The sentence behind `package-0: `.
-fn domain_fact(what: &DomainDiagnostic) -> String {
+pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
     match what {
         DomainDiagnostic::NoReading { missing_ns, of_ns, reasons } => {
             no_reading(*missing_ns, *of_ns, reasons)
         }
         DomainDiagnostic::ImplausiblePower { intervals } => format!(
-            "{intervals} intervals hold more power than any such hardware draws; they are counted as the counter says"
+            "more power than any such hardware draws in {}, counted as the counter says",
+            counted(*intervals, "interval")
         ),
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
+        DomainDiagnostic::BusyBeforeStart { percent, measured, taken } => format!(
+            "its CPUs were {percent} % busy when its idle power was to be measured: of the {measured} then, {taken} are taken for it, by how the              counter goes with the CPUs' work in the run and by what servers draw at rest; for less doubt record on a quiet machine, or give              --idle-watts W"
+        ),
         DomainDiagnostic::GpuInUse { by, recorded } => gpu_in_use(by, *recorded),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
         DomainDiagnostic::GpuSplit(split) => gpu_split(*split),

@@ -1,6 +1,6 @@
 //! Sentences for what was found while calls were counted.
 
-use super::in_seconds;
+use super::{counted, in_seconds};
 use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
 
 /// What was found, and what it changes.
@@ -23,7 +23,9 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             format!("calls of {most} functions are counted at the most: others of {library} were left out")
         }
         CallDiagnostic::PythonCost { calls, call_ns, functions } => format!(
-            "counting {calls} calls of {functions} Python functions took the program about {:.2} s of CPU time ({} each)",
+            "counting {} of {} took the program about {:.2} s of CPU time ({} each)",
+            counted(*calls, "call"),
+            counted(*functions, "Python function"),
             in_seconds(calls.saturating_mul(*call_ns)),
             duration(*call_ns)
         ),
@@ -45,7 +47,8 @@ fn input_sizes(looks: u64, left_out: u64, cost_ns: u64) -> String {
         ),
     };
     format!(
-        "sizes of arguments are those of {looks} calls that were looked at, not of all; that took the program {:.2} s of CPU time{rest}",
+        "sizes of arguments are those of {} that were looked at, not of all; that took the program {:.2} s of CPU time{rest}",
+        counted(looks, "call"),
         in_seconds(cost_ns)
     )
 }
@@ -57,8 +60,9 @@ fn input_sizes_limited(passed: u64, unseen: u64) -> String {
         _ => format!("of {unseen} functions no call was looked at"),
     };
     format!(
-        "the arguments of {passed} calls were not looked at, as looking may take 1 % of the program's CPU time: {unseen}; \
-         `--count=NAME` limits it to the functions of that name"
+        "the arguments of {} were not looked at, as looking may take 1 % of the program's CPU time: {unseen}; \
+         `--count=NAME` limits it to the functions of that name",
+        counted(passed, "call")
     )
 }
 
@@ -70,14 +74,17 @@ fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: 
     let each = match stepped {
         0 => format!("{} each", duration(call_ns)),
         _ => format!(
-            "{} each, and {} where the kernel steps through a function's first instruction: {stepped} calls",
+            "{} each, and {} where the kernel steps through a function's first instruction: {}",
             duration(call_ns),
-            duration(stepped_ns)
+            duration(stepped_ns),
+            counted(stepped, "call")
         ),
     };
     format!(
-        "counting {calls} calls of machine code ({functions} functions probed) took the program about {:.2} s of CPU time ({each}, measured \
+        "counting {} of machine code ({} probed) took the program about {:.2} s of CPU time ({each}, measured \
          on this machine); that time is in its joules",
+        counted(calls, "call"),
+        counted(functions, "function"),
         in_seconds(ns)
     )
 }
@@ -92,7 +99,8 @@ fn python_fact(why: &PythonNotCounted) -> String {
                 .to_owned()
         }
         PythonNotCounted::Untold { processes } => format!(
-            "{processes} Python processes ended without telling their counts (killed, or by os._exit): their calls are missing"
+            "{} ended without telling what was counted (killed, or by os._exit): those calls are missing",
+            counted(*processes, "Python process")
         ),
         PythonNotCounted::NotLoaded => {
             "calls of Python functions were not counted: the interpreter did not load the module that counts (python -I, -E, -S)".to_owned()

@@ -1,6 +1,6 @@
 //! Sentences for what was found while launches and kernels on GPUs were followed.
 
-use super::in_millis;
+use super::{counted, in_millis};
 use energy_trace_model::recording::record::{
     KernelFallback, LaunchDiagnostic, Names, NotTimed, ProbeFailure,
 };
@@ -19,8 +19,9 @@ pub(super) fn launch_fact(found: &LaunchDiagnostic) -> String {
              much is not known from launches; --gpu kernel times them"
         ),
         LaunchDiagnostic::GraphChanged { times } => format!(
-            "{times} times a node of a graph was given new work while it is not known whose work that replaced (the node was captured, \
-             not added by a call): replays count for the stacks that captured the old work; --gpu kernel knows"
+            "{} a node of a graph was given new work while it is not known whose work that replaced (the node was captured, \
+             not added by a call): replays count for the stacks that captured the old work; --gpu kernel knows",
+            counted(*times, "time")
         ),
         LaunchDiagnostic::SlowProbes(names) => format!(
             "the kernel has to step through the first instruction of {}, which makes each call of it some ten microseconds slower in a \

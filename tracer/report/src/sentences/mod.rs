@@ -20,7 +20,7 @@ pub(crate) mod study;
 mod tests;
 
 pub use attribution::diagnostic;
-pub(crate) use brief::{brief, model_in_brief};
+pub(crate) use brief::{in_brief, model_in_brief};
 pub use budgets::budget;
 pub use carbon::carbon;
 pub use losses::{copy_outcome, loss};
@@ -33,6 +33,20 @@ pub use study::{machine_notes, study_notes, study_progress};
 /// What intervals are about.
 pub(crate) const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \
     by more";
+
+/// `1 sample`, `2 samples`, `3 processes`.
+pub fn counted(count: u64, one: &str) -> String {
+    match (count, one.ends_with('s')) {
+        (1, _) => format!("1 {one}"),
+        (_, true) => format!("{count} {one}es"),
+        (_, false) => format!("{count} {one}s"),
+    }
+}
+
+/// `1 event was`, `2 events were`.
+fn were(count: u64, one: &str) -> String {
+    format!("{} {}", counted(count, one), if count == 1 { "was" } else { "were" })
+}
 
 /// Nanoseconds in seconds.
 pub(crate) fn in_seconds(ns: u64) -> f64 {

@@ -1,6 +1,6 @@
 //! Sentences for what meters and sources of power showed, each with what to do about it.
 
-use super::in_percent;
+use super::{counted, in_percent};
 use energy_trace_model::recording::record::{CounterKind, GpuFeature, PowerDiagnostic};
 
 /// What is so, without what to do about it.
@@ -17,8 +17,9 @@ pub fn power_fact(found: &PowerDiagnostic) -> String {
         }
         PowerDiagnostic::GpuLost { domain } => format!("{domain}: {LOST}"),
         PowerDiagnostic::GpuCounterReset { domain, from_j, to_j, times } => format!(
-            "{domain}: its counter went back from {from_j} to {to_j} J ({times} times in all): the driver was reloaded or the device \
-             reset; the energy between the two readings is a gap in the ledger"
+            "{domain}: its counter went back from {from_j} to {to_j} J ({} in all): the driver was reloaded or the device \
+             reset; the energy between the two readings is a gap in the ledger",
+            counted(*times, "time")
         ),
         PowerDiagnostic::GpuSensorsDisagree { domain, permille, counter } => {
             sensors_disagree(domain, in_percent(*permille), *counter)

@@ -1,9 +1,9 @@
 //! Sentences for what was found while recording.
 
 use super::calls::call_fact;
-use super::in_seconds;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
+use super::{counted, in_seconds, were};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
 
@@ -23,8 +23,9 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             rate_limited(&limited_rate(*hz, *wanted_hz, *aligned, *limit), *enough, *after_ns)
         }
         RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
-            "{times} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
+            "{} no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
              machine, a freeze), or samples were lost; that time stands in {}",
+            counted(*times, "time"),
             in_seconds(*cpu_ns),
             Mark::Unsampled.name()
         ),
@@ -35,17 +36,20 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             tables_full(*mib, *dropped, *without)
         }
         RecordingDiagnostic::MappingsFull { processes, places, places_each } => format!(
-            "the code mappings of {processes} processes found no room ({places} for all processes, {places_each} for one), so that their \
+            "the code mappings of {} found no room ({places} for all processes, {places_each} for one), so that their \
              native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a command \
-             or --pid instead of --all"
+             or --pid instead of --all",
+            counted(*processes, "process")
         ),
         RecordingDiagnostic::PythonNamesLimited { mib, times, mark } => format!(
-            "names of Python functions took {mib} MiB, and the program went on making new ones: {times} times one had no room and is \
-             {mark}; their energy and time are right; record a shorter part of the program"
+            "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is \
+             {mark}; their energy and time are right; record a shorter part of the program",
+            counted(*times, "time")
         ),
         RecordingDiagnostic::NamesNotLookedUp { files } => format!(
-            "{files} files could not be kept open, or were gone before they could be opened, so their functions have no names: a larger \
-             `ulimit -n` leaves room for more"
+            "{} not kept open, or gone before that could be opened, so that functions there have no names: a larger `ulimit -n` leaves room \
+             for more",
+            were(*files, "file")
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
@@ -117,18 +121,20 @@ fn rate_limited(rate: &str, enough: u32, after_ns: Option<u64>) -> String {
 
 fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
     format!(
-        "{taken} samples were taken where {:.2} s of CPU time should have brought {expected}: the kernel held some back, or the host took \
+        "{} taken where {:.2} s of CPU time should have brought {expected}: the kernel held some back, or the host took \
          the CPUs away; CPU time is exact all the same, shares of functions within it are rougher (`dmesg | grep perf` says whether \
          interrupts took too long)",
+        were(taken, "sample"),
         in_seconds(cpu_ns)
     )
 }
 
 fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
     format!(
-        "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} files \
-         have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
+        "unwind tables did not fit into {mib} MiB: {} one was dropped for another that was needed more, and {} left without one at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
          --unwind-memory {} gives them twice the room",
+        counted(dropped, "time"),
+        were(without, "file"),
         mib.saturating_mul(2)
     )
 }

@@ -1,6 +1,6 @@
 //! Words for power sources: why something is not used, what to know of what is used, how idle power was found; and for interpreters.
 
-use super::{in_millis, in_percent, in_seconds};
+use super::{counted, in_millis, in_percent, in_seconds};
 use energy_trace_model::recording::record::{
     Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, Runtime, RuntimeRefusal,
     SourceNote, Whole,
@@ -130,12 +130,12 @@ pub fn source_note(note: &SourceNote) -> String {
             format!("{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start")
         }
         SourceNote::ModelParameters { idle, core, cpus } => {
-            format!("estimated as {idle} idle plus {core} per busy CPU ({cpus} CPUs)")
+            format!("estimated as {idle} idle plus {core} per busy CPU ({})", counted(*cpus, "CPU"))
         }
         SourceNote::ModelDefaults => MODEL_DEFAULTS.to_owned(),
         SourceNote::Replayed { path, rows, wall_time } => {
             let since = if *wall_time { "by wall time" } else { "from the start of the run" };
-            format!("{path}: {rows} rows, {since}")
+            format!("{path}: {}, {since}", counted(*rows, "row"))
         }
         SourceNote::Other(words) => words.clone(),
         SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
@@ -158,9 +158,7 @@ pub fn idle_origin(origin: &IdleOrigin) -> String {
     match origin {
         IdleOrigin::Measured { over_ns, .. } => {
             let busy = origin.too_busy().map(|percent| {
-                format!(
-                    ", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts"
-                )
+                format!(", while the CPUs were {percent} % busy: less is taken for idle power")
             });
             format!(
                 "measured over {:.1} s before the start{}",

@@ -2,6 +2,7 @@
 //!
 //! Leaves out tables (`study/table.rs`, `study/markup.rs`).
 
+use super::counted;
 use crate::shown::shown;
 use crate::study::{Block, Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study, Sweep};
 use energy_trace_statistics::comparison::Verdict;
@@ -276,7 +277,8 @@ pub fn study_notes(runs: &[Run]) -> Vec<String> {
         format!("power of the idle machine {word} {low:.2} to {high:.2} W in {} looks", watts.len())
     });
     let unstable = runs.iter().filter(|run| run.stable == Some(false)).count();
-    let unstable = (unstable > 0).then(|| format!("power was not stable in time before {unstable} runs"));
+    let unstable = (unstable > 0)
+        .then(|| format!("power was not stable in time before {}", counted(unstable as u64, "run")));
     [load, idle, unstable].into_iter().flatten().collect()
 }
 

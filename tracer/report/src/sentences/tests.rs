@@ -1,17 +1,19 @@
 //! Every diagnostic has a code of its own and a sentence.
 
-use super::diagnostic;
-use energy_trace_model::profile::PartOfRun;
+use super::{counted, diagnostic, in_brief};
+use crate::diagnostics;
+use crate::summary::{self, SummaryOptions};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
+use energy_trace_model::profile::{PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     CallDiagnostic, CounterKind, CutReason, GpuFeature, InUse, KernelFallback, KernelTier, LaunchDiagnostic,
     LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted,
     ReadFailure, RecordingDiagnostic, Runtime,
 };
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn word() -> String {
@@ -96,6 +98,11 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::NoReading { missing_ns: 1, of_ns: 2, reasons: vec![GapReason::Slept] },
         D::ImplausiblePower { intervals: 1 },
         D::NoIdleBaseline,
+        D::BusyBeforeStart {
+            percent: 96,
+            measured: MicroWatts::from_uw(30_000_000),
+            taken: MicroWatts::from_uw(6_000_000),
+        },
         D::GpuInUse { by: InUse { percent: Some(87), pids: vec![7] }, recorded: true },
         D::GpuInUse { by: InUse { percent: None, pids: vec![7, 8] }, recorded: false },
         D::GpuUnattributed,
@@ -143,14 +150,103 @@ fn of_the_whole() -> Vec<Diagnostic> {
     ]
 }
 
-/// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
-#[test]
-fn each_has_a_code_and_a_sentence() {
+fn all() -> Vec<Diagnostic> {
     let launches = of_launches().into_iter().map(RecordingDiagnostic::from);
     let power = of_power().into_iter().map(RecordingDiagnostic::from);
     let recorded = recorded().into_iter().chain(launches).chain(power).map(Diagnostic::Recorded);
-    let domain = of_domain().into_iter().map(|what| Diagnostic::of("gpu-0", what));
-    let all: Vec<Diagnostic> = recorded.chain(domain).chain(of_the_whole()).collect();
+    let domain = of_domain().into_iter().map(|what| Diagnostic::of("package-0", what));
+    recorded.chain(domain).chain(of_the_whole()).collect()
+}
+
+/// Whatever explains a wrong or missing number has a line of its own in the summary, whole in 80 columns, however much there is; what does not
+/// has none, and nothing is only counted. What is so of two domains is one line.
+#[test]
+fn no_warning_is_hidden() {
+    let shown_of = |diagnostics: Vec<Diagnostic>| {
+        let profile = Profile { diagnostics, ..Profile::default() };
+        let changing: Vec<Diagnostic> = diagnostics_of(&profile);
+        let mut out = Vec::new();
+        let options = SummaryOptions { width: Some(80), ..SummaryOptions::default() };
+        summary::write(&mut out, &profile, &options).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<String> =
+            text.lines().filter(|line| line.starts_with("! ")).map(str::to_owned).collect();
+        (changing, lines)
+    };
+    let (changing, lines) = shown_of(all());
+    assert!(changing.len() > 45, "{}", changing.len());
+    for found in &changing {
+        let line = format!("! {}", in_brief(std::iter::once(found)).concat());
+        assert!(lines.contains(&line), "{} is hidden or cut: {line}", found.code());
+    }
+    assert!(
+        lines.len() <= changing.len() && !lines.iter().any(|line| line.contains("more warnings")),
+        "{lines:#?}"
+    );
+    let (_, alone) = shown_of(vec![]);
+    for found in all().into_iter().filter(|found| !changing.contains(found)) {
+        assert_eq!(shown_of(vec![found.clone()]).1, alone, "{}", found.code());
+    }
+    let twice =
+        ["package-0", "package-1"].map(|domain| Diagnostic::of(domain, DomainDiagnostic::NoIdleBaseline));
+    let line = "! package-0, package-1: idle power not known, charged to who ran: --idle-watts".to_owned();
+    assert!(shown_of(twice.to_vec()).1.contains(&line));
+}
+
+fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {
+    let found = diagnostics::diagnostics(profile).into_iter();
+    found.filter(|found| diagnostics::changes_numbers(found, profile)).collect()
+}
+
+/// One is one, in every sentence and line that counts.
+#[test]
+fn one_is_one() {
+    use RecordingDiagnostic as R;
+    let one = [
+        Diagnostic::FewSamples { samples: 1 },
+        Diagnostic::OverlappingSlices { times: 1 },
+        Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 1)])),
+        Diagnostic::of("gpu-0", DomainDiagnostic::ImplausiblePower { intervals: 1 }),
+        Diagnostic::Recorded(R::MachinePaused { times: 1, cpu_ns: 1 }),
+        Diagnostic::Recorded(R::MappingsFull { processes: 1, places: 9, places_each: 9 }),
+        Diagnostic::Recorded(R::NamesNotLookedUp { files: 1 }),
+        Diagnostic::Recorded(R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 0 }),
+        Diagnostic::Recorded(R::PythonNamesLimited { mib: 9, times: 1, mark: word() }),
+        Diagnostic::Recorded(R::UnwindTablesFull { mib: 9, dropped: 1, without: 1 }),
+        Diagnostic::Recorded(R::SamplesMissing { taken: 1, expected: 9, cpu_ns: 9 }),
+        Diagnostic::Recorded(R::from(LaunchDiagnostic::GraphChanged { times: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonCost { calls: 1, call_ns: 900, functions: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::InputSizesLimited { passed: 1, unseen: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold {
+            processes: 1,
+        }))),
+    ];
+    for found in &one {
+        for text in [diagnostic(found), in_brief(std::iter::once(found)).concat()] {
+            for word in [
+                "samples",
+                "times",
+                "events",
+                "intervals",
+                "processes",
+                "files",
+                "functions",
+                "calls",
+                "readings",
+            ] {
+                assert!(!format!("{text} ").contains(&format!(" 1 {word} ")), "{text}");
+                assert!(!text.starts_with(&format!("1 {word}")) && !text.contains("1 file were"), "{text}");
+            }
+            assert!(!text.contains("1 Python functions") && !text.contains("1 Python processes"), "{text}");
+        }
+    }
+    assert_eq!([0, 1, 2].map(|n| counted(n, "process")), ["0 processes", "1 process", "2 processes"]);
+}
+
+/// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
+#[test]
+fn each_has_a_code_and_a_sentence() {
+    let all = all();
     let codes: BTreeSet<&str> = all.iter().map(Diagnostic::code).collect();
     assert_eq!(codes.len(), all.len(), "{codes:?}");
     for found in &all {
