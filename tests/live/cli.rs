@@ -82,6 +82,11 @@ fn what_was_meant() {
         assert_code(&output, if line.contains(&"./train.py") { 126 } else { 127 });
         assert_says(&output, &["energy-trace python3 ", "train.py"]);
     }
+    // Without a first line that says so, exec would have a shell run it.
+    place.write("run.py", 0o755, "print()\n");
+    let output = place.run(&["./run.py"]);
+    assert_code(&output, 126);
+    assert_says(&output, &["names no interpreter", "`energy-trace python3 ./run.py`"]);
 }
 
 /// What a shell's user writes is answered by the command to type, with the options that stood before it, before privileges are asked for.

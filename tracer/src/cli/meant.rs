@@ -1,15 +1,16 @@
 //! What a command line meant whose program is not there or cannot be executed: each answer ends with what to type.
 //!
-//! A shell's user writes a whole command in quotes, variables before it, a command of the shell itself, a script. Only names are looked at: no
-//! file is opened. Leaves out commands of energy-trace that are mistyped (`first_word.rs`).
+//! A shell's user writes a whole command in quotes, variables before it, a command of the shell itself, a script. Names are looked at, and
+//! the first two bytes of a script. Leaves out commands of energy-trace that are mistyped (`first_word.rs`).
 
+use crate::foreign::Root;
 use crate::plan::RecordPlan;
 use crate::privileges::shell_word;
 use crate::session::SessionError;
 use crate::tracee::lookup::{Found, find, locate};
 use crate::tracee::user::path_before_sudo;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -76,6 +77,19 @@ pub(super) fn other_program(plan: &RecordPlan) -> Option<String> {
             typed.again(&[&[shell_word(&there)][..], &rest].concat())
         )
     })
+}
+
+/// That a program is text of another language than the shell's, of which nothing says so: a shell would run it.
+pub(super) fn refusal(plan: &RecordPlan) -> Option<SessionError> {
+    let command = plan.target.command().first()?;
+    let path = locate(command, std::env::var_os("PATH"))?;
+    let is_of_shell = |interpreter| matches!(interpreter, "sh" | "bash");
+    interpreter_of(&path.to_string_lossy()).filter(|interpreter| !is_of_shell(*interpreter))?;
+    let mut first = [0; 2];
+    Root::default().open(&path, true).ok()?.read_exact(&mut first).ok()?;
+    let source = io::Error::from_raw_os_error(libc::ENOEXEC);
+    let is_said = matches!(&first, b"#!" | b"\x7fE" | b"PK");
+    (!is_said).then(|| SessionError::NotExecutable { command: command.clone(), source })
 }
 
 /// What was typed.

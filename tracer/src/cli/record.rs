@@ -172,7 +172,8 @@ pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
     if let Some(other) = meant::other_program(plan) {
         log::warn!("{other}");
     }
-    session::run(plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
+    let ended = meant::refusal(plan).map_or_else(|| session::run(plan), Err);
+    ended.map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {
             session::SessionError::NotFound { .. } => Failure::not_found(&error),
             session::SessionError::NotExecutable { .. } => Failure::not_executable(&error),
