@@ -153,7 +153,9 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         ),
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
         DomainDiagnostic::BusyBeforeStart { percent, measured, taken } => format!(
-            "its CPUs were {percent} % busy when its idle power was to be measured: of the {measured} then, {taken} are taken for it, by how the              counter goes with the CPUs' work in the run and by what servers draw at rest; for less doubt record on a quiet machine, or give              --idle-watts W"
+            "its CPUs were {percent} % busy when its idle power was to be measured: of the {measured} then, {taken} are taken for it, by how \
+             the counter goes with the CPUs' work in the run, and by what servers draw at rest; for less doubt record on a quiet machine, \
+             or give --idle-watts W"
         ),
         DomainDiagnostic::GpuInUse { by, recorded } => gpu_in_use(by, *recorded),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),

@@ -131,7 +131,8 @@ fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
 
 fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
     format!(
-        "unwind tables did not fit into {mib} MiB: {} one was dropped for another that was needed more, and {} left without one at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
+        "unwind tables did not fit into {mib} MiB: {} one was dropped for another that was needed more, and {} left without one at the end; \
+         meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
          --unwind-memory {} gives them twice the room",
         counted(dropped, "time"),
         were(without, "file"),
