@@ -69,7 +69,7 @@ fn brief(found: &Diagnostic) -> String {
         }
         Diagnostic::JitNotNamed { programs, of_ns } => jit_in_brief(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => {
-            format!("the program's own energy is known only as {least} to {most} (busy machine)")
+            format!("the program's own energy is known only as {least} to {most}: others ran")
         }
         Diagnostic::EventsLost(lost) => {
             let all = lost.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
