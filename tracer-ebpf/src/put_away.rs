@@ -1,6 +1,7 @@
-//! Matrix kernels that move `rsp` to scratch memory, and where they keep the old one.
+//! Code without unwind information whose caller needs no search: matrix kernels that move `rsp` to scratch memory, by where they keep the old one,
+//! and functions that have nothing left to do but to return.
 //!
-//! Such code has no unwind information, and no word near its stack pointer is a return address. Leaves out what else is tried (`scan.rs`).
+//! No word near the stack pointer of the kernels is a return address. Leaves out what else is tried (`scan.rs`).
 
 use crate::memory::Memory;
 use crate::native::{NativeWalk, Tables, place};
@@ -17,10 +18,29 @@ const PAGE: u64 = 4096;
 /// a page in numpy 1.25's library, 284 do so with these numbers; the others are for processors of before 2011, or keep `rsp` in `r15`.
 const OPENBLAS: [(u64, u64); 4] = [(0x60, 0x7080), (0x60, 0x2080), (0x40, 0x3880), (0x40, 0x4080)];
 
-/// The caller of a matrix kernel that is known by where it keeps its stack pointer.
+/// The caller of a matrix kernel that is known by where it keeps its stack pointer, or of a function that only returns.
 #[inline(always)]
 pub fn leave_kernel(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<NativeWalk> {
+    if walk.returned != 0 {
+        return leave_returning(walk, memory);
+    }
     leave_openblas(walk, tables, memory).or_else(|| leave_onednn(walk, tables, memory))
+}
+
+/// The caller of a function that gives its frame back and returns as soon as its callee has: `add $N, %rsp; ret` or `pop %rbp; ret`. CPython's
+/// trampolines for perf do so (Python/asm_trampoline.S, 3.12 and later).
+#[inline(always)]
+pub fn leave_returning(walk: &NativeWalk, memory: &impl Memory) -> Option<NativeWalk> {
+    let code = memory.read_word(walk.pc)?;
+    let (frame, bp) = if code & 0xffff == 0xc35d {
+        (8, memory.read_word(walk.sp)?)
+    } else if code & 0xff_87ff_ffff == 0xc3_00c4_8348 {
+        (code >> 24 & 0x78, walk.bp)
+    } else {
+        return None;
+    };
+    let pc = memory.read_word(walk.sp.wrapping_add(frame)).filter(|&pc| is_pc(pc))?;
+    Some(NativeWalk { pc, bp, sp: walk.sp.wrapping_add(frame + 8), ..*walk })
 }
 
 /// The caller of one of OpenBLAS' kernels: `rbx` and `rsp` have the distance that only its first instructions make.

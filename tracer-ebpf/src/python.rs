@@ -197,6 +197,12 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
     if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
+/// The dictionary of the globals of the frame that was read last; 0: not known.
+#[inline(always)]
+pub fn globals(layout: &PythonLayout, walk: &PythonWalk) -> u64 {
+    if layout.globals_word == 0 { 0 } else { word(walk, layout.globals_word as u8) }
+}
+
 /// What the first local variable of a frame with this code object tells; 0: nothing.
 #[inline(always)]
 fn first_class(

@@ -80,8 +80,8 @@ pub struct PythonLayout {
     pub program: u32,
     /// Flags of the classes whose objects are sent themselves, not their class.
     pub itself: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Word of a frame that holds the dictionary of its globals; 0: not known.
+    pub globals_word: u32,
     /// Code objects whose first variable is sent itself, whatever its class; 0: none.
     pub objects: [u64; 2],
     /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.

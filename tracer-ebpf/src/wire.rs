@@ -15,7 +15,7 @@ pub const NATIVE_WORDS: usize = 2;
 /// Words of one Python frame in a sample: code object, instruction pointer, anchor, class.
 pub const PYTHON_WORDS: usize = 4;
 /// Words of one code object that is new: address, sixteen bytes.
-pub const CODE_WORDS: usize = 3;
+pub const CODE_WORDS: usize = 4;
 /// New code objects that a sample can bring along: a power of two. What is left over comes with the next sample.
 pub const MAX_FRESH_CODES: usize = 128;
 
@@ -59,7 +59,7 @@ pub mod kind {
     /// A `gpu::GpuName`.
     pub const GPU_NAME: u32 = 13;
     /// An `EventHead`, and behind it `CODE_WORDS` words for each code object of the sample that follows which no sample of this CPU held
-    /// before: its address, and the sixteen bytes at `PythonLayout::code_check` as they were then.
+    /// before: its address, the sixteen bytes at `PythonLayout::code_check` as they were then, and the frame's globals.
     pub const CODES: u32 = 14;
     /// A `BackgroundEvent`: time of those who are not targets.
     pub const BACKGROUND: u32 = 15;

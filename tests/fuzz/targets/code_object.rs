@@ -10,7 +10,7 @@ fuzz_target!(|input: (u8, u64, u64, &[u8])| {
     let (layout, address, instruction, bytes) = input;
     let memory = Arena::of(bytes);
     let layout = &KNOWN[usize::from(layout) % KNOWN.len()];
-    if let Some(code) = CodeObject::read(&memory, &layout.code, address) {
+    if let Some(code) = CodeObject::read(&memory, &layout.code, address, instruction) {
         code.line_at(instruction);
         code.line_at(address.wrapping_add(instruction & 0xffff));
     }

@@ -26,7 +26,7 @@ fuzz_target!(|input: (u8, u64, u64, Vec<u8>)| {
         for word in [walk.code_word, walk.previous_word, walk.instruction_word, walk.flags_word] {
             assert!(usize::from(word) < FRAME_WORDS);
         }
-        if let Some(code) = CodeObject::read(&memory, &layout.code, code) {
+        if let Some(code) = CodeObject::read(&memory, &layout.code, code, runtime) {
             code.line_at(runtime);
         }
     }

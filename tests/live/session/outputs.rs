@@ -5,7 +5,9 @@
 
 use energy_trace_model::recording::file::read;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, run_bounded, text};
+use energy_trace_tests::processes::all;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -313,10 +315,13 @@ fn the_finisher() {
 #[test]
 fn a_stopped_finisher_keeps_nobody() {
     let place = place();
-    let script = r#"for p in /proc/[0-9]*; do
-        read c < $p/comm; [ "$c" = et-finisher ] && grep -q "PPid:.$PPID\$" $p/status && kill -STOP ${p#/proc/}
-    done 2>/dev/null"#;
+    let script = "echo ready; read finisher; kill -STOP $finisher && echo stopped";
     let mut child = Talk::spawn(place.sudo(USER, &["--power", "none", "--no-svg", "--", "sh", "-c", script]));
+    assert_eq!(child.line(), "ready\n");
+    // The command need not see other processes in `/proc` (`hidepid`), and is told which it is.
+    let finisher = all().into_iter().find(|seen| seen.name == "et-finisher" && seen.parent == child.0.id());
+    writeln!(child.0.stdin.as_mut().unwrap(), "{}", finisher.expect("a finisher").pid).unwrap();
+    assert_eq!(child.line(), "stopped\n");
     let whole = || read(&place.path("energy-trace.data")).is_ok_and(|recording| recording.summary.is_some());
     eventually("the recording's end", whole);
     eventually("the end", || {

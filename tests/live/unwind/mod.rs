@@ -4,6 +4,7 @@ mod bare;
 mod cold;
 mod java;
 mod memory;
+mod modules;
 mod node;
 mod oracle;
 mod rules;

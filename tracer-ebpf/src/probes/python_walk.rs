@@ -149,7 +149,8 @@ fn take_python(scratch: &mut Scratch) -> bool {
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
             let Scratch { codes, seen, head, walk, .. } = scratch;
-            codes.add(seen, frame.code, head.head.pid, &walk.layout);
+            let globals = python::globals(&walk.layout, &walk.python);
+            codes.add(seen, (frame.code, globals), head.head.pid, &walk.layout);
         }
         Step::Restart => {
             scratch.head.python = 0;

@@ -57,7 +57,7 @@ pub(crate) struct RecentCodes {
 #[repr(C)]
 pub(crate) struct SeenCodes {
     slots: [u64; SLOTS],
-    /// What is sent of new ones: a head, then address and bytes of each.
+    /// What is sent of new ones: a head, then address, bytes and globals of each.
     head: EventHead,
     words: [u64; MAX_FRESH_CODES * CODE_WORDS],
 }
@@ -99,9 +99,15 @@ impl RecentCodes {
         wakes
     }
 
-    /// Remembers a code object of a program in a process.
+    /// Remembers a code object of a program in a process, which runs with these globals.
     #[inline(always)]
-    pub(crate) fn add(&mut self, seen: &mut SeenCodes, code: u64, pid: u32, layout: &PythonLayout) {
+    pub(crate) fn add(
+        &mut self,
+        seen: &mut SeenCodes,
+        (code, globals): (u64, u64),
+        pid: u32,
+        layout: &PythonLayout,
+    ) {
         if code == 0 {
             return; // A shim.
         }
@@ -117,7 +123,7 @@ impl RecentCodes {
         if known {
             *self.latest(mixed) = key;
         }
-        if (known && self.restless == 0) || !self.keep(seen, code, layout.code_check) || known {
+        if (known && self.restless == 0) || !self.keep(seen, (code, globals), layout.code_check) || known {
             return;
         }
         seen.ways(mixed)[self.turn as usize & (WAYS - 1)] = key;
@@ -137,7 +143,7 @@ impl RecentCodes {
 
     /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
     #[inline(always)]
-    fn keep(&mut self, seen: &mut SeenCodes, code: u64, check: u32) -> bool {
+    fn keep(&mut self, seen: &mut SeenCodes, (code, globals): (u64, u64), check: u32) -> bool {
         let mut at = self.fresh;
         if at >= MAX_FRESH_CODES as u64 {
             return false;
@@ -150,6 +156,7 @@ impl RecentCodes {
         // no code object's.
         unsafe {
             place.write(code);
+            place.add(3).write(globals);
             bpf_probe_read_user(place.add(1).cast(), 16, code.wrapping_add(u64::from(check)) as *const _);
         }
         self.fresh = at + 1;
@@ -163,7 +170,7 @@ impl RecentCodes {
             return;
         }
         seen.head = EventHead { kind: kind::CODES, ..sample };
-        let words = self.fresh * CODE_WORDS as u64 & 511;
+        let words = self.fresh * CODE_WORDS as u64 & 1023;
         let bytes = size_of::<EventHead>() as u64 + words * 8;
         if bytes > (size_of::<EventHead>() + MAX_FRESH_CODES * CODE_WORDS * 8) as u64 {
             return;

@@ -1,12 +1,13 @@
 //! The table of functions: what each spent itself and in total.
 //!
 //! A function is a code object (Python: module, qualified name, file, first line) or a symbol (native: library, name), whatever line it was
-//! seen at. Functions that stand for one public API name (`api_names.rs`) are one row under that name: `Tensor.backward` and the
+//! seen at; one that cells of a notebook define again is still the same. Functions that stand for one public API name (`api_names.rs`) are one row under that name: `Tensor.backward` and the
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
 use super::api_names::ApiNames;
 use super::calls::naming::exported_name;
+use super::cells::cell_of;
 use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::names::{frame_name, is_nameless};
@@ -210,6 +211,9 @@ impl<'a> FunctionTable<'a> {
 fn identity(frame: &Frame) -> Identity<'_> {
     let Frame { kind, name, module, file, first_line, address, .. } = frame;
     match kind {
+        FrameKind::Python if !name.contains('<') && cell_of(file).is_some() => {
+            Identity::Python { module, name, file: "", first_line: 0 }
+        }
         FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
         FrameKind::Special => Identity::Mark(name),
         FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu | FrameKind::Inlined => {

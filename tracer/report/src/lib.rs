@@ -40,6 +40,7 @@ pub mod top;
 
 mod call_rows;
 mod calls;
+mod cells;
 mod counts;
 mod csv_cells;
 mod diagnostics;

@@ -2,15 +2,21 @@
 //!
 //! Leaves out API names (`api_names.rs`): those replace a name only in tables.
 
+use super::cells::cell_of;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Frame, FrameKind, Process, Thread};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
+/// The name of a frame in every report: Python `module.qualname`, of a notebook's cell its number, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
 /// the compiler put into others with `_[i]`, a mark in its brackets.
 pub(crate) fn frame_name(frame: &Frame) -> String {
-    let name = if frame.name.is_empty() { stand_in(frame) } else { frame.name.clone() };
+    let cell = cell_of(&frame.file).filter(|_| frame.kind == FrameKind::Python && frame.name == "<module>");
+    let name = match cell {
+        Some(number) => format!("<cell {number}>"),
+        None if frame.name.is_empty() => stand_in(frame),
+        None => frame.name.clone(),
+    };
     match frame.kind {
         FrameKind::Python if frame.module.is_empty() => name,
         FrameKind::Python => format!("{}.{name}", frame.module),
@@ -26,7 +32,10 @@ pub(crate) fn line_name(frame: &Frame) -> String {
     let name = frame_name(frame);
     match (file_name(&frame.file), frame.line) {
         ("", _) | (_, 0) => name,
-        (file, line) => format!("{name} {file}:{line}"),
+        (file, line) => match cell_of(&frame.file) {
+            Some(number) => format!("{name} cell {number}:{line}"),
+            None => format!("{name} {file}:{line}"),
+        },
     }
 }
 
@@ -198,6 +207,7 @@ fn is_python_mark(text: &str) -> bool {
         "<genexpr>",
         "<unknown>",
         "<frozen ",
+        "<cell ",
         "<string>",
     ]
     .iter()
@@ -243,6 +253,16 @@ mod tests {
         assert_eq!(line_name(&line), "f f.cc:7");
         line.line = 0;
         assert_eq!(line_name(&line), "f");
+    }
+
+    /// A notebook's cell has its number, and so have the lines of its functions.
+    #[test]
+    fn cells() {
+        let mut cell = frame(FrameKind::Python, "__main__", "<module>");
+        (cell.file, cell.line) = ("<ipython-input-3-8a2e>".into(), 7);
+        assert_eq!(line_name(&cell), "__main__.<cell 3> cell 3:7");
+        cell.name = "train".into();
+        assert_eq!(line_name(&cell), "__main__.train cell 3:7");
     }
 
     /// A name that is only a place in a file is told from a symbol.

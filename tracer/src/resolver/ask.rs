@@ -13,6 +13,7 @@ use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::Function;
 use energy_trace_unwind::made_code::MadeFunction;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::time::Duration;
@@ -142,6 +143,27 @@ impl Worker {
     /// When there is no answer.
     pub fn python_modules(&self, label: &str, files: &[&File]) -> Result<Vec<ModuleFacts>, ResolveError> {
         self.ask(label, &Question::PythonModules, files, RULE)
+    }
+
+    /// What is imported of what lists of installed files name.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn python_lists(&self, label: &str, files: &[&File]) -> Result<Vec<BTreeSet<String>>, ResolveError> {
+        self.ask(label, &Question::PythonLists, files, RULE)
+    }
+
+    /// What is imported of what is installed in a folder of an archive.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn python_archive(
+        &self,
+        label: &str,
+        file: &File,
+        folder: &str,
+    ) -> Result<BTreeSet<String>, ResolveError> {
+        self.ask(label, &Question::PythonArchive { folder: folder.to_owned() }, &[file], RULE)
     }
 
     /// What a file says that was counted of functions of Python.

@@ -68,6 +68,13 @@ pub enum Question {
     },
     /// What do these modules of Python say of names? `Vec<ModuleFacts>`, in the files' order.
     PythonModules,
+    /// What is imported of what these lists of installed files name? A set of names of each, in the files' order.
+    PythonLists,
+    /// What is imported of what is installed in this folder of an archive? A set of names.
+    PythonArchive {
+        /// The folder with a slash at its end; empty for all of it.
+        folder: String,
+    },
     /// What does this file say that was counted of functions of Python? `PythonCalls`.
     PythonCalls,
     /// The histories that this jitdump has for these addresses, which are sorted. `Histories`.

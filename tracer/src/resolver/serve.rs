@@ -7,7 +7,7 @@ use crate::allocator::trim;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::symbolize::python_calls::{PythonCalls, read_calls};
 use crate::symbolize::python_module::{self, ModuleFacts};
-use crate::symbolize::{self, jitdump, perf_map};
+use crate::symbolize::{self, jitdump, perf_map, python_packages};
 use energy_trace_unwind::cfi::{Rows, add_entry, read_rows};
 use energy_trace_unwind::elf::{DebugSections, ElfError, ElfFacts};
 use energy_trace_unwind::fde::UnwindFile;
@@ -16,7 +16,7 @@ use energy_trace_unwind::functions::find_functions;
 use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -78,6 +78,11 @@ fn answer(
             send_answer(channel, Ok::<_, Fault>(names))
         }
         Question::PythonModules => send_answer(channel, python_modules(&files)),
+        Question::PythonLists => send_answer(channel, python_lists(&files)),
+        Question::PythonArchive { folder } => send_answer(
+            channel,
+            python_packages::read_archive(file, &folder).map_err(|error| of_system(&error)),
+        ),
         Question::PythonCalls => send_answer(channel, python_calls(file)),
         Question::JitDump { wanted } => send_answer(channel, histories(file, &wanted)),
         Question::Rule { .. } => Ok(()),
@@ -152,7 +157,16 @@ fn rows(file: &File, base: u64, entry: u64) -> Result<(RowsHead, File), ElfError
 
 fn python_modules(files: &[File]) -> Result<Vec<ModuleFacts>, Fault> {
     let read = files.iter().map(|file| python_module::read_module(Positioned::new(file)));
-    read.collect::<io::Result<_>>().map_err(|error| Fault { too_large: false, text: error.to_string() })
+    read.collect::<io::Result<_>>().map_err(|error| of_system(&error))
+}
+
+fn python_lists(files: &[File]) -> Result<Vec<BTreeSet<String>>, Fault> {
+    let read = files.iter().map(|file| python_packages::read_list(Positioned::new(file)));
+    read.collect::<io::Result<_>>().map_err(|error| of_system(&error))
+}
+
+fn of_system(error: &io::Error) -> Fault {
+    Fault { too_large: false, text: error.to_string() }
 }
 
 fn python_calls(file: &File) -> Result<PythonCalls, Fault> {

@@ -1,7 +1,8 @@
 //! Names of native and kernel functions, in files and beside them: the only room that names `blazesym`.
 //!
 //! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`), `perf_map` and `jitdump` into what
-//! programs write about code that they made, `python_module` into what a module of Python imports, `python_calls` and `python_inputs` into what was counted
+//! programs write about code that they made, `python_module` into what a module of Python imports, `python_packages`
+//! into what is installed beside it, `python_calls` and `python_inputs` into what was counted
 //! and noted in one. `symbolizer` asks blazesym; names of the kernel's own functions are the kernel's word, and are
 //! asked for without a worker. Leaves out which files are looked into (`naming/`).
 
@@ -13,6 +14,7 @@ mod places;
 pub mod python_calls;
 pub mod python_inputs;
 pub mod python_module;
+pub mod python_packages;
 mod symbolizer;
 
 pub use place::{Detail, Place, Proof};

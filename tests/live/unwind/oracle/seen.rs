@@ -73,7 +73,7 @@ pub(crate) fn python_frames(recording: &Recording, stack: StackId) -> Option<Vec
                 out.push(Seen { name, line, from_c, words: std::mem::take(&mut words) });
                 from_c = false;
             }
-            FrameKind::Native => {
+            FrameKind::Native | FrameKind::Inlined => {
                 from_c = true;
                 let word = word_of(frame);
                 words.extend(word.filter(|word| words.last() != Some(word)));

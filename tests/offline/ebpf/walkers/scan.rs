@@ -2,7 +2,7 @@
 
 use super::snapshot::{Rules, Snapshot};
 use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
-use tracer_ebpf::put_away::{leave_onednn, leave_openblas, stack_put_away};
+use tracer_ebpf::put_away::{leave_kernel, leave_onednn, leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
@@ -312,6 +312,23 @@ fn the_stack_that_was_put_away() {
     assert_eq!(put_away(0x7008), None);
     assert_eq!(put_away(0x9000), None);
     assert_eq!(put_away(0xa000), None);
+}
+
+/// A function that only gives its frame back and returns, as CPython's trampolines for perf do, has its caller where that frame ends, whatever
+/// else looks like a return address; one that does more first, or was interrupted, has none so.
+#[test]
+fn a_function_that_only_returns() {
+    let mut memory = Snapshot::of(&[(S, 0x5050), (S + 8, 0x2050), (S + 16, 0x3050)]);
+    let caller = |memory: &Snapshot, walk| leave_kernel(&walk, &mut &rules(), memory);
+    memory.write(CALLEE, &[0x48, 0x83, 0xc4, 8, 0xc3, 0x66, 0x0f, 0x1f]); // add $8,%rsp; ret
+    assert_eq!(caller(&memory, to(CALLEE, S, 7)), Some(to(0x2050, S + 16, 7)));
+    assert_eq!(caller(&memory, at(CALLEE, 7)), None);
+    memory.write(CALLEE, &[0x5d, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90]); // pop %rbp; ret
+    assert_eq!(caller(&memory, to(CALLEE, S, 7)), Some(to(0x2050, S + 16, 0x5050)));
+    for other in [[0x48, 0x83, 0xc4, 8, 0x5d, 0xc3], [0x48, 0x83, 0xc4, 0xf8, 0xc3, 0], [0x90; 6]] {
+        memory.write(CALLEE, &other);
+        assert_eq!(caller(&memory, to(CALLEE, S, 7)), None, "{other:x?}");
+    }
 }
 
 /// A kernel that keeps `rsp` in `rbx` at the distance that OpenBLAS has: its caller is where its frame ends, with the registers that it saved;

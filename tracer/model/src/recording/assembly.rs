@@ -122,6 +122,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::PublicNames(names) => add_public_names(to, names),
+        Record::Installed(packages) => {
+            packages.into_iter().for_each(|package| to.public_names.install(package));
+            Ok(())
+        }
         Record::Calls(counts) => add_calls(to, counts),
         Record::Sensor(sensor) => {
             let id = sensor.id.get();

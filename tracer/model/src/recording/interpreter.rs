@@ -45,7 +45,7 @@ pub enum RuntimeRefusal {
     NoVersion,
     /// A version whose layout is not known.
     UnknownVersion,
-    /// It is a debug build, whose layout is not known.
+    /// It is a debug build that chains all objects, whose layout is not known.
     DebugBuild,
     /// Its table of offsets is that of another version.
     OtherTable,

@@ -36,5 +36,5 @@ mod tables;
 mod thermal;
 mod wire;
 
-pub use public_names::PublicNames;
+pub use public_names::{PublicNames, package_in};
 pub use tables::{GpuFacts, Part, Recording, Requests, frames_of};

@@ -25,7 +25,7 @@ pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
 pub use super::project::Project;
-pub use super::public_names::PublicName;
+pub use super::public_names::{InstalledPackage, PublicName};
 pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
     Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
@@ -114,6 +114,8 @@ pub enum Record {
     CalledOn(FrameId, CalledOn),
     /// The machine.
     Host(Host),
+    /// Where packages are installed whose folder's name does not tell; comes when the recording ends.
+    Installed(Vec<InstalledPackage>),
 }
 
 /// What tells calls of one function apart.

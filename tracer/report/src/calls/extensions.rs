@@ -4,7 +4,8 @@
 //! `numpy/random/_generator….so` is `numpy.random._generator.Generator.integers`. A library that was stripped has neither. Leaves out
 //! PyTorch's (`builtins.rs`), and which frame of a stack is a call (`path.rs`).
 
-use super::owner::package_of;
+use super::owner::{below_folder, package_of};
+use energy_trace_model::recording::PublicNames;
 use energy_trace_model::recording::record::Frame;
 
 /// The library with NumPy's arrays.
@@ -199,8 +200,8 @@ fn universal(symbol: &str) -> Option<&'static str> {
 }
 
 /// The public name of one of NumPy's functions in C.
-pub(super) fn numpy_name(frame: &Frame) -> Option<String> {
-    let is_core = package_of(&frame.module) == Some("numpy") && frame.module.contains(NUMPY_CORE);
+pub(super) fn numpy_name(frame: &Frame, names: &PublicNames) -> Option<String> {
+    let is_core = package_of(&frame.module, names) == Some("numpy") && frame.module.contains(NUMPY_CORE);
     if let Some(name) = universal(&frame.name).filter(|_| is_core) {
         return Some(format!("numpy.{name}"));
     }
@@ -215,9 +216,9 @@ pub(super) fn numpy_name(frame: &Frame) -> Option<String> {
 
 /// The name that a function had before Cython compiled it (Cython 3, `Naming.py`: `pywrap_prefix`; `Symtab.py`: `mangle`); `None` where
 /// something in it is private.
-pub(super) fn cython_name(frame: &Frame) -> Option<String> {
+pub(super) fn cython_name(frame: &Frame, names: &PublicNames) -> Option<String> {
     let mut rest = frame.name.strip_prefix("__pyx_pw_")?;
-    let mut parts: Vec<&str> = module_of(&frame.module)?;
+    let mut parts: Vec<&str> = module_of(&frame.module, names)?;
     for part in &parts {
         rest = segment(rest).filter(|(found, _)| found == part)?.1;
     }
@@ -242,9 +243,8 @@ fn segment(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The parts of an extension module's name by its file: `numpy`, `random`, `_generator`.
-fn module_of(library: &str) -> Option<Vec<&str>> {
-    let folders = ["/site-packages/", "/dist-packages/"];
-    let below = folders.iter().find_map(|folder| Some(library.rsplit_once(folder)?.1))?;
+fn module_of<'a>(library: &'a str, names: &PublicNames) -> Option<Vec<&'a str>> {
+    let below = below_folder(library, names)?;
     let (folder, file) = below.rsplit_once('/').unwrap_or(("", below));
     let parts = folder.split('/').filter(|part| !part.is_empty());
     Some(parts.chain(file.split('.').next()).collect())
@@ -253,7 +253,12 @@ fn module_of(library: &str) -> Option<Vec<&str>> {
 #[cfg(test)]
 mod tests {
     use super::{cython_name, numpy_name};
+    use energy_trace_model::recording::PublicNames;
     use energy_trace_model::recording::record::{Frame, FrameKind};
+
+    fn none() -> PublicNames {
+        PublicNames::default()
+    }
 
     fn frame(module: &str, name: &str) -> Frame {
         let (name, module) = (name.to_owned(), format!("/v/lib/python3.12/site-packages/{module}"));
@@ -272,7 +277,10 @@ mod tests {
     #[test]
     fn numpys_own() {
         let name = |symbol| {
-            numpy_name(&frame("numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so", symbol))
+            numpy_name(
+                &frame("numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so", symbol),
+                &none(),
+            )
         };
         assert_eq!(name("array_astype").as_deref(), Some("numpy.ndarray.astype"));
         assert_eq!(name("array_concatenate").as_deref(), Some("numpy.concatenate"));
@@ -287,14 +295,14 @@ mod tests {
         for none in ["array_dealloc", "array_finalizearray", "DOUBLE_nothing", "array_richcompare"] {
             assert_eq!(name(none), None, "{none}");
         }
-        assert_eq!(numpy_name(&frame("other/_multiarray_umath.so", "array_astype")), None);
-        assert_eq!(numpy_name(&frame("numpy/random/mtrand.so", "array_astype")), None);
+        assert_eq!(numpy_name(&frame("other/_multiarray_umath.so", "array_astype"), &none()), None);
+        assert_eq!(numpy_name(&frame("numpy/random/mtrand.so", "array_astype"), &none()), None);
     }
 
     /// A compiled function has its module's, its class's and its own name; what does not fit the library's place has none.
     #[test]
     fn what_cython_compiled() {
-        let name = |module, symbol: &str| cython_name(&frame(module, &format!("__pyx_pw_{symbol}")));
+        let name = |module, symbol: &str| cython_name(&frame(module, &format!("__pyx_pw_{symbol}")), &none());
         let generator = "numpy/random/_generator.cpython-312-x86_64-linux-gnu.so";
         let integers = name(generator, "5numpy_6random_10_generator_9Generator_21integers");
         assert_eq!(integers.as_deref(), Some("numpy.random._generator.Generator.integers"));

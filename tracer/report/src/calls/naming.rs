@@ -33,8 +33,8 @@ pub(super) fn call_name(frame: &Frame, on: Option<&CalledOn>, names: &PublicName
             of_class.or_else(|| python_name(frame, names)).map(public).or_else(real)
         }
         FrameKind::Native => {
-            let compiled = || cython_name(frame).map(|name| CallName { name, is_public: false });
-            builtin(&frame.name).or_else(|| numpy_name(frame)).map(public).or_else(compiled)
+            let compiled = || cython_name(frame, names).map(|name| CallName { name, is_public: false });
+            builtin(&frame.name).or_else(|| numpy_name(frame, names)).map(public).or_else(compiled)
         }
         _ => None,
     }

@@ -1,9 +1,10 @@
 //! Whose code a frame is: the program's, an installed package's, Python's standard library.
 //!
-//! Told by the file alone, so that it holds on another machine. An installed package is a folder (or a file) of `site-packages` or
-//! `dist-packages`. Leaves out what code is called (`naming.rs`).
+//! Told by the file and by what the recording knows of installed packages, so that it holds on another machine. An installed package is a
+//! folder (or a file) of `site-packages`, `dist-packages` or a folder whose metadata lists it. Leaves out what code is called (`naming.rs`).
 
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::{PublicNames, package_in};
 
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,40 +22,49 @@ pub(crate) enum Owner<'a> {
 }
 
 /// Whose code this is.
-pub(crate) fn owner(frame: &Frame) -> Owner<'_> {
+pub(crate) fn owner<'a>(frame: &'a Frame, names: &PublicNames) -> Owner<'a> {
     match frame.kind {
-        FrameKind::Python => python_owner(&frame.file, &frame.name),
-        FrameKind::Native => package_of(&frame.module).map_or(Owner::Other, Owner::Package),
+        FrameKind::Python => {
+            let is_line = frame.file == "<string>" && frame.name == "<module>";
+            let is_main = is_line || frame.module == "__main__";
+            python_owner(&frame.file, is_main, names)
+        }
+        FrameKind::Native => package_of(&frame.module, names).map_or(Owner::Other, Owner::Package),
         FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => Owner::Other,
     }
 }
 
-fn python_owner<'a>(file: &'a str, name: &str) -> Owner<'a> {
+fn python_owner<'a>(file: &'a str, is_main: bool, names: &PublicNames) -> Owner<'a> {
     if file.starts_with("<frozen importlib") || file.starts_with("<frozen zipimport") {
         return Owner::Importer;
     }
-    if let Some(package) = package_of(file) {
+    if let Some(package) = package_of(file, names) {
         return Owner::Package(package);
     }
     // `-c`, standard input and notebooks are programs; other code without a file was made by a library.
-    let typed =
-        file == "<stdin>" || file.starts_with("<ipython") || (file == "<string>" && name == "<module>");
+    let typed = file == "<stdin>" || file.starts_with("<ipython") || is_main;
     if !typed && (file.starts_with('<') || is_standard(file)) { Owner::Standard } else { Owner::Program }
 }
 
 /// The package that a file was installed with: `torch` for `…/site-packages/torch/nn/functional.py` and for the libraries in `torch.libs`.
-pub(crate) fn package_of(file: &str) -> Option<&str> {
-    let folders = ["/site-packages/", "/dist-packages/"];
-    let below =
-        folders.iter().filter_map(|folder| file.rsplit_once(folder)).map(|(_, below)| below).next()?;
-    let first = below.split('/').next()?;
-    let name = first.strip_suffix(".libs").unwrap_or(first);
-    Some(name.split('.').next().unwrap_or(name)).filter(|name| !name.is_empty())
+pub(super) fn package_of<'a>(file: &'a str, names: &PublicNames) -> Option<&'a str> {
+    Some(package_in(below_folder(file, names)?)).filter(|name| !name.is_empty())
 }
 
-/// Whether a file is below `lib/python3.X`.
+/// The part of a path below the folder of packages that it is in.
+pub(super) fn below_folder<'a>(file: &'a str, names: &PublicNames) -> Option<&'a str> {
+    let folders = ["/site-packages/", "/dist-packages/"];
+    let below = folders.iter().find_map(|folder| Some(file.rsplit_once(folder)?.1));
+    below.or_else(|| names.below_folder(file))
+}
+
+/// Whether a file is below `lib/python3.X`, or in the library's archive.
 fn is_standard(file: &str) -> bool {
     let version = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 't');
+    let is_archive = |part: &str| part.strip_prefix("python3").is_some_and(|rest| rest.ends_with(".zip"));
+    if file.split('/').any(is_archive) {
+        return true;
+    }
     ["/lib/python3", "/lib64/python3", "/lib/python", "/lib64/python"].iter().any(|folder| {
         let below = file.split_once(folder).map(|(_, below)| below);
         below
@@ -66,15 +76,19 @@ fn is_standard(file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Owner, package_of, python_owner};
+    use energy_trace_model::recording::PublicNames;
+    use energy_trace_model::recording::record::InstalledPackage;
 
     /// Files of packages, of the standard library and of programs, as installations have them.
     #[test]
     fn whose_file() {
-        let of = |file| python_owner(file, "f");
+        let names = PublicNames::default();
+        let of = |file| python_owner(file, false, &names);
         assert_eq!(of("/v/lib/python3.11/site-packages/torch/nn/functional.py"), Owner::Package("torch"));
         assert_eq!(of("/usr/lib/python3/dist-packages/six.py"), Owner::Package("six"));
         assert_eq!(of("/usr/lib/python3.11/json/decoder.py"), Owner::Standard);
         assert_eq!(of("/opt/python/lib/python3.13t/threading.py"), Owner::Standard);
+        assert_eq!(of("/opt/app/python312.zip/json/decoder.py"), Owner::Standard);
         assert_eq!(of("<frozen runpy>"), Owner::Standard);
         assert_eq!(of("<__array_function__ internals>"), Owner::Standard);
         assert_eq!(of("<frozen importlib._bootstrap>"), Owner::Importer);
@@ -82,12 +96,27 @@ mod tests {
         assert_eq!(of("/home/me/lib/python3-tricks/train.py"), Owner::Program);
         assert_eq!(of("<stdin>"), Owner::Program);
         assert_eq!(of("<string>"), Owner::Standard);
-        assert_eq!(python_owner("<string>", "<module>"), Owner::Program);
+        assert_eq!(python_owner("<string>", true, &names), Owner::Program);
+    }
+
+    /// Code of a package that is installed elsewhere is the package's, in Python and in machine code; what lies beside it is the program's.
+    #[test]
+    fn installed_elsewhere() {
+        let mut names = PublicNames::default();
+        for package in ["yaml", "_yaml"] {
+            names.install(InstalledPackage { folder: "/var/task/".into(), package: package.into() });
+        }
+        let of = |file| python_owner(file, false, &names);
+        assert_eq!(of("/var/task/yaml/loader.py"), Owner::Package("yaml"));
+        assert_eq!(of("/var/task/lambda_function.py"), Owner::Program);
+        assert_eq!(package_of("/var/task/_yaml.cpython-312-x86_64-linux-gnu.so", &names), Some("_yaml"));
+        assert_eq!(package_of("/var/task/other.so", &names), None);
     }
 
     /// Machine code belongs to the package that it was installed with, bundled libraries as well.
     #[test]
     fn whose_library() {
+        let package_of = |file| package_of(file, &PublicNames::default());
         assert_eq!(package_of("/v/site-packages/numpy.libs/libopenblas.so"), Some("numpy"));
         assert_eq!(package_of("/v/site-packages/torch/lib/libtorch_cpu.so"), Some("torch"));
         assert_eq!(package_of("/v/site-packages/_cffi.cpython-311-x86_64-linux-gnu.so"), Some("_cffi"));

@@ -164,7 +164,7 @@ impl<'a> CallTable<'a> {
 fn code_of<'a>(id: FrameId, frame: &'a Frame, profile: &Profile, names: &mut Interner<CallName>) -> Code<'a> {
     let known = ApiNames::built_in();
     let on = profile.called_on.get(&id);
-    let mut whose = owner(frame);
+    let mut whose = owner(frame, &profile.public_names);
     let is_python = frame.kind == FrameKind::Python;
     let mut call = None;
     if matches!(whose, Owner::Package(_)) || frame.kind == FrameKind::Native {

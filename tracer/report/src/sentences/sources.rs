@@ -184,7 +184,9 @@ pub fn runtime(runtime: &Runtime) -> String {
                 RuntimeRefusal::UnknownVersion => {
                     "a version that is not known to this version of energy-trace"
                 }
-                RuntimeRefusal::DebugBuild => "a debug build, whose layout is not known",
+                RuntimeRefusal::DebugBuild => {
+                    "a debug build that chains all objects, --with-trace-refs, whose layout is not known"
+                }
                 RuntimeRefusal::OtherTable => "its table of offsets is of another version",
                 RuntimeRefusal::DamagedTable => "its table of offsets is damaged",
                 RuntimeRefusal::NoSymbols => "its file has no symbols, by which its state would be found",

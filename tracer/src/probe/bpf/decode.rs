@@ -28,6 +28,17 @@ pub struct Head {
     pub at: KtimeNs,
 }
 
+/// A code object that a sample holds: where it is, the bytes that tell it from others, and the globals that it runs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSight {
+    /// Its address.
+    pub address: u64,
+    /// The bytes.
+    pub check: Check,
+    /// Address of the globals; 0: not known.
+    pub globals: u64,
+}
+
 /// What the probes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -59,8 +70,8 @@ pub enum Event<'a> {
     GpuStack(Head, Comm, RawStack),
     /// A function of a GPU library's module, and its name.
     GpuName(Head, u64, String),
-    /// Code objects that the sample which follows holds and none before: addresses, and the bytes that tell them from others.
-    Codes(Head, Vec<(u64, Check)>),
+    /// Code objects that the sample which follows holds and none before.
+    Codes(Head, Vec<CodeSight>),
 }
 
 impl Event<'_> {
@@ -167,9 +178,11 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     })
 }
 
-fn decode_code(bytes: &[u8]) -> Option<(u64, Check)> {
-    let (address, check) = bytes.split_first_chunk()?;
-    Some((u64::from_ne_bytes(*address), check.try_into().ok()?))
+fn decode_code(bytes: &[u8]) -> Option<CodeSight> {
+    let (address, rest) = bytes.split_first_chunk()?;
+    let (check, globals) = rest.split_first_chunk()?;
+    let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+    Some(CodeSight { address: word(address), check: *check, globals: word(globals.first_chunk()?) })
 }
 
 fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {

@@ -19,6 +19,8 @@ const SOON_NS: u64 = 10_000_000;
 /// What one is, and from when to when that is known.
 struct Known {
     object: Arc<CodeObject>,
+    /// The globals that it was read with; 0: none were known.
+    globals: u64,
     since: KtimeNs,
     until: KtimeNs,
 }
@@ -27,6 +29,7 @@ struct Known {
 struct Sight {
     at: KtimeNs,
     check: Check,
+    globals: u64,
 }
 
 /// The name that an object has for what it runs, and from when to when it is known to have it.
@@ -52,19 +55,24 @@ pub(crate) struct CodeObjects {
 }
 
 impl CodeObjects {
-    /// The probes saw these bytes in a sample.
-    pub(crate) fn see(&mut self, address: u64, check: Check, at: KtimeNs) {
+    /// The probes saw these bytes in a sample, in which it ran with these globals. One that was only seen asleep is read again with them.
+    pub(crate) fn see(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) {
         if let Some(known) = self.known.get_mut(&address) {
-            if known.object.is_still(&check) {
+            if known.object.is_still(&check) && (known.globals != 0 || globals == 0) {
                 (known.since, known.until) = (known.since.min(at), known.until.max(at));
                 return;
             }
             self.forget(address);
         }
-        let sight = self.seen.entry(address).or_insert(Sight { at, check });
+        let sight = self.seen.entry(address).or_insert(Sight { at, check, globals });
         if sight.check != check {
-            *sight = Sight { at, check };
+            *sight = Sight { at, check, globals };
         }
+    }
+
+    /// The globals that the one at this address ran with, before it is read; 0: not known.
+    pub(crate) fn globals(&self, address: u64) -> u64 {
+        self.seen.get(&address).map_or(0, |sight| sight.globals)
     }
 
     /// Whether the one at this address is known and these bytes, read at `now`, are still its own.
@@ -78,9 +86,9 @@ impl CodeObjects {
         self.forget(address);
         let Some(object) = object else { return };
         let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
-        let since = sight.map_or(now, |sight| sight.at);
+        let (since, globals) = sight.map_or((now, 0), |sight| (sight.at, sight.globals));
         self.bytes += object.size();
-        self.known.insert(address, Known { object: Arc::new(object), since, until: now });
+        self.known.insert(address, Known { object: Arc::new(object), globals, since, until: now });
     }
 
     /// The same code object, more of it read.
@@ -229,7 +237,7 @@ mod tests {
     }
 
     fn object(number: u8) -> CodeObject {
-        CodeObject::read(&Program { number }, &KNOWN[6].code, PLACE).unwrap()
+        CodeObject::read(&Program { number }, &KNOWN[6].code, PLACE, 0).unwrap()
     }
 
     fn check(number: u8) -> Check {
@@ -251,7 +259,7 @@ mod tests {
     #[test]
     fn replaced_before_it_was_read() {
         let mut codes = CodeObjects::default();
-        codes.see(PLACE, check(b'a'), KtimeNs::from_ns(10));
+        codes.see(PLACE, (check(b'a'), 0), KtimeNs::from_ns(10));
         assert_eq!(name_of(&mut codes, 10, 20, b'b'), None);
         assert_eq!(name_of(&mut codes, 30, 40, b'b'), Some("b".to_owned()));
         assert_eq!(name_of(&mut codes, 50, 60, b'c'), None);
@@ -261,12 +269,27 @@ mod tests {
     #[test]
     fn seen_and_read_late() {
         let mut codes = CodeObjects::default();
-        codes.see(PLACE, check(b'a'), KtimeNs::from_ns(10));
+        codes.see(PLACE, (check(b'a'), 0), KtimeNs::from_ns(10));
         assert_eq!(name_of(&mut codes, 10, 1_000_000_000, b'a'), Some("a".to_owned()));
-        codes.see(PLACE, check(b'b'), KtimeNs::from_ns(1_000_000_001));
+        codes.see(PLACE, (check(b'b'), 0), KtimeNs::from_ns(1_000_000_001));
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(1_000_000_001)), None);
         assert_eq!(name_of(&mut codes, 1_000_000_001, 1_000_000_002, b'b'), Some("b".to_owned()));
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
+    }
+
+    /// One that was known from a sleeping thread alone is read again once its globals are known, and only then.
+    #[test]
+    fn read_again_with_its_globals() {
+        let mut codes = CodeObjects::default();
+        let time = KtimeNs::from_ns;
+        codes.put(PLACE, Some(object(b'a')), time(5));
+        codes.see(PLACE, (check(b'a'), 0), time(10));
+        assert!(codes.last(PLACE).is_some());
+        codes.see(PLACE, (check(b'a'), 0x7000), time(20));
+        assert_eq!((codes.last(PLACE).is_none(), codes.globals(PLACE)), (true, 0x7000));
+        codes.put(PLACE, Some(object(b'a')), time(30));
+        codes.see(PLACE, (check(b'a'), 0x8000), time(40));
+        assert!(codes.at(PLACE, time(20)).is_some() && codes.at(PLACE, time(40)).is_some());
     }
 
     proptest! {
@@ -308,7 +331,7 @@ mod tests {
             let mut looked = 0;
             for (at, late, fresh) in samples {
                 if fresh {
-                    codes.see(PLACE, check(truth(at)), KtimeNs::from_ns(at));
+                    codes.see(PLACE, (check(truth(at)), 0), KtimeNs::from_ns(at));
                 }
                 looked = (at + late).max(looked);
                 let name = name_of(&mut codes, at, looked, truth(looked));

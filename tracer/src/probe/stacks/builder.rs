@@ -102,7 +102,8 @@ impl StackBuilder {
         let one_chain = || self.processes.has_one_chain(head.pid);
         let anchored =
             interpreter.map(|i| resolve_anchors(raw, i.layout.anchoring, |pc| i.is_eval(pc), one_chain));
-        let (frames, mut status) = merge(anchored.as_deref().unwrap_or(raw));
+        let (mut frames, mut status) = merge(anchored.as_deref().unwrap_or(raw));
+        self.drop_trampolines(head.pid, &mut frames);
         if raw.python_end == end::NO_INTERPRETER
             && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))
         {
@@ -130,6 +131,16 @@ impl StackBuilder {
         let frames = python_alone(raw);
         self.refresh_codes(head, &frames);
         self.stack(head, ThreadState::Asleep, &frames)
+    }
+
+    /// Takes out the functions that CPython makes for perf (`-X perf`), one for each of Python's: made at run time, they call the evaluation
+    /// whose place a run of Python frames has taken.
+    fn drop_trampolines(&self, pid: Pid, frames: &mut Vec<Merged>) {
+        let mut is_python = false;
+        frames.retain(|frame| {
+            let below = std::mem::replace(&mut is_python, matches!(frame, Merged::Python { .. }));
+            !matches!(frame, Merged::Native(pc) if below && self.is_anonymous(pid, *pc) == Some(true))
+        });
     }
 
     fn refresh_codes(&mut self, head: Head, frames: &[Merged]) {
@@ -217,7 +228,7 @@ impl StackBuilder {
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
         let is_final = named.is_none() && (method.is_some() || !code.is_method);
         let (code, on) = (Arc::clone(code), on.cloned());
-        let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file));
+        let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code));
         let id = self.out.python_frame(frame, on);
         if is_final && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);

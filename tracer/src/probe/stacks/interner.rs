@@ -58,7 +58,7 @@ impl Interner {
     }
 
     /// All frames, in no order, and on what their functions were called.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (&Frame, Option<&CalledOn>)> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (&Frame, Option<&CalledOn>)> + Clone {
         let plain = self.frames.keys().map(|frame| (frame, None));
         plain.chain(self.called_on.keys().map(|(frame, on)| (frame, Some(on))))
     }

@@ -40,11 +40,14 @@ pub(crate) fn send_names_of(stacks: &StackBuilder, frames: &[(FrameId, Frame)]) 
     }
 }
 
-/// Finds what users call functions of packages, and sends it; their files are opened with the rights of `reader`.
+/// Finds what users call functions of packages, and where these are installed, and sends it; their files are opened with the rights of `reader`.
 pub(crate) fn send_public_names(stacks: &StackBuilder, reader: Option<(Uid, Gid)>) {
     let roots = stacks.libraries.roots.all();
-    let names = find_public_names(stacks.out.frames(), &roots, reader, &stacks.worker);
+    let (names, installed) = find_public_names(stacks.out.frames(), &roots, reader, &stacks.worker);
     if !names.is_empty() {
         stacks.out.send(Record::PublicNames(names));
+    }
+    if !installed.is_empty() {
+        stacks.out.send(Record::Installed(installed));
     }
 }

@@ -7,21 +7,20 @@
 //! them a hundred milliseconds later.
 
 use super::interner::ThreadState;
-use crate::probe::bpf::decode::Head;
+use crate::probe::bpf::decode::{CodeSight, Head};
 use crate::probe::processes::process::Process;
 use crate::probe::processes::registry::Processes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_unwind::cpython::class_name::{MethodName, find_name};
-use energy_trace_unwind::cpython::code::{Check, CodeObject};
+use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::ProcessMemory;
-use energy_trace_unwind::cpython::module_name::module_of;
+use energy_trace_unwind::cpython::module_name::module_by_path;
 use energy_trace_unwind::cpython::receiver::{Named, called_on};
 use energy_trace_unwind::merge::Merged;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Files whose modules are remembered.
@@ -29,23 +28,25 @@ const MOST_FILES: usize = 4096;
 /// Bytes of code objects of all processes together that are remembered.
 const MOST_CODE_BYTES: usize = 64 << 20;
 
-/// What was learned of files: the module of each.
+/// What was learned of files: the module of each, by its own word, for functions of it that nobody saw run.
 #[derive(Default)]
 pub(crate) struct ModuleNames {
     by_file: HashMap<(Pid, String), String>,
 }
 
 impl ModuleNames {
-    pub(crate) fn of(&mut self, pid: Pid, file: &str) -> &str {
-        if self.by_file.len() >= MOST_FILES {
-            self.by_file.clear();
+    pub(crate) fn of(&mut self, pid: Pid, code: &CodeObject) -> String {
+        let known = |names: &Self| names.by_file.get(&(pid, code.file.clone())).cloned();
+        let Some(module) = &code.module else {
+            return known(self).unwrap_or_else(|| module_by_path(&code.file));
+        };
+        if !code.file.starts_with('<') && known(self).as_ref() != Some(module) {
+            if self.by_file.len() >= MOST_FILES {
+                self.by_file.clear();
+            }
+            self.by_file.insert((pid, code.file.clone()), module.clone());
         }
-        self.by_file.entry((pid, file.to_owned())).or_insert_with(|| {
-            let root = format!("/proc/{pid}/root");
-            module_of(file, |path| {
-                path.is_absolute() && Path::new(&format!("{root}{}", path.display())).exists()
-            })
-        })
+        module.clone()
     }
 
     /// Forgets a process that is gone.
@@ -75,7 +76,8 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
         let read = memory.read_pairs(places, checks);
         for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
             if !process.codes.is_still(address, check, now) {
-                process.codes.put(address, CodeObject::read(&memory, &layout, address), now);
+                let globals = process.codes.globals(address);
+                process.codes.put(address, CodeObject::read(&memory, &layout, address, globals), now);
             }
         }
         done += read + 1; // One that cannot be read is passed over.
@@ -153,11 +155,11 @@ fn find_receivers(
     wants
 }
 
-/// The probes saw new code objects of a process: their addresses, and the bytes that tell them from others.
-pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[(u64, Check)]) {
+/// The probes saw new code objects of a process: their addresses, the bytes that tell them from others, and their globals.
+pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[CodeSight]) {
     let Some(process) = processes.get_mut(head.pid) else { return };
-    for &(address, check) in sights {
-        process.codes.see(address, check, head.at);
+    for &CodeSight { address, check, globals } in sights {
+        process.codes.see(address, (check, globals), head.at);
     }
 }
 
@@ -181,12 +183,12 @@ pub(crate) fn name_frame(
     code: &CodeObject,
     method: Option<&String>,
     instruction: u64,
-    module: &str,
+    module: String,
 ) -> Frame {
     Frame {
         kind: FrameKind::Python,
         name: method.unwrap_or(&code.qualname).clone(),
-        module: module.to_owned(),
+        module,
         file: code.file.clone(),
         line: code.line_at(instruction),
         first_line: code.first_line,

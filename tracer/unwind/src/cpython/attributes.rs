@@ -129,16 +129,40 @@ pub(super) fn class_attribute(
 }
 
 /// The number of a key among a dictionary's first entries, and where its value is where keys and values are in one table.
-fn entry(source: &impl Source, layout: &CodeLayout, keys: u64, name: &str) -> Option<(u64, u64)> {
-    let [_, log2_index, kind, ..] = source.word(keys.wrapping_add(keys::SHAPE))?.to_le_bytes();
-    // Keys that are strings alone come without their hashes.
-    let (size, key) = if kind == 0 { (24, 8) } else { (16, 0) };
-    let entries = keys.wrapping_add(keys::INDICES).wrapping_add(1_u64.checked_shl(u32::from(log2_index))?);
-    let count = source.word(keys.wrapping_add(keys::ENTRIES))?.min(MAX_ENTRIES);
-    (0..count).find_map(|number| {
-        let at = entries.wrapping_add(number * size + key);
+pub(super) fn entry(source: &impl Source, layout: &CodeLayout, keys: u64, name: &str) -> Option<(u64, u64)> {
+    // Code objects that do not know their class are those of versions whose dictionaries begin in another way.
+    let table = if layout.classes.is_some() { old_table(source, keys) } else { table(source, keys) }?;
+    (0..table.count.min(MAX_ENTRIES)).find_map(|number| {
+        let at = table.entries.wrapping_add(number * table.size + table.key);
         let found = source.word(at).filter(|&found| found != 0)?;
         let is_it = read_string(source, &layout.string, found).as_deref() == Some(name);
         is_it.then(|| (number, at.wrapping_add(8)))
     })
+}
+
+/// The entries of a dictionary.
+struct Table {
+    /// Address of the first.
+    entries: u64,
+    /// How many there are.
+    count: u64,
+    /// Bytes of one, and where its key is; the value follows.
+    size: u64,
+    key: u64,
+}
+
+fn table(source: &impl Source, keys: u64) -> Option<Table> {
+    let [_, log2_index, kind, ..] = source.word(keys.wrapping_add(keys::SHAPE))?.to_le_bytes();
+    let entries = keys.wrapping_add(keys::INDICES).wrapping_add(1_u64.checked_shl(u32::from(log2_index))?);
+    let count = source.word(keys.wrapping_add(keys::ENTRIES))?;
+    // Keys that are strings alone come without their hashes.
+    let (size, key) = if kind == 0 { (24, 8) } else { (16, 0) };
+    Some(Table { entries, count, size, key })
+}
+
+/// The same up to 3.10.
+fn old_table(source: &impl Source, keys: u64) -> Option<Table> {
+    let size = source.word(keys.wrapping_add(at::KEYS_SIZE))?;
+    let entries = keys.wrapping_add(at::KEYS_INDICES).wrapping_add(size.checked_mul(at::index_bytes(size))?);
+    Some(Table { entries, count: source.word(keys.wrapping_add(at::KEYS_ENTRIES))?, size: 24, key: 8 })
 }

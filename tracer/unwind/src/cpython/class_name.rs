@@ -26,6 +26,15 @@ pub(super) mod at {
     pub(in super::super) const WRAPPED: u64 = 16;
     /// `type.__flags__` of every class that is ready.
     pub(in super::super) const READY: u64 = 1 << 12;
+
+    /// Bytes of a place in a dictionary's index of this size.
+    pub(in super::super) const fn index_bytes(size: u64) -> u64 {
+        match size {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            _ => 4,
+        }
+    }
 }
 
 /// Classes of a resolution order that are looked at, and bytes of a dictionary's entries.
@@ -113,13 +122,9 @@ impl<S: Source> Search<'_, S> {
     fn entry(&self, dict: u64) -> Option<u64> {
         let keys = self.source.word(dict.wrapping_add(at::DICT_KEYS))?;
         let size = self.source.word(keys.wrapping_add(at::KEYS_SIZE))?;
-        let index_bytes = match size {
-            0..=0xff => 1,
-            0x100..=0xffff => 2,
-            _ => 4,
-        };
         let used = self.source.word(keys.wrapping_add(at::KEYS_ENTRIES))?;
-        let entries = keys.wrapping_add(at::KEYS_INDICES).wrapping_add(size.checked_mul(index_bytes)?);
+        let entries =
+            keys.wrapping_add(at::KEYS_INDICES).wrapping_add(size.checked_mul(at::index_bytes(size))?);
         let bytes = self.source.bytes(entries, used.checked_mul(24)?, MAX_ENTRIES)?;
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let found = bytes.chunks_exact(24).find(|entry| word(&entry[8..16]) == self.key)?;

@@ -1,11 +1,13 @@
-//! Reads a code object: qualified name, file, first line, line table.
+//! Reads a code object: qualified name, file, module, first line, line table.
 //!
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
+use super::globals::own_name;
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
+use super::module_name::module_named;
 use super::receiver::{has_name, may_tell};
 
 /// Longest line table that is read, in bytes.
@@ -25,6 +27,8 @@ pub struct CodeObject {
     pub qualname: String,
     /// `co_filename`.
     pub file: String,
+    /// Its module's name, by the globals that it ran with; `None` where these are not known, or have none.
+    pub module: Option<String>,
     /// `co_firstlineno`.
     pub first_line: u32,
     /// Its line table.
@@ -45,17 +49,22 @@ pub struct CodeObject {
 }
 
 impl CodeObject {
-    /// Reads the code object at `address`; `None` where there is none, or none any more when the last of it was read.
-    pub fn read(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
+    /// Reads the code object at `address`, which runs with these globals (0: not known); `None` where there is none, or none any more when the
+    /// last of it was read.
+    pub fn read(source: &impl Source, layout: &CodeLayout, address: u64, globals: u64) -> Option<Self> {
         let check = read_check(source, layout, address)?;
-        let read = Self::read_parts(source, layout, address, check)?;
+        let mut read = Self::read_parts(source, layout, address, check)?;
+        if globals != 0 {
+            read.module = own_name(source, layout, globals).map(|own| module_named(&read.file, &own));
+        }
         let lives = layout.header.may_live(read_header(source, address)?);
         (lives && read_check(source, layout, address)? == check).then_some(read)
     }
 
     /// Reads the same one again, as it is now.
     pub fn read_again(&self, source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
-        Self::read(source, layout, address).filter(|again| again.check == self.check)
+        let again = Self::read(source, layout, address, 0).filter(|again| again.check == self.check)?;
+        Some(Self { module: self.module.clone(), ..again })
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
@@ -75,6 +84,7 @@ impl CodeObject {
             on_named: layout.sees_receivers && has_name(&qualname, &file),
             qualname,
             file,
+            module: None,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
             linetable,
@@ -92,10 +102,11 @@ impl CodeObject {
     }
 
     /// Bytes of memory that it takes.
-    pub const fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         size_of::<Self>()
             + self.qualname.len()
             + self.file.len()
+            + self.module.as_ref().map_or(0, String::len)
             + self.linetable.len()
             + 8 * self.bytecode.len()
     }
@@ -232,6 +243,7 @@ mod tests {
         let code = CodeObject {
             qualname: String::new(),
             file: String::new(),
+            module: None,
             first_line: 7,
             // Two units on the first line, two on the next: no columns (Objects/locations.md).
             linetable: vec![0x80 | 13 << 3 | 1, 0, 0x80 | 13 << 3 | 1, 2],
@@ -323,7 +335,11 @@ mod tests {
     fn nonsense_is_no_code_object() {
         for layout in KNOWN {
             for byte in [0, 1, 0x7f, 0xdd, 0xff] {
-                assert_eq!(CodeObject::read(&Filled(byte), &layout.code, u64::MAX - 64), None, "{byte}");
+                assert_eq!(
+                    CodeObject::read(&Filled(byte), &layout.code, u64::MAX - 64, 1 << 20),
+                    None,
+                    "{byte}"
+                );
             }
         }
     }

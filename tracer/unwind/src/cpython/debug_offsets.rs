@@ -3,7 +3,7 @@
 //! The table is at the start of `_PyRuntime` (Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h from 3.14 on). Its own
 //! layout changes with each minor version, so that it is read by version, and a version that is not known is refused. It is memory of
 //! another process: every offset is checked before it is believed. Leaves out what the table does not say and the headers of the
-//! version do: the thread-specific key, and which owners of frames are not Python.
+//! version do: the thread-specific key, where frames have their globals, and which owners of frames are not Python.
 
 use super::attributes::Attributes;
 use super::layout::{CodeLayout, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
@@ -226,6 +226,8 @@ fn walk_of(fields: &Fields<'_>, table: &Table) -> Option<PythonLayout> {
         flags_word,
         owner_shift: u8::try_from(owner % 8 * 8).ok()?,
         locals: u32::from(locals) * 8,
+        // `f_globals` is the fourth pointer of a frame in all three (pycore_frame.h, pycore_interpframe_structs.h).
+        globals_word: 3,
         itself: object::IS_CLASS,
         ..WALK
     })

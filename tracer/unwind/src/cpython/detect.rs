@@ -17,7 +17,7 @@ use tracer_ebpf::wire::PythonLayout;
 
 /// Symbols to look for in a file that may hold the interpreter.
 pub const SYMBOLS: [&str; 9] =
-    [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY, CELL, INTERPRETERS, THIS_THREAD, CURRENT];
+    [RUNTIME, VERSION, GET_VERSION, EVAL, CHAINS_OBJECTS, CELL, INTERPRETERS, THIS_THREAD, CURRENT];
 
 const RUNTIME: &str = "_PyRuntime";
 const VERSION: &str = "Py_Version";
@@ -28,8 +28,9 @@ const CURRENT: &str = "_PyThreadState_Current";
 const EVAL: &str = "_PyEval_EvalFrameDefault";
 /// The type of cells.
 const CELL: &str = "PyCell_Type";
-/// Only builds that count references (`--with-pydebug`) have it (Objects/object.c, 3.8 to 3.13).
-const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
+/// Only builds that chain all objects (`--with-trace-refs`, up to 3.7 `--with-pydebug` too) have it, up to 3.12 (Objects/object.c): two words stand
+/// in front of each object there. In other debug builds all that is read lies where it does in a release build (`layout`).
+const CHAINS_OBJECTS: &str = "_Py_AddToAllObjects";
 
 /// An interpreter that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let Some(runtime) = variables.map(|found| found.interpreters).or(runtime) else {
         return refuse(RuntimeRefusal::NoSymbols);
     };
-    if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
+    if elf.symbol(CHAINS_OBJECTS).is_some() {
         return refuse(RuntimeRefusal::DebugBuild);
     }
     let layout = if version.minor() < (3, 13) {

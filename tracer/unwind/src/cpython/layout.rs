@@ -1,5 +1,5 @@
-//! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, release
-//! builds, x86-64. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
+//! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, x86-64;
+//! those of debug builds (`Py_DEBUG`) of 3.8 and later have the same offsets. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
 use super::attributes::Attributes;
 use super::lines::LineTable;
@@ -240,7 +240,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     program: 0,
     cell: 0,
     itself: 0,
-    reserved: 0,
+    globals_word: 0,
     objects: [0; 2],
     wanted: [0; 16],
 };
@@ -257,6 +257,7 @@ const OLD_WALK: PythonLayout = PythonLayout {
     flags_word: 0,
     owner_shift: PythonLayout::NO_SHIFT,
     locals: 360,
+    globals_word: 6,
     itself: object::IS_CLASS,
     wanted: PythonLayout::ALL_WANTED,
     ..WALK
@@ -376,6 +377,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             owner_shift: 40,
             entry_shift: 32,
             locals: 72,
+            globals_word: 1,
             itself: object::IS_CLASS,
             ..WALK
         },
@@ -409,6 +411,7 @@ pub const KNOWN: [VersionLayout; 7] = [
             cframe_previous: 8,
             key_follows: 1,
             locals: 72,
+            globals_word: 3,
             itself: object::IS_CLASS,
             ..WALK
         },

@@ -8,6 +8,7 @@ pub mod class_name;
 pub mod code;
 pub mod debug_offsets;
 pub mod detect;
+mod globals;
 pub mod layout;
 pub mod lines;
 pub mod memory;

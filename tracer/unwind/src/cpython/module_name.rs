@@ -1,63 +1,140 @@
-//! The module of a Python file, from its path under its import root.
+//! What the module of a Python function is called to users: by its own `__name__`, else by its file's path.
 //!
-//! The import root is where the packages end: the first folder upwards without `__init__.py`. Namespace packages (without the file)
-//! cannot be told from folders; below a `site-packages` or `dist-packages` every folder counts as a package.
+//! A program has the name of its file instead of `__main__`, where that is one that somebody wrote; a cell of a notebook has none. Nothing is
+//! looked up in a file system: the path is the traced program's word. Leaves out reading the name (`globals`).
 
 use std::path::Path;
 
-/// The dotted module name of a file: `torch.autograd` for `…/torch/autograd/__init__.py`, `train` for `train.py`. `exists` tells whether
-/// a path exists as the process sees it.
-pub fn module_of(file: &str, exists: impl Fn(&Path) -> bool) -> String {
-    if let Some(frozen) = file.strip_prefix("<frozen ").and_then(|rest| rest.strip_suffix('>')) {
+/// What a module's globals say of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnName {
+    /// `__name__`.
+    pub name: String,
+    /// `__package__` of a program.
+    pub package: Option<String>,
+}
+
+impl OwnName {
+    /// Whether this is the name of a program, also of one that multiprocessing began anew.
+    pub fn is_main(name: &str) -> bool {
+        matches!(name, "__main__" | "__mp_main__")
+    }
+}
+
+/// The dotted name of a module that says this of itself: `torch.autograd`; `train` for the program `train.py`, `pkg.cli` for `python -m pkg.cli`.
+pub fn module_named(file: &str, own: &OwnName) -> String {
+    // The import system has another name for itself while it is set up.
+    if let Some(frozen) = frozen(file) {
+        return frozen.to_owned();
+    }
+    if !OwnName::is_main(&own.name) {
+        return own.name.clone();
+    }
+    match (&own.package, stem(file)) {
+        (_, stem) if stem.is_empty() || file.starts_with('<') || is_cell(file) => "__main__".to_owned(),
+        (Some(package), stem) => format!("{package}.{stem}"),
+        (None, stem) => stem,
+    }
+}
+
+/// The same by the path alone, where the module's own word is not known: below a folder of packages every folder counts as a package.
+pub fn module_by_path(file: &str) -> String {
+    if let Some(frozen) = frozen(file) {
         return frozen.to_owned();
     }
     if file.starts_with('<') {
         return file.to_owned();
     }
-    let path = Path::new(file);
-    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut parts = if stem == "__init__" { Vec::new() } else { vec![stem] };
-    let mut folder = path.parent();
-    while let Some(here) = folder {
-        let Some(name) = here.file_name().map(|n| n.to_string_lossy().into_owned()) else { break };
-        if is_root(&name) || !(below_root(here) || exists(&here.join("__init__.py"))) {
-            break;
-        }
-        parts.push(name);
-        folder = here.parent();
+    if is_cell(file) {
+        return "__main__".to_owned();
     }
-    parts.reverse();
-    parts.join(".")
+    let stem = stem(file);
+    let parts: Vec<String> = Path::new(file)
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| below_root(folder))
+        .filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    let parts = parts.into_iter().rev().chain([stem].into_iter().filter(|stem| stem != "__init__"));
+    parts.collect::<Vec<_>>().join(".")
 }
 
-/// Folders in which packages lie.
-fn is_root(name: &str) -> bool {
-    matches!(name, "site-packages" | "dist-packages" | "lib-dynload")
+/// The module that is frozen into the interpreter under this name.
+fn frozen(file: &str) -> Option<&str> {
+    file.strip_prefix("<frozen ")?.strip_suffix('>')
 }
 
-/// Whether a folder lies below such a folder.
+fn stem(file: &str) -> String {
+    Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Whether this file is a cell of a notebook: IPython's, a Jupyter kernel's (`/tmp/ipykernel_PID/NUMBER.py`), Colab's, Databricks', marimo's, an
+/// editor's.
+fn is_cell(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let starts = ["<ipython-input-", "ipython-input-", "<command-", "command-", "__marimo__cell_"];
+    let of_kernel = file.contains("/ipykernel_") && file.ends_with(".py");
+    of_kernel || name.contains(".ipynb") || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether a folder lies below a folder in which packages lie.
 fn below_root(folder: &Path) -> bool {
-    folder.ancestors().skip(1).any(|a| a.file_name().is_some_and(|n| is_root(&n.to_string_lossy())))
+    let is_root = |name: &str| matches!(name, "site-packages" | "dist-packages" | "lib-dynload");
+    folder.ancestors().skip(1).any(|above| above.file_name().is_some_and(|n| is_root(&n.to_string_lossy())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::module_of;
-    use std::path::Path;
+    use super::{OwnName, module_by_path, module_named};
 
-    /// Packages, modules, scripts, namespace packages, and code without a file.
+    /// A module is what it says that it is: in an archive, in a package without `__init__.py`, compiled elsewhere, run by `exec`.
     #[test]
-    fn names() {
-        let has_init =
-            |path: &Path| path.starts_with("/usr/lib/python3.11/json") || path.starts_with("/home/me/pkg");
-        let name = |file| module_of(file, has_init);
+    fn by_their_own_word() {
+        let name = |file, name: &str| module_named(file, &OwnName { name: name.into(), package: None });
+        assert_eq!(name("/home/me/tool.pyz/pkg/mod.py", "pkg.mod"), "pkg.mod");
+        assert_eq!(name("/home/me/src/space/part.py", "space.part"), "space.part");
+        assert_eq!(name("C:\\build\\mod.py", "pkg.mod"), "pkg.mod");
+        assert_eq!(name("<string>", "plugin"), "plugin");
+        assert_eq!(name("<frozen importlib._bootstrap>", "_frozen_importlib"), "importlib._bootstrap");
+    }
+
+    /// The program is called by its file, with its package where `python -m` ran it; typed code, an archive and a notebook are `__main__`.
+    #[test]
+    fn programs() {
+        let name = |file, package: Option<&str>| {
+            module_named(file, &OwnName { name: "__main__".into(), package: package.map(str::to_owned) })
+        };
+        assert_eq!(name("/home/me/train.py", None), "train");
+        assert_eq!(name("/usr/bin/jupyter", None), "jupyter");
+        assert_eq!(name("/home/me/pkg/cli.py", Some("pkg")), "pkg.cli");
+        assert_eq!(name("/home/me/pkg/__main__.py", Some("pkg")), "pkg.__main__");
+        assert_eq!(name("/home/me/tool.pyz/__main__.py", None), "__main__");
+        assert_eq!(module_named("/x/a.py", &OwnName { name: "__mp_main__".into(), package: None }), "a");
+        for cell in [
+            "/tmp/ipykernel_4711/2731230984.py",
+            "<ipython-input-3-8a2e>",
+            "/home/me/a.ipynb Cell 3",
+            "/root/.ipykernel/77/command-123-456",
+            "<command-1234>",
+            "/tmp/ipython-input-3-149437.py",
+            "/tmp/marimo_77/__marimo__cell_Hbol_.py",
+            "<stdin>",
+            "",
+        ] {
+            assert_eq!(name(cell, None), "__main__", "{cell}");
+        }
+    }
+
+    /// Without its own word: packages, modules, scripts, and code without a file.
+    #[test]
+    fn by_their_path() {
+        let name = module_by_path;
         assert_eq!(name("/usr/lib/python3/dist-packages/torch/autograd/__init__.py"), "torch.autograd");
         assert_eq!(name("/v/lib/python3.11/site-packages/google/api/x.py"), "google.api.x");
-        assert_eq!(name("/usr/lib/python3.11/json/decoder.py"), "json.decoder");
         assert_eq!(name("/usr/lib/python3.11/argparse.py"), "argparse");
-        assert_eq!(name("/home/me/pkg/sub.py"), "pkg.sub");
         assert_eq!(name("train.py"), "train");
         assert_eq!(name("/home/me/train.py"), "train");
+        assert_eq!(name("/tmp/ipykernel_4711/2731230984.py"), "__main__");
         assert_eq!(name("<frozen importlib._bootstrap>"), "importlib._bootstrap");
         assert_eq!(name("<string>"), "<string>");
         assert_eq!(name(""), "");
