@@ -37,7 +37,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
 /// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
 /// machine, and recordings that are merged.
-const FORMAT: u32 = 14;
+const FORMAT: u32 = 15;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -398,8 +398,8 @@ mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
-        PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic,
+        LossReason, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
@@ -428,13 +428,8 @@ mod tests {
         let text = String::new;
         let last = [
             number(&Record::Host(Host::default())),
-            number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
-                calls: 0,
-                stepped: 0,
-                call_ns: 0,
-                stepped_ns: 0,
-                functions: 0,
-            })),
+            number(&RecordingDiagnostic::Account(AccountDiagnostic::RecorderStarved { longest_ns: 0 })),
+            number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
@@ -447,6 +442,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (14, [37, 17, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        assert_eq!((FORMAT, last), (15, [37, 18, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
     }
 }
