@@ -22,6 +22,12 @@ impl Countdown {
         Self { passes: 0, two_ticks: if two_ticks > u32::MAX as u64 { u32::MAX } else { two_ticks as u32 } }
     }
 
+    /// As it lies in memory.
+    pub const fn as_word(self) -> u64 {
+        let ([a, b, c, d], [e, f, g, h]) = (self.passes.to_ne_bytes(), self.two_ticks.to_ne_bytes());
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// Takes a tick; whether it is a sample. `random` gives any number of 32 bits.
     #[inline(always)]
     pub fn is_sample(&mut self, random: impl FnOnce() -> u32) -> bool {

@@ -11,7 +11,7 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{count, gpu, sample, sched, tasks, waits};
+    use crate::probes::{count, gpu, groups, sample, sched, tasks, waits};
     use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
     use aya_ebpf::programs::{
         PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
@@ -37,7 +37,13 @@ mod hooks {
 
     #[raw_tracepoint(tracepoint = "sched_process_fork")]
     fn on_fork(ctx: RawTracePointContext) -> i32 {
-        tasks::fork(ctx.arg::<*const u8>(1));
+        tasks::fork(ctx.arg::<*const u8>(0), ctx.arg::<*const u8>(1));
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "cgroup_attach_task")]
+    fn on_attach(ctx: RawTracePointContext) -> i32 {
+        groups::moved(ctx.arg::<*const u8>(0), ctx.arg::<*const u8>(2));
         0
     }
 

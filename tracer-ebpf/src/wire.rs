@@ -63,6 +63,8 @@ pub mod kind {
     pub const CODES: u32 = 14;
     /// A `BackgroundEvent`: time of those who are not targets.
     pub const BACKGROUND: u32 = 15;
+    /// A `TaskEvent`: the process of its head came into the recorded control group.
+    pub const JOIN: u32 = 16;
 }
 
 /// What every event begins with.
@@ -253,6 +255,34 @@ pub struct Settings {
     pub task_ran: u32,
     /// 1: how long pushes take is kept.
     pub push_times: u32,
+    /// Offset of `in_execve` in `task_struct`, in bits; 0: not known.
+    pub task_in_execve: u32,
+}
+
+/// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// The group's number in its hierarchy, the inode of its folder; 0: no group is recorded.
+    pub id: u64,
+    /// The number of the hierarchy, as `/proc/PID/cgroup` has it; 0: that of the second version.
+    pub hierarchy: u32,
+    /// Offset of `kn` in `cgroup`.
+    pub kernfs_node: u32,
+    /// Offset of `id` in `kernfs_node`.
+    pub node_id: u32,
+    /// Offset of `self.parent` in `cgroup`.
+    pub parent: u32,
+    /// Offset of `root` in `cgroup`.
+    pub root: u32,
+    /// Offset of `hierarchy_id` in `cgroup_root`.
+    pub root_hierarchy: u32,
+    /// Offset of `cgroups` in `task_struct`.
+    pub task_groups: u32,
+    /// Offset of `dfl_cgrp` in `css_set`.
+    pub default_group: u32,
+    /// Zero.
+    pub reserved: u64,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
@@ -362,7 +392,8 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 48);
+    assert!(size_of::<Settings>() == 52);
+    assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
@@ -375,11 +406,13 @@ const _: () = {
 
 #[cfg(feature = "user")]
 mod user {
-    use super::{AddressSpace, CodeMapping, PythonLayout, Settings};
+    use super::{AddressSpace, CodeMapping, GroupSettings, PythonLayout, Settings};
     use crate::countdown::Countdown;
 
     // SAFETY: `repr(C)` integers without padding (the asserts above): every bit pattern is a value.
     unsafe impl aya::Pod for Settings {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for GroupSettings {}
     // SAFETY: as above.
     unsafe impl aya::Pod for AddressSpace {}
     // SAFETY: as above.

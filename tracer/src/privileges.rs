@@ -73,11 +73,17 @@ pub enum PrivilegeError {
          CONFIG_DEBUG_INFO_BTF=y (Debian 12, Ubuntu 22.04 and Fedora have one)"
     )]
     NoBtf(PathBuf),
+    /// The kernel's type information is not shown here.
+    #[error(
+        "{0} cannot be read here, which the BPF programs need: this container hides parts of /sys; mount the host's over it (docker: \
+         -v /sys/kernel/btf:/sys/kernel/btf:ro), or run energy-trace on the host"
+    )]
+    HiddenBtf(PathBuf),
     /// The kernel has no BPF.
     #[error(
-        "this kernel has no BPF ({0} is missing): use a kernel built with CONFIG_BPF_SYSCALL=y (not gVisor or WSL 1)"
+        "this kernel has no BPF (the system call is missing): use a kernel built with CONFIG_BPF_SYSCALL=y (not gVisor or WSL 1)"
     )]
-    NoBpf(PathBuf),
+    NoBpf,
     /// `/proc` cannot be read.
     #[error("cannot read {path}: {source}; is /proc mounted?")]
     Proc {
@@ -93,10 +99,14 @@ pub enum PrivilegeError {
 pub struct Privileges {
     /// Effective capabilities, one bit each.
     effective: u64,
-    /// `kernel.perf_event_paranoid`, where the kernel has perf events.
+    /// `kernel.perf_event_paranoid`, where the kernel has perf events and shows it.
     pub perf_event_paranoid: Option<i64>,
-    /// `kernel.unprivileged_bpf_disabled`; `None`: the kernel has no BPF.
+    /// Whether the kernel has perf events.
+    pub perf: bool,
+    /// `kernel.unprivileged_bpf_disabled`; `None`: the kernel has no BPF, or a container hides the file.
     pub unprivileged_bpf_disabled: Option<i64>,
+    /// Whether the kernel has BPF.
+    pub bpf: bool,
     /// Whether `/sys/kernel/btf/vmlinux` exists.
     pub btf: bool,
     root: PathBuf,
@@ -112,10 +122,16 @@ impl Privileges {
             path,
             source: std::io::Error::new(std::io::ErrorKind::InvalidData, "no line CapEff"),
         })?;
+        let unprivileged_bpf_disabled = read_number(&root.join("proc/sys/kernel/unprivileged_bpf_disabled"));
+        let perf_event_paranoid = read_number(&root.join("proc/sys/kernel/perf_event_paranoid"));
+        // Below another root is another kernel.
+        let is_here = root == Path::new("/");
         Ok(Self {
             effective,
-            perf_event_paranoid: read_number(&root.join("proc/sys/kernel/perf_event_paranoid")),
-            unprivileged_bpf_disabled: read_number(&root.join("proc/sys/kernel/unprivileged_bpf_disabled")),
+            perf_event_paranoid,
+            perf: perf_event_paranoid.is_some() || is_here && has(libc::SYS_perf_event_open),
+            unprivileged_bpf_disabled,
+            bpf: unprivileged_bpf_disabled.is_some() || is_here && has(libc::SYS_bpf),
             btf: root.join("sys/kernel/btf/vmlinux").exists(),
             root: root.to_owned(),
         })
@@ -123,11 +139,11 @@ impl Privileges {
 
     /// Whether a recording can be tried. `command_line` is what the user typed, program first: the advice repeats it under sudo.
     pub fn check(&self, command_line: &[std::ffi::OsString]) -> Result<(), PrivilegeError> {
-        if self.unprivileged_bpf_disabled.is_none() {
-            return Err(PrivilegeError::NoBpf(self.root.join("proc/sys/kernel/unprivileged_bpf_disabled")));
+        if !self.bpf {
+            return Err(PrivilegeError::NoBpf);
         }
         if !self.btf {
-            return Err(PrivilegeError::NoBtf(self.root.join("sys/kernel/btf/vmlinux")));
+            return Err(self.without_btf());
         }
         let missing = self.missing();
         // Without the last one some files cannot be read, which those who read them say; without the others nothing works.
@@ -138,6 +154,18 @@ impl Privileges {
         let sudo = std::iter::once("sudo".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
         let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
         Err(PrivilegeError::Missing { missing, sudo, program })
+    }
+
+    /// A kernel without BTF shows a number of its other files beside it (Documentation/ABI/testing/sysfs-kernel-btf, v6.1).
+    fn without_btf(&self) -> PrivilegeError {
+        let btf = self.root.join("sys/kernel/btf/vmlinux");
+        let is_shown = ["notes", "mm"].iter().all(|name| self.root.join("sys/kernel").join(name).exists());
+        // With BTF in the kernel the folder is there, whatever is in it.
+        if is_shown && !self.root.join("sys/kernel/btf").exists() {
+            PrivilegeError::NoBtf(btf)
+        } else {
+            PrivilegeError::HiddenBtf(btf)
+        }
     }
 
     /// What recording uses and this process lacks. CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON (capabilities(7)).
@@ -193,6 +221,15 @@ pub fn shell_word(word: &Path) -> String {
     let text = word.to_string_lossy();
     // Only a NUL cannot be quoted, and no argument holds one.
     shlex::try_quote(&text).map_or_else(|_| text.clone().into_owned(), std::borrow::Cow::into_owned)
+}
+
+/// Whether the kernel has a system call that begins with a number and a place: where it is there it refuses what it is given here, or this
+/// process.
+fn has(call: libc::c_long) -> bool {
+    const NONE: libc::c_long = -1;
+    // SAFETY: a place that cannot be read, of no length.
+    let done = unsafe { libc::syscall(call, NONE, NONE, 0, NONE, NONE, 0) };
+    done >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
 }
 
 fn names(capabilities: &[Capability]) -> String {
@@ -264,13 +301,27 @@ mod tests {
         check(machine("000000c000080000").path()).unwrap();
     }
 
-    /// A kernel without BTF or without BPF is named as such, root or not.
+    /// A kernel without BTF or without BPF is named as such, root or not; and where a container hides `/sys`, that is said, not that the kernel
+    /// lacks something.
     #[test]
     fn kernels_without_btf_or_bpf() {
         let root = machine("000001ffffffffff");
         std::fs::remove_file(root.path().join("sys/kernel/btf/vmlinux")).unwrap();
+        for name in ["notes", "mm"] {
+            std::fs::write(root.path().join("sys/kernel").join(name), "").unwrap();
+        }
+        let refused = check(root.path()).unwrap_err().to_string();
+        assert!(refused.contains("hides") && refused.contains("sys/kernel/btf/vmlinux"), "{refused}");
+        std::fs::remove_dir(root.path().join("sys/kernel/btf")).unwrap();
         assert!(check(root.path()).unwrap_err().to_string().contains("CONFIG_DEBUG_INFO_BTF"));
         std::fs::remove_file(root.path().join("proc/sys/kernel/unprivileged_bpf_disabled")).unwrap();
         assert!(check(root.path()).unwrap_err().to_string().contains("CONFIG_BPF_SYSCALL"));
+    }
+
+    /// Whether there is a system call is known without files.
+    #[test]
+    fn system_calls_are_asked_for() {
+        assert!(super::has(libc::SYS_bpf) && super::has(libc::SYS_perf_event_open));
+        assert!(!super::has(0x0fff_ffff));
     }
 }

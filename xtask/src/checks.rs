@@ -36,7 +36,7 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 11] = [
+const SIDE_BY_SIDE: [&str; 12] = [
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
@@ -45,6 +45,7 @@ const SIDE_BY_SIDE: [&str; 11] = [
     "session::outputs::",
     "session::privileges::",
     "session::signals::",
+    "session::surroundings::",
     "study::",
     "symbols::",
     "top::",

@@ -3,7 +3,7 @@
 //! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows those of
 //! another are the measure, within twice. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
 
-use energy_trace::probe::{TraceConfig, Tracer};
+use energy_trace::probe::{GroupId, TraceConfig, Tracer};
 use energy_trace_model::recording::record::Unwinding;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,6 +37,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         rootfs: "/".into(),
         push_times: false,
         system_wide: false,
+        group: Some(GroupId { number: 1, hierarchy: 0 }),
         verbose: false,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,

@@ -6,3 +6,4 @@ mod limits;
 mod outputs;
 mod privileges;
 mod signals;
+mod surroundings;

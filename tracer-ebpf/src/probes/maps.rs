@@ -31,6 +31,7 @@ static SETTINGS: Settings = Settings {
     gpu: 0,
     task_ran: 0,
     push_times: 0,
+    task_in_execve: 0,
 };
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).

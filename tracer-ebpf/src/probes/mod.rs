@@ -5,6 +5,7 @@ pub(crate) mod count;
 pub(crate) mod gpu;
 pub(crate) mod gpu_arguments;
 pub(crate) mod gpu_stack;
+pub(crate) mod groups;
 pub(crate) mod kernel_frames;
 mod last_process;
 pub(crate) mod maps;

@@ -12,8 +12,8 @@ const STACK_BYTES: u64 = 16384;
 /// `struct pt_regs` of a user task.
 type Registers = [u64; register::COUNT];
 
-/// Reads the registers with which `current` left user mode; why it cannot, as an `end` code: a kernel thread, and one that has given its
-/// memory back, has none, and while the kernel is being entered they are not saved yet. `kernel_sp` is where that was interrupted, or 0.
+/// Reads the registers with which `current` left user mode; why it cannot, as an `end` code: a kernel thread, a worker of io_uring, and
+/// one that has given its memory back, have none, and while the kernel is being entered they are not saved yet. `kernel_sp` is where that was interrupted, or 0.
 #[inline(always)]
 pub(crate) fn user_registers(into: &mut Registers, kernel_sp: u64) -> Result<(), u8> {
     // SAFETY: the helpers check the addresses, and write as many bytes as there are.
@@ -30,10 +30,11 @@ pub(crate) fn user_registers(into: &mut Registers, kernel_sp: u64) -> Result<(),
         if are_being_saved(kernel_sp, saved, u64::from(bytes)) {
             return Err(end::UNREADABLE);
         }
-        match bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved as *const _) {
-            0 => Ok(()),
-            _ => Err(end::NOTHING),
+        if bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved as *const _) != 0 {
+            return Err(end::NOTHING);
         }
+        // A worker of the kernel's in the process's memory (io_uring) was never in user mode: zeros lie there.
+        if into[register::CS] == 0 { Err(end::NOTHING) } else { Ok(()) }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::gpu_stack;
 use super::kernel_frames::kernel_frames;
 use super::last_process::{LastProcess, know};
-use super::maps::{COUNTDOWN, SCRATCH, Scratch, count, current, head};
+use super::maps::{COUNTDOWN, SCRATCH, Scratch, count, current, head, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
@@ -14,7 +14,9 @@ use super::rings::Samples;
 use super::send::send;
 use super::tables::ProcessTables;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id};
+use aya_ebpf::helpers::{
+    bpf_get_current_comm, bpf_get_current_task, bpf_get_smp_processor_id, bpf_probe_read_kernel,
+};
 use aya_ebpf::programs::PerfEventContext;
 use tracer_ebpf::native::{Candidates, NativeWalk};
 use tracer_ebpf::python::PythonWalk;
@@ -95,11 +97,41 @@ fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     let Some(done) = scratch() else { return };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;
-    if raw::is_wanted(native_end as u8) {
+    if is_cut(&done.head) && changes_program() {
+        // Its memory is the new program's already, while what is known of it is the old one's: there is the kernel's work, and nothing else.
+        done.walk.cursor = u64::from(done.head.kernel);
+        (done.head.python, done.head.native) = (0, 0);
+        (done.head.python_end, done.head.native_end) = (end::NOTHING, end::NOTHING);
+        (done.head.recovered, done.head.guessed, done.head.guess_depth) = (0, 0, 0);
+    }
+    if raw::is_wanted(done.head.native_end) {
         raw::capture_sample();
     }
     let Some(done) = scratch() else { return };
     send::<Samples>(done);
+}
+
+/// Whether frames are missing that could not be read, or not be understood.
+#[inline(always)]
+fn is_cut(head: &SampleHead) -> bool {
+    let whole = matches!(head.native_end, end::COMPLETE | end::NOTHING | end::NOT_READY | end::TOO_DEEP);
+    !whole || !matches!(head.python_end, end::COMPLETE | end::NOTHING | end::NO_INTERPRETER)
+}
+
+/// Whether `current` is executing another program: between the change of its memory and the hook on that (`on_exec`) lie some tenths of a
+/// millisecond.
+#[inline(always)]
+fn changes_program() -> bool {
+    let bit = settings().task_in_execve;
+    if bit == 0 {
+        return false;
+    }
+    // SAFETY: the helper checks the address.
+    let byte = unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add((bit / 8) as usize))
+    };
+    byte.is_ok_and(|byte| byte >> (bit % 8) & 1 == 1)
 }
 
 /// Writes the head of a sample; 0 where the process is no target. A function of its own, for what it has on the stack must not be there while the

@@ -3,9 +3,10 @@
 //! A child of a target is one from its first instruction: the fork hook runs before the child does. It also starts with its parent's
 //! address space and interpreter, which hold until it executes another program.
 
+use super::groups::{born_inside, follow};
 use super::last_process::changed;
 use super::maps::{
-    ADDRESS_SPACES, CPU_STATE, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings,
+    ADDRESS_SPACES, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings,
 };
 use super::rings::{WAKEUP, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
@@ -20,7 +21,7 @@ const MMAP_PROT: usize = 16 + 2 * 8;
 
 /// `current` made a task.
 #[inline(always)]
-pub(crate) fn fork(child: *const u8) {
+pub(crate) fn fork(parent_task: *const u8, child: *const u8) {
     let offsets = settings();
     let (parent, _) = current();
     let Some(pid) = field(child, offsets.task_tgid) else { return };
@@ -29,6 +30,9 @@ pub(crate) fn fork(child: *const u8) {
     }
     let is_target = if offsets.system_wide == 0 { adopt(parent, pid) } else { !stays_ours(parent, pid) };
     if !is_target {
+        if offsets.system_wide == 0 && born_inside(parent_task, child) {
+            follow(pid, pid);
+        }
         return;
     }
     // SAFETY: the values are copied at once.
@@ -81,6 +85,7 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
     }
     let _absent = ADDRESS_SPACES.remove(&pid);
     let _absent = PYTHONS.remove(&pid);
+    let _absent = HOTSPOTS.remove(&pid);
     changed();
     debug!(ctx, "process {} executes another program", pid);
     send(kind::EXEC, 0);

@@ -14,8 +14,8 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
-    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Process, Quality,
-    RecordingDiagnostic, Runtime,
+    AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Process,
+    Quality, RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +100,9 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
             | CallDiagnostic::PythonCost { .. }
             | CallDiagnostic::InputSizes { .. },
         )
+        | RecordingDiagnostic::Account(
+            AccountDiagnostic::RecorderStarved { .. } | AccountDiagnostic::Hidden { .. },
+        )
         | RecordingDiagnostic::Launches(LaunchDiagnostic::InjectionChained { .. }) => false,
         RecordingDiagnostic::RecordingCut { .. }
         | RecordingDiagnostic::SampleRateLimited { .. }
@@ -113,6 +116,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::ReaderDied
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)
+        | RecordingDiagnostic::Account(_)
         | RecordingDiagnostic::Power(_)
         | RecordingDiagnostic::Other { .. } => true,
     }

@@ -32,7 +32,7 @@ pub(super) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
 
-    /// Attach to the processes of a control group, a directory under /sys/fs/cgroup
+    /// Attach to the processes of a control group: its path below /sys/fs/cgroup, or its name
     #[arg(help_heading = "What to record", long, value_name = "PATH", conflicts_with = "all")]
     pub cgroup: Option<PathBuf>,
 

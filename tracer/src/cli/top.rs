@@ -27,7 +27,7 @@ pub(super) struct TopArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
 
-    /// Watch the processes of a control group, a directory under /sys/fs/cgroup
+    /// Watch the processes of a control group: its path below /sys/fs/cgroup, or its name
     #[arg(long, value_name = "PATH", conflicts_with = "all")]
     pub cgroup: Option<PathBuf>,
 

@@ -80,6 +80,7 @@ fn bpf(privileges: &Privileges) -> Finding {
                 "the bpf system call is available (kernel.unprivileged_bpf_disabled = {setting} does not limit CAP_BPF)"
             ),
         ),
+        None if privileges.bpf => Finding::ok("bpf", "the bpf system call is available"),
         None => Finding::fail(
             "bpf",
             "the kernel has no bpf system call",
@@ -122,6 +123,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         rootfs: plan.rootfs.clone(),
         push_times: false,
         system_wide: false,
+        group: None,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
         verbose: false,
@@ -147,6 +149,7 @@ fn perf(privileges: &Privileges) -> Finding {
         Some(level) => {
             Finding::ok("perf", format!("kernel.perf_event_paranoid = {level} (does not limit CAP_PERFMON)"))
         }
+        None if privileges.perf => Finding::ok("perf", "perf events are available"),
         None => Finding::fail(
             "perf",
             "the kernel has no perf events",

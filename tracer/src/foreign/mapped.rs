@@ -5,6 +5,7 @@ use super::regular::open_place;
 use super::root::Root;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
+use energy_trace_unwind::living::of_living;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -16,7 +17,8 @@ use std::path::Path;
 /// When there is none, it is gone, or another one is in its place.
 pub fn open_mapped(pid: Pid, mapping: &Mapping) -> io::Result<File> {
     let key = mapping.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    by_mapping(pid, mapping, key).or_else(|_| by_path(&Root::of_process(pid)?, mapping, key))
+    of_living(pid, |pid| by_mapping(pid, mapping, key))
+        .or_else(|_| by_path(&Root::of_process(pid)?, mapping, key))
 }
 
 fn by_mapping(pid: Pid, mapping: &Mapping, key: &FileKey) -> io::Result<File> {

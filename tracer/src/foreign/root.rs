@@ -5,6 +5,7 @@
 
 use super::regular::open_place;
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::living::of_living;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -76,6 +77,10 @@ impl Root {
     /// # Errors
     /// When there is no such process, or it may not be looked at.
     pub(super) fn of_process(pid: Pid) -> io::Result<Self> {
+        of_living(pid, Self::of_thread)
+    }
+
+    fn of_thread(pid: Pid) -> io::Result<Self> {
         let link = format!("/proc/{pid}/root");
         let mut options = OpenOptions::new();
         let folder = options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&link)?;
@@ -126,9 +131,10 @@ impl Roots {
     /// The root of a process; this program's own where it has ended.
     pub fn of(&mut self, pid: Pid) -> Root {
         if self.own.is_none() {
-            self.own = identity("self");
+            self.own = identity("self").ok();
         }
-        let Some(identity) = identity(&pid.to_string()) else { return Root::default() };
+        let identity = of_living(pid, |pid| identity(&pid.to_string()));
+        let Ok(identity) = identity else { return Root::default() };
         if self.own.as_ref() == Some(&identity) {
             return Root::default();
         }
@@ -148,10 +154,10 @@ impl Roots {
     }
 }
 
-fn identity(of: &str) -> Option<Identity> {
-    let namespace = std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()?;
-    let root = std::fs::metadata(format!("/proc/{of}/root")).ok()?;
-    Some((namespace, root.dev(), root.ino()))
+fn identity(of: &str) -> io::Result<Identity> {
+    let namespace = std::fs::read_link(format!("/proc/{of}/ns/mnt"))?;
+    let root = std::fs::metadata(format!("/proc/{of}/root"))?;
+    Ok((namespace, root.dev(), root.ino()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //!
 //! Leaves out what it offers to a recorder (`privileges`, `doctor/kernel.rs`).
 
-use energy_trace_model::recording::record::Host;
+use energy_trace_model::recording::record::{HiddenFile, Host};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 /// The inode of the first pid namespace: PROC_PID_INIT_INO (include/linux/proc_ns.h, v6.1).
@@ -19,10 +21,48 @@ pub fn read_host_at(root: &Path) -> Host {
     Host { name: read("proc/sys/kernel/hostname"), boot: read("proc/sys/kernel/random/boot_id") }
 }
 
+/// Files of the kernel that a container hides from this process: by a smaller `/proc`, or by an empty file or folder above them.
+pub fn hidden_files() -> Vec<HiddenFile> {
+    hidden_files_at(Path::new("/"))
+}
+
+fn hidden_files_at(root: &Path) -> Vec<HiddenFile> {
+    let shows = |file: HiddenFile| {
+        let place = root.join(file.path().trim_start_matches('/'));
+        match file {
+            HiddenFile::KernelSettings => place.join("osrelease").exists(),
+            HiddenFile::CpuList => place.join("online").exists(),
+            // Of an empty one there is no first byte.
+            _ => File::open(place).and_then(|mut file| file.read(&mut [0])).is_ok_and(|bytes| bytes > 0),
+        }
+    };
+    HiddenFile::ALL.into_iter().filter(|&file| !shows(file)).collect()
+}
+
 /// Whether processes have the numbers here that the kernel reports. What cannot be read is taken for the first one.
 pub fn is_first_pid_namespace_at(root: &Path) -> bool {
     match std::fs::read_link(root.join("proc/self/ns/pid")) {
         Ok(name) => name == Path::new(FIRST_PID_NAMESPACE),
         Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HiddenFile, hidden_files_at};
+
+    /// What is missing, or empty, is hidden.
+    #[test]
+    fn what_containers_hide() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(hidden_files_at(root.path()), HiddenFile::ALL);
+        for (path, text) in [("proc/stat", "cpu"), ("proc/kallsyms", ""), ("proc/sys/kernel/osrelease", "6")]
+        {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let hidden = [HiddenFile::KernelSymbols, HiddenFile::CpuModel, HiddenFile::CpuList];
+        assert_eq!(hidden_files_at(root.path()), hidden);
     }
 }

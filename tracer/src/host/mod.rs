@@ -6,4 +6,5 @@
 pub mod cpu_model;
 pub mod kernel;
 pub mod limits;
+pub mod process_times;
 pub mod topology;

@@ -3,8 +3,10 @@
 //! Leaves out doing it (`tracer.rs`).
 
 use super::sampling::event::EventChoice;
+use crate::host::process_times::ProcessTimes;
 use crate::symbolize;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{CopyOutcome, LossReason, RecordingDiagnostic, Unwinding};
 use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
@@ -23,6 +25,8 @@ pub struct TraceConfig {
     pub push_times: bool,
     /// Every process is a target.
     pub system_wide: bool,
+    /// Processes that come into this control group are targets.
+    pub group: Option<GroupId>,
     /// Who unwinds native frames.
     pub unwinding: Unwinding,
     /// Mebibytes of kernel memory that unwind tables may take.
@@ -41,6 +45,15 @@ pub struct TraceConfig {
     pub live: bool,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
     pub oldest_kernel: bool,
+}
+
+/// What the kernel calls a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupId {
+    /// Its number in its hierarchy: the inode of its folder.
+    pub number: u64,
+    /// The number of the hierarchy; 0: that of the second version.
+    pub hierarchy: u32,
 }
 
 /// Counts while it runs, for the progress line.
@@ -67,6 +80,38 @@ pub struct TraceEnd {
     pub unwinding: Unwinding,
     /// Copies of stacks that user space unwound, by what became of them.
     pub copies: BTreeMap<CopyOutcome, u64>,
+    /// What of targets' time was seen.
+    pub account: TraceAccount,
     /// What is worth knowing before a number is believed.
     pub diagnostics: Vec<RecordingDiagnostic>,
+}
+
+/// What was seen of who ran, to be held against the kernel's account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceAccount {
+    /// CPU time of all slices of targets, in nanoseconds.
+    pub recorded_ns: u64,
+    /// Of these that in which the machine stood still.
+    pub paused_ns: u64,
+    /// Of turns of which the scheduler's account is known: their length, and that.
+    pub switches_and_scheduler_ns: (u64, u64),
+    /// Targets that ran when tracing was stopped, and what the kernel had counted of each.
+    pub living: Vec<(Pid, ProcessTimes)>,
+    /// Those that ran most of all that are no targets.
+    pub others: Vec<OtherProcess>,
+    /// CPUs on which slices could not be ended.
+    pub cpus_out_of_reach: usize,
+    /// How long the reader waited for a CPU at most, where that was long.
+    pub starved_ns: Option<u64>,
+}
+
+/// A process that is no target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherProcess {
+    /// Its number.
+    pub pid: Pid,
+    /// The kernel's name of a thread of it.
+    pub name: String,
+    /// Its CPU time.
+    pub cpu_ns: u64,
 }

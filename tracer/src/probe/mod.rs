@@ -32,8 +32,9 @@ mod tracer;
 
 pub use bpf::decode;
 pub use bpf::{BtfError, KernelTypes, LoadedProgram, ProbeError};
-pub use config::{LiveCounts, TraceConfig, TraceEnd};
+pub use config::{GroupId, LiveCounts, OtherProcess, TraceAccount, TraceConfig, TraceEnd};
 pub use count::{CountName, count_names_of, is_counted_by_default, python_names};
+pub use priority::{Before, leave_command};
 pub use sampling::event;
-pub use sampling::{Rate, rate_fix, read_limit_at, read_online_cpus, read_ticks};
+pub use sampling::{Rate, online_cpus, rate_fix, read_limit_at, read_ticks};
 pub use tracer::Tracer;

@@ -9,12 +9,12 @@ use super::collect::collector::Collector;
 use super::collect::live::Live;
 use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
 use super::collect::reader::Reader;
-use super::config::{LiveCounts, TraceConfig, TraceEnd};
+use super::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
 use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
 use super::records::RecordSender;
-use super::sampling::cpus::{read_cpu_bound, read_online_cpus, visit};
+use super::sampling::cpus::{Cpus, visit};
 use super::sampling::event::{Machine, SampleEvent, decide};
 use super::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
 use super::sampling::sampler::{Sampler, Started};
@@ -41,7 +41,7 @@ use tracer_ebpf::wire::{OURS, lost};
 /// The loaded probes, from before the start to the end.
 pub struct Tracer {
     object: Object,
-    cpus: Vec<CpuId>,
+    cpus: Cpus,
     config: TraceConfig,
     followed: Vec<Pid>,
     to_prefetch: Vec<PathBuf>,
@@ -66,9 +66,9 @@ impl Tracer {
     /// Without privileges, BTF, or a kernel that takes them; `ProbeError::advice` says what to do.
     pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
         return_large_blocks(RECORDING);
-        let cpus = read_online_cpus()?;
-        let online = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        let mut object = Object::load(config, read_cpu_bound()?, online)?;
+        let cpus = Cpus::find()?;
+        let online = u32::try_from(cpus.online().len()).unwrap_or(u32::MAX);
+        let mut object = Object::load(config, cpus.bound(), online)?;
         trim();
         let logger = if config.verbose { LogPump::start(&mut object) } else { None };
         Ok(Self {
@@ -170,7 +170,7 @@ impl Tracer {
         let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
         let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
-        if let Some(why) = self.object.attach_tracepoints()? {
+        if let Some(why) = self.object.attach_tracepoints(&self.config)? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
         for path in &self.to_prefetch {
@@ -202,11 +202,11 @@ impl Tracer {
         }
         // What runs already is known before the first sample.
         collector.ready_tables();
-        visit(&self.cpus);
+        collector.cannot_visit(&visit(&self.cpus.online()));
         let start = crate::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
-        collector.live = self.config.live.then(|| Live::new(self.cpus.clone(), self.config.reader, start));
+        collector.live = self.config.live.then(|| Live::new(self.cpus.online(), self.config.reader, start));
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
     }
@@ -218,7 +218,7 @@ impl Tracer {
         let decision = decide(self.config.sample_event, Machine::read_at(root));
         let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
         let Started { sampler, event, rate, refused } =
-            Sampler::start(self.object.programs(), &self.cpus, decision, rate)?;
+            Sampler::start(self.object.programs(), self.cpus, decision, rate)?;
         log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
         let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
         self.sampler = Some(Arc::clone(&sampler));
@@ -227,6 +227,11 @@ impl Tracer {
             self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
         }
         Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+    }
+
+    /// The CPUs that are online.
+    pub fn cpus(&self) -> Vec<CpuId> {
+        self.cpus.online()
     }
 
     /// What drives the sampler; `None` before the start.
@@ -261,8 +266,9 @@ impl Tracer {
     /// `python`: what was told of calls of Python functions, where they were counted.
     pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
         let end = crate::clock::now();
+        let living = if self.config.system_wide { Vec::new() } else { self.object.living_targets() };
         // A switch on each CPU ends the slices that are open.
-        visit(&read_online_cpus().unwrap_or_default());
+        let cpus_out_of_reach = visit(&self.cpus.online()).len();
         self.object.detach();
         if let Some(sampler) = &self.sampler {
             sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();
@@ -270,11 +276,13 @@ impl Tracer {
         let bpf_ns = self.object.read_run_time_ns();
         let counters = self.object.read_lost();
         let mut lost = losses_of(&counters);
-        let mut copies = BTreeMap::new();
+        let (mut copies, mut account) = (BTreeMap::new(), TraceAccount::default());
         match self.reader.take().map(Reader::stop) {
             Some(Some((mut collector, mut watch))) => {
-                collector.finish();
+                collector.finish(end);
                 self.diagnostics.extend(watch.end());
+                let starved_ns = watch.starved_ns();
+                account = TraceAccount { living, cpus_out_of_reach, starved_ns, ..collector.account() };
                 self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
                 copies = std::mem::take(&mut collector.stacks.raw.counts);
                 count_into(&mut lost, LossReason::PythonNames, collector.stacks.nameless);
@@ -310,6 +318,7 @@ impl Tracer {
             resolver_cpu_ns,
             unwinding: self.config.unwinding,
             copies,
+            account,
             diagnostics: self.diagnostics,
         }
     }

@@ -5,6 +5,7 @@ use crate::host::kernel::is_first_pid_namespace_at;
 use crate::host::limits;
 use crate::plan::RecordPlan;
 use crate::privileges::{Privileges, refuse_what_lends};
+use crate::probe::online_cpus;
 use crate::tracee::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,7 +23,7 @@ pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
         check_command(command)?;
     }
     Privileges::read_at(&plan.rootfs)?.check(&without_inner_sudo(plan))?;
-    limits::check(std::thread::available_parallelism().map_or(1, usize::from))?;
+    limits::check(online_cpus())?;
     if !is_first_pid_namespace_at(&plan.rootfs) {
         return Err(SessionError::PidNamespace);
     }

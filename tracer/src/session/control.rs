@@ -5,7 +5,7 @@
 
 use super::error::SessionError;
 use crate::tracee::attach::ProcessTree;
-use crate::tracee::launch::Running;
+use crate::tracee::launch::{CommandEnd, Running};
 use crate::tracee::signals::{Arrived, Before, Signals};
 use energy_trace_model::ids::Pid;
 use nix::sys::signal::Signal;
@@ -23,7 +23,7 @@ pub(super) struct Control {
     signals: Signals,
     command: Option<Running>,
     /// How the command ended, once it has.
-    status: Option<ExitStatus>,
+    end: Option<CommandEnd>,
     interrupts: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Event {
 
 impl Control {
     pub(super) const fn new(signals: Signals) -> Self {
-        Self { signals, command: None, status: None, interrupts: 0 }
+        Self { signals, command: None, end: None, interrupts: 0 }
     }
 
     /// How the command gets signals.
@@ -52,8 +52,13 @@ impl Control {
     }
 
     /// How the command ended, once it has.
-    pub(super) const fn status(&self) -> Option<ExitStatus> {
-        self.status
+    pub(super) const fn end(&self) -> Option<CommandEnd> {
+        self.end
+    }
+
+    /// Its status.
+    pub(super) fn status(&self) -> Option<ExitStatus> {
+        self.end.map(|end| end.status)
     }
 
     /// Whether there is a command that still runs.
@@ -83,7 +88,7 @@ impl Control {
                 ended = ended(&mut self.command) => {
                     self.command = None;
                     let failed = |source| SessionError::System { doing: "wait for the command", source };
-                    self.status = Some(ended.map_err(failed)?);
+                    self.end = Some(ended.map_err(failed)?);
                     return Ok(Event::CommandEnded);
                 }
             }
@@ -178,7 +183,7 @@ fn is_below(pid: Pid, ancestor: Pid) -> bool {
     pid == ancestor || ProcessTree::read_at(Path::new("/proc")).is_ok_and(|tree| tree.is_below(pid, ancestor))
 }
 
-async fn ended(command: &mut Option<Running>) -> io::Result<ExitStatus> {
+async fn ended(command: &mut Option<Running>) -> io::Result<CommandEnd> {
     match command {
         Some(command) => command.ended().await,
         None => std::future::pending().await,

@@ -1,19 +1,23 @@
 //! The end of a recording: stop the stages, sum up, have the finisher make the results, wait for the command, have them shown.
 
+use super::account::Recorded;
 use super::control::Control;
 use super::error::SessionError;
 use super::progress::Progress;
 use super::run::Ended;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
+use crate::host::kernel::hidden_files;
 use crate::plan::RecordPlan;
 use crate::power::PowerEnd;
 use crate::probe::TraceEnd;
 use crate::threads::on_thread;
-use crate::tracee::launch::shell_status;
+use crate::tracee::launch::{CommandEnd, shell_status};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::FileError;
-use energy_trace_model::recording::record::{LaunchDiagnostic, Record, RecordingDiagnostic, Summary};
+use energy_trace_model::recording::record::{
+    AccountDiagnostic, LaunchDiagnostic, Record, RecordingDiagnostic, Summary,
+};
 use energy_trace_report::budgets::Verdict;
 use std::io;
 use std::process::ExitStatus;
@@ -47,7 +51,7 @@ async fn finish_all(
     launches: &[LaunchDiagnostic],
     progress: &mut Progress,
 ) -> Result<Ended, SessionError> {
-    let stopped = stop_stages(stage, stop, control.status(), launches);
+    let stopped = stop_stages(stage, stop, control.end(), launches);
     let stopped = control.finish(stopped).await?;
     if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
         if control.command_is_running() {
@@ -90,10 +94,12 @@ fn unless_nobody_looks(plan: &RecordPlan, error: SessionError) -> Result<(), Ses
 async fn stop_stages(
     stage: Stage,
     stop: Stop,
-    status: Option<ExitStatus>,
+    command: Option<CommandEnd>,
     launches: &[LaunchDiagnostic],
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _, python } = stage;
+    let Stage { tracer, power, records, writer, start, account, exit_condition: _, kernels: _, python } =
+        stage;
+    let counted = account.end(command);
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = crate::clock::now();
     // Names are looked up here, which takes seconds for large programs; counters that are late are read meanwhile.
@@ -106,7 +112,14 @@ async fn stop_stages(
     let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
     trace.diagnostics.extend(launches.iter().cloned().map(RecordingDiagnostic::from));
-    let summary = summary(start, end, status, power, trace);
+    let recorded = Recorded { trace: &trace.account, lost: &trace.lost, of_ns: end.ns_since(start) };
+    let found = account.diagnostics(counted, &recorded);
+    trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
+    let hidden = hidden_files();
+    if !hidden.is_empty() {
+        trace.diagnostics.push(AccountDiagnostic::Hidden { files: hidden }.into());
+    }
+    let summary = summary(start, end, command.map(|command| command.status), power, trace);
     // The writer may be gone already: then `stop` knows why.
     let _ = records.send(Record::Summary(summary));
     drop(records);

@@ -10,6 +10,7 @@
 //! a word. The recording's time lies between a moment after the first power reading was begun and one before the last, so readings
 //! cover it whole. Output paths are the finisher's alone. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
 
+mod account;
 mod checks;
 mod control;
 mod error;

@@ -10,6 +10,7 @@ use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
+use crate::probe::{Before, leave_command};
 use crate::resolver::Resolver;
 use crate::roles::renounce::keep_for_recording;
 use crate::tracee::signals::Signals;
@@ -35,8 +36,11 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
     checks::check(plan)?;
     // While there is one thread: what others hold locked would stay so in a fork.
-    let resolver =
-        Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
+    let starts_command = !plan.target.command().is_empty();
+    let command = starts_command.then(leave_command);
+    let resolver = Resolver::start(plan.names.inlines);
+    command.into_iter().for_each(Before::restore);
+    let resolver = resolver.map_err(system("start the process that reads files"))?;
     let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
     keep_for_recording(plan.gpu.times_kernels())
         .map_err(system("give up privileges that recording does not need"))?;

@@ -2,6 +2,7 @@
 //!
 //! Leaves out stopping them (`finish.rs`).
 
+use super::account::Account;
 use super::control::Control;
 use super::error::SessionError;
 use super::gpu_kernel_tier::KernelTier;
@@ -12,8 +13,10 @@ use crate::finisher::Finisher;
 use crate::host::kernel::read_host_at;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
-use crate::probe::{TraceConfig, Tracer, is_counted_by_default};
+use crate::probe::{GroupId, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use crate::resolver::Resolver;
+use crate::tracee::Target;
+use crate::tracee::cgroup::Group;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
@@ -37,6 +40,7 @@ pub(super) struct Stage {
     pub(super) tracer: Tracer,
     pub(super) power: PowerTask,
     pub(super) exit_condition: ExitCondition,
+    pub(super) account: Account,
     pub(super) kernels: KernelTier,
     pub(super) python: PythonCounts,
     pub(super) records: Sender<Record>,
@@ -83,6 +87,10 @@ async fn start_stages(
     let mut python = PythonCounts::prepare(plan);
     let environment = kernels.environment().into_iter().chain(python.environment()).collect();
     let mut target = TargetSpec::find(plan, control, environment)?;
+    if !plan.target.command().is_empty() {
+        // The command has its process; threads that are started from now on are the recorder's.
+        leave_command();
+    }
     python.start();
     target.follow(&mut tracer)?;
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -108,10 +116,12 @@ async fn start_stages(
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
     let start = crate::clock::now();
+    let account = Account::begin(&target);
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;
-    Ok((Stage { tracer, power, exit_condition, kernels, python, records, writer, start }, opening, receiver))
+    let stage = Stage { tracer, power, exit_condition, account, kernels, python, records, writer, start };
+    Ok((stage, opening, receiver))
 }
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
@@ -130,6 +140,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         rootfs: plan.rootfs.clone(),
         push_times: plan.push_times,
         system_wide: plan.system_wide,
+        group: group_of(plan)?,
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
@@ -142,6 +153,14 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
+}
+
+/// What the kernel calls the control group that is recorded.
+fn group_of(plan: &RecordPlan) -> Result<Option<GroupId>, SessionError> {
+    match &plan.target {
+        Target::Cgroup(name) => Ok(Some(Group::find(name)?.id()?)),
+        _ => Ok(None),
+    }
 }
 
 /// The number of a GPU and the place of its meter.

@@ -7,7 +7,7 @@ use crate::plan::RecordPlan;
 use crate::probe::Tracer;
 use crate::tracee::Target;
 use crate::tracee::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
-use crate::tracee::cgroup::read_processes_at;
+use crate::tracee::cgroup::Group;
 use crate::tracee::launch::{Held, Terminal, launch};
 use energy_trace_model::ids::Pid;
 use std::collections::BTreeSet;
@@ -15,7 +15,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 const PROC: &str = "/proc";
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Who is recorded.
 #[derive(Debug)]
@@ -28,6 +27,8 @@ pub(super) enum TargetSpec {
         roots: Vec<ProcessLife>,
         /// Whether the user named the roots one by one: then each must be there when the recording starts.
         named: bool,
+        /// The control group that they are of, where they are.
+        group: Option<Group>,
         /// The roots and what is below them.
         followed: BTreeSet<ProcessLife>,
     },
@@ -42,6 +43,8 @@ pub(super) enum ExitCondition {
     Command,
     /// The end of all these.
     Processes(Vec<ProcessLife>),
+    /// The end of all these, and then a group without processes but ours.
+    Group(Vec<ProcessLife>, Group),
     /// Nothing.
     Machine,
 }
@@ -55,7 +58,8 @@ impl TargetSpec {
         mut environment: Vec<(&'static str, OsString)>,
     ) -> Result<Self, SessionError> {
         let proc = Path::new(PROC);
-        let processes = |roots, named| Self::Processes { roots, named, followed: BTreeSet::new() };
+        let processes =
+            |roots, named, group| Self::Processes { roots, named, group, followed: BTreeSet::new() };
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
@@ -65,14 +69,12 @@ impl TargetSpec {
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
             }
             Target::Processes(pids) => {
-                Ok(processes(pids.iter().map(|&pid| check_at(proc, pid)).collect::<Result<_, _>>()?, true))
+                let roots = pids.iter().map(|&pid| check_at(proc, pid)).collect::<Result<_, _>>()?;
+                Ok(processes(roots, true, None))
             }
-            Target::Cgroup(group) => {
-                // A process of the group that has just ended is nobody's error, and energy-trace does not record itself.
-                let mut pids = read_processes_at(Path::new(CGROUPS), group)?;
-                let tree = ProcessTree::read_at(proc)?;
-                pids.retain(|&pid| !is_ours(&tree, pid));
-                Ok(processes(pids.iter().filter_map(|&pid| check_at(proc, pid).ok()).collect(), false))
+            Target::Cgroup(name) => {
+                let group = Group::find(name)?;
+                Ok(processes(lives_of(&group)?, false, Some(group)))
             }
             Target::Machine => Ok(Self::Machine),
         }
@@ -89,11 +91,36 @@ impl TargetSpec {
 
     /// Follows what was forked since the last look. Called once more after the tracer has started; later forks it sees itself.
     pub(super) fn follow_late_comers(&mut self, tracer: &mut Tracer) -> Result<(), SessionError> {
-        let Self::Processes { roots, named, followed } = self else { return Ok(()) };
+        let Self::Processes { roots, named, group, followed } = self else { return Ok(()) };
+        // Into a group others may have come meanwhile.
+        let of_group = group.as_ref().and_then(|group| lives_of(group).ok()).unwrap_or_default();
+        roots.extend(of_group);
         follow_tree(roots, followed, tracer)?;
         match roots.iter().find(|life| *named && !runs_at(Path::new(PROC), **life)) {
             Some(life) => Err(AttachError::EndedMeanwhile(life.pid).into()),
             None => Ok(()),
+        }
+    }
+
+    /// Whether it is a command that is started here.
+    pub(super) const fn starts_command(&self) -> bool {
+        matches!(self, Self::Command(..))
+    }
+
+    /// The processes that are followed from the start.
+    pub(super) fn pids(&self) -> Vec<Pid> {
+        match self {
+            Self::Command(held, _) => vec![held.pid()],
+            Self::Processes { followed, .. } => followed.iter().map(|life| life.pid).collect(),
+            Self::Machine => Vec::new(),
+        }
+    }
+
+    /// The control group that is recorded.
+    pub(super) const fn group(&self) -> Option<&Group> {
+        match self {
+            Self::Processes { group, .. } => group.as_ref(),
+            _ => None,
         }
     }
 
@@ -105,7 +132,13 @@ impl TargetSpec {
                 control.command_runs(running);
                 Ok(ExitCondition::Command)
             }
-            Self::Processes { followed, .. } => Ok(ExitCondition::Processes(followed.into_iter().collect())),
+            Self::Processes { followed, group, .. } => {
+                let lives = followed.into_iter().collect();
+                Ok(match group {
+                    Some(group) => ExitCondition::Group(lives, group),
+                    None => ExitCondition::Processes(lives),
+                })
+            }
             Self::Machine => Ok(ExitCondition::Machine),
         }
     }
@@ -116,9 +149,24 @@ impl ExitCondition {
     pub(super) async fn met(&self) {
         match self {
             Self::Processes(lives) => all_gone(Path::new(PROC), lives).await,
+            Self::Group(lives, group) => {
+                let mut lives = lives.clone();
+                while !lives.is_empty() {
+                    all_gone(Path::new(PROC), &lives).await;
+                    // Those who came later.
+                    lives = lives_of(group).unwrap_or_default();
+                }
+            }
             Self::Command | Self::Machine => std::future::pending().await,
         }
     }
+}
+
+/// The processes of a group. One that has just ended is nobody's error, and energy-trace does not record itself.
+fn lives_of(group: &Group) -> Result<Vec<ProcessLife>, SessionError> {
+    let tree = ProcessTree::read_at(Path::new(PROC))?;
+    let pids = group.processes()?.into_iter().filter(|&pid| !is_ours(&tree, pid));
+    Ok(pids.filter_map(|pid| check_at(Path::new(PROC), pid).ok()).collect())
 }
 
 /// Whether a process is energy-trace, or one of its own: those would wait for us while we wait for them.

@@ -4,6 +4,7 @@
 
 use super::launch::open_pidfd;
 use energy_trace_model::ids::Pid;
+use energy_trace_unwind::living::living_thread_at;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -124,14 +125,17 @@ pub fn check_at(proc: &Path, pid: Pid) -> Result<ProcessLife, AttachError> {
     let process = read_process_of(proc, pid).ok_or(AttachError::NoSuchProcess(pid))?;
     match stat.state {
         _ if process != pid => Err(AttachError::Thread { thread: pid, process }),
-        'Z' | 'X' => Err(AttachError::Zombie(pid)),
+        'Z' | 'X' if living_thread_at(proc, pid).is_none() => Err(AttachError::Zombie(pid)),
         _ => Ok(ProcessLife { pid, started: stat.started }),
     }
 }
 
 /// Whether this very process still runs.
 pub fn runs_at(proc: &Path, life: ProcessLife) -> bool {
-    read_stat(proc, life.pid).is_some_and(|s| s.started == life.started && !matches!(s.state, 'Z' | 'X'))
+    read_stat(proc, life.pid).is_some_and(|stat| {
+        let leads = !matches!(stat.state, 'Z' | 'X');
+        stat.started == life.started && (leads || living_thread_at(proc, life.pid).is_some())
+    })
 }
 
 /// Returns when the last of `lives` is gone, at once when all are. One descriptor is open at a time, so their number does not matter.

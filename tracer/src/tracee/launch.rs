@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use tokio::sync::oneshot;
 
 /// Why there is no child to release.
@@ -51,7 +51,16 @@ pub struct Held {
     gate: File,
     pidfd: Option<OwnedFd>,
     executed: oneshot::Receiver<io::Result<()>>,
-    ended: oneshot::Receiver<io::Result<ExitStatus>>,
+    ended: oneshot::Receiver<io::Result<CommandEnd>>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandEnd {
+    /// Its status.
+    pub status: ExitStatus,
+    /// CPU time of it, of its children that were waited for, and of theirs, by the kernel's account.
+    pub cpu_ns: u64,
 }
 
 /// A command that runs.
@@ -59,7 +68,7 @@ pub struct Held {
 pub struct Running {
     pid: Pid,
     pidfd: Option<OwnedFd>,
-    ended: oneshot::Receiver<io::Result<ExitStatus>>,
+    ended: oneshot::Receiver<io::Result<CommandEnd>>,
 }
 
 /// Whether the command may use the terminal.
@@ -111,9 +120,9 @@ pub fn launch(
         // Nobody listens any more after a second SIGINT.
         match spawned {
             Err(error) => drop(executed_sender.send(Err(error))),
-            Ok(mut child) => {
+            Ok(child) => {
                 let _ = executed_sender.send(Ok(()));
-                let _ = ended_sender.send(child.wait());
+                let _ = ended_sender.send(wait(&child));
             }
         }
     })?;
@@ -162,7 +171,7 @@ impl Running {
     }
 
     /// Waits for the command's end. May be dropped and called again until it has answered once.
-    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub async fn ended(&mut self) -> io::Result<CommandEnd> {
         let thread_is_gone = |_| Err(io::Error::other("the thread that waits for the command is gone"));
         (&mut self.ended).await.unwrap_or_else(thread_is_gone)
     }
@@ -188,6 +197,32 @@ impl Running {
             );
         }
     }
+}
+
+/// Waits for a child's end, and takes its account.
+fn wait(child: &Child) -> io::Result<CommandEnd> {
+    let mut status = 0;
+    // SAFETY: all of it is integers, for which zeros are values.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places are valid for writing, and the child is this thread's process's.
+        let done = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
+        let error = io::Error::last_os_error();
+        match done {
+            -1 if error.kind() == io::ErrorKind::Interrupted => {}
+            -1 => return Err(error),
+            _ => {
+                let cpu_ns = time_ns(usage.ru_utime).saturating_add(time_ns(usage.ru_stime));
+                return Ok(CommandEnd { status: ExitStatus::from_raw(status), cpu_ns });
+            }
+        }
+    }
+}
+
+const fn time_ns(time: libc::timeval) -> u64 {
+    let us =
+        time.tv_sec.cast_unsigned().saturating_mul(1_000_000).saturating_add(time.tv_usec.cast_unsigned());
+    us.saturating_mul(1_000)
 }
 
 /// The set of ignored signals in `/proc/PID/status` (proc(5)), a bit each.
@@ -277,8 +312,8 @@ mod tests {
         let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         assert_eq!(exe(held.pid().to_string()), exe("self".into()));
         assert!(!proof.exists());
-        let status = held.release().await.unwrap().ended().await.unwrap();
-        assert_eq!(shell_status(status), 7);
+        let end = held.release().await.unwrap().ended().await.unwrap();
+        assert_eq!(shell_status(end.status), 7);
         assert!(proof.exists());
     }
 
@@ -296,7 +331,7 @@ mod tests {
         )
         .unwrap();
         drop(held.gate);
-        assert_eq!(shell_status(held.ended.await.unwrap().unwrap()), 125);
+        assert_eq!(shell_status(held.ended.await.unwrap().unwrap().status), 125);
         assert!(!proof.exists());
     }
 
@@ -325,7 +360,18 @@ mod tests {
             .await
             .unwrap();
         running.signal(Signal::SIGKILL);
-        assert_eq!(shell_status(running.ended().await.unwrap()), 128 + 9);
+        assert_eq!(shell_status(running.ended().await.unwrap().status), 128 + 9);
+    }
+
+    /// The account is that of the command and of children it waited for: a loop in a child is in it, and more of the loop is more.
+    #[tokio::test]
+    async fn the_account_has_children() {
+        let cpu_ns = async |turns: u32| {
+            let script = format!("(i=0; while [ $i -lt {turns} ]; do i=$((i+1)); done); exit 0");
+            let held = launch(&shell(&script), None, &[], Before::default(), Terminal::Theirs).unwrap();
+            held.release().await.unwrap().ended().await.unwrap().cpu_ns
+        };
+        assert!(cpu_ns(2_000_000).await > 10 * cpu_ns(1_000).await);
     }
 
     /// Statuses map as a shell maps them.

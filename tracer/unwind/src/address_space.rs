@@ -2,6 +2,7 @@
 //!
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
+use super::living::living_thread;
 use energy_trace_model::ids::Pid;
 use std::fs::File;
 use std::io::Read as _;
@@ -75,6 +76,14 @@ impl AddressSpace {
 
 /// The text of `maps`, as far as it is read.
 fn read_maps(pid: Pid) -> std::io::Result<Vec<u8>> {
+    let text = read_maps_of(pid);
+    if text.as_ref().is_ok_and(|text| !text.is_empty()) {
+        return text;
+    }
+    living_thread(pid).map_or(text, read_maps_of)
+}
+
+fn read_maps_of(pid: Pid) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(format!("/proc/{pid}/maps"))?.take(LONGEST_MAPS).read_to_end(&mut text)?;
     Ok(text)

@@ -18,6 +18,7 @@ mod frame_state;
 pub mod functions;
 pub mod go;
 pub mod hotspot;
+pub mod living;
 pub mod made_code;
 pub mod merge;
 pub mod stack_copy;

@@ -4,6 +4,7 @@
 //! One variant for each code, with what its sentence needs. Leaves out the sentences (the report makes them) and what only the
 //! attribution or the report finds out (`profile::diagnostics`).
 
+use super::account::AccountDiagnostic;
 use super::calls::CallDiagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -133,6 +134,8 @@ pub enum RecordingDiagnostic {
     },
     /// What was found while calls were counted.
     Calls(CallDiagnostic),
+    /// What was found when the recording was held against the kernel's account.
+    Account(AccountDiagnostic),
 }
 
 impl RecordingDiagnostic {
@@ -157,6 +160,7 @@ impl RecordingDiagnostic {
             Self::Other { code, .. } => code,
             Self::SamplesNotJittered { .. } => "samples-not-jittered",
             Self::Calls(calls) => calls.code(),
+            Self::Account(account) => account.code(),
         }
     }
 }
@@ -170,6 +174,12 @@ impl From<LaunchDiagnostic> for RecordingDiagnostic {
 impl From<CallDiagnostic> for RecordingDiagnostic {
     fn from(calls: CallDiagnostic) -> Self {
         Self::Calls(calls)
+    }
+}
+
+impl From<AccountDiagnostic> for RecordingDiagnostic {
+    fn from(account: AccountDiagnostic) -> Self {
+        Self::Account(account)
     }
 }
 

@@ -398,8 +398,8 @@ mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
-        PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic,
+        LossReason, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
@@ -428,13 +428,8 @@ mod tests {
         let text = String::new;
         let last = [
             number(&Record::Installed(Vec::new())),
-            number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
-                calls: 0,
-                stepped: 0,
-                call_ns: 0,
-                stepped_ns: 0,
-                functions: 0,
-            })),
+            number(&RecordingDiagnostic::Account(AccountDiagnostic::RecorderStarved { longest_ns: 0 })),
+            number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
@@ -447,6 +442,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (15, [38, 17, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        assert_eq!((FORMAT, last), (15, [38, 18, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
     }
 }

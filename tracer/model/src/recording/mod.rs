@@ -6,6 +6,7 @@
 //!
 //! Leaves out what they mean in joules (`profile`).
 
+mod account;
 mod assembly;
 mod calls;
 mod diagnostics;

@@ -9,6 +9,7 @@ use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, Thread
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use super::account::{AccountDiagnostic, HiddenFile, TimeDifference};
 pub use super::calls::{CallCount, CallDiagnostic, CallTimes, PythonNotCounted};
 pub use super::diagnostics::{
     CounterKind, CutReason, GpuFeature, KernelFallback, LaunchDiagnostic, Names, NotTimed, PowerDiagnostic,

@@ -2,6 +2,7 @@
 //!
 //! Leaves out those that are seldom and change no number: of these the sentence's first part is shown.
 
+use super::account::account_in_brief;
 use super::attribution::{diagnostic, domain_fact, percent_of};
 use super::calls::call_fact;
 use super::jit::jit_in_brief;
@@ -138,6 +139,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::ReaderDied => "the reader of events died: the recording ends early".to_owned(),
         RecordingDiagnostic::Power(found) => power_in_brief(found),
         RecordingDiagnostic::Launches(found) => launches_in_brief(found),
+        RecordingDiagnostic::Account(found) => account_in_brief(found),
         RecordingDiagnostic::Calls(found) => calls_in_brief(found),
         other => first_part(&recorded(other)),
     }

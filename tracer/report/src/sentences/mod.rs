@@ -3,6 +3,7 @@
 //! Facts are types (`model`); here each gets its words, once. A sentence says what happened, what it changes, and what to do about it.
 //! Leaves out numbers in tables, and where a sentence is shown.
 
+mod account;
 mod attribution;
 mod brief;
 mod budgets;

@@ -1,5 +1,6 @@
 //! Sentences for what was found while recording.
 
+use super::account::account_fact;
 use super::calls::call_fact;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
@@ -58,6 +59,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::Launches(found) => launch_fact(found),
         RecordingDiagnostic::Calls(found) => call_fact(found),
+        RecordingDiagnostic::Account(found) => account_fact(found),
         RecordingDiagnostic::Power(found) => {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())

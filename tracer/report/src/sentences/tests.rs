@@ -9,9 +9,9 @@ use energy_trace_model::profile::diagnostics::{
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::profile::{PartOfRun, Profile};
 use energy_trace_model::recording::record::{
-    CallDiagnostic, CounterKind, CutReason, GpuFeature, InUse, KernelFallback, KernelTier, LaunchDiagnostic,
-    LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted,
-    ReadFailure, RecordingDiagnostic, Runtime,
+    AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
+    KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic,
+    ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime, TimeDifference,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,34 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Calls(C::InputSizesLimited { passed: 9, unseen: 1 }),
         R::Calls(C::Late { library: word(), pid: 3, late_ns: 4 }),
     ]
+}
+
+fn of_accounts() -> Vec<AccountDiagnostic> {
+    use AccountDiagnostic as A;
+    vec![
+        A::CpuTime { recorded_ns: 1, kernel_ns: 2, cause: TimeDifference::Unknown },
+        A::StillRunning { processes: 2, name: word(), pid: 7 },
+        A::WorkedElsewhere { own_ns: 1, of_ns: 2, name: word(), pid: 7, other_ns: 3 },
+        A::RecorderStarved { longest_ns: 1 },
+        A::Hidden { files: HiddenFile::ALL.to_vec() },
+    ]
+}
+
+/// How much is missing and why stands in the part of a sentence that the first screen shows, and what to do behind it.
+#[test]
+fn a_difference_has_its_cause() {
+    let found = |recorded_ns, cause| {
+        let found = AccountDiagnostic::CpuTime { recorded_ns, kernel_ns: 4_000_000_000, cause };
+        diagnostic(&Diagnostic::Recorded(found.into()))
+    };
+    let text = found(3_000_000_000, TimeDifference::SlicesLost);
+    assert!(
+        text.starts_with(
+            "3.00 s of CPU time were recorded, 25% less than the kernel's 4.00 s: slices were lost; "
+        ),
+        "{text}"
+    );
+    assert!(found(5_000_000_000, TimeDifference::Stolen).contains("25% more than the kernel's"));
 }
 
 fn of_launches() -> Vec<LaunchDiagnostic> {
@@ -153,7 +181,9 @@ fn of_the_whole() -> Vec<Diagnostic> {
 fn all() -> Vec<Diagnostic> {
     let launches = of_launches().into_iter().map(RecordingDiagnostic::from);
     let power = of_power().into_iter().map(RecordingDiagnostic::from);
-    let recorded = recorded().into_iter().chain(launches).chain(power).map(Diagnostic::Recorded);
+    let accounts = of_accounts().into_iter().map(RecordingDiagnostic::from);
+    let recorded =
+        recorded().into_iter().chain(launches).chain(power).chain(accounts).map(Diagnostic::Recorded);
     let domain = of_domain().into_iter().map(|what| Diagnostic::of("package-0", what));
     recorded.chain(domain).chain(of_the_whole()).collect()
 }

@@ -75,6 +75,11 @@ impl KernelTypes {
 
     /// Offset in bytes of a field such as `thread.fsbase` in a struct such as `task_struct`.
     pub fn offset_of(&self, strct: &str, field: &str) -> Result<u32, BtfError> {
+        Ok(self.bit_of(strct, field)? / 8)
+    }
+
+    /// The same in bits, of a field that may be one.
+    pub fn bit_of(&self, strct: &str, field: &str) -> Result<u32, BtfError> {
         let missing = || BtfError::NoField { strct: strct.into(), field: field.into() };
         let mut at = self.find_struct(strct).ok_or_else(missing)?;
         let mut bits = 0;
@@ -83,7 +88,7 @@ impl KernelTypes {
             bits += offset;
             at = self.resolve(type_id).unwrap_or(0);
         }
-        Ok(bits / 8)
+        Ok(bits)
     }
 
     /// Whether an enumeration of 32-bit values, such as `bpf_func_id`, names a value, such as `BPF_FUNC_loop`.

@@ -50,6 +50,8 @@ pub enum Event<'a> {
     Background(Head, KtimeNs, Comm),
     /// A target made a process.
     Fork(Head, Pid),
+    /// A process came into the recorded control group.
+    Join(Head),
     /// A target became another program.
     Exec(Head, Comm),
     /// A thread of a target ended.
@@ -79,6 +81,7 @@ impl Event<'_> {
     pub(crate) const fn activity_at(&self) -> Option<KtimeNs> {
         match self {
             Self::Fork(head, _)
+            | Self::Join(head)
             | Self::Exec(head, _)
             | Self::Exit(head, _)
             | Self::Mmap(head)
@@ -166,6 +169,7 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
             Event::Background(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
         }
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
+        kind::JOIN => Event::Join(place),
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::MMAP => Event::Mmap(place),

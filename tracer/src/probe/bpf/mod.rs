@@ -9,6 +9,7 @@ pub mod decode;
 pub(super) mod error;
 pub(super) mod log;
 pub(super) mod object;
+pub(super) mod per_cpu;
 pub(super) mod process_maps;
 pub(super) mod rings;
 pub(super) mod row_maps;

@@ -4,13 +4,15 @@
 
 use super::call_counts::CallCounts;
 use super::error::ProbeError;
+use super::per_cpu;
 use super::process_maps::{Maps, Targets};
 use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::settings::read_settings;
 use super::uprobe_multi::{MultiLink, MultiProbe};
+use crate::host::process_times::{ProcessTimes, read_process_times};
 use crate::probe::config::TraceConfig;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
@@ -24,7 +26,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracer_ebpf::count::MOST_FUNCTIONS;
-use tracer_ebpf::wire::{lost, push};
+use tracer_ebpf::wire::{CpuState, lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
 pub(crate) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
@@ -49,10 +51,19 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exit", "sched_process_exit"),
 ];
 
+/// The one for a control group.
+const ATTACH: (&str, &str) = ("on_attach", "cgroup_attach_task");
+
+fn tracepoints(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
+    TRACEPOINTS.into_iter().chain(config.group.is_some().then_some(ATTACH))
+}
+
 /// Loaded programs and the maps that user space writes.
 pub(crate) struct Object {
     /// Shared with whoever attaches to libraries that are loaded later.
     ebpf: Arc<Mutex<Ebpf>>,
+    /// One more than the highest number that a CPU may ever have.
+    cpus: u32,
     /// Whether launches on GPUs are traced, or why they are not.
     pub(crate) launches: Result<bool, String>,
     /// Its programs, where the kernel takes their probes away together.
@@ -94,12 +105,13 @@ impl Object {
     /// Loads and verifies everything; nothing runs yet. `cpus`: one more than the highest number that a CPU may ever have; `online`: how many
     /// there are now.
     pub(crate) fn load(config: &TraceConfig, cpus: u32, online: u32) -> Result<Self, ProbeError> {
-        let mut settings = read_settings(config)?;
+        let (mut settings, group) = read_settings(config)?;
         settings.gpu = if config.gpu { cpus } else { 0 };
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("SETTINGS", &settings, true)
+            .override_global("GROUP", &group, true)
             .override_global(aya_log::LEVEL, &level, false)
             .map_max_entries("SCRATCH", if config.gpu { 2 * cpus } else { cpus })
             .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
@@ -110,7 +122,7 @@ impl Object {
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
         let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
-        for (name, _) in TRACEPOINTS {
+        for (name, _) in tracepoints(config) {
             loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
         }
         loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
@@ -140,6 +152,7 @@ impl Object {
         let (links, stats) = (Vec::new(), None);
         Ok(Self {
             ebpf,
+            cpus,
             launches,
             together,
             counting,
@@ -169,6 +182,12 @@ impl Object {
         self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
     }
 
+    /// Targets that run, and what the kernel has counted of each.
+    pub(crate) fn living_targets(&self) -> Vec<(Pid, ProcessTimes)> {
+        let pids = self.targets.keys().flatten().map(Pid::new);
+        pids.filter_map(|pid| Some((pid, read_process_times(pid)?))).collect()
+    }
+
     /// The map of row tables; can be taken once.
     pub(crate) fn take_rows(&mut self, mib: u32) -> Result<RowMaps, ProbeError> {
         let mut ebpf = lock(&self.ebpf);
@@ -177,9 +196,15 @@ impl Object {
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
-    pub(crate) fn attach_tracepoints(&mut self) -> Result<Option<String>, ProbeError> {
+    pub(crate) fn attach_tracepoints(&mut self, config: &TraceConfig) -> Result<Option<String>, ProbeError> {
         let mut ebpf = lock(&self.ebpf);
-        for (name, tracepoint) in TRACEPOINTS {
+        // Who runs now came before. On CPUs that can be visited a switch says it better at once.
+        let mut state = [0; size_of::<CpuState>() / 8];
+        state[0] = crate::clock::now().as_ns();
+        if let Some(map) = ebpf.map("CPU_STATE") {
+            per_cpu::write(map, 0, &state, self.cpus)?;
+        }
+        for (name, tracepoint) in tracepoints(config) {
             let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
             let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
             self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
@@ -229,11 +254,9 @@ impl Object {
     fn read_counters<const COUNT: usize>(&self, name: &str, sum: impl Fn(&[u64]) -> u64) -> [u64; COUNT] {
         let mut sums = [0; COUNT];
         let ebpf = lock(&self.ebpf);
-        let Some(Ok(counters)) = ebpf.map(name).map(PerCpuArray::<_, u64>::try_from) else {
-            return sums;
-        };
+        let Some(counters) = ebpf.map(name) else { return sums };
         for (index, place) in (0u32..).zip(&mut sums) {
-            *place = counters.get(&index, 0).map_or(0, |values| sum(&values));
+            *place = per_cpu::read(counters, index, self.cpus).map_or(0, |values| sum(&values));
         }
         sums
     }

@@ -28,11 +28,16 @@ impl Maps {
     pub(crate) fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
         if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
             let _gone = self.targets.remove(&pid.get());
-            let _gone = self.spaces.remove(&pid.get());
-            let _gone = self.pythons.remove(&pid.get());
-            let _gone = self.hotspots.remove(&pid.get());
-            self.count();
+            self.remove_program(pid);
         }
+    }
+
+    /// Forgets what is known of a process's memory: it is another program's. What was written after the probes forgot it was the old one's.
+    pub(crate) fn remove_program(&mut self, pid: Pid) {
+        let _gone = self.spaces.remove(&pid.get());
+        let _gone = self.pythons.remove(&pid.get());
+        let _gone = self.hotspots.remove(&pid.get());
+        self.count();
     }
 
     /// Writes a block of the mapping pool and makes it the process's.

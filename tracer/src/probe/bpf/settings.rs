@@ -5,16 +5,17 @@
 
 use super::btf::KernelTypes;
 use super::error::ProbeError;
-use crate::probe::config::TraceConfig;
+use crate::probe::config::{GroupId, TraceConfig};
 use energy_trace_model::recording::record::Unwinding;
 use std::path::Path;
-use tracer_ebpf::wire::Settings;
+use tracer_ebpf::wire::{GroupSettings, Settings};
 
 /// Reads what the running kernel is like.
-pub(crate) fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError> {
+pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSettings), ProbeError> {
     let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
+    let group = config.group.map(|group| group_settings(&types, group)).transpose()?;
     let offset = |field| types.offset_of("task_struct", field);
-    Ok(Settings {
+    let settings = Settings {
         task_tgid: offset("tgid")?,
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
@@ -28,6 +29,23 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError
         gpu: 0,
         task_ran: offset("se.sum_exec_runtime")?,
         push_times: u32::from(config.push_times),
+        task_in_execve: types.bit_of("task_struct", "in_execve").unwrap_or(0),
+    };
+    Ok((settings, group.unwrap_or_default()))
+}
+
+fn group_settings(types: &KernelTypes, group: GroupId) -> Result<GroupSettings, ProbeError> {
+    Ok(GroupSettings {
+        id: group.number,
+        hierarchy: group.hierarchy,
+        kernfs_node: types.offset_of("cgroup", "kn")?,
+        node_id: types.offset_of("kernfs_node", "id")?,
+        parent: types.offset_of("cgroup", "self.parent")?,
+        root: types.offset_of("cgroup", "root")?,
+        root_hierarchy: types.offset_of("cgroup_root", "hierarchy_id")?,
+        task_groups: types.offset_of("task_struct", "cgroups")?,
+        default_group: types.offset_of("css_set", "dfl_cgrp")?,
+        reserved: 0,
     })
 }
 

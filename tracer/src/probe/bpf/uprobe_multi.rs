@@ -201,7 +201,8 @@ fn size(length: usize) -> io::Result<u32> {
     u32::try_from(length).map_err(io::Error::other)
 }
 
-fn fd_of(map: &Map) -> Option<RawFd> {
+/// The descriptor of a map.
+pub(super) fn fd_of(map: &Map) -> Option<RawFd> {
     let of = |data: &MapData| data.fd().as_fd().as_raw_fd();
     match map {
         Map::Array(data)

@@ -4,6 +4,7 @@
 //! asked of all of a number's time together. Leaves out what becomes of it (`attribution::background`).
 
 use crate::probe::bpf::decode::{Comm, Head};
+use crate::probe::config::OtherProcess;
 use crate::probe::records::RecordSender;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{BackgroundKey, Pid};
@@ -17,12 +18,27 @@ const MOST: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundProcesses {
     keys: HashMap<(Pid, Comm), BackgroundKey>,
+    /// CPU time of each.
+    times: HashMap<Pid, (Comm, u64)>,
 }
 
 impl BackgroundProcesses {
     /// The slice of a run that ended at the head's time.
     pub(crate) fn slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) -> Slice {
-        Slice { cpu: head.cpu, who: self.occupant(head.pid, comm, out), start, end: head.at }
+        let who = self.occupant(head.pid, comm, out);
+        if matches!(who, CpuOwner::Background(_)) {
+            self.times.entry(head.pid).or_insert((comm, 0)).1 += head.at.ns_since(start);
+        }
+        Slice { cpu: head.cpu, who, start, end: head.at }
+    }
+
+    /// Those that had most CPU time, so many of them.
+    pub(crate) fn busiest(&self, most: usize) -> Vec<OtherProcess> {
+        let all = self.times.iter();
+        let mut all: Vec<_> = all.map(|(&pid, &(comm, cpu_ns))| (cpu_ns, pid, comm)).collect();
+        all.sort_unstable_by_key(|&(cpu_ns, pid, _)| (std::cmp::Reverse(cpu_ns), pid));
+        all.truncate(most);
+        all.into_iter().map(|(cpu_ns, pid, comm)| OtherProcess { pid, name: comm.text(), cpu_ns }).collect()
     }
 
     fn occupant(&mut self, pid: Pid, comm: Comm, out: &RecordSender) -> CpuOwner {

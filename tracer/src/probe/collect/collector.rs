@@ -7,13 +7,18 @@ use super::live::Live;
 use super::pauses::Pauses;
 use super::samples::SampleCollector;
 use crate::probe::bpf::decode::{Event, Head, decode_event};
+use crate::probe::config::TraceAccount;
 use crate::probe::count::Counting;
 use crate::probe::gpu::GpuCollector;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::python_frames::see_codes;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
 use energy_trace_unwind::address_space::FileKey;
 use std::collections::HashSet;
+
+/// So many processes that are no targets are told apart in the account.
+const OTHERS: usize = 8;
 
 /// All that is collected.
 pub(crate) struct Collector {
@@ -49,6 +54,11 @@ impl Collector {
         self.samples.pauses = Pauses::new(hz, since);
     }
 
+    /// Slices on these CPUs end only when their threads leave them.
+    pub(crate) fn cannot_visit(&mut self, cpus: &[CpuId]) {
+        self.samples.out_of_reach = cpus.iter().map(|&cpu| (cpu, None)).collect();
+    }
+
     /// Samples so far.
     pub(crate) const fn sampled(&self) -> u64 {
         self.samples.sampled
@@ -57,6 +67,13 @@ impl Collector {
     /// Where targets ran and could not be seen.
     pub(crate) const fn pauses(&self) -> &Pauses {
         &self.samples.pauses
+    }
+
+    /// What was seen of who ran.
+    pub(crate) fn account(&self) -> TraceAccount {
+        let (recorded_ns, paused_ns, switches_and_scheduler_ns) = self.samples.pauses.account();
+        let others = self.samples.background.busiest(OTHERS);
+        TraceAccount { recorded_ns, paused_ns, switches_and_scheduler_ns, others, ..TraceAccount::default() }
     }
 
     /// Takes in one event.
@@ -90,6 +107,11 @@ impl Collector {
                 self.housekeeping.began(child);
                 stacks.processes.fork(head.pid, child, &mut stacks.maps, &stacks.out.records);
             }
+            Event::Join(head) => {
+                self.housekeeping.began(head.pid);
+                stacks.processes.get_or_insert(head.pid, &stacks.out.records);
+                stacks.processes.touch(head.pid, head.at);
+            }
             Event::Exec(head, comm) => self.exec(head, comm.text()),
             Event::Exit(head, comm) => {
                 stacks.thread(head.pid, head.tid, Some(comm.text()));
@@ -112,6 +134,7 @@ impl Collector {
         let stacks = &mut self.stacks;
         self.samples.release(head.at, Some(head.pid), stacks);
         stacks.processes.get_or_insert(head.pid, &stacks.out.records);
+        stacks.maps.remove_program(head.pid);
         stacks.processes.exec(head.pid, name, head.at, &stacks.out.records);
     }
 
@@ -160,7 +183,8 @@ impl Collector {
     }
 
     /// Sends all that was kept back; nothing comes any more.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self, end: KtimeNs) {
+        self.samples.end_open_slices(end, &mut self.stacks);
         // Later than any waits.
         self.samples.release(KtimeNs::from_ns(u64::MAX), None, &mut self.stacks);
         self.gpu.finish(&mut self.stacks);

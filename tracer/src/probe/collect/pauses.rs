@@ -190,6 +190,11 @@ impl Pauses {
         paused.into_iter().chain(self.missing(taken)).collect()
     }
 
+    /// Targets' time: all of it, what of it was not seen, and the lengths of turns of which the scheduler's account is known, with that.
+    pub(crate) const fn account(&self) -> (u64, u64, (u64, u64)) {
+        (self.seen_ns + self.unseen_ns, self.unseen_ns, self.accounts_ns)
+    }
+
     fn missing(&self, taken: u64) -> Option<RecordingDiagnostic> {
         let expected = self.seen_ns as f64 / self.period_ns.max(1) as f64;
         let few = (taken as f64) < ENOUGH * expected && expected - taken as f64 > CHANCE * expected.sqrt();

@@ -9,9 +9,10 @@ use crate::probe::processes::process::Process;
 use crate::probe::records::RecordSender;
 use crate::probe::stacks::builder::StackBuilder;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
+use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
 use energy_trace_unwind::merge::RawStack;
+use std::collections::HashMap;
 use tracer_ebpf::wire::end;
 
 /// Records that are kept back at most before they are sent on.
@@ -20,10 +21,12 @@ const BATCH: usize = 512;
 /// Slices, samples, waits and wake-ups that were not sent yet.
 pub(super) struct SampleCollector {
     slices: Vec<Slice>,
-    background: BackgroundProcesses,
+    pub(super) background: BackgroundProcesses,
     /// Where targets ran and could not be seen, and how many samples their time should bring.
     pub(super) pauses: Pauses,
     unseen: Vec<Unsampled>,
+    /// CPUs that cannot be visited, and the first sample in the slice that is open there.
+    pub(super) out_of_reach: HashMap<CpuId, Option<Head>>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     undecided: Vec<Undecided>,
@@ -52,6 +55,7 @@ impl SampleCollector {
             background: BackgroundProcesses::default(),
             pauses: Pauses::new(1, crate::clock::now()),
             unseen: Vec::new(),
+            out_of_reach: HashMap::new(),
             samples: Vec::new(),
             undecided: Vec::new(),
             waits: Vec::new(),
@@ -63,10 +67,21 @@ impl SampleCollector {
 
     /// A target's thread ran until the head's time.
     pub(super) fn slice(&mut self, head: Head, start: KtimeNs, ran_ns: u64, stacks: &mut StackBuilder) {
+        if let Some(open) = self.out_of_reach.get_mut(&head.cpu) {
+            *open = None;
+        }
         let turn = Turn { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
         self.unseen.extend(self.pauses.turn(turn));
         let who = CpuOwner::Target(stacks.thread(head.pid, head.tid, None));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
+    }
+
+    /// Ends the slices of CPUs that could not be visited: who was sampled there has not left since.
+    pub(super) fn end_open_slices(&mut self, end: KtimeNs, stacks: &mut StackBuilder) {
+        let open: Vec<Head> = std::mem::take(&mut self.out_of_reach).into_values().flatten().collect();
+        for head in open.into_iter().filter(|head| head.at < end) {
+            self.slice(Head { at: end, ..head }, head.at, 0, stacks);
+        }
     }
 
     /// A process that is no target ran until the head's time.
@@ -76,6 +91,9 @@ impl SampleCollector {
 
     pub(super) fn sample(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
         self.sampled += 1;
+        if let Some(open) = self.out_of_reach.get_mut(&head.cpu) {
+            open.get_or_insert(head);
+        }
         self.pauses.sample(head.cpu, head.at);
         let thread = stacks.sampled_thread(head, comm);
         let unwound = stacks.unwind(head, raw);

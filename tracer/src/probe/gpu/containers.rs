@@ -9,6 +9,7 @@ use crate::foreign::install::{identity_below, install_into, make_folder, remove}
 use crate::foreign::{Root, Roots};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::KernelFallback;
+use energy_trace_unwind::living::of_living;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -64,7 +65,7 @@ impl Containers {
 
     /// A program of a process, if it lives below another root and is met for the first time.
     pub(crate) fn new_program(&mut self, pid: Pid) -> Option<NewProgram> {
-        let program = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        let program = of_living(pid, |pid| fs::metadata(format!("/proc/{pid}/exe"))).ok()?;
         let program = (program.dev(), program.ino());
         if self.programs.insert(pid, program) == Some(program) {
             return None;
@@ -129,7 +130,7 @@ impl Containers {
     /// Takes the library away below roots whose programs have ended; where some run on, others of them may still look for it.
     pub(crate) fn clear(&mut self) {
         let Some(library) = &self.library else { return };
-        let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
+        let lives = |&pid: &Pid| of_living(pid, |pid| fs::metadata(format!("/proc/{pid}/exe"))).is_ok();
         for installed in self.installed.drain(..).filter(|installed| !installed.pids.iter().any(lives)) {
             let Some((parent, folder)) = installed.made else { continue };
             let Some((own, name)) = names(library) else { continue };

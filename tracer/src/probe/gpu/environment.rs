@@ -9,6 +9,7 @@ use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source};
+use energy_trace_unwind::living::of_living;
 
 /// Variables of a process, and the bytes of one, that are looked at.
 const MOST: u64 = 4096;
@@ -31,7 +32,7 @@ fn read_at_start(pid: Pid) -> Option<Vec<String>> {
 }
 
 fn read_now(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Vec<String>> {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let program = of_living(pid, |pid| std::fs::read_link(format!("/proc/{pid}/exe"))).ok()?;
     let is_libc = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")

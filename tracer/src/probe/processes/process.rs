@@ -11,6 +11,7 @@ use energy_trace_model::ids::{Pid, ThreadKey, Tid};
 use energy_trace_model::recording::record;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::detect::Interpreter;
+use energy_trace_unwind::living::{living_thread, of_living};
 use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
@@ -105,8 +106,9 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
 /// Whether a process runs the same file as this one.
 pub(crate) fn is_this_program(pid: Pid) -> bool {
     static THIS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok().map(|m| (m.dev(), m.ino()));
-    THIS.get_or_init(|| program("self")).is_some_and(|this| program(&pid.to_string()) == Some(this))
+    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).map(|m| (m.dev(), m.ino()));
+    let of_pid = || of_living(pid, |pid| program(&pid.to_string())).ok();
+    THIS.get_or_init(|| program("self").ok()).is_some_and(|this| of_pid() == Some(this))
 }
 
 /// The path of the program: the first file that is mapped as code.
@@ -121,7 +123,11 @@ pub(crate) fn read_text(path: &str) -> String {
 
 /// The command line of a process.
 pub(crate) fn read_command(pid: Pid) -> Vec<String> {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let read = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut bytes = read(pid);
+    if bytes.is_empty() {
+        bytes = living_thread(pid).map(read).unwrap_or_default();
+    }
     let arguments = bytes.split(|&b| b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
     let mut command: Vec<String> = arguments.collect();
     command.pop(); // Behind the last zero.

@@ -10,5 +10,5 @@ pub(super) mod sampler;
 mod tick;
 pub(super) mod watch;
 
-pub use cpus::read_online_cpus;
+pub use cpus::online_cpus;
 pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};

@@ -2,13 +2,13 @@
 //!
 //! Leaves out which event and which rate are wanted (`event`, `rate`), and when CPUs are looked at (`watch`).
 
-use super::cpus::read_online_cpus;
+use super::cpus::Cpus;
 use super::event::{Decision, SampleEvent};
 use super::rate::Rate;
 use super::tick::TickEvent;
 use crate::probe::bpf::error::ProbeError;
+use crate::probe::bpf::per_cpu;
 use aya::Ebpf;
-use aya::maps::{MapError, PerCpuArray, PerCpuValues};
 use aya::programs::{PerfEvent, ProgramError};
 use energy_trace_model::ids::CpuId;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ const AT_ONCE: usize = 16;
 /// The events that are open.
 pub(crate) struct Sampler {
     ebpf: Arc<Mutex<Ebpf>>,
+    cpus: Cpus,
     event: SampleEvent,
     rate: Rate,
     ticking: BTreeMap<CpuId, TickEvent>,
@@ -42,13 +43,13 @@ pub(crate) struct Started {
 }
 
 impl Sampler {
-    /// Opens the event on all of these CPUs, or another one where that may take its place. `rate` says what can be had with an event.
+    /// Opens the event on all CPUs that are online, or another one where that may take its place. `rate` says what can be had with an event.
     ///
     /// # Errors
     /// When the kernel refuses it.
     pub(crate) fn start(
         ebpf: &Arc<Mutex<Ebpf>>,
-        cpus: &[CpuId],
+        cpus: Cpus,
         decision: Decision,
         rate: impl Fn(SampleEvent) -> Rate,
     ) -> Result<Started, ProbeError> {
@@ -56,16 +57,17 @@ impl Sampler {
             let rate = rate(event);
             let mut sampler = Self {
                 ebpf: Arc::clone(ebpf),
+                cpus,
                 event,
                 rate,
                 ticking: BTreeMap::new(),
                 drawn: 0,
                 is_over: false,
             };
-            sampler.set_countdown().map_err(io::Error::other)?;
+            sampler.set_countdown()?;
             // Where a later CPU's is refused the sampler is dropped, and those of earlier CPUs with it: else they were sampled twice.
-            cpus.iter().try_for_each(|&cpu| match sampler.open(cpu) {
-                Err(_) if is_gone(cpu) => Ok(()),
+            cpus.online().into_iter().try_for_each(|cpu| match sampler.open(cpu) {
+                Err(error) if is_gone(&error) => Ok(()),
                 opened => opened,
             })?;
             Ok::<_, io::Error>(Started { sampler, event, rate, refused: None })
@@ -85,11 +87,17 @@ impl Sampler {
         }
     }
 
+    /// The CPUs that there are.
+    pub(crate) const fn cpus(&self) -> Cpus {
+        self.cpus
+    }
+
     /// Samples the CPUs that are online and no others; which ones came.
-    pub(crate) fn follow(&mut self, online: &[CpuId]) -> Vec<CpuId> {
+    pub(crate) fn follow(&mut self) -> Vec<CpuId> {
         if self.is_over {
             return Vec::new();
         }
+        let online = self.cpus.online();
         // The kernel takes the event of a CPU that goes offline out of use for good.
         self.ticking.retain(|cpu, _| online.contains(cpu));
         let new: Vec<CpuId> = online.iter().copied().filter(|cpu| !self.ticking.contains_key(cpu)).collect();
@@ -136,12 +144,10 @@ impl Sampler {
     }
 
     /// Tells the programs which ticks are samples.
-    fn set_countdown(&self) -> Result<(), MapError> {
-        let cpus = aya::util::nr_cpus().map_err(|(_, error)| error)?;
-        let values = PerCpuValues::try_from(vec![self.rate.countdown(); cpus])?;
-        let mut ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
-        let map = ebpf.map_mut("COUNTDOWN").ok_or(MapError::ElementNotFound)?;
-        PerCpuArray::try_from(map)?.set(0, values, 0)
+    fn set_countdown(&self) -> io::Result<()> {
+        let ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = ebpf.map("COUNTDOWN").ok_or(io::ErrorKind::NotFound)?;
+        per_cpu::write(map, 0, &[self.rate.countdown().as_word()], self.cpus.bound())
     }
 
     fn open(&mut self, cpu: CpuId) -> io::Result<()> {
@@ -163,6 +169,6 @@ fn random() -> u32 {
 }
 
 /// Whether a CPU went offline since it was listed.
-fn is_gone(cpu: CpuId) -> bool {
-    read_online_cpus().is_ok_and(|online| !online.contains(&cpu))
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
 }

@@ -1,6 +1,8 @@
 //! Memory of another process, read without stopping it.
 
+use crate::living::living_thread;
 use energy_trace_model::ids::Pid;
+use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use std::io::IoSliceMut;
 
@@ -46,12 +48,21 @@ impl ProcessMemory {
         Self { pid: nix::unistd::Pid::from_raw(pid.get().cast_signed()) }
     }
 
+    fn read_remote(&self, local: &mut [IoSliceMut<'_>], remote: &[RemoteIoVec]) -> nix::Result<usize> {
+        process_vm_readv(self.pid, local, remote).or_else(|error| {
+            let pid = Pid::new(self.pid.as_raw().cast_unsigned());
+            // A first thread that has ended has no memory.
+            let thread = if error == Errno::ESRCH { living_thread(pid) } else { None };
+            thread.map_or(Err(error), |tid| process_vm_readv(Self::of(tid).pid, local, remote))
+        })
+    }
+
     /// Reads `out.len()` stretches of 16 bytes in one call; as many as could be read.
     pub fn read_pairs(&self, addresses: &[u64], out: &mut [[u8; 16]]) -> usize {
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&a| RemoteIoVec { base: a as usize, len: 16 }).collect();
         let mut local: Vec<IoSliceMut<'_>> = out.iter_mut().map(|pair| IoSliceMut::new(pair)).collect();
-        process_vm_readv(self.pid, &mut local, &remote).map_or(0, |bytes| bytes / 16)
+        self.read_remote(&mut local, &remote).map_or(0, |bytes| bytes / 16)
     }
 }
 
@@ -62,7 +73,7 @@ impl Source for ProcessMemory {
         }
         let wanted = out.len();
         let remote = [RemoteIoVec { base: usize::try_from(address).ok()?, len: wanted }];
-        let got = process_vm_readv(self.pid, &mut [IoSliceMut::new(out)], &remote).ok()?;
+        let got = self.read_remote(&mut [IoSliceMut::new(out)], &remote).ok()?;
         (got == wanted).then_some(())
     }
 }

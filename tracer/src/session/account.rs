@@ -1,0 +1,293 @@
+//! Holds what was recorded against the kernel's own account of the program: its CPU time, and who still runs.
+//!
+//! The kernel's account is that which comes with the command's end, of processes that run on their clocks, and of a control group its own.
+//! Leaves out the sentences.
+
+use super::target_spec::TargetSpec;
+use crate::host::process_times::{ProcessTimes, read_process_times, read_stolen_ns};
+use crate::probe::{OtherProcess, TraceAccount};
+use crate::tracee::attach::{ProcessTree, check_at};
+use crate::tracee::cgroup::Group;
+use crate::tracee::launch::CommandEnd;
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{AccountDiagnostic, LossReason, TimeDifference};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const PROC: &str = "/proc";
+/// What may be missing or too much: a part, and what short runs and the scheduler's ticks bring about.
+const PART: f64 = 0.02;
+const FEW_NS: u64 = 50_000_000;
+/// So long the reader may have waited for a CPU without a word.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// A program that used less than this part of the time waited.
+const WAITED: f64 = 0.1;
+/// Somebody else worked who had a CPU for so long a part of the time, and who had worked less than half as much before.
+const WORKED: f64 = 0.25;
+const SHORT_NS: u64 = 1_000_000_000;
+
+/// What the kernel had counted when the recording began.
+#[derive(Debug)]
+pub(super) struct Account {
+    starts_command: bool,
+    before: BTreeMap<Pid, ProcessTimes>,
+    group: Option<(Group, u64)>,
+    stolen_ns: Option<u64>,
+}
+
+/// What it has counted when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AtEnd {
+    /// Of the control group, since the start.
+    group_ns: Option<u64>,
+    /// What the host took, since the start.
+    stolen_ns: Option<u64>,
+    /// How the command ended, if it has.
+    pub(super) command: Option<CommandEnd>,
+}
+
+/// What was recorded, and what was lost of it.
+pub(super) struct Recorded<'a> {
+    pub(super) trace: &'a TraceAccount,
+    pub(super) lost: &'a BTreeMap<LossReason, u64>,
+    /// Length of the recording.
+    pub(super) of_ns: u64,
+}
+
+impl Account {
+    /// Just before a held command is let run, or just after processes are followed.
+    pub(super) fn begin(target: &TargetSpec) -> Self {
+        let times = |pid: Pid| Some((pid, read_process_times(pid)?));
+        let own = Pid::new(std::process::id());
+        let group = target.group().filter(|group| group.processes().is_ok_and(|pids| !pids.contains(&own)));
+        Self {
+            starts_command: target.starts_command(),
+            before: target.pids().into_iter().filter_map(times).collect(),
+            group: group.and_then(|group| Some((group.clone(), group.cpu_ns()?))),
+            stolen_ns: read_stolen_ns(Path::new(PROC)),
+        }
+    }
+
+    /// Just before the tracer stops: what runs on is recorded up to later, and nothing seems to be missing.
+    pub(super) fn end(&self, command: Option<CommandEnd>) -> AtEnd {
+        let group = self.group.as_ref();
+        let stolen = read_stolen_ns(Path::new(PROC)).zip(self.stolen_ns);
+        AtEnd {
+            group_ns: group.and_then(|(group, before)| Some(group.cpu_ns()?.saturating_sub(*before))),
+            stolen_ns: stolen.map(|(now, before)| now.saturating_sub(before)),
+            command,
+        }
+    }
+
+    /// What is found, once all is recorded.
+    pub(super) fn diagnostics(&self, end: AtEnd, recorded: &Recorded<'_>) -> Vec<AccountDiagnostic> {
+        let starved = recorded.trace.starved_ns.filter(|&waited| waited > PATIENCE_NS);
+        let starved = starved.map(|longest_ns| AccountDiagnostic::RecorderStarved { longest_ns });
+        let time = self.missing(end, recorded).or_else(|| stolen(end, recorded.trace));
+        let of_command = self.starts_command && end.command.is_some();
+        let running = of_command.then(|| still_running(&recorded.trace.living)).flatten();
+        let elsewhere = self.starts_command.then(|| worked_elsewhere(recorded)).flatten();
+        [time, running, elsewhere, starved].into_iter().flatten().collect()
+    }
+
+    /// CPU time that is not recorded.
+    fn missing(&self, end: AtEnd, recorded: &Recorded<'_>) -> Option<AccountDiagnostic> {
+        let (kernel_ns, recorded_ns) =
+            (self.kernel_ns(end, &recorded.trace.living)?, recorded.trace.recorded_ns);
+        is_far(recorded_ns, kernel_ns).then(|| AccountDiagnostic::CpuTime {
+            recorded_ns,
+            kernel_ns,
+            cause: why_missing(recorded),
+        })
+    }
+
+    /// What processes have used that could be recorded; a process that ended and was not waited for is not in it.
+    fn kernel_ns(&self, end: AtEnd, living: &[(Pid, ProcessTimes)]) -> Option<u64> {
+        if self.before.is_empty() && self.group.is_none() {
+            return None;
+        }
+        if end.group_ns.is_some() {
+            return end.group_ns;
+        }
+        let before = |pid| self.before.get(&pid).map_or(0, |times| times.all_ns());
+        // A process that came from elsewhere brings time of its own.
+        let known = |pid: &Pid| self.group_is_fixed() || self.before.contains_key(pid);
+        let on = living.iter().filter(|(pid, _)| known(pid));
+        let on: u64 = on.map(|&(pid, times)| times.all_ns().saturating_sub(before(pid))).sum();
+        let held: u64 = self.before.values().map(|times| times.all_ns()).sum();
+        Some(on + end.command.map_or(0, |command| command.cpu_ns.saturating_sub(held)))
+    }
+
+    const fn group_is_fixed(&self) -> bool {
+        self.group.is_none()
+    }
+}
+
+/// Whether the first is less than the second by more than chance.
+fn is_far(less_ns: u64, than_ns: u64) -> bool {
+    let missing = than_ns.saturating_sub(less_ns);
+    missing > FEW_NS && missing as f64 > PART * than_ns as f64
+}
+
+fn why_missing(recorded: &Recorded<'_>) -> TimeDifference {
+    let lost = |reasons: &[LossReason]| reasons.iter().any(|reason| recorded.lost.contains_key(reason));
+    if lost(&[LossReason::Targets]) {
+        TimeDifference::NotFollowed
+    } else if recorded.trace.cpus_out_of_reach > 0 {
+        TimeDifference::CpusOutOfReach
+    } else if recorded.trace.starved_ns.is_some() {
+        TimeDifference::Starved
+    } else if lost(&[LossReason::Slices, LossReason::EventsBusy]) {
+        TimeDifference::SlicesLost
+    } else {
+        TimeDifference::Unknown
+    }
+}
+
+/// Recorded time in which the scheduler did not see threads run, because the host had their CPUs. Long stretches of it are pauses of the
+/// machine, which are told by themselves; interrupts are such time too, and the host's none.
+fn stolen(end: AtEnd, trace: &TraceAccount) -> Option<AccountDiagnostic> {
+    let (recorded_ns, kernel_ns) = trace.switches_and_scheduler_ns;
+    let more = recorded_ns.saturating_sub(kernel_ns);
+    let is_hosts = end.stolen_ns? > more / 2 && trace.paused_ns < more / 2;
+    let cause = TimeDifference::Stolen;
+    (is_hosts && more > 2 * FEW_NS && is_far(kernel_ns, recorded_ns)).then_some(AccountDiagnostic::CpuTime {
+        recorded_ns,
+        kernel_ns,
+        cause,
+    })
+}
+
+/// Processes that run on, and were not about to end.
+fn still_running(living: &[(Pid, ProcessTimes)]) -> Option<AccountDiagnostic> {
+    let on = living.iter().filter(|(pid, _)| check_at(Path::new(PROC), *pid).is_ok());
+    let on: Vec<&(Pid, ProcessTimes)> = on.collect();
+    let (pid, _) = on.iter().max_by_key(|(_, times)| times.own_ns)?;
+    let name = std::fs::read(format!("{PROC}/{pid}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+    Some(AccountDiagnostic::StillRunning { processes: on.len() as u64, name, pid: pid.get() })
+}
+
+/// Somebody else who worked while the program waited.
+fn worked_elsewhere(recorded: &Recorded<'_>) -> Option<AccountDiagnostic> {
+    let (own_ns, of_ns) = (recorded.trace.recorded_ns, recorded.of_ns);
+    if of_ns < SHORT_NS || own_ns as f64 > WAITED * of_ns as f64 {
+        return None;
+    }
+    let tree = ProcessTree::read_at(Path::new(PROC)).ok()?;
+    let ours = Pid::new(std::process::id());
+    let others = recorded.trace.others.iter().filter(|other| !tree.is_below(other.pid, ours));
+    let worked = others.filter(|other| began_to_work(other, read_process_times(other.pid), of_ns));
+    let most = worked.max_by_key(|other| other.cpu_ns)?;
+    let (pid, name, other_ns) = (most.pid.get(), most.name.clone(), most.cpu_ns);
+    Some(AccountDiagnostic::WorkedElsewhere { own_ns, of_ns, name, pid, other_ns })
+}
+
+/// Whether a process worked much during the recording, and less than half as much of the time before. Of one that is gone nothing is known.
+fn began_to_work(other: &OtherProcess, now: Option<ProcessTimes>, of_ns: u64) -> bool {
+    let part = |ns: u64, of_ns: u64| ns as f64 / of_ns.max(1) as f64;
+    let Some(now) = now else { return false };
+    let rate = part(other.cpu_ns, of_ns);
+    let before = part(now.own_ns.saturating_sub(other.cpu_ns), now.age_ns.saturating_sub(of_ns));
+    !now.is_kernels && rate >= WORKED && (now.age_ns <= of_ns || before < rate / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Account, AccountDiagnostic, AtEnd, CommandEnd, OtherProcess, Pid, ProcessTimes, Recorded,
+        TimeDifference, TraceAccount, began_to_work,
+    };
+    use energy_trace_model::recording::record::LossReason;
+    use std::collections::BTreeMap;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    const MS: u64 = 1_000_000;
+
+    fn account(before: &[(u32, u64)]) -> Account {
+        let times = |ms: u64| ProcessTimes { own_ns: ms * MS, ..ProcessTimes::default() };
+        let before = before.iter().map(|&(pid, ms)| (Pid::new(pid), times(ms))).collect();
+        Account { starts_command: true, before, group: None, stolen_ns: Some(0) }
+    }
+
+    fn ended(cpu_ms: u64, stolen_ms: u64) -> AtEnd {
+        let command = CommandEnd { status: ExitStatus::from_raw(0), cpu_ns: cpu_ms * MS };
+        AtEnd { group_ns: None, stolen_ns: Some(stolen_ms * MS), command: Some(command) }
+    }
+
+    fn found(end: AtEnd, trace: &TraceAccount, lost: &[LossReason]) -> Vec<AccountDiagnostic> {
+        let lost = lost.iter().map(|reason| (reason.clone(), 1)).collect::<BTreeMap<_, _>>();
+        account(&[(7, 10)]).diagnostics(end, &Recorded { trace, lost: &lost, of_ns: 0 })
+    }
+
+    fn recorded(ms: u64) -> TraceAccount {
+        TraceAccount { recorded_ns: ms * MS, ..TraceAccount::default() }
+    }
+
+    /// CPU time that the kernel counted and the recording lacks is told with its cause; what the fork before the start took, a fiftieth, and
+    /// what short runs miss, are not.
+    #[test]
+    fn missing_time_is_told() {
+        let time = |recorded_ms, kernel_ms, cause| AccountDiagnostic::CpuTime {
+            recorded_ns: recorded_ms * MS,
+            kernel_ns: kernel_ms * MS,
+            cause,
+        };
+        let of =
+            |kernel_ms, trace: &TraceAccount, lost: &[LossReason]| found(ended(kernel_ms, 0), trace, lost);
+        assert_eq!(of(10_010, &recorded(9_700), &[]), [time(9_700, 10_000, TimeDifference::Unknown)]);
+        assert_eq!(of(10_010, &recorded(9_850), &[]), []);
+        assert_eq!(of(110, &recorded(60), &[]), []);
+        assert_eq!(of(10_010, &recorded(12_000), &[]), []);
+        let lost = [LossReason::Slices, LossReason::Targets];
+        assert_eq!(of(1_010, &recorded(500), &lost[..1]), [time(500, 1_000, TimeDifference::SlicesLost)]);
+        assert_eq!(of(1_010, &recorded(500), &lost), [time(500, 1_000, TimeDifference::NotFollowed)]);
+        let blind = TraceAccount { cpus_out_of_reach: 1, ..recorded(500) };
+        assert_eq!(of(1_010, &blind, &[]), [time(500, 1_000, TimeDifference::CpusOutOfReach)]);
+        let starved = TraceAccount { starved_ns: Some(2_000 * MS), ..recorded(500) };
+        let waited = AccountDiagnostic::RecorderStarved { longest_ns: 2_000 * MS };
+        assert_eq!(of(1_010, &starved, &lost[..1]), [time(500, 1_000, TimeDifference::Starved), waited]);
+    }
+
+    /// Of processes that run on, what they used since the start counts, and a group's own account before theirs.
+    #[test]
+    fn clocks_of_those_that_run_on() {
+        let times =
+            |ms: u64| ProcessTimes { own_ns: ms * MS, waited_ns: 100 * MS, ..ProcessTimes::default() };
+        let living = [(Pid::new(7), times(1_010)), (Pid::new(9), times(400))];
+        let end = AtEnd { group_ns: None, stolen_ns: None, command: None };
+        let account = account(&[(7, 10), (8, 5)]);
+        assert_eq!(account.kernel_ns(end, &living), Some(1_600 * MS));
+        assert_eq!(account.kernel_ns(AtEnd { group_ns: Some(3), ..end }, &living), Some(3));
+        assert_eq!(super::tests::account(&[]).kernel_ns(end, &living), None);
+    }
+
+    /// Time that the host took is told where the machine says so, and where no pause of the machine tells it.
+    #[test]
+    fn stolen_time_is_told() {
+        let trace = TraceAccount { switches_and_scheduler_ns: (2_000 * MS, 1_500 * MS), ..recorded(2_000) };
+        let cause = TimeDifference::Stolen;
+        let told = AccountDiagnostic::CpuTime { recorded_ns: 2_000 * MS, kernel_ns: 1_500 * MS, cause };
+        assert_eq!(found(ended(1_510, 400), &trace, &[]), [told]);
+        assert_eq!(found(ended(1_510, 100), &trace, &[]), []);
+        let paused = TraceAccount { paused_ns: 400 * MS, ..trace };
+        assert_eq!(found(ended(1_510, 400), &paused, &[]), []);
+    }
+
+    /// Who worked during the recording and not before may have worked for the program; who always works, or hardly, has not.
+    #[test]
+    fn neighbours_are_not_servers() {
+        let other = |ms: u64| OtherProcess { pid: Pid::new(7), name: "x".to_owned(), cpu_ns: ms * MS };
+        let now = |own_ms: u64, age_ms: u64| {
+            Some(ProcessTimes { own_ns: own_ms * MS, age_ns: age_ms * MS, ..ProcessTimes::default() })
+        };
+        let began = |ms, now| began_to_work(&other(ms), now, 5_000 * MS);
+        assert!(began(4_000, now(5_000, 100_000)));
+        assert!(began(4_000, now(4_000, 4_500)));
+        assert!(!began(4_000, now(90_000, 100_000)));
+        assert!(!began(1_000, now(1_000, 100_000)));
+        assert!(!began(4_000, None));
+        assert!(!began(4_000, now(5_000, 100_000).map(|now| ProcessTimes { is_kernels: true, ..now })));
+    }
+}

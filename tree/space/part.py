@@ -1,0 +1,3 @@
+from spin import spin
+def run(): spin()
+run()
