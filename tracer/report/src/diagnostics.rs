@@ -95,6 +95,8 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::PythonNamesLimited { .. }
         | RecordingDiagnostic::NamesNotLookedUp { .. }
         | RecordingDiagnostic::FilesNotRead { .. }
+        | RecordingDiagnostic::ProcessesNotAnswering { .. }
+        | RecordingDiagnostic::CommandLinesCut { .. }
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(
             CallDiagnostic::Cost { .. }

@@ -9,6 +9,7 @@ use super::finish::finish;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
+use crate::peeker::Peeker;
 use crate::plan::RecordPlan;
 use crate::resolver::Resolver;
 use crate::roles::renounce::keep_for_recording;
@@ -37,7 +38,8 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     // While there is one thread: what others hold locked would stay so in a fork.
     let resolver =
         Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
-    let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
+    let peeker = Peeker::start().map_err(system("start the process that looks into programs"))?;
+    let roles = Roles { resolver, peeker, finisher: Finisher::fork(plan)? };
     keep_for_recording(plan.gpu.times_kernels())
         .map_err(system("give up privileges that recording does not need"))?;
     // Before any thread: threads inherit the signal mask.

@@ -3,6 +3,7 @@
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
 use energy_trace_model::ids::Pid;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read as _;
 
@@ -10,7 +11,7 @@ use std::io::Read as _;
 const LONGEST_MAPS: u64 = 16 << 20;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileKey {
     /// Device, as `maps` prints it (`fe:00`).
     pub device: String,
@@ -19,7 +20,7 @@ pub struct FileKey {
 }
 
 /// A stretch of code in an address space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// First address (AVMA).
     pub start: u64,
@@ -34,7 +35,7 @@ pub struct Mapping {
 }
 
 /// Code mappings in order of address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressSpace {
     mappings: Vec<Mapping>,
 }

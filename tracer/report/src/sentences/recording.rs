@@ -5,7 +5,7 @@ use super::in_seconds;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
+use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic, Unanswering};
 
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
@@ -48,6 +48,11 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
              `ulimit -n` leaves room for more"
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
+        RecordingDiagnostic::ProcessesNotAnswering { processes, more } => not_answering(processes, *more),
+        RecordingDiagnostic::CommandLinesCut { programs } => format!(
+            "the command lines of {programs} programs are long, and recorded in part: of each 4 KiB, of all of one user's 1 MiB, then the \
+             program's name alone"
+        ),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
         RecordingDiagnostic::PushTimes { samples, events } => {
             format!("samples {}; events {}", numbers(samples), numbers(events))
@@ -130,6 +135,20 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
          have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
          --unwind-memory {} gives them twice the room",
         mib.saturating_mul(2)
+    )
+}
+
+fn not_answering(processes: &[Unanswering], more: u64) -> String {
+    let name = |process: &Unanswering| {
+        format!("{} (process {} of user {})", process.name, process.pid, process.user)
+    };
+    let named: Vec<String> = processes.iter().map(name).collect();
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!(
+        "memory or files of {}{more} could not be read within 2 s, so that functions of these processes have no names or cut stacks: what \
+         they have mapped lies on a file system that does not answer (a stopped FUSE or network server); times and joules are right, and \
+         other processes are not affected",
+        named.join(", ")
     )
 }
 

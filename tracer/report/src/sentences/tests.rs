@@ -1,6 +1,7 @@
 //! Every diagnostic has a code of its own and a sentence.
 
 use super::diagnostic;
+use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
@@ -9,7 +10,7 @@ use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
     CallDiagnostic, CounterKind, CutReason, GpuFeature, InUse, KernelFallback, KernelTier, LaunchDiagnostic,
     LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic, ProbeFailure, PythonNotCounted,
-    ReadFailure, RecordingDiagnostic, Runtime,
+    ReadFailure, RecordingDiagnostic, Runtime, Unanswering,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,11 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::PythonNamesLimited { mib: 1, times: 2, mark: word() },
         R::NamesNotLookedUp { files: 1 },
         R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 1 },
+        R::ProcessesNotAnswering {
+            processes: vec![Unanswering { pid: Pid::new(3), user: 7, name: word() }],
+            more: 1,
+        },
+        R::CommandLinesCut { programs: 2 },
         R::ReaderDied,
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
