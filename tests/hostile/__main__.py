@@ -14,6 +14,7 @@ import files  # noqa: E402
 import jit  # noqa: E402
 import paths  # noqa: E402
 import storms  # noqa: E402
+import stuck  # noqa: E402
 from place import Place, say  # noqa: E402
 
 PARTS = {
@@ -29,12 +30,15 @@ PARTS = {
     "mappings": storms.mappings,
     "forks": storms.forks,
     "threads": storms.threads,
+    "stuck": stuck.stuck,
+    "arguments": stuck.arguments,
+    "rows": stuck.rows,
     "words": paths.words,
     "outputs": paths.outputs,
     "folder": paths.folder,
 }
-# Those that others do already.
-ALONE = ["bomb" + kind for kind in files.KINDS]
+# Those that others do already, and what takes a worker's memory.
+ALONE = [*("bomb" + kind for kind in files.KINDS), "rows"]
 
 
 def everything(seconds, folder):

@@ -343,6 +343,59 @@ fn a_jitdump_of_records_over_everything() {
     assert!(recorded.mib() < MOST_MIB, "{} MiB", recorded.mib());
 }
 
+/// S1: pages of a file that is never read, where the recorder looks at a Python's version, a command line and a function's name: the recording ends in time, says whose
+/// memory it was, and another user's Python has its names.
+#[test]
+fn memory_that_never_answers() {
+    let place = place();
+    let words = part(&place, "stuck", 14);
+    let mut other = Command::new(&words[0]);
+    std::os::unix::process::CommandExt::uid(other.args(&words[1..]), 12_346);
+    let _other = Talk::spawn(other);
+    let ready = Instant::now();
+    let folder = place.path("hostile");
+    while !["version", "arguments", "code"].iter().all(|what| folder.join(what).exists()) {
+        assert!(ready.elapsed() < LIMIT, "the stuck programs do not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let script = "def victim():\n for _ in range(10**4): pass\nimport time\nend = time.monotonic() + 5\nwhile time.monotonic() < end: victim()";
+    let command = ["/usr/bin/python3", "-c", script].map(str::to_owned);
+    let recorded = record(&place, &["--no-svg", "-a"], &command, &[]);
+    assert_code(&recorded.output, 0);
+    println!("{:?}, {} MiB, {}", recorded.took, recorded.mib(), recorded.report.meta["warnings"]);
+    assert!(recorded.took < Duration::from_secs(60), "{:?}", recorded.took);
+    let told = warning(&recorded.report, "processes-not-answering");
+    assert!(told.contains("of user 12346"), "{told}");
+    let named: u64 = recorded.report.named("victim").map(|function| function.samples).sum();
+    let victims = sampling(&recorded.report, "samples").as_u64().unwrap();
+    assert!(named * 10 > victims, "victim is in {named} of {victims}");
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
+}
+
+/// S2: a command line of 48 MiB that takes no memory, and 200 processes with one of 1.6 MB: little is read, kept and recorded of them, and that is said.
+#[test]
+fn command_lines_without_end() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg", "-o", "long.data"], &part(&place, "arguments", 5), &[]);
+    assert_code(&recorded.output, 0);
+    let bytes = fs::metadata(place.path("long.data")).unwrap().len();
+    println!("{} MiB of memory, {bytes} bytes recorded", recorded.mib());
+    assert!(bytes < 4 << 20, "{bytes} bytes recorded");
+    assert!(recorded.mib() < 150, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
+    assert!(!warning(&recorded.report, "command-lines-cut").is_empty());
+}
+
+/// S4: a library with 400 MB of unwind information for a page of code: nobody's samples are lost while it is looked into.
+#[test]
+fn unwind_information_without_end() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg", "-F", "999"], &part(&place, "rows", 6), &[]);
+    assert_code(&recorded.output, 0);
+    let lost = &sampling(&recorded.report, "lost");
+    println!("{lost}, {} MiB, {}", recorded.mib(), recorded.report.meta["warnings"]);
+    assert!(lost.as_object().is_none_or(|lost| lost.is_empty()), "{lost}");
+}
+
 /// C8: a debug link that leads, through a link, to a file of terabytes: nobody reads it for its checksum.
 #[test]
 fn a_debug_link_to_terabytes() {

@@ -11,6 +11,7 @@ pub mod finisher;
 pub mod foreign;
 pub mod host;
 pub mod naming;
+pub mod peeker;
 pub mod plan;
 pub mod power;
 pub mod privileges;

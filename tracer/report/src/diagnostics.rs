@@ -94,6 +94,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         RecordingDiagnostic::NoMmapEvents { .. }
         | RecordingDiagnostic::SampleEventRefused { .. }
         | RecordingDiagnostic::UnwindTablesFull { .. }
+        | RecordingDiagnostic::CommandLinesCut { .. }
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(
             CallDiagnostic::Cost { .. }
@@ -113,6 +114,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::PythonNamesLimited { .. }
         | RecordingDiagnostic::NamesNotLookedUp { .. }
         | RecordingDiagnostic::FilesNotRead { .. }
+        | RecordingDiagnostic::ProcessesNotAnswering { .. }
         | RecordingDiagnostic::ReaderDied
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)

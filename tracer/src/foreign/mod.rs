@@ -11,4 +11,4 @@ mod root;
 
 pub use mapped::{file_key, open_mapped};
 pub use regular::open_place;
-pub use root::{Root, Roots};
+pub use root::{FoundRoot, Identity, Root, Roots, root_facts};

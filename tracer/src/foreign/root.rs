@@ -76,15 +76,9 @@ impl Root {
     ///
     /// # Errors
     /// When there is no such process, or it may not be looked at.
-    pub(super) fn of_process(pid: Pid) -> io::Result<Self> {
-        of_living(pid, Self::of_thread)
-    }
-
-    fn of_thread(pid: Pid) -> io::Result<Self> {
-        let link = format!("/proc/{pid}/root");
-        let mut options = OpenOptions::new();
-        let folder = options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&link)?;
-        Ok(Self::at(folder, std::fs::read_link(&link).unwrap_or_else(|_| "/".into())))
+    pub fn of_process(pid: Pid) -> io::Result<Self> {
+        let (folder, place) = folder_of(pid)?;
+        Ok(Self::at(folder, place))
     }
 
     /// The root that an open folder is, which lies there in its mount namespace.
@@ -113,7 +107,7 @@ impl Root {
 }
 
 /// What tells two roots apart: the mount namespace, device and inode.
-type Identity = (PathBuf, u64, u64);
+pub type Identity = (PathBuf, u64, u64);
 
 /// The roots that were met, each kept open once.
 #[derive(Debug, Default)]
@@ -128,30 +122,45 @@ impl Roots {
         std::iter::once(Root::default()).chain(self.met.values().cloned()).collect()
     }
 
-    /// The root of a process; this program's own where it has ended.
-    pub fn of(&mut self, pid: Pid) -> Root {
+    /// A root as it was found, which is kept from now on; this program's own where none was.
+    pub fn of(&mut self, found: Option<FoundRoot>) -> Root {
         if self.own.is_none() {
             self.own = identity("self").ok();
         }
-        let identity = of_living(pid, |pid| identity(&pid.to_string()));
-        let Ok(identity) = identity else { return Root::default() };
+        let Some(FoundRoot { identity, root }) = found else { return Root::default() };
         if self.own.as_ref() == Some(&identity) {
             return Root::default();
         }
-        if let Some(root) = self.met.get(&identity) {
-            return root.clone();
-        }
-        match Root::of_process(pid) {
-            Ok(root) => {
-                self.met.insert(identity, root.clone());
-                root
-            }
-            Err(error) => {
-                log::debug!("no root of process {pid}: {error}");
-                Root::default()
-            }
-        }
+        self.met.entry(identity).or_insert(root).clone()
     }
+}
+
+/// The root of a process, as it was found.
+#[derive(Debug)]
+pub struct FoundRoot {
+    /// What tells it from others.
+    pub identity: Identity,
+    /// The folder.
+    pub root: Root,
+}
+
+/// The root folder of a process that lives, what tells it from others, and where it lies in its mount namespace. May take as long as the folder's
+/// file system likes.
+pub fn root_facts(pid: Pid) -> Option<(File, Identity, PathBuf)> {
+    let identity = of_living(pid, |pid| identity(&pid.to_string())).ok()?;
+    let (folder, place) = folder_of(pid).ok()?;
+    Some((folder, identity, place))
+}
+
+fn folder_of(pid: Pid) -> io::Result<(File, PathBuf)> {
+    of_living(pid, folder_of_thread)
+}
+
+fn folder_of_thread(pid: Pid) -> io::Result<(File, PathBuf)> {
+    let link = format!("/proc/{pid}/root");
+    let mut options = OpenOptions::new();
+    let folder = options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&link)?;
+    Ok((folder, std::fs::read_link(&link).unwrap_or_else(|_| "/".into())))
 }
 
 fn identity(of: &str) -> io::Result<Identity> {
@@ -162,7 +171,7 @@ fn identity(of: &str) -> io::Result<Identity> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Root, Roots};
+    use super::{FoundRoot, Root, Roots, root_facts};
     use energy_trace_model::ids::Pid;
     use std::fs::File;
     use std::io::Read as _;
@@ -172,8 +181,14 @@ mod tests {
     #[test]
     fn own_root() {
         let mut roots = Roots::default();
-        assert!(roots.of(Pid::new(std::process::id())).is_own());
-        assert!(roots.of(Pid::new(u32::MAX >> 1)).is_own());
+        let mut of = |pid: u32| {
+            let found = root_facts(Pid::new(pid));
+            roots
+                .of(found
+                    .map(|(folder, identity, place)| FoundRoot { identity, root: Root::at(folder, place) }))
+        };
+        assert!(of(std::process::id()).is_own());
+        assert!(of(u32::MAX >> 1).is_own());
     }
 
     /// Under another root paths and absolute links stay inside, a last link is refused on request, and what is no file is refused.

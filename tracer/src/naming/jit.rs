@@ -4,7 +4,8 @@
 //! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
 //! anybody may write a file of that name to `/tmp`. The resolver reads them. Code without either is named by its program: `[jit: node]`.
 
-use crate::foreign::{Root, open_mapped};
+use crate::foreign::Root;
+use crate::peeker::{OpenedFile, Peeker};
 use crate::resolver::Worker;
 use crate::symbolize::jitdump::History;
 use energy_trace_model::clock::KtimeNs;
@@ -12,7 +13,7 @@ use energy_trace_model::ids::{FrameId, Pid};
 use energy_trace_model::recording::mark::jit_without_name;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl JitProcess {
     }
 
     /// Opens the dumps among the mappings of the process, as they were read then, that are not open yet: one may be mapped long after its code.
-    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping], read_at: Option<KtimeNs>) {
+    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping], read_at: Option<KtimeNs>, peeker: &Peeker) {
         if std::mem::replace(&mut self.looked_at, read_at) == read_at && read_at.is_some() {
             return;
         }
@@ -98,16 +99,16 @@ impl JitProcess {
             if known || self.dumps.len() >= MOST_DUMPS {
                 continue;
             }
-            let file = open_mapped(pid, mapping).ok();
-            let file = file.filter(|file| file.metadata().is_ok_and(|found| self.trusts(&found)));
-            self.dumps.extend(file.map(|file| (key.inode, file)));
+            let opened = peeker.open(pid, mapping, false).ok().and_then(Result::ok);
+            let is_trusted = |found: &OpenedFile| !found.is_copy && self.trusts(found.owner, found.links);
+            self.dumps.extend(opened.filter(is_trusted).map(|opened| (key.inode, opened.file)));
         }
     }
 
     /// Whether a file may name this process's code: it is its user's or root's, and has no other name by which somebody could have brought it
     /// here.
-    fn trusts(&self, file: &Metadata) -> bool {
-        (file.uid() == 0 || Some(file.uid()) == self.user) && file.nlink() <= 1
+    fn trusts(&self, owner: u32, links: u64) -> bool {
+        (owner == 0 || Some(owner) == self.user) && links <= 1
     }
 
     /// The names of all places that were seen.
@@ -136,7 +137,7 @@ impl JitProcess {
     /// Its perf map; most programs write none.
     fn open_map(&self) -> Option<File> {
         let path = format!("/tmp/perf-{}.map", self.own_pid);
-        let map = self.root.open_if(Path::new(&path), false, |found| self.trusts(found));
+        let map = self.root.open_if(Path::new(&path), false, |found| self.trusts(found.uid(), found.nlink()));
         map.inspect_err(|error| log::debug!("no perf map of process {}: {error}", self.own_pid)).ok()
     }
 }
@@ -264,10 +265,11 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(uid), None).unwrap();
             std::fs::metadata(&path).unwrap()
         };
-        assert!(process(Some(1001)).trusts(&found(1001)) && process(Some(1001)).trusts(&found(0)));
-        assert!(!process(Some(0)).trusts(&found(1001)) && !process(None).trusts(&found(1001)));
+        let trusts = |user, file: u32| process(user).trusts(found(file).uid(), found(file).nlink());
+        assert!(trusts(Some(1001), 1001) && trusts(Some(1001), 0));
+        assert!(!trusts(Some(0), 1001) && !trusts(None, 1001));
         std::fs::hard_link(&path, folder.path().join("second")).unwrap();
         assert_eq!(found(0).nlink(), 2);
-        assert!(!process(Some(0)).trusts(&found(0)));
+        assert!(!trusts(Some(0), 0));
     }
 }

@@ -24,6 +24,15 @@ impl Library {
         Self { file, path, root }
     }
 
+    /// The same, for another thread.
+    ///
+    /// # Errors
+    /// When this process may have no more files open.
+    pub fn try_clone(&self) -> std::io::Result<Self> {
+        let (file, path) = (self.file.try_clone()?, self.path.clone());
+        Ok(Self { file, path, root: self.root.clone() })
+    }
+
     /// Its build id, if it has one.
     pub fn read_build_id(&self, worker: &Worker) -> Option<BuildId> {
         worker.name_facts(&self.label(), &self.file).ok()?.build_id

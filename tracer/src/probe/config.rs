@@ -74,8 +74,8 @@ pub struct TraceEnd {
     pub lost: BTreeMap<LossReason, u64>,
     /// Time that the BPF programs took.
     pub bpf_ns: Option<u64>,
-    /// CPU time of the processes that read files.
-    pub resolver_cpu_ns: u64,
+    /// CPU time of the processes that look into files and programs.
+    pub helpers_cpu_ns: u64,
     /// Who unwound native frames.
     pub unwinding: Unwinding,
     /// Copies of stacks that user space unwound, by what became of them.

@@ -7,7 +7,9 @@ use super::bpf::log::LogPump;
 use super::bpf::object::{LoadedProgram, Object};
 use super::collect::collector::Collector;
 use super::collect::live::Live;
-use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
+use super::collect::losses::{
+    closed_files, count_into, files_not_read, losses_of, not_answering, push_times, shortages,
+};
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
 use super::count::{CountName, Counting, send_python_counts};
@@ -24,6 +26,7 @@ use super::stacks::interner::Interner;
 use super::stacks::naming::{send_names, send_public_names};
 use super::tables::files::Files;
 use crate::allocator::{RECORDING, return_large_blocks, trim};
+use crate::peeker::Peeker;
 use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
@@ -55,6 +58,7 @@ pub struct Tracer {
     reader: Option<Reader>,
     diagnostics: Vec<RecordingDiagnostic>,
     resolver: Option<Resolver>,
+    peeker: Option<Peeker>,
     /// Serves the BPF side's log while it lives.
     _logger: Option<LogPump>,
 }
@@ -86,6 +90,7 @@ impl Tracer {
             reader: None,
             diagnostics: Vec::new(),
             resolver: None,
+            peeker: None,
             _logger: logger,
         })
     }
@@ -158,16 +163,22 @@ impl Tracer {
     ///
     /// # Errors
     /// When the kernel refuses to attach, or the thread cannot be started.
-    pub fn start(&mut self, records: Sender<Record>, resolver: &Resolver) -> Result<KtimeNs, ProbeError> {
+    pub fn start(
+        &mut self,
+        records: Sender<Record>,
+        resolver: &Resolver,
+        peeker: &Peeker,
+    ) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
-        self.resolver = Some(resolver.clone());
+        (self.resolver, self.peeker) = (Some(resolver.clone()), Some(peeker.clone()));
         let unwinding = self.config.unwinding;
         let rows = match unwinding {
             Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
             Unwinding::User => None,
         };
-        let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
+        let files = Files::start(rows, resolver, peeker.clone())?;
+        let mut processes = Processes::new(files, peeker.clone(), unwinding, self.config.system_wide);
         let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints(&self.config)? {
@@ -179,14 +190,15 @@ impl Tracer {
         for &pid in &self.followed {
             processes.get_or_insert(pid, &out.records);
         }
-        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver.worker(true)));
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver));
         if let Err(why) = &self.object.launches {
             let failure = ProbeFailure::Launches { error: why.clone() };
             self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
-            let worker = Arc::clone(&collector.stacks.worker);
-            collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
+            let (worker, hasty) = (&collector.stacks.worker, Arc::clone(&collector.stacks.hasty));
+            let whom = (&**worker, hasty, peeker.clone());
+            collector.gpu.start(probes, whom, &self.gpu_search, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
                 collector.gpu.listen(Listener::start(socket)?);
             }
@@ -206,7 +218,10 @@ impl Tracer {
         let start = crate::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
-        collector.live = self.config.live.then(|| Live::new(self.cpus.online(), self.config.reader, start));
+        if self.config.live {
+            let worker = Arc::clone(&collector.stacks.worker);
+            collector.live = Some(Live::start(self.cpus.clone(), self.config.reader, worker, start)?);
+        }
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
     }
@@ -280,6 +295,7 @@ impl Tracer {
         match self.reader.take().map(Reader::stop) {
             Some(Some((mut collector, mut watch))) => {
                 collector.finish(end);
+                collector.stacks.raw.finish();
                 self.diagnostics.extend(watch.end());
                 let starved_ns = watch.starved_ns();
                 account = TraceAccount { living, cpus_out_of_reach, starved_ns, ..collector.account() };
@@ -301,6 +317,7 @@ impl Tracer {
                 }
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
                 self.diagnostics.extend(files_not_read(&failures));
+                self.diagnostics.extend(not_answering(&collector.stacks.processes));
             }
             Some(None) => {
                 self.diagnostics.push(RecordingDiagnostic::ReaderDied);
@@ -310,12 +327,13 @@ impl Tracer {
         if self.config.push_times {
             self.diagnostics.push(push_times(&self.object.read_push_times()));
         }
-        let resolver_cpu_ns = self.resolver.as_ref().map_or(0, Resolver::cpu_ns);
+        let helpers =
+            [self.resolver.as_ref().map(Resolver::cpu_ns), self.peeker.as_ref().map(Peeker::cpu_ns)];
         TraceEnd {
             end,
             lost,
             bpf_ns,
-            resolver_cpu_ns,
+            helpers_cpu_ns: helpers.into_iter().flatten().sum(),
             unwinding: self.config.unwinding,
             copies,
             account,

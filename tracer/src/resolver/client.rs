@@ -85,7 +85,7 @@ impl Resolver {
 
     /// Someone to ask; its process is started with the first question. `urgent`: what it reads may be gone soon.
     pub fn worker(&self, urgent: bool) -> Worker {
-        Worker { resolver: self.clone(), urgent, state: Mutex::default() }
+        Worker { resolver: self.clone(), urgent, longest: Duration::MAX, state: Mutex::default() }
     }
 
     /// The files that cost a worker, by the name under which they were requested, and what became of them.
@@ -150,6 +150,8 @@ impl Drop for Shared {
 pub struct Worker {
     resolver: Resolver,
     urgent: bool,
+    /// No answer is waited for longer.
+    longest: Duration,
     state: Mutex<State>,
 }
 
@@ -195,6 +197,12 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
+    /// The same for a thread that cannot wait: of no answer is more than `SOON` expected.
+    pub const fn hasty(mut self) -> Self {
+        self.longest = SOON;
+        self
+    }
+
     /// Counts up with each process that is lost: what it kept is gone.
     pub fn generation(&self) -> u32 {
         lock(&self.state).lost
@@ -228,7 +236,7 @@ impl Worker {
             return Err(ResolveError::Unavailable("it has ended".into()));
         };
         // Whoever makes it wait has less of its time the next time.
-        let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST);
+        let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST.min(patience)).min(self.longest);
         let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
         let sent = process.channel.send(question, &files, Some(patience));
         let answer = sent.and_then(|()| process.answer::<Result<T, Fault>>(patience));
@@ -270,7 +278,9 @@ impl Drop for Worker {
 
 /// How many times as long an answer may take where its worker waits for a CPU.
 const BUSY: u32 = 4;
-/// What is waited for in any case.
+/// What the thread that empties the ring buffers waits for an answer.
+pub(super) const SOON: Duration = Duration::from_millis(50);
+/// What is waited for in any case, where an answer is worth as much.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 const fn failure_of(error: &ChannelError) -> ReadFailure {

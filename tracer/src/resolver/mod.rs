@@ -16,3 +16,5 @@ mod usage;
 
 pub use client::{ResolveError, Resolver, Worker};
 pub use energy_trace_model::recording::record::ReadFailure;
+pub(crate) use sandbox::leave_terminal;
+pub(crate) use usage::cpu_ns_of_all;

@@ -42,7 +42,7 @@ pub(super) fn close_world() -> io::Result<()> {
 }
 
 /// Standard input, output and error lead nowhere from now on.
-fn leave_terminal() -> io::Result<()> {
+pub(crate) fn leave_terminal() -> io::Result<()> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;

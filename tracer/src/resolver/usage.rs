@@ -12,7 +12,7 @@ pub(super) fn waited_for_a_cpu(pid: i32) -> Duration {
 }
 
 /// CPU time of a process, its children, and those that it has collected.
-pub(super) fn cpu_ns_of_all(pid: Pid) -> u64 {
+pub(crate) fn cpu_ns_of_all(pid: Pid) -> u64 {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let ran = |pid: &str| -> u64 {
         let text = read(format!("/proc/{pid}/schedstat"));

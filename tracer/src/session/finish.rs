@@ -150,7 +150,7 @@ fn summary(
         unwinding: trace.unwinding,
         copies: trace.copies,
         bpf_ns: trace.bpf_ns,
-        tracer_cpu_ns: own_cpu_ns().saturating_add(trace.resolver_cpu_ns),
+        tracer_cpu_ns: own_cpu_ns().saturating_add(trace.helpers_cpu_ns),
         read_latency: latency,
         read_lateness: lateness,
         diagnostics: trace

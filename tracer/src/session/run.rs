@@ -9,6 +9,7 @@ use super::finish::finish;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
+use crate::peeker::Peeker;
 use crate::plan::RecordPlan;
 use crate::probe::{Before, leave_command};
 use crate::resolver::Resolver;
@@ -39,9 +40,11 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let starts_command = !plan.target.command().is_empty();
     let command = starts_command.then(leave_command);
     let resolver = Resolver::start(plan.names.inlines);
+    let peeker = Peeker::start();
     command.into_iter().for_each(Before::restore);
     let resolver = resolver.map_err(system("start the process that reads files"))?;
-    let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
+    let peeker = peeker.map_err(system("start the process that looks into programs"))?;
+    let roles = Roles { resolver, peeker, finisher: Finisher::fork(plan)? };
     keep_for_recording(plan.gpu.times_kernels())
         .map_err(system("give up privileges that recording does not need"))?;
     // Before any thread: threads inherit the signal mask.

@@ -11,6 +11,7 @@ use super::target_spec::{ExitCondition, TargetSpec};
 use super::{header, writer};
 use crate::finisher::Finisher;
 use crate::host::kernel::read_host_at;
+use crate::peeker::Peeker;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{GroupId, TraceConfig, Tracer, is_counted_by_default, leave_command};
@@ -32,6 +33,7 @@ const IDLE_BASELINE: Duration = Duration::from_secs(1);
 /// The processes beside this one.
 pub(super) struct Roles {
     pub(super) resolver: Resolver,
+    pub(super) peeker: Peeker,
     pub(super) finisher: Finisher,
 }
 
@@ -100,10 +102,11 @@ async fn start_stages(
     let (to_count, files) = prefetched(plan, files);
     tracer.prefetch(files);
     tracer.count(plan.count.clone().unwrap_or_default(), to_count);
-    tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
+    tracer
+        .leave_out(roles.resolver.pid().into_iter().chain(roles.peeker.pid()).chain(roles.finisher.pid()))?;
 
     let (records, receiver) = channel();
-    tracer.start(records.clone(), &roles.resolver)?;
+    tracer.start(records.clone(), &roles.resolver, &roles.peeker)?;
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;

@@ -4,6 +4,7 @@
 
 use super::living::living_thread;
 use energy_trace_model::ids::Pid;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read as _;
 
@@ -11,7 +12,7 @@ use std::io::Read as _;
 const LONGEST_MAPS: u64 = 16 << 20;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileKey {
     /// Device, as `maps` prints it (`fe:00`).
     pub device: String,
@@ -20,7 +21,7 @@ pub struct FileKey {
 }
 
 /// A stretch of code in an address space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// First address (AVMA).
     pub start: u64,
@@ -35,7 +36,7 @@ pub struct Mapping {
 }
 
 /// Code mappings in order of address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressSpace {
     mappings: Vec<Mapping>,
 }

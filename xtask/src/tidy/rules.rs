@@ -9,13 +9,14 @@ use syn::visit::{self, Visit};
 type Rule = fn(&Source<'_>) -> Vec<Finding>;
 
 /// Every rule.
-pub(crate) const ALL: [Rule; 8] = [
+pub(crate) const ALL: [Rule; 9] = [
     says_what_it_is,
     file_is_short,
     functions_are_short,
     one_door,
     rooms_without_io,
     parsers_without_rights,
+    reader_waits_for_nobody,
     no_product_under_test,
     ignored_with_reason,
 ];
@@ -74,6 +75,46 @@ const WITHOUT_RIGHTS: [&str; 4] = [
     "tracer/src/symbolize",
     "tracer/src/resolver/serve.rs",
     "tracer/src/tracee/prefetch.rs",
+];
+
+/// The room whose code runs on the thread that empties the ring buffers.
+const READERS_ROOM: &str = "tracer/src/probe";
+/// Calls whose length a target decides: they read its memory, its files of `/proc` or what it has mapped, and a file system of its own need not
+/// answer. The peeker makes them.
+const WAITS: [&str; 15] = [
+    "process_vm_readv",
+    "ProcessMemory",
+    "open_mapped",
+    "root_facts",
+    "Root::of_process",
+    "Root::default",
+    "AddressSpace::read",
+    "AddressSpace::read_holding",
+    "fs::metadata",
+    "fs::read",
+    "fs::read_dir",
+    "fs::read_link",
+    "fs::read_to_string",
+    "File::open",
+    "OpenOptions::new",
+];
+/// The same as methods.
+const WAITING_METHODS: [&str; 6] =
+    ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
+/// Files of that room that may make such a call, and why.
+const MAY_WAIT: [(&str, &str); 9] = [
+    ("tracer/src/probe/bpf", "files of the kernel and of this process"),
+    ("tracer/src/probe/sampling", "files of the kernel"),
+    (
+        "tracer/src/probe/processes/process.rs",
+        "a name that is in the kernel's memory, and this process's own file",
+    ),
+    ("tracer/src/probe/collect/housekeeping.rs", "whether there is a process"),
+    ("tracer/src/probe/count/counting.rs", "before the command starts"),
+    ("tracer/src/probe/tables/files.rs", "before the command starts"),
+    ("tracer/src/probe/tables/unwind_files.rs", "code of files that the peeker found harmless"),
+    ("tracer/src/probe/gpu/libraries.rs", "before the command starts, and our own library"),
+    ("tracer/src/probe/gpu/containers.rs", "our own library below another root, with `--gpu kernel`"),
 ];
 
 fn finding(rule: &'static str, line: usize, text: impl Into<String>) -> Finding {
@@ -202,6 +243,38 @@ fn parsers_without_rights(source: &Source<'_>) -> Vec<Finding> {
             finding("parses-with-rights", path.line, text)
         })
         .collect()
+}
+
+/// Who empties the ring buffers makes no call that a target can lengthen.
+fn reader_waits_for_nobody(source: &Source<'_>) -> Vec<Finding> {
+    let may_wait = MAY_WAIT.iter().any(|(place, _)| source.path.starts_with(place));
+    if !source.path.starts_with(READERS_ROOM) || may_wait {
+        return Vec::new();
+    }
+    let mut methods = Methods(Vec::new());
+    methods.visit_file(&source.tree);
+    let called = methods.0.into_iter().filter(|(name, _)| WAITING_METHODS.contains(&name.as_str()));
+    let named = source.paths.iter().map(|path| (path.segments.join("::"), path.line));
+    let waits = |name: &str| WAITS.iter().any(|call| format!("::{name}").contains(&format!("::{call}")));
+    let named = named.filter(|(name, _)| waits(name));
+    let found = named.chain(called).filter(|(_, line)| source.is_product(*line));
+    found
+        .map(|(name, line)| {
+            let text =
+                format!("`{name}` where the ring buffers are emptied: ask the peeker, or another thread");
+            finding("waits-on-reader", line, text)
+        })
+        .collect()
+}
+
+/// Names and lines of the methods that are called.
+struct Methods(Vec<(String, usize)>);
+
+impl<'ast> Visit<'ast> for Methods {
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        self.0.push((call.method.to_string(), call.method.span().start().line));
+        visit::visit_expr_method_call(self, call);
+    }
 }
 
 /// Product code is the same under test: `cfg(test)` stands on `mod tests` only.
@@ -348,6 +421,20 @@ mod tests {
         assert_eq!(broken("tracer/src/resolver/serve.rs", text), []);
         assert_eq!(broken("tests/rows.rs", text), []);
         assert_eq!(broken("tracer/src/session.rs", "fn f() {\n    worker.facts(&file, &[]);\n}\n"), []);
+    }
+
+    /// Memory and files of targets are read where the ring buffers are not emptied, and by name where they are: imported, called, or as a method.
+    #[test]
+    fn who_may_wait() {
+        let reads = "use energy_trace_unwind::cpython::memory::ProcessMemory;\n";
+        let stats = "fn f() {\n    std::fs::metadata(path);\n    path.exists();\n}\n";
+        assert_eq!(broken("tracer/src/probe/stacks/python_frames.rs", reads), [("waits-on-reader", 2)]);
+        let both = [("waits-on-reader", 3), ("waits-on-reader", 4)];
+        assert_eq!(broken("tracer/src/probe/gpu/environment.rs", stats), both);
+        assert_eq!(broken("tracer/src/probe/bpf/btf.rs", stats), []);
+        assert_eq!(broken("tracer/src/peeker/serve.rs", reads), []);
+        let asks = "fn f() {\n    peeker.bytes(pid, at, 8);\n}\n";
+        assert_eq!(broken("tracer/src/probe/stacks/python_frames.rs", asks), []);
     }
 
     /// The rooms that run from a recording name no file and no clock, except in their tests and in the recording file itself.

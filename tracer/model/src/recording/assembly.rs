@@ -202,8 +202,15 @@ fn set(to: &mut Recording, record: Record) {
     }
 }
 
-fn add_process(to: &mut Recording, process: Process) -> Result<(), Nonsense> {
+/// A process without a command line has its parent's: it was forked by it.
+fn add_process(to: &mut Recording, mut process: Process) -> Result<(), Nonsense> {
     process.parent.map_or(Ok(()), |parent| defined(&to.processes, "process", parent.get()))?;
+    let parent = process.parent.and_then(|parent| to.processes.get(parent.index()));
+    if process.command.is_empty()
+        && let Some(parent) = parent
+    {
+        process.command.clone_from(&parent.command);
+    }
     place(&mut to.processes, "process", process.key.get(), process)
 }
 

@@ -6,6 +6,7 @@
 
 use super::account::AccountDiagnostic;
 use super::calls::CallDiagnostic;
+use crate::ids::Pid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -136,6 +137,29 @@ pub enum RecordingDiagnostic {
     Calls(CallDiagnostic),
     /// What was found when the recording was held against the kernel's account.
     Account(AccountDiagnostic),
+    /// Memory or files of processes could not be looked at in time.
+    ProcessesNotAnswering {
+        /// The first of them.
+        processes: Vec<Unanswering>,
+        /// How many more.
+        more: u64,
+    },
+    /// Of command lines a part alone is recorded.
+    CommandLinesCut {
+        /// Of how many programs.
+        programs: u64,
+    },
+}
+
+/// A process whose memory or files could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unanswering {
+    /// Its number.
+    pub pid: Pid,
+    /// The user that it belongs to.
+    pub user: u32,
+    /// The kernel's name for it.
+    pub name: String,
 }
 
 impl RecordingDiagnostic {
@@ -161,6 +185,8 @@ impl RecordingDiagnostic {
             Self::SamplesNotJittered { .. } => "samples-not-jittered",
             Self::Calls(calls) => calls.code(),
             Self::Account(account) => account.code(),
+            Self::ProcessesNotAnswering { .. } => "processes-not-answering",
+            Self::CommandLinesCut { .. } => "command-lines-cut",
         }
     }
 }

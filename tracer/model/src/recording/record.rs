@@ -13,7 +13,7 @@ pub use super::account::{AccountDiagnostic, HiddenFile, TimeDifference};
 pub use super::calls::{CallCount, CallDiagnostic, CallTimes, PythonNotCounted};
 pub use super::diagnostics::{
     CounterKind, CutReason, GpuFeature, KernelFallback, LaunchDiagnostic, Names, NotTimed, PowerDiagnostic,
-    ProbeFailure, ReadFailure, RecordingDiagnostic,
+    ProbeFailure, ReadFailure, RecordingDiagnostic, Unanswering,
 };
 pub use super::domain::{
     CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, IdleOrigin, InUse,

@@ -133,6 +133,10 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
             let all = (files.len() as u64).saturating_add(*more);
             format!("{} not read to the end: names there are missing, stacks cut", were(all, "file"))
         }
+        RecordingDiagnostic::ProcessesNotAnswering { processes, more } => {
+            let all = (processes.len() as u64).saturating_add(*more);
+            format!("memory of {} could not be read in time: names are missing", counted(all, "process"))
+        }
         RecordingDiagnostic::PythonNamesLimited { times, .. } => {
             format!("{} have no name: their memory is full", counted(*times, "new Python function"))
         }

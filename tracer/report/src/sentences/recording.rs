@@ -6,7 +6,7 @@ use super::launches::launch_fact;
 use super::power::{advice, power_fact};
 use super::{counted, in_seconds, were};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
+use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic, Unanswering};
 
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
@@ -53,6 +53,11 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             were(*files, "file")
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
+        RecordingDiagnostic::ProcessesNotAnswering { processes, more } => not_answering(processes, *more),
+        RecordingDiagnostic::CommandLinesCut { programs } => format!(
+            "command lines of {} are long and recorded in part: 4 KiB of each, 1 MiB of all of one user's, then the program's name alone",
+            counted(*programs, "program")
+        ),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
         RecordingDiagnostic::PushTimes { samples, events } => {
             format!("samples {}; events {}", numbers(samples), numbers(events))
@@ -139,6 +144,20 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
         counted(dropped, "time"),
         were(without, "file"),
         mib.saturating_mul(2)
+    )
+}
+
+fn not_answering(processes: &[Unanswering], more: u64) -> String {
+    let name = |process: &Unanswering| {
+        format!("{} (process {} of user {})", process.name, process.pid, process.user)
+    };
+    let named: Vec<String> = processes.iter().map(name).collect();
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!(
+        "memory or files of {}{more} could not be read within 2 s, so that functions of these processes have no names or cut stacks: what \
+         they have mapped lies on a file system that does not answer (a stopped FUSE or network server); times and joules are right, and \
+         other processes are not affected",
+        named.join(", ")
     )
 }
 

@@ -3,6 +3,7 @@
 use super::{counted, diagnostic, in_brief};
 use crate::diagnostics;
 use crate::summary::{self, SummaryOptions};
+use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
@@ -11,7 +12,7 @@ use energy_trace_model::profile::{PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
     KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic,
-    ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime, TimeDifference,
+    ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime, TimeDifference, Unanswering,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,11 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::PythonNamesLimited { mib: 1, times: 2, mark: word() },
         R::NamesNotLookedUp { files: 1 },
         R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 1 },
+        R::ProcessesNotAnswering {
+            processes: vec![Unanswering { pid: Pid::new(3), user: 7, name: word() }],
+            more: 1,
+        },
+        R::CommandLinesCut { programs: 2 },
         R::ReaderDied,
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },

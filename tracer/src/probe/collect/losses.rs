@@ -77,6 +77,18 @@ pub(crate) fn files_not_read(failures: &BTreeMap<String, ReadFailure>) -> Option
     (!files.is_empty()).then_some(RecordingDiagnostic::FilesNotRead { files, more })
 }
 
+/// Processes that could not be looked at in time, and command lines of which a part alone is recorded.
+pub(crate) fn not_answering(processes: &Processes) -> Vec<RecordingDiagnostic> {
+    let mut silent = processes.peeker.unanswered();
+    let more = silent.len().saturating_sub(NAMED_FILES) as u64;
+    silent.truncate(NAMED_FILES);
+    let unanswered = (!silent.is_empty())
+        .then_some(RecordingDiagnostic::ProcessesNotAnswering { processes: silent, more });
+    let programs = processes.commands.cut;
+    let cut = (programs > 0).then_some(RecordingDiagnostic::CommandLinesCut { programs });
+    unanswered.into_iter().chain(cut).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::losses_of;

@@ -4,7 +4,8 @@
 //! is said. Leaves out the probes themselves (`bpf/call_counts.rs`).
 
 use super::names::CountName;
-use crate::foreign::{Root, file_key, open_mapped};
+use crate::foreign::{Root, file_key};
+use crate::peeker::Peeker;
 use crate::probe::bpf::call_counts::CallCounts;
 use crate::probe::bpf::uprobe_multi::{MultiLink, drop_together};
 use crate::probe::prologue::{Spot, spot};
@@ -95,7 +96,9 @@ impl Counting {
             if let Ok(file) = Root::default().open(path, true)
                 && let Ok(facts) = file.metadata()
             {
-                counting.probe(&file, path.to_string_lossy().into_owned(), file_key(&facts), is_program);
+                let worker = Arc::clone(&counting.worker);
+                let path = path.to_string_lossy().into_owned();
+                counting.probe(&file, path, (file_key(&facts), is_program), &worker);
             }
         }
         counting
@@ -103,7 +106,7 @@ impl Counting {
 
     /// Looks at mappings that were read since.
     pub(crate) fn look(&mut self, stacks: &mut StackBuilder) {
-        let StackBuilder { processes, libraries, .. } = stacks;
+        let StackBuilder { processes, libraries, hasty, .. } = stacks;
         for (pid, read_at, mappings) in processes.spaces() {
             if self.looked_at.insert(pid, read_at) == Some(read_at) {
                 continue;
@@ -113,22 +116,28 @@ impl Counting {
                 if !self.seen.insert(key.clone()) {
                     continue;
                 }
-                self.probe_mapped(pid, mapping, position == 0, read_at);
+                self.probe_mapped(pid, mapping, position == 0, (read_at, &processes.peeker, &*hasty));
                 if let Some(probed) = self.files.iter_mut().find(|probed| probed.is(mapping)) {
-                    probed.module = Some(libraries.module_of(pid, mapping));
+                    probed.module = Some(libraries.module_of(pid, mapping, &processes.peeker));
                 }
             }
         }
     }
 
-    fn probe_mapped(&mut self, pid: Pid, mapping: &Mapping, is_program: bool, noticed: KtimeNs) {
+    fn probe_mapped(
+        &mut self,
+        pid: Pid,
+        mapping: &Mapping,
+        is_program: bool,
+        (noticed, peeker, worker): (KtimeNs, &Peeker, &Worker),
+    ) {
         let Some(key) = &mapping.file else { return };
         let is_wanted = self.wanted.iter().any(|name| name.may_be_in(&mapping.path, is_program));
         if !is_wanted || self.files.iter().any(|probed| probed.is(mapping)) {
             return;
         }
-        if let Ok(file) = open_mapped(pid, mapping)
-            && self.probe(&file, mapping.path.clone(), key.clone(), is_program)
+        if let Ok(Ok(opened)) = peeker.open(pid, mapping, false)
+            && self.probe(&opened.file, mapping.path.clone(), (key.clone(), is_program), worker)
         {
             let library = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
             let late_ns = crate::clock::now().ns_since(noticed);
@@ -137,14 +146,20 @@ impl Counting {
     }
 
     /// Probes the functions of a file that are wanted; false where there are none.
-    fn probe(&mut self, file: &File, path: String, key: FileKey, is_program: bool) -> bool {
+    fn probe(
+        &mut self,
+        file: &File,
+        path: String,
+        (key, is_program): (FileKey, bool),
+        worker: &Worker,
+    ) -> bool {
         let label = path.rsplit('/').next().unwrap_or_default().to_owned();
         let wanted: Vec<(usize, &CountName)> =
             self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&path, is_program)).collect();
         let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
         let room = MOST.saturating_sub(self.functions);
         let mut functions =
-            self.worker.functions(&label, file, &patterns, room.saturating_add(1)).unwrap_or_default();
+            worker.functions(&label, file, &patterns, room.saturating_add(1)).unwrap_or_default();
         if functions.len() > room {
             let most = MOST as u64;
             self.diagnostics.push(CallDiagnostic::TooMany { library: label.clone(), most });

@@ -8,6 +8,7 @@ use super::{
     Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, demangled,
     index_of, read_variables,
 };
+use crate::peeker::Peeker;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::object::LaunchProbes;
 use crate::probe::stacks::builder::StackBuilder;
@@ -53,18 +54,18 @@ impl LaunchCollector {
     pub(super) fn start(
         &mut self,
         probes: LaunchProbes,
-        worker: Arc<Worker>,
+        (worker, hasty, peeker): (&Worker, Arc<Worker>, Peeker),
         search: &[PathBuf],
         devices: &[GpuDevice],
         injected: Option<&Path>,
     ) {
         self.devices = devices.to_vec();
         self.seen_in_both = Some(0);
-        let mut libraries = GpuLibraries::new(probes, Arc::clone(&worker));
-        self.worker = Some(worker);
-        libraries.prefetch(search);
+        let mut libraries = GpuLibraries::new(probes, Arc::clone(&hasty), peeker);
+        self.worker = Some(hasty);
+        libraries.prefetch(search, worker);
         if let Some(library) = injected {
-            libraries.probe_injected(library);
+            libraries.probe_injected(library, worker);
             self.containers.inject(library);
         }
         self.libraries = Some(libraries);
@@ -85,9 +86,9 @@ impl LaunchCollector {
     }
 
     /// The index of a GPU by its number in a process; `u32::MAX`: not known. Its environment is read once, right after CUDA read it.
-    pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping]) -> u32 {
+    pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping], peeker: &Peeker) -> u32 {
         let worker = self.worker.as_deref();
-        let read = || worker.and_then(|worker| read_variables(pid, mappings, worker));
+        let read = || worker.and_then(|worker| read_variables(pid, mappings, worker, peeker));
         let variables = self.variables.entry(pid).or_insert_with(read);
         index_of(number, variables.as_ref(), &self.devices)
     }
@@ -131,7 +132,7 @@ impl LaunchCollector {
         let index = if event.call == call::CONTEXT {
             let number = u32::try_from(event.b).unwrap_or(u32::MAX);
             let space = stacks.processes.get(head.pid).map(|process| process.space.mappings());
-            self.index_of(head.pid, number, space.unwrap_or_default())
+            self.index_of(head.pid, number, space.unwrap_or_default(), &stacks.processes.peeker)
         } else {
             0
         };
@@ -231,8 +232,9 @@ impl LaunchCollector {
             if self.looked_at.insert(pid, read_at) == Some(read_at) {
                 continue;
             }
-            if let Some(NewProgram { root, search, installed }) = self.containers.new_program(pid) {
-                libraries.prefetch_below(&root, &search, (pid, read_at));
+            let peeker = &stacks.processes.peeker;
+            if let Some(NewProgram { search, installed }) = self.containers.new_program(pid, peeker) {
+                libraries.prefetch_below(&search, (pid, read_at));
                 if let Some((library, socket)) = installed {
                     libraries.probe_injected_file(&library);
                     if let Some(Err(error)) = listener.map(|l| l.listen_to(socket)) {

@@ -7,6 +7,7 @@ use super::graphs::{NodeWork, Pending};
 use super::kernel_calls::{KernelCollector, without_ours};
 use super::launch::{Launch, Work, is_of_node};
 use super::{GpuDevice, Listener};
+use crate::peeker::Peeker;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::object::LaunchProbes;
 use crate::probe::stacks::builder::StackBuilder;
@@ -27,16 +28,16 @@ pub(crate) struct GpuCollector {
 }
 
 impl GpuCollector {
-    /// Begins to probe, first what targets will find; `injected` is the library that will be loaded into them.
+    /// Begins to probe, with those that are asked about files before and after the start, first what targets will find; `injected` is the library that will be loaded into them.
     pub(crate) fn start(
         &mut self,
         probes: LaunchProbes,
-        worker: Arc<Worker>,
+        whom: (&Worker, Arc<Worker>, Peeker),
         search: &[PathBuf],
         devices: &[GpuDevice],
         injected: Option<&Path>,
     ) {
-        self.launches.start(probes, worker, search, devices, injected);
+        self.launches.start(probes, whom, search, devices, injected);
     }
 
     /// Begins to listen to injected libraries.

@@ -7,6 +7,7 @@
 
 use crate::foreign::install::{identity_below, install_into, make_folder, remove};
 use crate::foreign::{Root, Roots};
+use crate::peeker::Peeker;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::KernelFallback;
 use energy_trace_unwind::living::of_living;
@@ -18,6 +19,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+/// Folders of a container's search path that are looked into.
+const MOST_FOLDERS: usize = 32;
 
 /// What was met below other roots.
 #[derive(Debug, Default)]
@@ -51,7 +55,6 @@ struct Made {
 
 /// A program that has just started below another root.
 pub(crate) struct NewProgram {
-    pub(crate) root: Root,
     /// Where its loader searches (`LD_LIBRARY_PATH`).
     pub(crate) search: Vec<PathBuf>,
     /// The copy of the library that was made for it, open, and the socket that it talks to.
@@ -64,18 +67,17 @@ impl Containers {
     }
 
     /// A program of a process, if it lives below another root and is met for the first time.
-    pub(crate) fn new_program(&mut self, pid: Pid) -> Option<NewProgram> {
-        let program = of_living(pid, |pid| fs::metadata(format!("/proc/{pid}/exe"))).ok()?;
-        let program = (program.dev(), program.ino());
+    pub(crate) fn new_program(&mut self, pid: Pid, peeker: &Peeker) -> Option<NewProgram> {
+        let program = peeker.program(pid).ok()?.file?;
         if self.programs.insert(pid, program) == Some(program) {
             return None;
         }
-        let root = self.roots.of(pid);
+        let root = self.roots.of(peeker.root(pid).ok()?);
         if root.is_own() {
             return None;
         }
         let installed = self.install(&root, pid);
-        Some(NewProgram { root, search: read_search(pid), installed })
+        Some(NewProgram { search: read_search(pid, peeker), installed })
     }
 
     /// Puts the library where programs below this root find it, unless it is there.
@@ -164,19 +166,30 @@ fn install(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener
 }
 
 /// The search path of a process's loader, as the process was started.
-fn read_search(pid: Pid) -> Vec<PathBuf> {
-    let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let value = variables.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"LD_LIBRARY_PATH="));
-    let folders = String::from_utf8_lossy(value.unwrap_or_default());
-    folders.split([':', ';']).filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
+fn read_search(pid: Pid, peeker: &Peeker) -> Vec<PathBuf> {
+    let variables = peeker.variables(pid, &["LD_LIBRARY_PATH"]).unwrap_or_default();
+    folders_of(&variables.into_iter().flatten().next().unwrap_or_default())
+}
+
+/// The first folders of a search path: no loader of a program that means well has as many.
+fn folders_of(path: &str) -> Vec<PathBuf> {
+    let folders = path.split([':', ';']).filter(|folder| !folder.is_empty());
+    folders.take(MOST_FOLDERS).map(PathBuf::from).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Containers, Installed, Pid, Root, install};
+    use super::{Containers, Installed, MOST_FOLDERS, Pid, Root, folders_of, install};
     use crate::foreign::install::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
+
+    /// A search path of any length is looked into for a stated number of folders.
+    #[test]
+    fn folders_without_end() {
+        assert_eq!(folders_of("/a::/b;/c").len(), 3);
+        assert_eq!(folders_of(&"/x:".repeat(40_000)).len(), MOST_FOLDERS);
+    }
 
     /// The library is put at its own path below the root, with a socket beside it, once; and is taken away when nobody lives there any more.
     #[test]

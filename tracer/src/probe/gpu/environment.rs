@@ -4,12 +4,11 @@
 //! linker copied it there, else in the C library. Leaves out what the variables mean (`devices`).
 
 use super::devices::DeviceVariables;
-use crate::foreign::open_mapped;
+use crate::peeker::{Peeker, TargetMemory};
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::Mapping;
-use energy_trace_unwind::cpython::memory::{ProcessMemory, Source};
-use energy_trace_unwind::living::of_living;
+use energy_trace_unwind::cpython::memory::Source as _;
 
 /// Variables of a process, and the bytes of one, that are looked at.
 const MOST: u64 = 4096;
@@ -17,46 +16,51 @@ const LONGEST: u64 = 4096;
 /// Bytes that are read at once.
 const PIECE: u64 = 64;
 
+/// The variables that say which GPUs a process sees, and in which order.
+const NAMES: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"];
+
 /// What a process's environment says about GPUs; `None` where its environment cannot be read.
-pub(crate) fn read_variables(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<DeviceVariables> {
-    let variables = read_now(pid, mappings, worker).or_else(|| read_at_start(pid))?;
-    let value = |name: &str| {
-        variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+pub(crate) fn read_variables(
+    pid: Pid,
+    mappings: &[Mapping],
+    worker: &Worker,
+    peeker: &Peeker,
+) -> Option<DeviceVariables> {
+    let [visible, order] = match read_now(pid, mappings, worker, peeker) {
+        Some(variables) => NAMES.map(|name| {
+            variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+        }),
+        None => peeker.variables(pid, &NAMES).ok()?.try_into().ok()?,
     };
-    Some(DeviceVariables { visible: value("CUDA_VISIBLE_DEVICES"), order: value("CUDA_DEVICE_ORDER") })
+    Some(DeviceVariables { visible, order })
 }
 
-fn read_at_start(pid: Pid) -> Option<Vec<String>> {
-    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    Some(String::from_utf8_lossy(&bytes).split('\0').map(str::to_owned).collect())
-}
-
-fn read_now(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Vec<String>> {
-    let program = of_living(pid, |pid| std::fs::read_link(format!("/proc/{pid}/exe"))).ok()?;
+fn read_now(pid: Pid, mappings: &[Mapping], worker: &Worker, peeker: &Peeker) -> Option<Vec<String>> {
+    let program = &mappings.iter().find(|mapping| mapping.file.is_some())?.path;
     let is_libc = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")
     };
-    let of_program = mappings.iter().filter(|mapping| program.as_os_str() == mapping.path.as_str());
+    let of_program = mappings.iter().filter(|mapping| mapping.path == *program);
     let of_libc = mappings.iter().filter(|mapping| is_libc(&mapping.path));
-    let memory = ProcessMemory::of(pid);
+    let memory = TargetMemory::of(peeker, pid);
     let list = of_program.chain(of_libc).find_map(|mapping| list_of(pid, &memory, mapping, worker))?;
     let entries = (0..MOST).map_while(|number| memory.word(list + 8 * number).filter(|entry| *entry != 0));
     Some(entries.filter_map(|entry| text_at(&memory, entry)).collect())
 }
 
 /// Where the list of variables is, by the file of a mapping.
-fn list_of(pid: Pid, memory: &ProcessMemory, mapping: &Mapping, worker: &Worker) -> Option<u64> {
-    const NAMES: [&str; 3] = ["environ", "__environ", "_environ"];
-    let file = open_mapped(pid, mapping).ok()?;
-    let facts = worker.facts(&mapping.path, &file, &NAMES).ok()?;
+fn list_of(pid: Pid, memory: &TargetMemory<'_>, mapping: &Mapping, worker: &Worker) -> Option<u64> {
+    const LISTS: [&str; 3] = ["environ", "__environ", "_environ"];
+    let opened = memory.peeker().open(pid, mapping, false).ok()?.ok()?;
+    let facts = worker.facts(&mapping.path, &opened.file, &LISTS).ok()?;
     let bias = facts.bias(mapping.start, mapping.offset)?;
-    let svma = NAMES.into_iter().find_map(|name| facts.symbol(name))?;
+    let svma = LISTS.into_iter().find_map(|name| facts.symbol(name))?;
     memory.word(svma.wrapping_add(bias)).filter(|list| *list != 0)
 }
 
 /// A text that ends with a zero.
-fn text_at(memory: &ProcessMemory, address: u64) -> Option<String> {
+fn text_at(memory: &TargetMemory<'_>, address: u64) -> Option<String> {
     let mut text = Vec::new();
     while (text.len() as u64) < LONGEST {
         let at = address + text.len() as u64;
@@ -83,6 +87,7 @@ mod tests {
     #[test]
     fn what_was_set_later_is_read() {
         let worker = crate::resolver::Resolver::start(false).unwrap().worker(false);
+        let peeker = crate::peeker::Peeker::start().unwrap();
         let script = "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '3,1'; print('set', flush=True); sys.stdin.read()";
         let mut command = Command::new("/usr/bin/python3");
         command.args(["-c", script]).env("CUDA_VISIBLE_DEVICES", "0").env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
@@ -90,12 +95,13 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let pid = Pid::new(child.id());
-        let variables = read_variables(pid, AddressSpace::read(pid).unwrap().mappings(), &worker);
+        let variables = read_variables(pid, AddressSpace::read(pid).unwrap().mappings(), &worker, &peeker);
         child.stdin.take().unwrap().write_all(b"end").unwrap();
         child.wait().unwrap();
         let variables = variables.unwrap();
         assert_eq!(variables.visible.as_deref(), Some("3,1"));
         assert_eq!(variables.order.as_deref(), Some("PCI_BUS_ID"));
-        assert_eq!(read_variables(Pid::new(u32::MAX >> 1), &[], &worker), None);
+        let nobody = Pid::new(u32::MAX >> 1);
+        assert_eq!(read_variables(nobody, &[], &worker, &peeker).unwrap_or_default().visible, None);
     }
 }

@@ -6,7 +6,7 @@ use super::calls::{LaunchCollector, no_stack};
 use super::launch::{Launch, Work, is_of_node};
 use super::{Kernels, Listener, Message, Operation, Part, Received, Waiting};
 use crate::probe::bpf::decode::Head;
-use crate::probe::processes::process::read_text;
+use crate::probe::processes::process::read_name;
 use crate::probe::processes::registry::Processes;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::interner::{Interner, bare};
@@ -211,7 +211,7 @@ impl KernelCollector {
         let name = program.name(sum.name).to_owned();
         let frame = done_frame(&name, &mut stacks.out);
         let space = stacks.processes.get(pid).map(|process| process.space.mappings());
-        let device = launches.index_of(pid, sum.device, space.unwrap_or_default());
+        let device = launches.index_of(pid, sum.device, space.unwrap_or_default(), &stacks.processes.peeker);
         if device == u32::MAX {
             launches.launches.without_device += u64::from(sum.count);
             return;
@@ -309,7 +309,7 @@ fn done_frame(name: &str, out: &mut Interner) -> FrameId {
 }
 
 fn not_timed(processes: &Processes, pid: Pid, reason: NotTimed) -> KernelFallback {
-    let name = read_text(&format!("/proc/{pid}/comm"));
+    let name = read_name(&pid.to_string());
     let known = processes.get(pid).map_or(name, |process| process.record.name.clone());
     KernelFallback::Process { pid: pid.get(), name: known.trim().to_owned(), reason }
 }

@@ -4,7 +4,8 @@
 //! driver's library is prefetched where loaders find it. Leaves out what probes say (`launches`).
 
 use super::functions::{Function, functions_of};
-use crate::foreign::{Root, open_mapped};
+use crate::foreign::Root;
+use crate::peeker::{OpenedFile, Peeker};
 use crate::probe::bpf::object::{Attached, LaunchProbes};
 use crate::probe::bpf::uprobe_multi::drop_together;
 use crate::probe::prologue::{Spot, spot};
@@ -43,6 +44,7 @@ const NAMED: usize = 4;
 pub(crate) struct Libraries {
     probes: LaunchProbes,
     worker: Arc<Worker>,
+    peeker: Peeker,
     known: HashSet<(u64, u64)>,
     seen: HashSet<FileKey>,
     /// Functions on whose first instruction the kernel has to step.
@@ -59,36 +61,54 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    pub(crate) fn new(probes: LaunchProbes, worker: Arc<Worker>) -> Self {
+    /// None yet. Once programs run, this worker looks into files and this peeker opens them.
+    pub(crate) fn new(probes: LaunchProbes, worker: Arc<Worker>, peeker: Peeker) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
         let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
         let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
-        Self { probes, worker, known, seen, steps, failed, late, attached: 0, held, of_runtimes, left }
+        Self {
+            probes,
+            worker,
+            peeker,
+            known,
+            seen,
+            steps,
+            failed,
+            late,
+            attached: 0,
+            held,
+            of_runtimes,
+            left,
+        }
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
-    pub(crate) fn prefetch(&mut self, search: &[PathBuf]) {
+    pub(crate) fn prefetch(&mut self, search: &[PathBuf], worker: &Worker) {
         for (path, file) in candidates(search) {
-            if let Ok(open) = Root::default().open(&path, true) {
-                self.probe(&open, file);
+            if let Ok(open) = Root::default().open(&path, true)
+                && let Ok(found) = open.metadata()
+            {
+                self.probe(&open, (found.dev(), found.ino()), file, worker);
             }
         }
     }
 
     /// The same for a program below another root, which has just started.
-    pub(crate) fn prefetch_below(&mut self, root: &Root, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
+    pub(crate) fn prefetch_below(&mut self, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
         let before = self.attached;
-        for (path, file) in candidates(search) {
-            if let Ok(open) = root.open(&path, true) {
-                self.probe(&open, file);
-            }
+        let (paths, names): (Vec<PathBuf>, Vec<&str>) = candidates(search).unzip();
+        let worker = Arc::clone(&self.worker);
+        for (place, OpenedFile { file, identity, .. }) in
+            self.peeker.open_some(pid, &paths, true).unwrap_or_default()
+        {
+            self.probe(&file, identity, names.get(place).copied().unwrap_or_default(), &worker);
         }
         if self.attached == before {
             return;
         }
         // It did not wait for that.
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
-        if maps.is_ok_and(|maps| maps.contains(DRIVER)) {
+        let space = self.peeker.mappings(pid, None).ok().flatten().unwrap_or_default();
+        if space.mappings().iter().any(|mapping| mapping.path.contains(DRIVER)) {
             self.late.push((DRIVER.to_owned(), pid, crate::clock::now().ns_since(noticed)));
         }
     }
@@ -102,10 +122,11 @@ impl Libraries {
             }
             let Some(key) = &mapping.file else { continue };
             if self.seen.insert(key.clone())
-                && let Ok(file) = open_mapped(pid, mapping)
+                && let Ok(Ok(OpenedFile { file, identity, .. })) = self.peeker.open(pid, mapping, false)
             {
                 let before = self.attached;
-                self.probe(&file, name);
+                let worker = Arc::clone(&self.worker);
+                self.probe(&file, identity, name, &worker);
                 // What goes through a runtime that is probed late is still seen in the driver.
                 if self.attached > before && name.starts_with(DRIVER) {
                     self.late.push((name.to_owned(), pid, crate::clock::now().ns_since(noticed)));
@@ -115,33 +136,44 @@ impl Libraries {
     }
 
     /// Probes where the library that is injected into programs tells of launches.
-    pub(crate) fn probe_injected(&mut self, path: &Path) {
+    pub(crate) fn probe_injected(&mut self, path: &Path, worker: &Worker) {
         if let Ok(file) = Root::default().open(path, true) {
-            self.probe_injected_file(&file);
+            self.probe_own(&file, worker);
         }
     }
 
-    /// The same of an open one.
+    /// The same of an open copy of it, which is ours.
     pub(crate) fn probe_injected_file(&mut self, file: &File) {
-        let cookie = u64::from(call::LAUNCHED);
-        self.probe_all(file, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
+        let worker = Arc::clone(&self.worker);
+        self.probe_own(file, &worker);
     }
 
-    fn probe(&mut self, file: &File, name: &str) {
-        self.probe_all(file, name, functions_of(name));
+    fn probe_own(&mut self, file: &File, worker: &Worker) {
+        let functions = vec![Function { name: LAUNCHED, cookie: u64::from(call::LAUNCHED), returns: false }];
+        let Ok(found) = file.metadata() else { return };
+        self.probe_all(file, (found.dev(), found.ino()), (LAUNCHED, functions), worker);
     }
 
-    fn probe_all(&mut self, file: &File, name: &str, functions: Vec<Function>) {
+    fn probe(&mut self, file: &File, identity: (u64, u64), name: &str, worker: &Worker) {
+        self.probe_all(file, identity, (name, functions_of(name)), worker);
+    }
+
+    fn probe_all(
+        &mut self,
+        file: &File,
+        identity: (u64, u64),
+        (name, functions): (&str, Vec<Function>),
+        worker: &Worker,
+    ) {
         let of_runtime = functions.iter().any(|function| function.cookie & RUNTIME != 0);
-        let Ok(facts) = file.metadata() else { return };
         if of_runtime && self.left {
             return;
         }
-        if functions.is_empty() || !self.known.insert((facts.dev(), facts.ino())) {
+        if functions.is_empty() || !self.known.insert(identity) {
             return;
         }
         let wanted: Vec<&str> = functions.iter().map(|function| function.name).collect();
-        let facts = match self.worker.facts(name, file, &wanted) {
+        let facts = match worker.facts(name, file, &wanted) {
             Ok(facts) => facts,
             Err(error) => {
                 self.failed.push(format!("{name}: {error}"));

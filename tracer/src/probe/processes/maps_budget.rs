@@ -9,13 +9,14 @@
 
 use super::process::Process;
 use super::registry::Processes;
+use crate::peeker::Unanswered;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
 use crate::probe::records::RecordSender;
 use crate::probe::tables::files::Mapped;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_unwind::address_space::{AddressSpace, FileKey};
+use energy_trace_unwind::address_space::FileKey;
 use energy_trace_unwind::vdso::key_of;
 use foldhash::HashMap;
 use std::collections::HashSet;
@@ -132,7 +133,10 @@ impl Processes {
 
     fn read(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {
         let begun = crate::clock::now();
-        if let Ok(space) = AddressSpace::read(pid) {
+        // Where no answer comes in time they are read once more.
+        let read = self.peeker.mappings(pid, None);
+        self.with(pid, |process| (process.dirty, process.has_news) = (read == Err(Unanswered::Late), false));
+        if let Ok(Some(space)) = read {
             self.with(pid, |process| process.set_space(space, begun));
         }
         self.find_interpreter(pid, maps, out);
@@ -141,7 +145,6 @@ impl Processes {
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {
-            (process.dirty, process.has_news) = (false, false);
             process.again = process.again.filter(|&at| at > begun);
             process.reads.spend(done, done.ns_since(begun), crowd);
         });
@@ -149,13 +152,13 @@ impl Processes {
 
     fn tell(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {
         let begun = crate::clock::now();
+        self.with(pid, |process| process.has_news = false);
         self.find_interpreter(pid, maps, out);
         self.find_hotspot(pid, maps);
         self.find_v8(pid);
         self.upload(pid, maps);
         let done = crate::clock::now();
         self.with(pid, |process| {
-            process.has_news = false;
             process.uploads.spend(done, done.ns_since(begun), crowd);
         });
     }
@@ -168,7 +171,7 @@ impl Processes {
             return false;
         }
         let now = crate::clock::now();
-        let Some(space) = AddressSpace::read_holding(head.pid, address) else { return false };
+        let Ok(Some(space)) = self.peeker.mappings(head.pid, Some(address)) else { return false };
         // What is new is the probes' to know as well.
         self.with(head.pid, |process| {
             process.set_space(space, now);
@@ -247,7 +250,7 @@ mod tests {
         let key = ProcessKey::new(0);
         let (name, command) = (String::new(), Vec::new());
         let record = record::Process { key, pid: Pid::new(1), parent: None, name, command, runtime: None };
-        Process { dirty: false, ..new_process(record, false) }
+        Process { dirty: false, ..new_process(record, 0, false) }
     }
 
     /// However much the probes were told of new tables, new mappings are read at once; and a table that is dropped is told at once.

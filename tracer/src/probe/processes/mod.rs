@@ -1,9 +1,10 @@
 //! The processes that were seen, and what is kept of each.
 //!
-//! `registry` holds them all, `process` is one; `maps_budget` says when `/proc/PID/maps` is read, `code_objects` and `frame_cache` are what
+//! `registry` holds them all, `process` is one, `commands` how much of its command line is recorded; `maps_budget` says when `/proc/PID/maps` is read, `code_objects` and `frame_cache` are what
 //! was read of a program before, `eval_frame` where its interpreter's frames end. Leaves out stacks (`stacks/`).
 
 mod code_objects;
+mod commands;
 pub(super) mod eval_frame;
 mod frame_cache;
 mod maps_budget;

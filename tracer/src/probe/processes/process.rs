@@ -3,6 +3,7 @@
 //! Leaves out what becomes of it as events come (`registry.rs`).
 
 use super::code_objects::CodeObjects;
+use super::commands::size;
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
 use super::maps_budget::Credit;
@@ -11,8 +12,8 @@ use energy_trace_model::ids::{Pid, ThreadKey, Tid};
 use energy_trace_model::recording::record;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::detect::Interpreter;
-use energy_trace_unwind::living::{living_thread, of_living};
 use foldhash::HashMap;
+use std::cell::Cell;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 use tracer_ebpf::wire::{AddressSpace as Block, HotspotLayout};
@@ -29,6 +30,14 @@ pub(crate) struct Process {
     pub(crate) has_v8: bool,
     /// It is this program, about to execute the command.
     pub(crate) launcher: bool,
+    /// Bytes of its command line, which may be its parent's.
+    pub(crate) command_bytes: usize,
+    /// The user that it belongs to, where that could be told.
+    pub(crate) owner: u32,
+    /// Whether all its evaluations belong to one chain of frames, when that was asked last.
+    pub(crate) one_chain: Cell<Option<(KtimeNs, bool)>>,
+    /// When thread-local variables of its interpreter were last looked for.
+    pub(crate) variables_at: KtimeNs,
     /// Where its evaluation frames end, once that is known; then its probes know too.
     pub(crate) eval: Option<EvalFrame>,
     pub(crate) codes: CodeObjects,
@@ -77,8 +86,12 @@ impl Process {
 }
 
 /// A program that is met now.
-pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
+pub(crate) fn new_process(record: record::Process, owner: u32, launcher: bool) -> Process {
     Process {
+        owner,
+        command_bytes: size(&record.command),
+        one_chain: Cell::new(None),
+        variables_at: KtimeNs::default(),
         space: Arc::default(),
         interpreter: None,
         refused: false,
@@ -103,12 +116,11 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
     }
 }
 
-/// Whether a process runs the same file as this one.
-pub(crate) fn is_this_program(pid: Pid) -> bool {
+/// Whether a process runs the same file as this one, by its device and inode.
+pub(crate) fn is_this_program(file: Option<(u64, u64)>) -> bool {
     static THIS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).map(|m| (m.dev(), m.ino()));
-    let of_pid = || of_living(pid, |pid| program(&pid.to_string())).ok();
-    THIS.get_or_init(|| program("self").ok()).is_some_and(|this| of_pid() == Some(this))
+    let own = || std::fs::metadata("/proc/self/exe").ok().map(|found| (found.dev(), found.ino()));
+    file.is_some() && *THIS.get_or_init(own) == file
 }
 
 /// The path of the program: the first file that is mapped as code.
@@ -116,20 +128,9 @@ pub(crate) fn program_of(space: &AddressSpace) -> String {
     space.mappings().iter().find(|m| m.file.is_some()).map(|m| m.path.clone()).unwrap_or_default()
 }
 
-/// The text of a file of `/proc`; empty where it cannot be read.
-pub(crate) fn read_text(path: &str) -> String {
-    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).trim_end().to_owned()).unwrap_or_default()
-}
-
-/// The command line of a process.
-pub(crate) fn read_command(pid: Pid) -> Vec<String> {
-    let read = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut bytes = read(pid);
-    if bytes.is_empty() {
-        bytes = living_thread(pid).map(read).unwrap_or_default();
-    }
-    let arguments = bytes.split(|&b| b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
-    let mut command: Vec<String> = arguments.collect();
-    command.pop(); // Behind the last zero.
-    command
+/// The kernel's name for a process or thread, which is the kernel's own memory; empty where it is gone. `of`: its folder in `/proc`.
+pub(crate) fn read_name(of: &str) -> String {
+    std::fs::read(format!("/proc/{of}/comm"))
+        .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned())
+        .unwrap_or_default()
 }

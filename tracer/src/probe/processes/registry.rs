@@ -2,8 +2,10 @@
 //!
 //! One `Process` is one program in one process: after an `exec` that follows samples another one begins under the same pid.
 
+use super::commands::Commands;
 use super::eval_frame::EvalFrame;
-use super::process::{Process, is_this_program, new_process, program_of, read_command, read_text};
+use super::process::{Process, is_this_program, new_process, program_of, read_name};
+use crate::peeker::{Peeker, TargetMemory};
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
 use crate::probe::records::RecordSender;
@@ -14,8 +16,7 @@ use energy_trace_model::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::code::CodeObject;
-use energy_trace_unwind::cpython::detect::{Finding, find, other_python};
-use energy_trace_unwind::cpython::memory::ProcessMemory;
+use energy_trace_unwind::cpython::detect::{Finding, Interpreter, find, other_python};
 use energy_trace_unwind::hotspot::{may_hold_hotspot, read_layout};
 use energy_trace_unwind::v8::{self, is_of_v8, may_hold_v8};
 use foldhash::HashMap;
@@ -24,10 +25,16 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
 
+/// Between two looks at what changes seldom in an interpreter.
+const LOOK_AGAIN_NS: u64 = 50_000_000;
+
 /// All of them.
 pub(crate) struct Processes {
     pub(crate) by_pid: HashMap<Pid, Process>,
     pub(crate) files: Files,
+    /// Looks into them.
+    pub(crate) peeker: Peeker,
+    pub(crate) commands: Commands,
     pool: Pool,
     unwinding: Unwinding,
     /// Mappings are read when a process is sampled, not when it is first seen.
@@ -40,10 +47,12 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled have their mappings read.
-    pub(crate) fn new(files: Files, unwinding: Unwinding, when_sampled: bool) -> Self {
+    pub(crate) fn new(files: Files, peeker: Peeker, unwinding: Unwinding, when_sampled: bool) -> Self {
         Self {
             by_pid: HashMap::default(),
             files,
+            peeker,
+            commands: Commands::default(),
             pool: Pool::default(),
             unwinding,
             when_sampled,
@@ -95,16 +104,32 @@ impl Processes {
     /// sub-interpreters are there.
     pub(crate) fn has_one_chain(&self, pid: Pid) -> bool {
         let Some(process) = self.by_pid.get(&pid) else { return false };
+        let now = crate::clock::now();
+        if let Some((at, one)) = process.one_chain.get()
+            && now.ns_since(at) < LOOK_AGAIN_NS
+        {
+            return one;
+        }
         let greenlets = process.space.mappings().iter().any(|m| m.path.contains("greenlet"));
-        !greenlets && process.interpreter.is_some_and(|interpreter| !interpreter.has_sub_interpreters(pid))
+        let memory = TargetMemory::of(&self.peeker, pid);
+        let alone = |interpreter: Interpreter| !interpreter.has_sub_interpreters(&memory);
+        let one = !greenlets && process.interpreter.is_some_and(alone);
+        process.one_chain.set(Some((now, one)));
+        one
     }
 
     /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
     pub(crate) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
-        if let Some(process) = self.by_pid.get_mut(&pid)
-            && let Some(interpreter) = process.interpreter.as_mut()
-            && interpreter.find_thread_variables(pid)
-        {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        let Some(interpreter) = process.interpreter.as_mut().filter(|found| found.tls_block != 0) else {
+            return;
+        };
+        let now = crate::clock::now();
+        if now.ns_since(process.variables_at) < LOOK_AGAIN_NS {
+            return;
+        }
+        process.variables_at = now;
+        if interpreter.find_thread_variables(&TargetMemory::of(&self.peeker, pid)) {
             maps.set_python(pid, process.record.key, interpreter);
         }
     }
@@ -114,13 +139,12 @@ impl Processes {
         match self.by_pid.entry(pid) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let name = read_text(&format!("/proc/{pid}/comm"));
+                let name = read_name(&pid.to_string());
                 let key = next_key(&mut self.next_process);
-                let command = read_command(pid);
+                let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
                 let record = record::Process { key, pid, parent: None, name, command, runtime: None };
                 out.send(Record::Process(record.clone()));
-                let launcher = is_this_program(pid);
-                place.insert(new_process(record, launcher))
+                place.insert(new_process(record, owner, launcher))
             }
         }
     }
@@ -129,16 +153,16 @@ impl Processes {
     fn begin(
         &mut self,
         pid: Pid,
-        (name, command): (String, Vec<String>),
+        name: String,
+        New { command, owner, launcher }: New,
         parent: Option<Pid>,
-        launcher: bool,
         out: &RecordSender,
     ) {
         let key = next_key(&mut self.next_process);
         let parent_key = parent.and_then(|p| self.by_pid.get(&p)).map(|p| p.record.key);
         let record = record::Process { key, pid, parent: parent_key, name, command, runtime: None };
         out.send(Record::Process(record.clone()));
-        self.by_pid.insert(pid, Process { parent, ..new_process(record, launcher) });
+        self.by_pid.insert(pid, Process { parent, ..new_process(record, owner, launcher) });
     }
 
     /// A target made a process: it starts as its parent's copy.
@@ -147,15 +171,17 @@ impl Processes {
             self.get_or_insert(pid, out);
             return;
         };
-        let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
+        let (name, bytes) = (origin.record.name.clone(), origin.command_bytes);
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
-        let (refused, eval, read_at, launcher) =
-            (origin.refused, origin.eval, origin.read_at, origin.launcher);
+        let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
+        let (owner, launcher) = (origin.owner, origin.launcher);
+        let command = self.commands.share(owner, bytes, &name);
         let (hotspot, has_v8) = (origin.hotspot, origin.has_v8);
         let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
-        self.begin(pid, (name, command), Some(parent), launcher, out);
+        self.begin(pid, name, New { command, owner, launcher }, Some(parent), out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
+            child.command_bytes = bytes;
             if let Some(block) = &block {
                 maps.point_space(pid, **block);
             }
@@ -171,13 +197,17 @@ impl Processes {
 
     /// A process became another program.
     pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &RecordSender) {
-        let command = read_command(pid);
+        let mut new = look_at(pid, &self.peeker, &mut self.commands);
+        if new.command.is_empty() {
+            new.command.push(name.clone()); // None would be its parent's.
+        }
         match self.by_pid.get_mut(&pid) {
             // The launcher's few instructions before the command's own are the command's to the reader.
             Some(process) if process.samples == 0 || process.launcher => {
+                let New { command, owner, launcher } = new;
                 let record = record::Process { name, command, runtime: None, ..process.record.clone() };
                 out.send(Record::Process(record.clone()));
-                let old = std::mem::replace(process, new_process(record, is_this_program(pid)));
+                let old = std::mem::replace(process, new_process(record, owner, launcher));
                 process.threads = old.threads;
                 process.parent = old.parent;
                 self.release(old.block);
@@ -185,7 +215,7 @@ impl Processes {
             _ => {
                 let old = self.by_pid.remove(&pid);
                 let parent = old.as_ref().and_then(|p| p.parent);
-                self.begin(pid, (name, command), parent, is_this_program(pid), out);
+                self.begin(pid, name, new, parent, out);
                 self.release(old.and_then(|p| p.block));
             }
         }
@@ -232,6 +262,7 @@ impl Processes {
                 known
             });
         }
+        process.has_news |= std::mem::take(&mut self.files.is_late);
         if process.space.mappings().len() > mappings.len() {
             self.without_room.insert(pid);
         }
@@ -261,8 +292,12 @@ impl Processes {
         for mapping in process.space.mappings() {
             let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
             let Some(facts) = facts else { continue };
-            process.record.runtime = match find(pid, mapping, facts) {
-                Finding::None => continue,
+            let memory = TargetMemory::of(&self.peeker, pid);
+            process.record.runtime = match find(&memory, mapping, facts) {
+                Finding::None => {
+                    process.has_news |= memory.is_late();
+                    continue;
+                }
                 Finding::Known(interpreter) => {
                     maps.set_python(pid, process.record.key, &interpreter);
                     let version = interpreter.version;
@@ -299,7 +334,7 @@ impl Processes {
         let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
         let layout = facts.and_then(|facts| {
             let bias = facts.bias(mapping.start, mapping.offset)?;
-            read_layout(&ProcessMemory::of(pid), &facts.hotspot, bias)
+            read_layout(&TargetMemory::of(&self.peeker, pid), &facts.hotspot, bias)
         });
         process.hotspot = layout.filter(|layout| maps.set_hotspot(pid, layout));
     }
@@ -336,7 +371,7 @@ impl Processes {
                 key
             }
             None => {
-                let name = name.unwrap_or_else(|| read_text(&format!("/proc/{pid}/task/{tid}/comm")));
+                let name = name.unwrap_or_else(|| read_name(&format!("{pid}/task/{tid}")));
                 process.threads.insert(tid, (next, name.clone()));
                 out.send(Record::Thread(record::Thread { key: next, process: process_key, tid, name }));
                 self.next_thread += 1;
@@ -348,6 +383,7 @@ impl Processes {
     /// Forgets a process that is gone. What is known of it is in the recording.
     pub(crate) fn forget(&mut self, pid: Pid) {
         let gone = self.by_pid.remove(&pid);
+        self.peeker.forget(pid);
         self.release(gone.and_then(|p| p.block));
     }
 
@@ -367,6 +403,21 @@ impl Processes {
         let code = self.by_pid.get(&child.parent?)?.codes.last(address)?;
         child.codes.agrees(address, code).then_some(code)
     }
+}
+
+/// What is found out of a program that is met now.
+struct New {
+    command: Vec<String>,
+    owner: u32,
+    launcher: bool,
+}
+
+/// Who it is; nobody in particular where no answer comes.
+fn look_at(pid: Pid, peeker: &Peeker, commands: &mut Commands) -> New {
+    let program = peeker.program(pid).unwrap_or_default();
+    let owner = program.owner.unwrap_or(u32::MAX);
+    let command = commands.take(owner, program.command, program.is_cut);
+    New { command, owner, launcher: is_this_program(program.file) }
 }
 
 fn next_key(next: &mut u32) -> ProcessKey {

@@ -16,7 +16,7 @@ use crate::probe::processes::eval_frame::EvalFrames;
 use crate::probe::processes::process::program_of;
 use crate::probe::processes::registry::Processes;
 use crate::probe::records::RecordSender;
-use crate::resolver::Worker;
+use crate::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::mark::{JIT_MODULE, Mark};
@@ -47,26 +47,29 @@ pub(crate) struct StackBuilder {
     pub(crate) nameless: u64,
     /// Whether something is to be read of processes soon.
     pub(crate) activity: Activity,
-    /// Looks into files for this thread.
+    /// Looks into files before the start and at the end.
     pub(crate) worker: Arc<Worker>,
+    /// The same for the thread that empties the ring buffers.
+    pub(crate) hasty: Arc<Worker>,
 }
 
 impl StackBuilder {
-    pub(crate) fn new(maps: Maps, processes: Processes, out: Interner, worker: Worker) -> Self {
-        let worker = Arc::new(worker);
+    pub(crate) fn new(maps: Maps, processes: Processes, out: Interner, resolver: &Resolver) -> Self {
+        let hasty = Arc::new(resolver.worker(true).hasty());
         Self {
             maps,
             processes,
             out,
-            raw: RawStacks::new(Arc::clone(&worker)),
-            made_code: MadeCode::new(Arc::clone(&worker), MOST_KEPT),
+            raw: RawStacks::new(resolver.clone()),
+            made_code: MadeCode::new(Arc::clone(&hasty), MOST_KEPT),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
-            libraries: Libraries::new(Arc::clone(&worker)),
+            libraries: Libraries::new(Arc::clone(&hasty)),
             jit: HashMap::new(),
             nameless: 0,
             activity: Activity::new(crate::clock::now()),
-            worker,
+            worker: Arc::new(resolver.worker(true)),
+            hasty,
         }
     }
 
@@ -92,7 +95,9 @@ impl StackBuilder {
         let unwound = self.raw.unwind(head, raw, &mut self.processes);
         let process = self.processes.get(head.pid);
         let stack = unwound.as_ref().unwrap_or(raw);
-        let proved = process.and_then(|process| self.made_code.prove(head.pid, stack, &process.space));
+        let peeker = &self.processes.peeker;
+        let proved =
+            process.and_then(|process| self.made_code.prove(head.pid, stack, &process.space, peeker));
         proved.or(unwound)
     }
 
@@ -158,7 +163,7 @@ impl StackBuilder {
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
         let Some(space) = self.processes.without_eval_frame(pid) else { return };
         for (distance, pc) in eval_frames(raw) {
-            let saved_rbp = || self.raw.saved_rbp(pid, space, pc);
+            let saved_rbp = || self.raw.saved_rbp(pid, space, pc, &self.processes.peeker);
             if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_rbp) {
                 self.processes.learn_eval_frame(pid, learned, &mut self.maps);
                 return;
@@ -256,10 +261,11 @@ impl StackBuilder {
         let Some(process) = self.processes.get(head.pid) else {
             return self.out.frame(bare(FrameKind::Native, "", JIT_MODULE, pc));
         };
-        let roots = &mut self.libraries.roots;
+        let (roots, peeker) = (&mut self.libraries.roots, &self.processes.peeker);
+        let mut root = || roots.of(peeker.root(head.pid).ok().flatten());
         let names = (self.jit.entry(process.record.key))
-            .or_insert_with(|| JitProcess::new(head.pid, &program_of(&process.space), roots.of(head.pid)));
-        names.find_dumps(head.pid, process.space.mappings(), process.read_at);
+            .or_insert_with(|| JitProcess::new(head.pid, &program_of(&process.space), root()));
+        names.find_dumps(head.pid, process.space.mappings(), process.read_at, peeker);
         if let Some(frame) = names.see(pc, head.at) {
             return frame;
         }
@@ -274,7 +280,7 @@ impl StackBuilder {
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
             Some(m) if m.file.is_some() || is_vdso(m) => {
-                let module = self.libraries.module_of(head.pid, m);
+                let module = self.libraries.module_of(head.pid, m, &self.processes.peeker);
                 bare(FrameKind::Native, "", &module, pc.wrapping_sub(m.start).wrapping_add(m.offset))
             }
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),

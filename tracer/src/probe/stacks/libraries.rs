@@ -4,8 +4,9 @@
 //! module only if they have the same path and the same build id; a second file of a path is `path (2)`. A file that is open cannot be
 //! confused with another that has its inode later.
 
-use crate::foreign::{Root, Roots};
+use crate::foreign::Roots;
 use crate::naming::Library;
+use crate::peeker::Peeker;
 use crate::probe::tables::files;
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
@@ -13,8 +14,6 @@ use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::vdso::key_of;
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,14 +42,14 @@ impl Libraries {
     }
 
     /// The module of frames in a mapping; its file is opened when it is seen for the first time.
-    pub(crate) fn module_of(&mut self, pid: Pid, mapping: &Mapping) -> Arc<str> {
+    pub(crate) fn module_of(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> Arc<str> {
         let Some(key) = key_of(mapping) else {
             return mapping.path.as_str().into();
         };
         if let Some(module) = self.modules.get(key) {
             return Arc::clone(module);
         }
-        let module: Arc<str> = self.add(pid, mapping).into();
+        let module: Arc<str> = self.add(pid, mapping, peeker).into();
         self.modules.insert(key.clone(), Arc::clone(&module));
         module
     }
@@ -61,14 +60,15 @@ impl Libraries {
     }
 
     /// Opens a file and finds a name for it.
-    fn add(&mut self, pid: Pid, mapping: &Mapping) -> String {
-        let file = open(pid, mapping).filter(|_| self.open.len() < self.most);
+    fn add(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> String {
+        let file = files::open(pid, mapping, true, peeker).ok().flatten();
+        let file = file.map(|opened| opened.file).filter(|_| self.open.len() < self.most);
         let Some(file) = file else {
             self.closed += 1;
             // Its places must not be taken for those of another file that is there.
             return free_name(&self.open, &mapping.path);
         };
-        let root = self.roots.of(pid);
+        let root = self.roots.of(peeker.root(pid).ok().flatten());
         let library = Library::new(file, root.path_inside(Path::new(&mapping.path)), root);
         let read = |library: &Library| library.read_build_id(&self.worker);
         let known = self.open.get(&mapping.path).and_then(read);
@@ -88,14 +88,6 @@ fn free_name(open: &BTreeMap<String, Library>, path: &str) -> String {
     }
     let numbered = (2..).map(|number: u32| format!("{path} ({number})"));
     numbered.into_iter().find(|name| !open.contains_key(name)).unwrap_or_default()
-}
-
-fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
-    files::open(pid, mapping).or_else(|| {
-        // The process has ended meanwhile: the path is good if it still leads to the same file.
-        let key = mapping.file.as_ref()?;
-        Root::default().open_if(Path::new(&mapping.path), false, |found| found.ino() == key.inode).ok()
-    })
 }
 
 #[cfg(test)]
@@ -119,10 +111,12 @@ mod tests {
         let path = path.to_str().unwrap();
         let inode = std::fs::metadata(path).unwrap().ino();
         let resolver = crate::resolver::Resolver::start(false).unwrap();
+        let peeker = crate::peeker::Peeker::start().unwrap();
         let mut libraries = Libraries::new(resolver.worker(false).into());
         let nobody = Pid::new(u32::MAX >> 1);
-        let name =
-            |libraries: &mut Libraries, inode| libraries.module_of(nobody, &mapping(path, inode)).to_string();
+        let name = |libraries: &mut Libraries, inode| {
+            libraries.module_of(nobody, &mapping(path, inode), &peeker).to_string()
+        };
         assert_eq!(name(&mut libraries, inode), path);
         assert_eq!(name(&mut libraries, inode), path);
         assert_eq!(libraries.closed, 0);

@@ -4,10 +4,10 @@
 //! The code is read from the process, looked into by the resolver, and compared again with what the process has whenever it is relied on. Leaves
 //! out what the code means (`energy_trace_unwind::made_code`).
 
+use crate::peeker::{Peeker, digest};
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
-use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
 use energy_trace_unwind::merge::RawStack;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -35,8 +35,8 @@ pub(crate) struct MadeCode {
 /// Functions of one process.
 #[derive(Default)]
 struct Functions {
-    /// By where each begins, with its code.
-    known: BTreeMap<u64, (MadeFunction, Vec<u8>)>,
+    /// By where each begins, with what tells its code from other code.
+    known: BTreeMap<u64, (MadeFunction, u64)>,
     asked: u32,
     unanswered: u32,
 }
@@ -48,26 +48,32 @@ impl MadeCode {
     }
 
     /// The stack without its first guess, where that is the caller of code which proves it.
-    pub(crate) fn prove(&mut self, pid: Pid, raw: &RawStack, space: &AddressSpace) -> Option<RawStack> {
+    pub(crate) fn prove(
+        &mut self,
+        pid: Pid,
+        raw: &RawStack,
+        space: &AddressSpace,
+        peeker: &Peeker,
+    ) -> Option<RawStack> {
         let ([leaf, gap], _) = raw.native.split_first_chunk()?;
         if raw.guess_depth == 0 || gap.pc != u64::from(end::NO_UNWIND_INFO) {
             return None;
         }
         let mapping = space.find(leaf.pc).filter(|mapping| mapping.is_anonymous())?;
-        let depth = self.depth(pid, mapping, leaf.pc)?;
+        let depth = self.depth(pid, mapping, leaf.pc, peeker)?;
         (depth == u32::from(raw.guess_depth)).then(|| without_first_guess(raw))
     }
 
     /// How far the caller's stack pointer is above that of an instruction.
-    fn depth(&mut self, pid: Pid, mapping: &Mapping, at: u64) -> Option<u32> {
+    fn depth(&mut self, pid: Pid, mapping: &Mapping, at: u64, peeker: &Peeker) -> Option<u32> {
         let functions = self.processes.entry(pid).or_default();
-        if let Known::Function(depth) = functions.known(pid, at) {
+        if let Known::Function(depth) = functions.known(pid, at, peeker) {
             return depth;
         }
         if functions.is_asked_enough() || self.kept() >= self.most_kept {
             return None;
         }
-        self.processes.get_mut(&pid)?.ask(pid, mapping, at, &self.worker)
+        self.processes.get_mut(&pid)?.ask(pid, mapping, at, (&self.worker, peeker))
     }
 
     /// Bytes that are kept of all processes.
@@ -89,13 +95,13 @@ enum Known {
 }
 
 impl Functions {
-    fn known(&mut self, pid: Pid, at: u64) -> Known {
+    fn known(&mut self, pid: Pid, at: u64, peeker: &Peeker) -> Known {
         let before = self.known.range(..=at).next_back().filter(|(_, (function, _))| at < function.end);
         let Some((&begin, (function, code))) = before else { return Known::Nothing };
-        match read(pid, begin, function.end) {
-            None => Known::Function(None),
-            Some(now) if now == *code => Known::Function(function.depth(at)),
-            Some(_) => {
+        match peeker.is_still(pid, begin, function.end.saturating_sub(begin), *code) {
+            Err(_) => Known::Function(None),
+            Ok(true) => Known::Function(function.depth(at)),
+            Ok(false) => {
                 self.known.remove(&begin);
                 Known::Nothing
             }
@@ -106,9 +112,9 @@ impl Functions {
         self.asked >= MOST_ASKED || self.unanswered >= MOST_UNANSWERED
     }
 
-    fn ask(&mut self, pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<u32> {
+    fn ask(&mut self, pid: Pid, mapping: &Mapping, at: u64, whom: (&Worker, &Peeker)) -> Option<u32> {
         self.asked += 1;
-        let Some((function, code)) = ask(pid, mapping, at, worker) else {
+        let Some((function, code)) = ask(pid, mapping, at, whom) else {
             self.unanswered += 1;
             return None;
         };
@@ -118,25 +124,27 @@ impl Functions {
     }
 
     fn bytes(&self) -> usize {
-        self.known.values().map(|(function, code)| code.len() + function.bytes()).sum()
+        self.known.values().map(|(function, _)| size_of::<Self>() + function.bytes()).sum()
     }
 }
 
-/// The function that an address is in, with its code.
-fn ask(pid: Pid, mapping: &Mapping, at: u64, worker: &Worker) -> Option<(MadeFunction, Vec<u8>)> {
+/// The function that an address is in, with what tells its code from other code.
+fn ask(
+    pid: Pid,
+    mapping: &Mapping,
+    at: u64,
+    (worker, peeker): (&Worker, &Peeker),
+) -> Option<(MadeFunction, u64)> {
     let start = mapping.start.max(at.saturating_sub(LARGEST));
-    let code = read(pid, start, mapping.end.min(at.saturating_add(LARGEST)))?;
+    let length = mapping.end.min(at.saturating_add(LARGEST)).checked_sub(start)?;
+    let code = peeker.bytes(pid, start, length).ok()??;
     let mut file = File::from(memfd_create("code", MFdFlags::MFD_CLOEXEC).ok()?);
     file.write_all(&code).ok()?;
     let label = format!("code that process {} made", pid.get());
     let function = worker.made_function(&label, &file, start, at).ok()??;
     let part = function.begin.checked_sub(start)?..function.end.checked_sub(start)?;
-    let code = code.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?)?.to_vec();
-    Some((function, code))
-}
-
-fn read(pid: Pid, from: u64, to: u64) -> Option<Vec<u8>> {
-    ProcessMemory::of(pid).bytes(from, to.checked_sub(from)?, 2 * LARGEST)
+    let code = code.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?)?;
+    Some((function, digest(code)))
 }
 
 /// The stack whose first gap, behind its first frame, is none.
@@ -154,6 +162,7 @@ fn without_first_guess(raw: &RawStack) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::{MOST_KEPT, MadeCode};
+    use crate::peeker::Peeker;
     use crate::resolver::Resolver;
     use energy_trace_model::ids::Pid;
     use energy_trace_unwind::address_space::AddressSpace;
@@ -178,17 +187,17 @@ mod tests {
         let maps =
             |of: &str| AddressSpace::parse(&format!("{:x}-{:x} r-xp 00000000 {of}\n", at - 1, at + 4095));
         let (anonymous, file) = (maps("00:00 0"), maps("fe:00 7 /code"));
-        let resolver = Resolver::start(false).unwrap();
+        let (resolver, peeker) = (Resolver::start(false).unwrap(), Peeker::start().unwrap());
         let mut made = MadeCode::new(Arc::new(resolver.worker(false)), MOST_KEPT);
         page[..4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]); // push %rax; nop; pop %rax; ret
-        let proved = made.prove(pid, &guess(at, 16), &anonymous).unwrap();
+        let proved = made.prove(pid, &guess(at, 16), &anonymous, &peeker).unwrap();
         let expected = [(at, 0x5000), (0x4000, 0x6000)].map(|(pc, cfa)| NativeFrame { pc, cfa });
         assert_eq!((proved.native, proved.guessed), (expected.to_vec(), 0));
-        assert_eq!(made.prove(pid, &guess(at, 24), &anonymous), None);
-        assert_eq!(made.prove(pid, &guess(at, 16), &file), None);
+        assert_eq!(made.prove(pid, &guess(at, 24), &anonymous, &peeker), None);
+        assert_eq!(made.prove(pid, &guess(at, 16), &file, &peeker), None);
         page[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
-        assert_eq!(made.prove(pid, &guess(at, 16), &anonymous), None);
-        assert!(made.prove(pid, &guess(at, 8), &anonymous).is_some());
+        assert_eq!(made.prove(pid, &guess(at, 16), &anonymous, &peeker), None);
+        assert!(made.prove(pid, &guess(at, 8), &anonymous, &peeker).is_some());
     }
 
     /// Of a program that makes ever more code no more is kept than was allowed: what is known goes on to prove guesses, and nothing is asked.
@@ -201,10 +210,10 @@ mod tests {
         for page in [0, 4096] {
             pages[page..page + 4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]);
         }
-        let resolver = Resolver::start(false).unwrap();
+        let (resolver, peeker) = (Resolver::start(false).unwrap(), Peeker::start().unwrap());
         let proves = |most_kept| {
             let mut made = MadeCode::new(Arc::new(resolver.worker(false)), most_kept);
-            [at, at + 4096, at].map(|at| made.prove(pid, &guess(at, 16), &space).is_some())
+            [at, at + 4096, at].map(|at| made.prove(pid, &guess(at, 16), &space, &peeker).is_some())
         };
         assert_eq!(proves(MOST_KEPT), [true; 3]);
         assert_eq!(proves(1), [true, false, true]);

@@ -3,11 +3,13 @@
 //! Leaves out finding them (`naming/`).
 
 use super::builder::StackBuilder;
-use crate::naming::{find_public_names, name_frames};
+use crate::naming::{self, find_public_names, name_frames};
+use crate::resolver::Worker;
 use crate::symbolize::Detail;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::recording::record::{Frame, Library, Name, Record};
 use nix::unistd::{Gid, Uid};
+use std::collections::BTreeMap;
 
 /// Finds the names of frames without one, and sends them.
 pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
@@ -32,12 +34,14 @@ pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
     }
 }
 
-/// Finds the names of these frames, and sends them: while the recording runs, so without inlined functions and code that may change.
-pub(crate) fn send_names_of(stacks: &StackBuilder, frames: &[(FrameId, Frame)]) {
-    let detail = Detail { inlines: false };
-    for names in name_frames(frames, stacks.libraries.open(), &stacks.worker, detail) {
-        stacks.out.send(Record::Name(names.frame, names.name));
-    }
+/// Names of these frames, for the recording: while it runs, so without inlined functions and code that may change.
+pub(crate) fn names_of(
+    frames: &[(FrameId, Frame)],
+    libraries: &BTreeMap<String, naming::Library>,
+    worker: &Worker,
+) -> Vec<Record> {
+    let names = name_frames(frames, libraries, worker, Detail { inlines: false });
+    names.into_iter().map(|names| Record::Name(names.frame, names.name)).collect()
 }
 
 /// Finds what users call functions of packages, and where these are installed, and sends it; their files are opened with the rights of `reader`.

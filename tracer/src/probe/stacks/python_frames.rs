@@ -7,18 +7,18 @@
 //! them a hundred milliseconds later.
 
 use super::interner::ThreadState;
+use crate::peeker::{Known, Peeker, Seen};
 use crate::probe::bpf::decode::{CodeSight, Head};
 use crate::probe::processes::process::Process;
 use crate::probe::processes::registry::Processes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{Frame, FrameKind};
-use energy_trace_unwind::cpython::class_name::{MethodName, find_name};
+use energy_trace_unwind::cpython::class_name::MethodName;
 use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::layout::CodeLayout;
-use energy_trace_unwind::cpython::memory::ProcessMemory;
 use energy_trace_unwind::cpython::module_name::module_by_path;
-use energy_trace_unwind::cpython::receiver::{Named, called_on};
+use energy_trace_unwind::cpython::receiver::Named;
 use energy_trace_unwind::merge::Merged;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,101 +58,122 @@ impl ModuleNames {
 /// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own. True: the probes are
 /// to look for the classes of more code objects.
 pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) -> bool {
+    let peeker = processes.peeker.clone();
     let Some(process) = processes.get_mut(head.pid) else { return false };
     let Some(interpreter) = process.interpreter else { return false };
     let layout = interpreter.layout.code;
+    let look = Look { pid: head.pid, peeker: &peeker, layout: &layout };
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
     codes.retain(|&code| process.codes.at(code, head.at).is_none()); // What was looked at since is true of it.
     codes.sort_unstable();
     codes.dedup();
-    let memory = ProcessMemory::of(head.pid);
-    let places: Vec<u64> = codes.iter().map(|&c| CodeObject::check_address(&layout, c)).collect();
-    let mut checks = vec![[0; 16]; codes.len()];
     let now = crate::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
-    let mut done = 0;
-    while let (Some(places), Some(checks)) = (places.get(done..), checks.get_mut(done..))
-        && !places.is_empty()
-    {
-        let read = memory.read_pairs(places, checks);
-        for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
-            if !process.codes.is_still(address, check, now) {
-                let globals = process.codes.globals(address);
-                process.codes.put(address, CodeObject::read(&memory, &layout, address, globals), now);
-            }
-        }
-        done += read + 1; // One that cannot be read is passed over.
-    }
+    look.at_codes(process, &codes, now);
     if layout.copies.is_some() {
-        reread_copies(process, &memory, &layout, frames);
+        look.again_at_copies(process, frames);
     }
     if layout.classes.is_some() {
-        find_classes(process, &memory, &layout, frames);
+        look.for_classes(process, frames);
     }
-    let wants = layout.sees_receivers && find_receivers(process, &memory, &layout, (head.at, now), frames);
+    let wants = layout.sees_receivers && look.for_receivers(process, (head.at, now), frames);
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
     wants
 }
 
-/// Reads again what runs in a copy of its bytecode that was made since.
-fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
-    for frame in frames {
-        let &Merged::Python { code, instruction, .. } = frame else { continue };
-        let known = process.codes.last(code).filter(|object| object.lacks(instruction));
-        if let Some(again) = known.and_then(|old| old.read_again(memory, layout, code)) {
-            process.codes.improve(code, again);
-        }
-    }
+/// A look into a process with this layout.
+struct Look<'a> {
+    pid: Pid,
+    peeker: &'a Peeker,
+    layout: &'a CodeLayout,
 }
 
-/// Finds the names of methods with their classes, once for each code object and class.
-fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
-    for frame in frames {
-        let &Merged::Python { code, class, .. } = frame else { continue };
-        if class == 0 || process.codes.method(code, class).is_some() {
-            continue;
-        }
-        let Some(object) = process.codes.last(code).filter(|object| object.is_method) else { continue };
-        match find_name(memory, layout, code, class, &object.qualname) {
-            Some(MethodName::Exact(name)) => {
-                let named = object.with_qualname(name);
-                process.codes.improve(code, named);
+impl Look<'_> {
+    /// Sees which code objects are what they were, and reads the others. Without an answer nothing is known of them.
+    fn at_codes(&self, process: &mut Process, codes: &[u64], now: KtimeNs) {
+        let check = |&address: &u64| {
+            let check = process.codes.last(address).map(|code| code.check());
+            Known { address, check, globals: process.codes.globals(address) }
+        };
+        let mut known: Vec<Known> = codes.iter().map(check).collect();
+        while !known.is_empty() {
+            let seen = self.peeker.codes(self.pid, self.layout, &known).unwrap_or_default();
+            if seen.is_empty() {
+                return;
             }
-            Some(MethodName::Guess(name)) => process.codes.put_method(code, class, name),
-            None => (),
+            for (Known { address, check, .. }, seen) in known.drain(..seen.len().min(known.len())).zip(seen) {
+                match (seen, check) {
+                    (Seen::Same, Some(check)) => drop(process.codes.is_still(address, &check, now)),
+                    (Seen::Other(code), _) => process.codes.put(address, code.map(|code| *code), now),
+                    (Seen::Unread | Seen::Same, _) => (),
+                }
+            }
         }
     }
-}
 
-/// Finds on what functions were called, once for each code object and class that the probes sent; of objects with a name for what they run that
-/// name, which is looked at for each sample. True: the probes are to send more: classes that told something once, and such objects.
-fn find_receivers(
-    process: &mut Process,
-    memory: &ProcessMemory,
-    layout: &CodeLayout,
-    times: (KtimeNs, KtimeNs),
-    frames: &[Merged],
-) -> bool {
-    let mut wants = false;
-    for frame in frames {
-        let &Merged::Python { code, class: first, .. } = frame else { continue };
-        let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
-        if object.on_named {
-            let object = Arc::clone(object);
-            wants |= process.interpreter.as_mut().is_some_and(|i| i.layout.want_object(code));
-            let read = || Named::read(memory, layout, &object, first);
-            let is_still = |named: &Named| named.is_still(memory, layout, &object);
-            process.codes.see_name((code, first), times, is_still, read);
-        } else if first != 0 && process.codes.called_on(code, first).is_none() {
-            let on = called_on(memory, layout, object, first);
-            if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
-                wants |= interpreter.layout.want_class(code);
+    /// Reads again what runs in a copy of its bytecode that was made since.
+    fn again_at_copies(&self, process: &mut Process, frames: &[Merged]) {
+        for frame in frames {
+            let &Merged::Python { code, instruction, .. } = frame else { continue };
+            let Some(old) = process.codes.last(code).filter(|object| object.lacks(instruction)) else {
+                continue;
+            };
+            let (check, module) = (old.check(), old.module.clone());
+            let known = Known { address: code, check: None, globals: 0 };
+            let seen = self.peeker.codes(self.pid, self.layout, &[known]).unwrap_or_default();
+            if let Some(Seen::Other(Some(again))) = seen.into_iter().next()
+                && again.is_still(&check)
+            {
+                process.codes.improve(code, again.in_module(module));
             }
-            process.codes.put_called_on(code, first, on);
         }
     }
-    wants
+
+    /// Finds the names of methods with their classes, once for each code object and class.
+    fn for_classes(&self, process: &mut Process, frames: &[Merged]) {
+        for frame in frames {
+            let &Merged::Python { code, class, .. } = frame else { continue };
+            if class == 0 || process.codes.method(code, class).is_some() {
+                continue;
+            }
+            let Some(object) = process.codes.last(code).filter(|object| object.is_method) else { continue };
+            match self.peeker.method_name(self.pid, self.layout, (code, class), &object.qualname) {
+                Ok(Some(MethodName::Exact(name))) => {
+                    let named = object.with_qualname(name);
+                    process.codes.improve(code, named);
+                }
+                Ok(Some(MethodName::Guess(name))) => process.codes.put_method(code, class, name),
+                Ok(None) | Err(_) => (),
+            }
+        }
+    }
+
+    /// Finds on what functions were called, once for each code object and class that the probes sent; of objects with a name for what they run
+    /// that name, which is looked at for each sample. True: the probes are to send more: classes that told something once, and such objects.
+    fn for_receivers(&self, process: &mut Process, times: (KtimeNs, KtimeNs), frames: &[Merged]) -> bool {
+        let mut wants = false;
+        for frame in frames {
+            let &Merged::Python { code, class: first, .. } = frame else { continue };
+            let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
+            if object.on_named {
+                let object = Arc::clone(object);
+                wants |= process.interpreter.as_mut().is_some_and(|i| i.layout.want_object(code));
+                let read = || self.peeker.named(self.pid, self.layout, &object, first).ok().flatten();
+                let is_still = |named: &Named| {
+                    self.peeker.is_still_named(self.pid, self.layout, &object, named).unwrap_or(false)
+                };
+                process.codes.see_name((code, first), times, is_still, read);
+            } else if first != 0 && process.codes.called_on(code, first).is_none() {
+                let Ok(on) = self.peeker.called_on(self.pid, self.layout, object, first) else { continue };
+                if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
+                    wants |= interpreter.layout.want_class(code);
+                }
+                process.codes.put_called_on(code, first, on);
+            }
+        }
+        wants
+    }
 }
 
 /// The probes saw new code objects of a process: their addresses, the bytes that tell them from others, and their globals.

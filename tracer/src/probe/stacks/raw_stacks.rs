@@ -4,20 +4,20 @@
 //! where it is older than the sample and lacks an address, it is read again. Every capture is counted by what became of it. Leaves out
 //! the walk (package `unwind`) and what is sent where no capture was needed (`collector`).
 
+use crate::peeker::{Peeker, TargetMemory};
 use crate::probe::bpf::decode::{Capture, Head};
 use crate::probe::processes::registry::Processes;
 use crate::probe::tables::unwind_files::{ProcessRules, UnwindFiles};
-use crate::resolver::Worker;
+use crate::resolver::Resolver;
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::CopyOutcome;
 use energy_trace_unwind::address_space::AddressSpace;
-use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
+use energy_trace_unwind::cpython::memory::Source as _;
 use energy_trace_unwind::merge::RawStack;
 use energy_trace_unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use energy_trace_unwind::v8::is_of_v8;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use tracer_ebpf::native::{NativeWalk, place};
 use tracer_ebpf::wire::{end, register};
 
@@ -40,9 +40,9 @@ pub(crate) struct RawStacks {
 }
 
 impl RawStacks {
-    /// None yet; this worker will look rules up.
-    pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        let files = RefCell::new(UnwindFiles::new(worker));
+    /// None yet; workers of this resolver will look rules up.
+    pub(crate) fn new(resolver: Resolver) -> Self {
+        let files = RefCell::new(UnwindFiles::new(resolver));
         Self { waiting: HashMap::new(), files, counts: BTreeMap::new() }
     }
 
@@ -98,9 +98,10 @@ impl RawStacks {
             hotspot.is_some_and(|layout| layout.holds(address))
                 || has_v8 && space.find(address).is_some_and(is_of_v8)
         };
+        let live = TargetMemory::of(&processes.peeker, pid);
         let code = |address| match is_made(address) {
-            true => ProcessMemory::of(pid).word(address),
-            false => self.files.borrow_mut().code(pid, space, address),
+            true => live.word(address),
+            false => self.files.borrow_mut().code(pid, space, address, &processes.peeker),
         };
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
@@ -112,13 +113,19 @@ impl RawStacks {
             bx_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
-        let mut rules = ProcessRules { pid, space, files: &self.files, registers, hotspot, has_v8 };
+        let files = &self.files;
+        let mut rules = ProcessRules { pid, space, files, live: &live, registers, hotspot, has_v8 };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 
+    /// Nothing is unwound any more: the workers that looked rules up end.
+    pub(crate) fn finish(&self) {
+        self.files.borrow_mut().finish();
+    }
+
     /// How far below the CFA the function at `pc` saved its caller's `rbp`.
-    pub(crate) fn saved_rbp(&self, pid: Pid, space: &AddressSpace, pc: u64) -> Option<u32> {
-        self.files.borrow_mut().saved_rbp(pid, space, pc)
+    pub(crate) fn saved_rbp(&self, pid: Pid, space: &AddressSpace, pc: u64, peeker: &Peeker) -> Option<u32> {
+        self.files.borrow_mut().saved_rbp(pid, space, pc, peeker)
     }
 }
 

@@ -4,7 +4,8 @@
 //! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::eviction::{Resident, victims};
-use crate::foreign::{Root, file_key, open_mapped};
+use crate::foreign::{Root, file_key};
+use crate::peeker::{OpenedFile, Peeker, Unanswered};
 use crate::probe::bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::probe::priority::raise_priority;
 use crate::resolver::{Resolver, Worker};
@@ -132,11 +133,15 @@ pub(crate) struct Files {
     used: usize,
     /// Tables that were dropped to make room.
     pub(crate) dropped: u64,
+    /// Opens mapped files.
+    peeker: Peeker,
+    /// A file could not be opened in time, and is to be asked for again.
+    pub(crate) is_late: bool,
 }
 
 impl Files {
     /// Starts the threads; they end when this is dropped. Without `maps` no tables are made.
-    pub(crate) fn start(maps: Option<RowMaps>, resolver: &Resolver) -> std::io::Result<Self> {
+    pub(crate) fn start(maps: Option<RowMaps>, resolver: &Resolver, peeker: Peeker) -> std::io::Result<Self> {
         let (jobs, files) = channel::<Job>();
         let (found, updates) = channel();
         let (rows_jobs, rows_todo) = channel();
@@ -161,6 +166,8 @@ impl Files {
             capacity,
             used: 0,
             dropped: 0,
+            peeker,
+            is_late: false,
         })
     }
 
@@ -169,7 +176,12 @@ impl Files {
         let key = key_of(mapping)?;
         if !self.files.contains_key(key) {
             let wanted = wanted_of(&mapping.path, program);
-            self.begin(key.clone(), &mapping.path, open(pid, mapping), wanted);
+            match open(pid, mapping, false, &self.peeker) {
+                Ok(opened) => {
+                    self.begin(key.clone(), &mapping.path, opened.map(|opened| opened.file), wanted);
+                }
+                Err(why) => self.is_late |= why == Unanswered::Late,
+            }
         }
         self.files.get(key)
     }
@@ -249,13 +261,13 @@ impl Files {
             let gone = victims(self.residents(mapped), needed, demanded, now);
             log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
             let Some(gone) = gone else { continue };
-            let Some(opened) = open(pid, mapping) else { continue };
+            let Ok(Some(opened)) = open(pid, mapping, false, &self.peeker) else { continue };
             for victim in gone {
                 self.drop_table(&victim);
                 changed.insert(victim);
             }
             let path = mapping.path.clone();
-            let job = Job { key: key.clone(), path, file: opened, wanted: &[] };
+            let job = Job { key: key.clone(), path, file: opened.file, wanted: &[] };
             self.deferred.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
@@ -327,13 +339,21 @@ impl Files {
     }
 }
 
-/// Opens the file behind a mapping.
-pub(crate) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+/// Opens the file behind a mapping; `None` where there is none. `or_here`: where the process has ended, the one at its path.
+pub(crate) fn open(
+    pid: Pid,
+    mapping: &Mapping,
+    or_here: bool,
+    peeker: &Peeker,
+) -> Result<Option<OpenedFile>, Unanswered> {
     if vdso::is_vdso(mapping) {
-        return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
+        let image = vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}"));
+        let opened = |file| OpenedFile { file, identity: (0, 0), owner: 0, links: 1, is_copy: true };
+        return Ok(image.ok().map(opened));
     }
-    let opened = open_mapped(pid, mapping);
-    opened.inspect_err(|error| log::debug!("{} of process {pid}: {error}", mapping.path)).ok()
+    let opened = peeker.open(pid, mapping, or_here)?;
+    let opened = opened.inspect_err(|error| log::debug!("{} of process {pid}: {error}", mapping.path));
+    Ok(opened.ok())
 }
 
 /// The thread that reads what files say of themselves, and passes them on.

@@ -1,15 +1,17 @@
 //! Rules of the files that processes have mapped, one address at a time: for what user space unwinds itself.
 //!
-//! A file is opened when a walk first needs it and stays open; a resolver's worker keeps it too and looks the rules up. Leaves out whole
-//! tables (`files`) and the walk (package `unwind`).
+//! A file is opened when a walk first needs it and stays open; a resolver's worker keeps it too and looks the rules up: one worker for the files
+//! of each user (`lanes.rs`). Nobody waits for a file that takes its time: a walk ends there as long as its rules are not to be had. Leaves out
+//! whole tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
-use crate::resolver::{ResolveError, Worker, question};
+use super::lanes::{Kept as KeptFile, Lanes};
+use crate::peeker::{Peeker, TargetMemory};
+use crate::resolver::Resolver;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
 use energy_trace_unwind::cfi::FullRules;
-use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
-use energy_trace_unwind::elf::ElfFacts;
+use energy_trace_unwind::cpython::memory::Source as _;
 use energy_trace_unwind::v8::is_of_v8;
 use energy_trace_unwind::vdso::key_of;
 use std::collections::HashMap;
@@ -32,28 +34,38 @@ type Kept = (u32, u64, Rule);
 
 /// A file that is unwound through.
 struct UnwindFile {
-    file: File,
-    facts: ElfFacts,
+    file: Arc<File>,
     path: String,
-    /// Of the worker that keeps it.
-    generation: u32,
+    /// The user that it belongs to: whose worker keeps it.
+    owner: u32,
+    is: Is,
+}
+
+/// Where it stands.
+enum Is {
+    /// Its worker is looking into it.
+    Asked,
+    /// There are rules.
+    Kept(KeptFile),
+    /// There will be none: it is no ELF file, or cost a worker.
+    Useless,
 }
 
 /// The files, by what names them.
 pub(crate) struct UnwindFiles {
-    worker: Arc<Worker>,
+    lanes: Lanes,
     numbers: HashMap<FileKey, u32>,
-    /// By number; `None` for what is no ELF file, could not be opened, or cost a worker.
-    files: Vec<Option<UnwindFile>>,
+    /// By number.
+    files: Vec<UnwindFile>,
     kept: Vec<Option<Kept>>,
     /// Rules in full of all files.
     full: FullRules,
 }
 
 impl UnwindFiles {
-    pub(crate) fn new(worker: Arc<Worker>) -> Self {
+    pub(crate) fn new(resolver: Resolver) -> Self {
         Self {
-            worker,
+            lanes: Lanes::new(resolver),
             numbers: HashMap::new(),
             files: Vec::new(),
             kept: vec![None; KEPT],
@@ -61,48 +73,82 @@ impl UnwindFiles {
         }
     }
 
-    /// The number of the file behind a mapping; `None` for memory without a file.
-    fn number(&mut self, pid: Pid, mapping: &Mapping) -> Option<u32> {
-        let key = key_of(mapping)?;
+    /// The number of the file behind a mapping; why there is none: it is memory without a file, or is not open yet.
+    fn number(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> Result<u32, u8> {
+        let key = key_of(mapping).ok_or(end::NO_UNWIND_INFO)?;
         if let Some(&number) = self.numbers.get(key) {
-            return Some(number);
+            return Ok(number);
         }
-        let Some(opened) = open(pid, mapping) else {
-            // Gone with its process: another one may still have it.
-            log::debug!("cannot open {} of process {pid}", mapping.path);
-            return None;
-        };
-        let number = u32::try_from(self.files.len()).ok()?;
-        let kept = self.worker.keep(&mapping.path, &opened, number);
-        let facts = kept.inspect_err(|error| log::debug!("no unwind information: {error}")).ok();
-        let (path, generation) = (mapping.path.clone(), self.worker.generation());
-        self.files.push(facts.map(|facts| UnwindFile { file: opened, facts, path, generation }));
+        let opened = open(pid, mapping, false, peeker).map_err(|_| end::NOT_READY)?;
+        // Gone with its process: another one may still have it.
+        let opened = opened.ok_or(end::NO_UNWIND_INFO)?;
+        let number = u32::try_from(self.files.len()).map_err(|_| end::NO_UNWIND_INFO)?;
+        let (file, path, owner) = (Arc::new(opened.file), mapping.path.clone(), opened.owner);
+        self.files.push(UnwindFile { file, path, owner, is: Is::Asked });
         self.numbers.insert(key.clone(), number);
-        Some(number)
+        self.keep(number);
+        Ok(number)
+    }
+
+    /// Nothing is asked any more.
+    pub(crate) fn finish(&mut self) {
+        self.lanes.end();
+    }
+
+    /// Has a file looked into, and waits a moment for what comes of it.
+    fn keep(&mut self, number: u32) {
+        let Some(file) = self.files.get_mut(number as usize) else { return };
+        let asked = self.lanes.keep(file.owner, number, &file.path, &file.file);
+        file.is = if asked { Is::Asked } else { Is::Useless };
+        let owner = file.owner;
+        self.collect(Some(owner));
+    }
+
+    /// Takes in what workers found out; where a file of this user was asked about just now, a moment is waited for it.
+    fn collect(&mut self, of: Option<u32>) {
+        for (number, kept) in self.lanes.collect(of) {
+            if let Some(file) = self.files.get_mut(number as usize) {
+                file.is = kept.map_or(Is::Useless, Is::Kept);
+            }
+        }
     }
 
     /// The rule of a file at an address (SVMA). A file over which a worker is lost is not asked about again.
     fn ask(&mut self, number: u32, svma: u64) -> Result<Rule, u8> {
-        let place = self.files.get_mut(number as usize).ok_or(end::NO_UNWIND_INFO)?;
-        let Some(file) = place else { return Err(end::NO_UNWIND_INFO) };
-        match file.rule(&self.worker, number, svma) {
-            Ok((rule, full)) => Ok(full.map_or(rule, |full| self.full.number(full))),
-            Err(error) => {
-                log::debug!("no rule of {}: {error}", file.path);
-                *place = None;
-                Err(end::NO_UNWIND_INFO)
+        let file = self.files.get_mut(number as usize).ok_or(end::NO_UNWIND_INFO)?;
+        let Is::Kept(kept) = &file.is else { return Err(end::NO_UNWIND_INFO) };
+        match self.lanes.rule(file.owner, kept, (&file.path, number), svma) {
+            Ok(Some((rule, full))) => Ok(full.map_or(rule, |full| self.full.number(full))),
+            Ok(None) => {
+                self.keep(number);
+                Err(end::NOT_READY)
+            }
+            Err(code) => {
+                if code != end::NOT_READY {
+                    file.is = Is::Useless;
+                }
+                Err(code)
             }
         }
     }
 
     /// The rule at an address of a process, or a `wire::end` why there is none.
-    pub(crate) fn rule(&mut self, pid: Pid, space: &AddressSpace, pc: u64) -> Result<Rule, u8> {
+    pub(crate) fn rule(
+        &mut self,
+        pid: Pid,
+        space: &AddressSpace,
+        pc: u64,
+        peeker: &Peeker,
+    ) -> Result<Rule, u8> {
         let mapping = space.find(pc).ok_or(end::UNMAPPED)?;
-        let number = self.number(pid, mapping).ok_or(end::NO_UNWIND_INFO)?;
-        let file = self.files.get(number as usize).and_then(Option::as_ref);
-        let file = file.ok_or(end::NO_UNWIND_INFO)?;
-        let bias = file.facts.bias(mapping.start, mapping.offset).ok_or(end::NO_UNWIND_INFO)?;
-        let svma = pc.wrapping_sub(bias);
+        let number = self.number(pid, mapping, peeker)?;
+        let svma = match self.svma(number, mapping, pc) {
+            Err(end::NOT_READY) => {
+                self.collect(None);
+                self.svma(number, mapping, pc)
+            }
+            known => known,
+        }?;
         let place = (svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
         if let Some(Some((of, at, rule))) = self.kept.get(place)
             && (*of, *at) == (number, svma)
@@ -116,11 +162,29 @@ impl UnwindFiles {
         Ok(rule)
     }
 
+    /// Where an address of a mapping lies in its file's own addresses.
+    fn svma(&self, number: u32, mapping: &Mapping, pc: u64) -> Result<u64, u8> {
+        match self.files.get(number as usize).map(|file| &file.is) {
+            Some(Is::Kept(kept)) => {
+                let bias = kept.facts.bias(mapping.start, mapping.offset).ok_or(end::NO_UNWIND_INFO)?;
+                Ok(pc.wrapping_sub(bias))
+            }
+            Some(Is::Asked) => Err(end::NOT_READY),
+            Some(Is::Useless) | None => Err(end::NO_UNWIND_INFO),
+        }
+    }
+
     /// Eight bytes of code at an address of a process, from the file: what the file maps cannot have changed since.
-    pub(crate) fn code(&mut self, pid: Pid, space: &AddressSpace, address: u64) -> Option<u64> {
+    pub(crate) fn code(
+        &mut self,
+        pid: Pid,
+        space: &AddressSpace,
+        address: u64,
+        peeker: &Peeker,
+    ) -> Option<u64> {
         let mapping = space.find(address)?;
-        let number = self.number(pid, mapping)?;
-        let file = self.files.get(number as usize)?.as_ref()?;
+        let number = self.number(pid, mapping, peeker).ok()?;
+        let file = self.files.get(number as usize)?;
         let mut bytes = [0; 8];
         let at = address.wrapping_sub(mapping.start).checked_add(mapping.offset)?;
         file.file.read_exact_at(&mut bytes, at).ok()?;
@@ -128,25 +192,15 @@ impl UnwindFiles {
     }
 
     /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
-    pub(crate) fn saved_rbp(&mut self, pid: Pid, space: &AddressSpace, pc: u64) -> Option<u32> {
-        let rule = self.rule(pid, space, pc).ok()?;
-        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
-    }
-}
-
-impl UnwindFile {
-    /// Asks the worker, which is told of the file again where it is not the one that was told.
-    fn rule(
+    pub(crate) fn saved_rbp(
         &mut self,
-        worker: &Worker,
-        number: u32,
-        svma: u64,
-    ) -> Result<(Rule, Option<FullRule>), ResolveError> {
-        if self.generation != worker.generation() {
-            worker.keep(&self.path, &self.file, number)?;
-            self.generation = worker.generation();
-        }
-        worker.rule(&self.path, number, svma).map(question::rule)
+        pid: Pid,
+        space: &AddressSpace,
+        pc: u64,
+        peeker: &Peeker,
+    ) -> Option<u32> {
+        let rule = self.rule(pid, space, pc, peeker).ok()?;
+        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
 }
 
@@ -155,6 +209,8 @@ pub(crate) struct ProcessRules<'a> {
     pub(crate) pid: Pid,
     pub(crate) space: &'a AddressSpace,
     pub(crate) files: &'a std::cell::RefCell<UnwindFiles>,
+    /// Its memory as it is now.
+    pub(crate) live: &'a TargetMemory<'a>,
     /// Those of the interrupted code.
     pub(crate) registers: &'a [u64; register::COUNT],
     /// Where its HotSpot keeps what is needed, if it has one.
@@ -171,12 +227,12 @@ impl Tables for ProcessRules<'_> {
         if self.has_v8 && self.space.find(pc).is_some_and(is_of_v8) {
             return Ok(Rule(rule::V8 << 28));
         }
-        self.files.borrow_mut().rule(self.pid, self.space, pc)
+        self.files.borrow_mut().rule(self.pid, self.space, pc, self.live.peeker())
     }
 
     fn hotspot_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
         let layout = self.hotspot.ok_or(end::NO_UNWIND_INFO)?;
-        hotspot::caller(walk, layout, &CopyAndHeaps { copy: memory, live: ProcessMemory::of(self.pid), walk })
+        hotspot::caller(walk, layout, &CopyAndHeaps { copy: memory, live: self.live, walk })
     }
 
     fn v8_caller(&mut self, walk: &NativeWalk, memory: &impl Memory) -> Result<NativeWalk, u8> {
@@ -195,7 +251,7 @@ impl Tables for ProcessRules<'_> {
 /// A copy of a stack, and what a HotSpot keeps of its code: that is read in the process, where it stays as it is for seconds.
 struct CopyAndHeaps<'a, Copy> {
     copy: &'a Copy,
-    live: ProcessMemory,
+    live: &'a TargetMemory<'a>,
     walk: &'a NativeWalk,
 }
 

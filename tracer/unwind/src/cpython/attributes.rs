@@ -7,6 +7,7 @@ use super::class_name::{at, type_name};
 use super::code::read_string;
 use super::layout::CodeLayout;
 use super::memory::Source;
+use serde::{Deserialize, Serialize};
 use tracer_ebpf::python_layout::object;
 
 /// Entries of a dictionary that are looked at.
@@ -30,7 +31,7 @@ const INLINE_VALUES: u64 = 1 << 2;
 const MANAGED_DICT: u64 = 1 << 4;
 
 /// Where objects of a version have their own attributes (Include/internal/pycore_object.h).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attributes {
     /// Not known: slots alone are looked for.
     Unknown,

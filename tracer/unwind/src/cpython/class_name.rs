@@ -8,6 +8,7 @@
 use super::code::read_string;
 use super::layout::{ClassLayout, CodeLayout};
 use super::memory::Source;
+use serde::{Deserialize, Serialize};
 
 /// Offsets in classes, tuples and dictionaries: Include/cpython/object.h, dictobject.h and Objects/dict-common.h, 3.8 to 3.10; those in
 /// classes, the sizes of tuples and the place of a dictionary's keys are the same up to 3.15.
@@ -42,7 +43,7 @@ const MAX_CLASSES: u64 = 64;
 const MAX_ENTRIES: u64 = 1 << 20;
 
 /// What was found of a method.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MethodName {
     /// Its qualified name, by the function that has its code.
     Exact(String),

@@ -9,6 +9,7 @@ use super::lines::LineTable;
 use super::memory::Source;
 use super::module_name::module_named;
 use super::receiver::{has_name, may_tell};
+use serde::{Deserialize, Serialize};
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -21,7 +22,7 @@ const LONGEST_STRING: u64 = 1 << 32;
 pub type Check = [u8; 16];
 
 /// What a code object says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeObject {
     /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
@@ -61,10 +62,9 @@ impl CodeObject {
         (lives && read_check(source, layout, address)? == check).then_some(read)
     }
 
-    /// Reads the same one again, as it is now.
-    pub fn read_again(&self, source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
-        let again = Self::read(source, layout, address, 0).filter(|again| again.check == self.check)?;
-        Some(Self { module: self.module.clone(), ..again })
+    /// The same one, in the module that it was found to be in before.
+    pub fn in_module(self, module: Option<String>) -> Self {
+        Self { module, ..self }
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
@@ -99,6 +99,16 @@ impl CodeObject {
     /// The same under its qualified name, once that was found.
     pub fn with_qualname(&self, qualname: String) -> Self {
         Self { qualname, is_method: false, ..self.clone() }
+    }
+
+    /// Name and file alone: what `receiver` goes by.
+    pub fn name_and_file(&self) -> Self {
+        Self { qualname: self.qualname.clone(), file: self.file.clone(), ..Self::default() }
+    }
+
+    /// The sixteen bytes that tell it from others.
+    pub const fn check(&self) -> Check {
+        self.check
     }
 
     /// Bytes of memory that it takes.

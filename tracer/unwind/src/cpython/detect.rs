@@ -6,12 +6,11 @@
 use super::before_runtime::{Exported, Variables, find_variables};
 use super::debug_offsets::{TableError, read_layout};
 use super::layout::{Version, VersionLayout, layout_of};
-use super::memory::{ProcessMemory, Source as _};
+use super::memory::Source;
 use super::running_thread::find_thread_variables;
 use super::version_text::read_version;
 use crate::address_space::Mapping;
 use crate::elf::ElfFacts;
-use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{OtherPython, Runtime, RuntimeRefusal};
 use tracer_ebpf::wire::PythonLayout;
 
@@ -50,8 +49,8 @@ pub struct Interpreter {
 impl Interpreter {
     /// Whether a process has sub-interpreters now (`interpreters.head` stands before `interpreters.main`, and begins with the newest); true
     /// where it cannot be asked.
-    pub fn has_sub_interpreters(&self, pid: Pid) -> bool {
-        let (memory, walk) = (ProcessMemory::of(pid), self.layout.walker(self.runtime));
+    pub fn has_sub_interpreters(&self, memory: &impl Source) -> bool {
+        let walk = self.layout.walker(self.runtime);
         if walk.key_follows == PythonLayout::NO_MAIN {
             let newest = memory.word(walk.interpreter_at).unwrap_or(0);
             return memory.word(newest) != Some(0);
@@ -62,10 +61,10 @@ impl Interpreter {
 
     /// Looks for the thread-local variables that name the state that runs in a thread, where they are needed and not known; whether
     /// that is news.
-    pub fn find_thread_variables(&mut self, pid: Pid) -> bool {
+    pub fn find_thread_variables(&mut self, memory: &impl Source) -> bool {
         let found = match self.tls_block {
             0 => [0; 2],
-            block => find_thread_variables(&ProcessMemory::of(pid), &self.layout, self.runtime, block),
+            block => find_thread_variables(memory, &self.layout, self.runtime, block),
         };
         if found == [0; 2] {
             return false;
@@ -110,14 +109,13 @@ pub fn other_python(path: &str) -> Option<OtherPython> {
     NAMES.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, python)| python)
 }
 
-/// Looks at a file that is mapped in a process.
-pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
+/// Looks at a file that is mapped in a process, in that process's memory.
+pub fn find(memory: &impl Source, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let Some(bias) = elf.bias(mapping.start, mapping.offset) else { return Finding::None };
     let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    let memory = ProcessMemory::of(pid);
     let runtime = elf.symbol(RUNTIME).or(elf.py_runtime).map(|at| bias.wrapping_add(at));
     let is_python = runtime.is_some() || elf.symbol(EVAL).is_some();
-    let Some(version) = read_version_of(&memory, bias, elf) else {
+    let Some(version) = read_version_of(memory, bias, elf) else {
         let refusal = refused(None, name, RuntimeRefusal::NoVersion);
         return if is_python { refusal } else { Finding::None };
     };
@@ -125,7 +123,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         return Finding::None; // Not mapped yet, and something else in its place.
     }
     let refuse = |reason| refused(Some(version), name, reason);
-    let variables = (version.minor() == (3, 6)).then(|| variables_of(&memory, bias, elf)).flatten();
+    let variables = (version.minor() == (3, 6)).then(|| variables_of(memory, bias, elf)).flatten();
     let Some(runtime) = variables.map(|found| found.interpreters).or(runtime) else {
         return refuse(RuntimeRefusal::NoSymbols);
     };
@@ -135,7 +133,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let layout = if version.minor() < (3, 13) {
         layout_of(version).ok_or(TableError::Unknown)
     } else {
-        read_layout(&memory, runtime, version)
+        read_layout(memory, runtime, version)
     };
     let mut layout = match layout {
         Ok(layout) => layout,
@@ -157,7 +155,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
 }
 
 /// Where 3.6 keeps what is in `_PyRuntime` later.
-fn variables_of(memory: &ProcessMemory, bias: u64, elf: &ElfFacts) -> Option<Variables> {
+fn variables_of(memory: &impl Source, bias: u64, elf: &ElfFacts) -> Option<Variables> {
     let symbol = |name| Some(bias.wrapping_add(elf.symbol(name)?));
     let (head, this_thread) = (symbol(INTERPRETERS)?, symbol(THIS_THREAD)?);
     find_variables(memory, Exported { head, this_thread, current: symbol(CURRENT)? })
@@ -169,7 +167,7 @@ fn refused(version: Option<Version>, file: &str, reason: RuntimeRefusal) -> Find
 }
 
 /// The version: a number in memory, or the text that the interpreter itself answers with.
-fn read_version_of(memory: &ProcessMemory, bias: u64, elf: &ElfFacts) -> Option<Version> {
+fn read_version_of(memory: &impl Source, bias: u64, elf: &ElfFacts) -> Option<Version> {
     if let Some(at) = elf.symbol(VERSION) {
         return memory.half(bias.wrapping_add(at)).map(|hex| Version { hex });
     }

@@ -4,6 +4,7 @@
 use super::attributes::Attributes;
 use super::lines::LineTable;
 use crate::anchoring::FrameAnchoring;
+use serde::{Deserialize, Serialize};
 use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
@@ -35,7 +36,7 @@ impl std::fmt::Display for Version {
 }
 
 /// What user space needs to read code objects and strings; offsets in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeLayout {
     /// How objects begin.
     pub header: ObjectHeader,
@@ -73,7 +74,7 @@ pub struct CodeLayout {
 ///
 /// pymalloc writes a pointer or 0 over the first word of what is freed, glibc over the first two, the second with a random word
 /// (Objects/obmalloc.c, 3.8 to 3.13; malloc/malloc.c, `tcache_put`, 2.36).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObjectHeader {
     /// A count of references in 64 bits, then the type (up to 3.13).
     Count64,
@@ -105,7 +106,7 @@ impl ObjectHeader {
 
 /// What user space needs to find the class of a method: offsets in functions and code, which differ; those in classes and dictionaries are
 /// the same in 3.6 to 3.10 (`class_name`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassLayout {
     /// `PyFunctionObject.func_code`.
     pub function_code: u64,
@@ -116,7 +117,7 @@ pub struct ClassLayout {
 }
 
 /// What user space needs to read compact strings; offsets in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StringLayout {
     /// `PyASCIIObject.length`.
     pub length: u64,

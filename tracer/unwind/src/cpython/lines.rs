@@ -3,8 +3,10 @@
 //! Formats: Objects/locations.md of CPython 3.11 (3.11 and later), Objects/lnotab_notes.txt of 3.10 (3.10) and of 3.8 (3.9 and older).
 //! Leaves out columns. `tests/offline/unwind/lines.rs` compares with the interpreters themselves.
 
+use serde::{Deserialize, Serialize};
+
 /// How a version writes its line table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LineTable {
     /// `co_lnotab`, up to 3.9: bytes of code and lines from one line's start to the next.
     Lnotab,

@@ -12,6 +12,7 @@ use super::code::{CodeObject, read_string};
 use super::layout::CodeLayout;
 use super::memory::Source;
 use energy_trace_model::recording::record::CalledOn;
+use serde::{Deserialize, Serialize};
 use tracer_ebpf::python_layout::object;
 
 /// Classes of a resolution order that are looked at.
@@ -72,7 +73,7 @@ fn runner(qualname: &str, file: &str) -> Option<&'static Runner> {
 }
 
 /// The name that an object has for what it runs, and where it keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// What it runs.
     pub on: CalledOn,

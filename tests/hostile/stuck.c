@@ -1,0 +1,152 @@
+/* Memory that never answers: pages of a file whose file system reads no page. `stuck WHAT SECONDS FOLDER`, or a library with `stuck_page`.
+ *
+ * version    looks like a Python whose version lies there
+ * arguments  its command line lies there
+ * zeros      its command line has FOLDER MiB of zeros, which take no memory
+ * Where it mounts its file system it is root of a user namespace of its own, which every user may have.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/prctl.h>
+
+enum { PAGE = 4096, FILE_BYTES = 1 << 20 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void write_to(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY);
+    if (fd >= 0) (void)!write(fd, text, strlen(text));
+    close(fd);
+}
+
+/* Answers everything but reads. */
+static void serve(int fuse) {
+    static char in[1 << 20], out[4096];
+    while (1) {
+        if (read(fuse, in, sizeof in) < 0) {
+            if (errno == EINTR || errno == ENOENT) continue;
+            _exit(0);
+        }
+        struct fuse_in_header *asked = (void *)in;
+        struct fuse_out_header *head = (void *)out;
+        void *body = head + 1;
+        int is_root = asked->nodeid == 1, length = 0;
+        struct fuse_attr facts = {.ino = is_root ? 1 : 2, .mode = is_root ? S_IFDIR | 0755 : S_IFREG | 0644};
+        facts.nlink = 1, facts.size = is_root ? 0 : FILE_BYTES, facts.blksize = PAGE;
+        memset(out, 0, sizeof out);
+        head->unique = asked->unique;
+        switch (asked->opcode) {
+        case FUSE_INIT: {
+            struct fuse_init_out *made = body;
+            made->major = 7, made->minor = 31, made->max_write = PAGE, length = sizeof *made;
+            break;
+        }
+        case FUSE_LOOKUP: {
+            struct fuse_entry_out *entry = body;
+            entry->nodeid = 2, entry->entry_valid = entry->attr_valid = 3600;
+            facts.ino = 2, facts.mode = S_IFREG | 0644, facts.size = FILE_BYTES;
+            entry->attr = facts, length = sizeof *entry;
+            break;
+        }
+        case FUSE_GETATTR: {
+            struct fuse_attr_out *attributes = body;
+            attributes->attr_valid = 3600, attributes->attr = facts, length = sizeof *attributes;
+            break;
+        }
+        case FUSE_OPEN: length = sizeof(struct fuse_open_out); break;
+        case FUSE_READ: case FUSE_FORGET: case FUSE_INTERRUPT: continue;
+        case FUSE_FLUSH: case FUSE_RELEASE: break;
+        default: head->error = -ENOSYS;
+        }
+        head->len = sizeof *head + length;
+        (void)!write(fuse, out, head->len);
+    }
+}
+
+/* A page of such a file, at this address if it is not 0. */
+void *stuck_page(const char *folder, void *at) {
+    char options[128], path[4096], map[32];
+    snprintf(map, sizeof map, "0 %d 1", getuid());
+    mkdir(folder, 0700);
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS)) fail("unshare");
+    write_to("/proc/self/setgroups", "deny");
+    write_to("/proc/self/uid_map", map);
+    int fuse = open("/dev/fuse", O_RDWR);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
+    if (fuse < 0 || mount("stuck", folder, "fuse", MS_NOSUID | MS_NODEV, options)) fail("mount");
+    if (!fork()) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve(fuse);
+    }
+    close(fuse);
+    snprintf(path, sizeof path, "%s/file", folder);
+    int file = open(path, O_RDONLY);
+    void *page = mmap(at, PAGE, PROT_READ, MAP_PRIVATE | (at ? MAP_FIXED : 0), file, 0);
+    if (file < 0 || page == MAP_FAILED) fail(path);
+    return page;
+}
+
+#ifndef LIBRARY
+/* What an interpreter's file is known by. */
+char _PyRuntime[1 << 16] __attribute__((aligned(4096))) = {1};
+char Py_Version[PAGE] __attribute__((aligned(4096))) = {1};
+int _PyEval_EvalFrameDefault(void) { return 1; }
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+__attribute__((noinline)) long hot(double until) {
+    volatile long sum = 0;
+    do
+        for (long i = 0; i < 100000; i++) sum += i;
+    while (now() < until);
+    return sum;
+}
+
+/* Says that the command line lies elsewhere (prctl(2), PR_SET_MM_MAP, which takes no right). */
+static void move_arguments(char *start, unsigned long bytes) {
+    static char text[4096];
+    unsigned long field[52] = {0};
+    FILE *stat = fopen("/proc/self/stat", "r");
+    if (!stat || !fread(text, 1, sizeof text - 1, stat)) fail("stat");
+    int number = 3;
+    for (char *word = strtok(strrchr(text, ')') + 2, " "); word && number < 52; word = strtok(NULL, " "))
+        field[number++] = strtoul(word, NULL, 10);
+    struct prctl_mm_map map = {.start_code = field[26], .end_code = field[27], .start_stack = field[28],
+        .start_data = field[45], .end_data = field[46], .start_brk = field[47], .brk = (unsigned long)sbrk(0),
+        .arg_start = (unsigned long)start, .arg_end = (unsigned long)start + bytes, .env_start = field[50],
+        .env_end = field[51], .exe_fd = -1};
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0)) fail("PR_SET_MM_MAP");
+}
+
+int main(int count, char **words) {
+    if (count < 4) return 2;
+    if (!strcmp(words[1], "version")) stuck_page(words[3], Py_Version);
+    else if (!strcmp(words[1], "arguments")) move_arguments(stuck_page(words[3], NULL), PAGE);
+    else {
+        unsigned long bytes = atol(words[3]) << 20;
+        move_arguments(mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes);
+    }
+    hot(now() + atof(words[2]));
+    return 0;
+}
+#endif
