@@ -220,7 +220,7 @@ impl Tracer {
         collector.expect(self.sample_hz(), start);
         if self.config.live {
             let worker = Arc::clone(&collector.stacks.worker);
-            collector.live = Some(Live::start(self.cpus.clone(), self.config.reader, worker, start)?);
+            collector.live = Some(Live::start(self.cpus.online(), self.config.reader, worker, start)?);
         }
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)

@@ -136,8 +136,10 @@ fn names(job: Job, reader: Option<(Uid, Gid)>, worker: &Worker) -> Vec<Record> {
         Job::Native(frames, libraries) => names_of(&frames, &libraries, worker),
         Job::Public(frames, roots) => {
             let frames = frames.iter().map(|(frame, on)| (frame, on.as_ref()));
-            let names = find_public_names(frames, &roots, reader, worker);
-            if names.is_empty() { Vec::new() } else { vec![Record::PublicNames(names)] }
+            let (names, installed) = find_public_names(frames, &roots, reader, worker);
+            let names = (!names.is_empty()).then_some(Record::PublicNames(names));
+            let installed = (!installed.is_empty()).then_some(Record::Installed(installed));
+            names.into_iter().chain(installed).collect()
         }
     }
 }
