@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What takes CPU time in each of these programs.
-const SPIN: &str = "import time\ndef spin():\n    end = time.thread_time() + 0.15\n    while time.thread_time() < end: pass\n";
+const SPIN: &str = "import time\ndef spin():\n    end = time.process_time() + 0.15\n    while time.process_time() < end: pass\n";
 
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))
