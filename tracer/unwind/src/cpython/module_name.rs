@@ -71,10 +71,12 @@ fn stem(file: &str) -> String {
 /// Whether this file is a cell of a notebook: IPython's, a Jupyter kernel's (`/tmp/ipykernel_PID/NUMBER.py`), Colab's, Databricks', marimo's, an
 /// editor's.
 fn is_cell(file: &str) -> bool {
-    let name = file.rsplit('/').next().unwrap_or(file);
+    let mut parts = file.rsplit('/');
+    let (name, folder) = (parts.next().unwrap_or(file), parts.next().unwrap_or_default());
     let starts = ["<ipython-input-", "ipython-input-", "<command-", "command-", "__marimo__cell_"];
-    let of_kernel = file.contains("/ipykernel_") && file.ends_with(".py");
-    of_kernel || name.contains(".ipynb") || starts.iter().any(|start| name.starts_with(start))
+    folder.starts_with("ipykernel_")
+        || name.contains(".ipynb")
+        || starts.iter().any(|start| name.starts_with(start))
 }
 
 /// Whether a folder lies below a folder in which packages lie.
@@ -106,6 +108,7 @@ mod tests {
         };
         assert_eq!(name("/home/me/train.py", None), "train");
         assert_eq!(name("/usr/bin/jupyter", None), "jupyter");
+        assert_eq!(name("/v/site-packages/ipykernel_launcher.py", None), "ipykernel_launcher");
         assert_eq!(name("/home/me/pkg/cli.py", Some("pkg")), "pkg.cli");
         assert_eq!(name("/home/me/pkg/__main__.py", Some("pkg")), "pkg.__main__");
         assert_eq!(name("/home/me/tool.pyz/__main__.py", None), "__main__");
