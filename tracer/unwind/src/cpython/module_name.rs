@@ -73,10 +73,13 @@ fn stem(file: &str) -> String {
 fn is_cell(file: &str) -> bool {
     let mut parts = file.rsplit('/');
     let (name, folder) = (parts.next().unwrap_or(file), parts.next().unwrap_or_default());
-    let starts = ["<ipython-input-", "ipython-input-", "<command-", "command-", "__marimo__cell_"];
+    let name = name.trim_start_matches('<');
+    let is_command = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
     folder.starts_with("ipykernel_")
         || name.contains(".ipynb")
-        || starts.iter().any(|start| name.starts_with(start))
+        || name.starts_with("ipython-input-")
+        || name.starts_with("__marimo__cell_")
+        || name.strip_prefix("command-").is_some_and(is_command)
 }
 
 /// Whether a folder lies below a folder in which packages lie.
@@ -108,6 +111,7 @@ mod tests {
         };
         assert_eq!(name("/home/me/train.py", None), "train");
         assert_eq!(name("/usr/bin/jupyter", None), "jupyter");
+        assert_eq!(name("/home/me/command-line.py", None), "command-line");
         assert_eq!(name("/v/site-packages/ipykernel_launcher.py", None), "ipykernel_launcher");
         assert_eq!(name("/home/me/pkg/cli.py", Some("pkg")), "pkg.cli");
         assert_eq!(name("/home/me/pkg/__main__.py", Some("pkg")), "pkg.__main__");
