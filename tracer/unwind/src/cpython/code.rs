@@ -55,16 +55,27 @@ impl CodeObject {
         let check = read_check(source, layout, address)?;
         let mut read = Self::read_parts(source, layout, address, check)?;
         if globals != 0 {
-            read.module = own_name(source, layout, globals).map(|own| module_named(&read.file, &own));
+            read.name_module(source, layout, globals);
         }
         let lives = layout.header.may_live(read_header(source, address)?);
         (lives && read_check(source, layout, address)? == check).then_some(read)
     }
 
+    /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.
+    fn name_module(&mut self, source: &impl Source, layout: &CodeLayout, globals: u64) {
+        let Some(own) = own_name(source, layout, globals, &self.file) else { return };
+        self.module = Some(module_named(&self.file, &own));
+        if let Some(file) = own.source {
+            self.may_tell = layout.sees_receivers && may_tell(&self.qualname, &file);
+            self.on_named = layout.sees_receivers && has_name(&self.qualname, &file);
+            self.file = file;
+        }
+    }
+
     /// Reads the same one again, as it is now.
     pub fn read_again(&self, source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
         let again = Self::read(source, layout, address, 0).filter(|again| again.check == self.check)?;
-        Some(Self { module: self.module.clone(), ..again })
+        Some(Self { module: self.module.clone(), file: self.file.clone(), ..again })
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
