@@ -258,3 +258,30 @@ pub(crate) fn order(choice: DomainChoice, spent: &Spent, name: &str) -> impl Ord
         name.to_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::identity;
+    use energy_trace_model::recording::record::{Frame, FrameKind};
+
+    /// A function that two cells of a notebook define is one; the cells' own code, lambdas, and functions of files are not.
+    #[test]
+    fn functions_of_cells() {
+        let frame = |name: &str, file: &str, first_line| Frame {
+            kind: FrameKind::Python,
+            name: name.to_owned(),
+            module: "__main__".to_owned(),
+            file: file.to_owned(),
+            line: 0,
+            first_line,
+            address: 0,
+        };
+        let is_one = |name: &str, files: [&str; 2]| {
+            identity(&frame(name, files[0], 1)) == identity(&frame(name, files[1], 2))
+        };
+        let cells = ["/tmp/ipykernel_47/1.py", "/tmp/ipykernel_47/2.py"];
+        assert!(is_one("train", cells) && is_one("Net.forward", cells));
+        assert!(!is_one("<module>", cells) && !is_one("<lambda>", cells));
+        assert!(!is_one("train", ["/home/me/a.py", "/home/me/b.py"]));
+    }
+}

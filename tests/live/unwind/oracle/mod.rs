@@ -146,6 +146,17 @@ fn the_oldest_kernel_does_as_well() {
     }
 }
 
+/// A debug build's frames and code objects lie where those of a release build do.
+#[test]
+fn a_debug_build_is_read() {
+    let python = Path::new("/usr/bin/python3-dbg");
+    if python.exists() {
+        compare(&[], python);
+    } else {
+        eprintln!("not tested: there is no debug build of CPython (Debian's python3-dbg)");
+    }
+}
+
 fn compare(options: &[&str], python: &Path) {
     let run = record(options, python, "997", "0.04", &[]);
     let tally = tally(&run);

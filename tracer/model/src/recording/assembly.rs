@@ -7,8 +7,8 @@ use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
     CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
-    InputSizes, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading, Record, Sample,
-    SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    InputSizes, InstalledPackage, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading,
+    Record, Sample, SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -122,10 +122,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::PublicNames(names) => add_public_names(to, names),
-        Record::Installed(packages) => {
-            packages.into_iter().for_each(|package| to.public_names.install(package));
-            Ok(())
-        }
+        Record::Installed(packages) => add_installed(to, packages),
         Record::Calls(counts) => add_calls(to, counts),
         Record::Sensor(sensor) => {
             let id = sensor.id.get();
@@ -238,6 +235,11 @@ fn add_cores(to: &mut Recording, cores: Vec<Vec<CpuId>>) -> Result<(), Nonsense>
 
 fn add_public_names(to: &mut Recording, names: Vec<PublicName>) -> Result<(), Nonsense> {
     to.public_names.extend(names);
+    Ok(())
+}
+
+fn add_installed(to: &mut Recording, packages: Vec<InstalledPackage>) -> Result<(), Nonsense> {
+    packages.into_iter().for_each(|package| to.public_names.install(package));
     Ok(())
 }
 

@@ -398,7 +398,7 @@ mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        AccountDiagnostic, CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic,
         LossReason, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;

@@ -119,13 +119,13 @@ impl Look<'_> {
             let Some(old) = process.codes.last(code).filter(|object| object.lacks(instruction)) else {
                 continue;
             };
-            let (check, module) = (old.check(), old.module.clone());
+            let old = Arc::clone(old);
             let known = Known { address: code, check: None, globals: 0 };
             let seen = self.peeker.codes(self.pid, self.layout, &[known]).unwrap_or_default();
             if let Some(Seen::Other(Some(again))) = seen.into_iter().next()
-                && again.is_still(&check)
+                && again.is_still(&old.check())
             {
-                process.codes.improve(code, again.in_module(module));
+                process.codes.improve(code, again.named_as(&old));
             }
         }
     }

@@ -56,15 +56,26 @@ impl CodeObject {
         let check = read_check(source, layout, address)?;
         let mut read = Self::read_parts(source, layout, address, check)?;
         if globals != 0 {
-            read.module = own_name(source, layout, globals).map(|own| module_named(&read.file, &own));
+            read.name_module(source, layout, globals);
         }
         let lives = layout.header.may_live(read_header(source, address)?);
         (lives && read_check(source, layout, address)? == check).then_some(read)
     }
 
-    /// The same one, in the module that it was found to be in before.
-    pub fn in_module(self, module: Option<String>) -> Self {
-        Self { module, ..self }
+    /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.
+    fn name_module(&mut self, source: &impl Source, layout: &CodeLayout, globals: u64) {
+        let Some(own) = own_name(source, layout, globals, &self.file) else { return };
+        self.module = Some(module_named(&self.file, &own));
+        if let Some(file) = own.source {
+            self.may_tell = layout.sees_receivers && may_tell(&self.qualname, &file);
+            self.on_named = layout.sees_receivers && has_name(&self.qualname, &file);
+            self.file = file;
+        }
+    }
+
+    /// The same one, which was read before with the globals that name its module and file.
+    pub fn named_as(self, before: &Self) -> Self {
+        Self { module: before.module.clone(), file: before.file.clone(), ..self }
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {

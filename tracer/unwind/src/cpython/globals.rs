@@ -1,4 +1,4 @@
-//! What the namespace that a function runs in says of its module: `__name__` and `__package__`.
+//! What the namespace that a function runs in says of its module: `__name__`, `__package__`, `__file__`.
 //!
 //! Everything comes from another process that runs on: what is no dictionary or no name is nothing. Leaves out what a module is called to
 //! users (`module_name`).
@@ -8,20 +8,27 @@ use super::class_name::at;
 use super::code::read_string;
 use super::layout::{CodeLayout, ObjectHeader};
 use super::memory::Source;
-use super::module_name::OwnName;
+use super::module_name::{OwnName, is_elsewhere, source_of};
 
 /// Flags of the classes of dictionaries and of strings (`Py_TPFLAGS_DICT_SUBCLASS`, `Py_TPFLAGS_UNICODE_SUBCLASS`).
 const IS_DICT: u64 = 1 << 29;
 const IS_TEXT: u64 = 1 << 28;
-/// Bytes of a module's name that is believed.
-const LONGEST: usize = 512;
+/// Bytes of a module's name, or of its file's, that are believed.
+const LONGEST: usize = 4096;
 
-/// What these globals say of their module; `None` where they have no `__name__`.
-pub(super) fn own_name(source: &impl Source, layout: &CodeLayout, globals: u64) -> Option<OwnName> {
+/// What these globals say of their module, of which a function has this file; `None` where they have no `__name__`.
+pub(super) fn own_name(
+    source: &impl Source,
+    layout: &CodeLayout,
+    globals: u64,
+    file: &str,
+) -> Option<OwnName> {
     let globals = Globals { source, layout, address: globals };
     let name = globals.text("__name__")?;
     let package = if OwnName::is_main(&name) { globals.text("__package__") } else { None };
-    Some(OwnName { name, package })
+    let lies = || source_of(&globals.text("__file__")?, &name);
+    let source = if is_elsewhere(file, &name) { lies() } else { None };
+    Some(OwnName { name, package, source })
 }
 
 struct Globals<'a, S> {
@@ -110,10 +117,12 @@ mod tests {
     fn names_of_every_version() {
         let free_threaded = CodeLayout { header: ObjectHeader::Owned, ..KNOWN[6].code };
         for layout in KNOWN.iter().map(|known| known.code).chain([free_threaded]) {
-            let of = |names: &[(&str, &str)]| own_name(&memory(&layout, names), &layout, GLOBALS);
+            let of = |names: &[(&str, &str)]| own_name(&memory(&layout, names), &layout, GLOBALS, "/b/c.py");
             let known = |name: &str, package: Option<&str>| {
-                Some(OwnName { name: name.into(), package: package.map(Into::into) })
+                Some(OwnName { name: name.into(), package: package.map(Into::into), source: None })
             };
+            let moved = of(&[("__name__", "a.c"), ("__file__", "/x/a/c.pyc")]);
+            assert_eq!(moved.and_then(|own| own.source).as_deref(), Some("/x/a/c.py"));
             assert_eq!(of(&[("x", "y"), ("__name__", "a.b"), ("__package__", "a")]), known("a.b", None));
             let main = [("__name__", "__main__"), ("__package__", "a")];
             assert_eq!(of(&main), known("__main__", Some("a")));
@@ -128,14 +137,14 @@ mod tests {
     fn nonsense_says_nothing() {
         let layout = KNOWN[6].code;
         let names = [("__name__", "a")];
-        assert_eq!(own_name(&memory(&layout, &names), &layout, 0), None);
-        assert_eq!(own_name(&Words::default(), &layout, GLOBALS), None);
+        assert_eq!(own_name(&memory(&layout, &names), &layout, 0, ""), None);
+        assert_eq!(own_name(&Words::default(), &layout, GLOBALS, ""), None);
         for (at, word) in
             [(GLOBALS + 8, 0x11_0000), (GLOBALS + 40, 1), (0x20_1008, 0x10_0000), (KEYS + 8, u64::MAX)]
         {
             let mut memory = memory(&layout, &names);
             memory.0.insert(at, word);
-            assert_eq!(own_name(&memory, &layout, GLOBALS), None, "{at:#x}");
+            assert_eq!(own_name(&memory, &layout, GLOBALS, ""), None, "{at:#x}");
         }
     }
 }

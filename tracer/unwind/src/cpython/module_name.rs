@@ -12,6 +12,8 @@ pub struct OwnName {
     pub name: String,
     /// `__package__` of a program.
     pub package: Option<String>,
+    /// Where the source of a module lies that was compiled elsewhere, by `__file__`.
+    pub source: Option<String>,
 }
 
 impl OwnName {
@@ -19,6 +21,31 @@ impl OwnName {
     pub fn is_main(name: &str) -> bool {
         matches!(name, "__main__" | "__mp_main__")
     }
+}
+
+/// Whether the source of a module of this name cannot be this file, which was where somebody compiled it.
+pub(super) fn is_elsewhere(file: &str, module: &str) -> bool {
+    let last = module.rsplit('.').next();
+    let bare = bare_path(file).filter(|bare| bare.rsplit('/').next() == last);
+    bare.is_some() && !is_place_of(file, module)
+}
+
+/// The source of a module by its `__file__`, which may be that of its bytecode, where it can be.
+pub(super) fn source_of(file: &str, module: &str) -> Option<String> {
+    let source = file.strip_suffix('c').filter(|source| source.ends_with(".py")).unwrap_or(file);
+    (source.starts_with('/') && is_place_of(source, module)).then(|| source.to_owned())
+}
+
+fn is_place_of(file: &str, module: &str) -> bool {
+    let path = module.replace('.', "/");
+    let above = bare_path(file).and_then(|bare| bare.strip_suffix(&path));
+    above.is_some_and(|above| above.is_empty() || above.ends_with('/'))
+}
+
+/// A source's path without its ending; of a package its folder's.
+fn bare_path(file: &str) -> Option<&str> {
+    let bare = file.strip_suffix(".py")?;
+    Some(bare.strip_suffix("/__init__").unwrap_or(bare))
 }
 
 /// The dotted name of a module that says this of itself: `torch.autograd`; `train` for the program `train.py`, `pkg.cli` for `python -m pkg.cli`.
@@ -71,10 +98,15 @@ fn stem(file: &str) -> String {
 /// Whether this file is a cell of a notebook: IPython's, a Jupyter kernel's (`/tmp/ipykernel_PID/NUMBER.py`), Colab's, Databricks', marimo's, an
 /// editor's.
 fn is_cell(file: &str) -> bool {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    let starts = ["<ipython-input-", "ipython-input-", "<command-", "command-", "__marimo__cell_"];
-    let of_kernel = file.contains("/ipykernel_") && file.ends_with(".py");
-    of_kernel || name.contains(".ipynb") || starts.iter().any(|start| name.starts_with(start))
+    let mut parts = file.rsplit('/');
+    let (name, folder) = (parts.next().unwrap_or(file), parts.next().unwrap_or_default());
+    let name = name.trim_start_matches('<');
+    let is_command = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    folder.starts_with("ipykernel_")
+        || name.contains(".ipynb")
+        || name.starts_with("ipython-input-")
+        || name.starts_with("__marimo__cell_")
+        || name.strip_prefix("command-").is_some_and(is_command)
 }
 
 /// Whether a folder lies below a folder in which packages lie.
@@ -85,12 +117,14 @@ fn below_root(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OwnName, module_by_path, module_named};
+    use super::{OwnName, is_elsewhere, module_by_path, module_named, source_of};
 
     /// A module is what it says that it is: in an archive, in a package without `__init__.py`, compiled elsewhere, run by `exec`.
     #[test]
     fn by_their_own_word() {
-        let name = |file, name: &str| module_named(file, &OwnName { name: name.into(), package: None });
+        let name = |file, name: &str| {
+            module_named(file, &OwnName { name: name.into(), package: None, source: None })
+        };
         assert_eq!(name("/home/me/tool.pyz/pkg/mod.py", "pkg.mod"), "pkg.mod");
         assert_eq!(name("/home/me/src/space/part.py", "space.part"), "space.part");
         assert_eq!(name("C:\\build\\mod.py", "pkg.mod"), "pkg.mod");
@@ -102,14 +136,18 @@ mod tests {
     #[test]
     fn programs() {
         let name = |file, package: Option<&str>| {
-            module_named(file, &OwnName { name: "__main__".into(), package: package.map(str::to_owned) })
+            let package = package.map(str::to_owned);
+            module_named(file, &OwnName { name: "__main__".into(), package, source: None })
         };
         assert_eq!(name("/home/me/train.py", None), "train");
         assert_eq!(name("/usr/bin/jupyter", None), "jupyter");
+        assert_eq!(name("/home/me/command-line.py", None), "command-line");
+        assert_eq!(name("/v/site-packages/ipykernel_launcher.py", None), "ipykernel_launcher");
         assert_eq!(name("/home/me/pkg/cli.py", Some("pkg")), "pkg.cli");
         assert_eq!(name("/home/me/pkg/__main__.py", Some("pkg")), "pkg.__main__");
         assert_eq!(name("/home/me/tool.pyz/__main__.py", None), "__main__");
-        assert_eq!(module_named("/x/a.py", &OwnName { name: "__mp_main__".into(), package: None }), "a");
+        let again = OwnName { name: "__mp_main__".into(), package: None, source: None };
+        assert_eq!(module_named("/x/a.py", &again), "a");
         for cell in [
             "/tmp/ipykernel_4711/2731230984.py",
             "<ipython-input-3-8a2e>",
@@ -123,6 +161,28 @@ mod tests {
         ] {
             assert_eq!(name(cell, None), "__main__", "{cell}");
         }
+    }
+
+    /// A module that was compiled elsewhere has its source where it says; code that a module runs of another file has not.
+    #[test]
+    fn compiled_elsewhere() {
+        assert!(is_elsewhere("/build/mod.py", "pkg.mod") && is_elsewhere("/b/pkg/__init__.py", "all.pkg"));
+        for (file, module) in [
+            ("/x/pkg/mod.py", "pkg.mod"),
+            ("pkg/mod.py", "pkg.mod"),
+            ("/x/pkg/__init__.py", "pkg"),
+            ("/x/conf.py", "pkg.mod"),
+            ("<string>", "pkg.mod"),
+        ] {
+            assert!(!is_elsewhere(file, module), "{file}");
+        }
+        let source = |file| source_of(file, "pkg.mod");
+        assert_eq!(source("/v/site-packages/pkg/mod.pyc").as_deref(), Some("/v/site-packages/pkg/mod.py"));
+        assert_eq!(source("/x/a.zip/pkg/mod.py").as_deref(), Some("/x/a.zip/pkg/mod.py"));
+        assert_eq!(
+            (source("/x/other.py"), source("pkg/mod.py"), source("/x/pkg/mod.so")),
+            (None, None, None)
+        );
     }
 
     /// Without its own word: packages, modules, scripts, and code without a file.
