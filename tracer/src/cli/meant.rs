@@ -38,7 +38,7 @@ const BEFORE_PROGRAM: [&str; 11] = [
 /// What makes a text more than a program with its arguments.
 const SYNTAX: [char; 14] = ['|', '&', ';', '<', '>', '$', '`', '(', ')', '*', '?', '{', '\n', '~'];
 /// Programs by the ends of the names of the files that they run.
-const INTERPRETERS: [(&str, &str); 9] = [
+const INTERPRETERS: [(&str, &str); 15] = [
     ("py", "python3"),
     ("pyz", "python3"),
     ("sh", "sh"),
@@ -46,6 +46,12 @@ const INTERPRETERS: [(&str, &str); 9] = [
     ("pl", "perl"),
     ("rb", "ruby"),
     ("js", "node"),
+    ("mjs", "node"),
+    ("cjs", "node"),
+    ("php", "php"),
+    ("lua", "lua"),
+    ("jar", "java -jar"),
+    ("ipynb", "jupyter execute"),
     ("jl", "julia"),
     ("R", "Rscript"),
 ];
@@ -128,6 +134,9 @@ impl<'a> Typed<'a> {
 
     fn not_found(&self) -> String {
         let first = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        if Path::new(&first).is_dir() {
+            return self.as_folder(&first);
+        }
         if Path::new(&first).is_file() && !first.contains('/') {
             return format!("it is a file in this directory: {}", self.how_to_run(&first));
         }
@@ -298,20 +307,9 @@ impl<'a> Typed<'a> {
         let first = self.words.first()?.to_string_lossy().into_owned();
         let facts = std::fs::metadata(&first).ok();
         if facts.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            let packaged = Path::new(&first).join("__main__.py").is_file();
-            let line = self.again(&[&["python3".to_owned()][..], &self.tail(0)].concat());
-            return Some(match packaged {
-                true => format!("it is a folder with a Python program in it: `{line}`"),
-                false => "it is a folder: name a program".to_owned(),
-            });
+            return Some(self.as_folder(&first));
         }
         let facts = facts.filter(std::fs::Metadata::is_file)?;
-        if first.ends_with(".data") {
-            return Some(format!(
-                "a recording is shown by `energy-trace report {}`",
-                shell_word(Path::new(&first))
-            ));
-        }
         let how = self.how_to_run(&first);
         if facts.permissions().mode() & 0o111 == 0 {
             let mode = shell_word(Path::new(&first));
@@ -324,10 +322,21 @@ impl<'a> Typed<'a> {
         })
     }
 
-    /// How a file is recorded: by its interpreter where its name tells which, else by its path.
+    fn as_folder(&self, folder: &str) -> String {
+        if !Path::new(folder).join("__main__.py").is_file() {
+            return "it is a folder: name a program".to_owned();
+        }
+        let line = self.again(&[&["python3".to_owned()][..], &self.tail(0)].concat());
+        format!("it is a folder with a Python program in it: `{line}`")
+    }
+
+    /// How a file is recorded: by its interpreter where its name tells which, else by its path. A recording is shown.
     fn how_to_run(&self, file: &str) -> String {
         let rest = self.tail(0);
         match interpreter_of(file) {
+            None if file.ends_with(".data") => {
+                format!("a recording is shown by `energy-trace report {}`", shell_word(Path::new(file)))
+            }
             Some(interpreter) => {
                 format!("run it with `{}`", self.again(&[&[interpreter.to_owned()][..], &rest].concat()))
             }

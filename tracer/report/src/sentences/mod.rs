@@ -18,7 +18,7 @@ mod sensors;
 mod sources;
 pub(crate) mod study;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use attribution::diagnostic;
 pub(crate) use brief::{in_brief, model_in_brief};

@@ -36,12 +36,9 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::UnwindTablesFull { mib, dropped, without } => {
             tables_full(*mib, *dropped, *without)
         }
-        RecordingDiagnostic::MappingsFull { processes, places, places_each } => format!(
-            "the code mappings of {} found no room ({places} for all processes, {places_each} for one), so that their \
-             native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a command \
-             or --pid instead of --all",
-            counted(*processes, "process")
-        ),
+        RecordingDiagnostic::MappingsFull { processes, places, places_each } => {
+            mappings_full(*processes, *places, *places_each)
+        }
         RecordingDiagnostic::PythonNamesLimited { mib, times, mark } => format!(
             "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is \
              {mark}; their energy and time are right; record a shorter part of the program",
@@ -133,6 +130,14 @@ fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
          interrupts took too long)",
         were(taken, "sample"),
         in_seconds(cpu_ns)
+    )
+}
+
+fn mappings_full(processes: u64, places: u64, places_each: u64) -> String {
+    format!(
+        "the code mappings of {} found no room ({places} for all processes, {places_each} for one), so that their native stacks are cut \
+         ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a command or --pid instead of --all",
+        counted(processes, "process")
     )
 }
 

@@ -1,14 +1,12 @@
 //! Every diagnostic has a code of its own and a sentence.
 
 use super::{counted, diagnostic, in_brief};
-use crate::diagnostics;
-use crate::summary::{self, SummaryOptions};
 use energy_trace_model::ids::Pid;
+use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
-use energy_trace_model::profile::{PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
     KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic,
@@ -184,7 +182,8 @@ fn of_the_whole() -> Vec<Diagnostic> {
     ]
 }
 
-fn all() -> Vec<Diagnostic> {
+/// One of each.
+pub(crate) fn all() -> Vec<Diagnostic> {
     let launches = of_launches().into_iter().map(RecordingDiagnostic::from);
     let power = of_power().into_iter().map(RecordingDiagnostic::from);
     let accounts = of_accounts().into_iter().map(RecordingDiagnostic::from);
@@ -192,46 +191,6 @@ fn all() -> Vec<Diagnostic> {
         recorded().into_iter().chain(launches).chain(power).chain(accounts).map(Diagnostic::Recorded);
     let domain = of_domain().into_iter().map(|what| Diagnostic::of("package-0", what));
     recorded.chain(domain).chain(of_the_whole()).collect()
-}
-
-/// Whatever explains a wrong or missing number has a line of its own in the summary, whole in 80 columns, however much there is; what does not
-/// has none, and nothing is only counted. What is so of two domains is one line.
-#[test]
-fn no_warning_is_hidden() {
-    let shown_of = |diagnostics: Vec<Diagnostic>| {
-        let profile = Profile { diagnostics, ..Profile::default() };
-        let changing: Vec<Diagnostic> = diagnostics_of(&profile);
-        let mut out = Vec::new();
-        let options = SummaryOptions { width: Some(80), ..SummaryOptions::default() };
-        summary::write(&mut out, &profile, &options).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let lines: Vec<String> =
-            text.lines().filter(|line| line.starts_with("! ")).map(str::to_owned).collect();
-        (changing, lines)
-    };
-    let (changing, lines) = shown_of(all());
-    assert!(changing.len() > 45, "{}", changing.len());
-    for found in &changing {
-        let line = format!("! {}", in_brief(std::iter::once(found)).concat());
-        assert!(lines.contains(&line), "{} is hidden or cut: {line}", found.code());
-    }
-    assert!(
-        lines.len() <= changing.len() && !lines.iter().any(|line| line.contains("more warnings")),
-        "{lines:#?}"
-    );
-    let (_, alone) = shown_of(vec![]);
-    for found in all().into_iter().filter(|found| !changing.contains(found)) {
-        assert_eq!(shown_of(vec![found.clone()]).1, alone, "{}", found.code());
-    }
-    let twice =
-        ["package-0", "package-1"].map(|domain| Diagnostic::of(domain, DomainDiagnostic::NoIdleBaseline));
-    let line = "! package-0, package-1: idle power not known, charged to who ran: --idle-watts".to_owned();
-    assert!(shown_of(twice.to_vec()).1.contains(&line));
-}
-
-fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {
-    let found = diagnostics::diagnostics(profile).into_iter();
-    found.filter(|found| diagnostics::changes_numbers(found, profile)).collect()
 }
 
 /// One is one, in every sentence and line that counts.

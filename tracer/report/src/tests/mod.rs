@@ -7,6 +7,7 @@ pub(crate) mod recording_builder;
 pub(crate) mod training_runs;
 #[path = "../../../../tests/offline/report/warm.rs"]
 pub(crate) mod warm;
+mod warnings;
 
 use super::{DomainChoice, DomainClass};
 
