@@ -1,15 +1,13 @@
-/* Memory that never answers: pages of a file whose file system reads no page. `stuck WHAT SECONDS FOLDER`, or a library with `stuck_page`.
+/* Memory that never answers: pages of a file whose file system reads no page. `stuck WHAT SECONDS ARGUMENT`, or a library with `stuck_page`.
  *
- * version    looks like a Python whose version lies there
- * arguments  its command line lies there
- * zeros      its command line has FOLDER MiB of zeros, which take no memory
- * Where it mounts its file system it is root of a user namespace of its own, which every user may have.
+ * serve      mounts that file system on the folder ARGUMENT, where it has one file, `file`; as root, for whom others may use it
+ * version    looks like a Python whose version lies in the file ARGUMENT
+ * zeros      its command line has ARGUMENT MiB of zeros, which take no memory
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +27,25 @@ static void fail(const char *what) {
     exit(1);
 }
 
-static void write_to(const char *path, const char *text) {
-    int fd = open(path, O_WRONLY);
-    if (fd >= 0) (void)!write(fd, text, strlen(text));
-    close(fd);
+static const char *mounted_at;
+
+static void leave(int unused) {
+    (void)unused;
+    umount2(mounted_at, MNT_DETACH);
+    _exit(0);
 }
 
-/* Answers everything but reads. */
-static void serve(int fuse) {
+/* Mounts, says so, and answers everything but reads. */
+__attribute__((unused)) static void serve(const char *folder) {
+    char options[128];
+    int fuse = open("/dev/fuse", O_RDWR);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse);
+    mkdir(folder, 0755);
+    if (fuse < 0 || mount("stuck", folder, "fuse", MS_NOSUID | MS_NODEV, options)) fail("mount");
+    mounted_at = folder;
+    signal(SIGTERM, leave);
+    signal(SIGALRM, leave);
+    puts("mounted"), fflush(stdout);
     static char in[1 << 20], out[4096];
     while (1) {
         if (read(fuse, in, sizeof in) < 0) {
@@ -80,22 +89,7 @@ static void serve(int fuse) {
 }
 
 /* A page of such a file, at this address if it is not 0. */
-void *stuck_page(const char *folder, void *at) {
-    char options[128], path[4096], map[32];
-    snprintf(map, sizeof map, "0 %d 1", getuid());
-    mkdir(folder, 0700);
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS)) fail("unshare");
-    write_to("/proc/self/setgroups", "deny");
-    write_to("/proc/self/uid_map", map);
-    int fuse = open("/dev/fuse", O_RDWR);
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
-    if (fuse < 0 || mount("stuck", folder, "fuse", MS_NOSUID | MS_NODEV, options)) fail("mount");
-    if (!fork()) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        serve(fuse);
-    }
-    close(fuse);
-    snprintf(path, sizeof path, "%s/file", folder);
+void *stuck_page(const char *path, void *at) {
     int file = open(path, O_RDONLY);
     void *page = mmap(at, PAGE, PROT_READ, MAP_PRIVATE | (at ? MAP_FIXED : 0), file, 0);
     if (file < 0 || page == MAP_FAILED) fail(path);
@@ -140,8 +134,9 @@ static void move_arguments(char *start, unsigned long bytes) {
 
 int main(int count, char **words) {
     if (count < 4) return 2;
+    alarm(strcmp(words[1], "serve") ? 0 : atoi(words[2]));
+    if (!strcmp(words[1], "serve")) serve(words[3]);
     if (!strcmp(words[1], "version")) stuck_page(words[3], Py_Version);
-    else if (!strcmp(words[1], "arguments")) move_arguments(stuck_page(words[3], NULL), PAGE);
     else {
         unsigned long bytes = atol(words[3]) << 20;
         move_arguments(mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes);

@@ -20,10 +20,14 @@ def build(place, name, *options):
 
 
 def stuck(place):
-    """Three programs whose memory cannot be read where a recorder looks: a Python's version, a command line, and a function's file name."""
+    """Two programs whose memory cannot be read where a recorder looks: a Python's version, and a function's file name. It lies in the file
+    HOSTILE_STUCK, of a file system that `stuck serve` has mounted as root."""
+    file = os.environ.get("HOSTILE_STUCK")
+    if file is None:
+        return
     program, library = build(place, "stuck"), build(place, "stuck.so", "-shared", "-fPIC", "-DLIBRARY")
-    running = [place.start(program, what, place.left(), place.path(what)) for what in ("version", "arguments")]
-    running.append(place.start("/usr/bin/python3", __file__, library, place.left(), place.path("code")))
+    running = [place.start(program, "version", place.left(), file)]
+    running.append(place.start("/usr/bin/python3", __file__, library, place.left(), file))
     for process in running:
         process.wait()
 
@@ -99,11 +103,11 @@ def spin(seconds):
             pass
 
 
-def hide_name(library, folder):
+def hide_name(library, file):
     """Puts `co_filename` of `spin` where no page is ever read; it is put back before anything needs it."""
     page = ctypes.CDLL(library)
     page.stuck_page.restype = ctypes.c_void_p
-    at = page.stuck_page(folder.encode(), None)
+    at = page.stuck_page(file.encode(), None)
     name = ctypes.c_uint64.from_address(id(spin.__code__) + FILENAME[sys.version_info[:2]])
     kept, name.value = name.value, at
     return name, kept

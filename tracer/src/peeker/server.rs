@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
 
 /// What the recorder wants of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub(super) fn run(parent: &Parent) -> i32 {
     std::panic::set_hook(Box::new(|_| ()));
     match prepare(parent) {
         Ok(()) => {
-            obey(&parent.channel);
+            end(obey(&parent.channel));
             0
         }
         Err(error) => {
@@ -68,7 +69,22 @@ fn prepare(parent: &Parent) -> io::Result<()> {
     parent.channel.send(&Ok::<(), String>(()), &[], None).map_err(io::Error::other)
 }
 
-fn obey(channel: &Channel) {
+/// Ends what it has started, and waits a moment: what hangs ends when it can.
+fn end(mut started: HashMap<u32, Pid>) {
+    for &pid in started.values() {
+        let _ended = kill(pid, Signal::SIGKILL);
+    }
+    for _ in 0..100 {
+        started.retain(|_, pid| kill(*pid, None).is_ok());
+        if started.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Does what the recorder wants, until it has gone; gives what is left of what was started.
+fn obey(channel: &Channel) -> HashMap<u32, Pid> {
     let mut started: HashMap<u32, Pid> = HashMap::new();
     while let Ok((order, _)) = channel.receive::<Order>(LONGEST_ORDER, None) {
         let answered = match order {
@@ -87,9 +103,10 @@ fn obey(channel: &Channel) {
             }
         };
         if answered.is_err() {
-            return;
+            break;
         }
     }
+    started
 }
 
 fn start() -> io::Result<(Pid, OwnedFd)> {

@@ -8,6 +8,7 @@ use crate::probe::bpf::decode::{Comm, Head};
 use crate::probe::processes::process::Process;
 use crate::probe::records::RecordSender;
 use crate::probe::stacks::builder::StackBuilder;
+use crate::probe::stacks::raw_stacks::{Unwound, Waiting};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
@@ -30,12 +31,22 @@ pub(super) struct SampleCollector {
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     undecided: Vec<Undecided>,
+    /// Samples whose stacks lead through files that are still being looked into.
+    put_off: Vec<PutOff>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
     waited_in: foldhash::HashMap<ThreadKey, StackId>,
     /// Samples so far.
     pub(super) sampled: u64,
+}
+
+/// A sample whose stack leads through a file that is still being looked into.
+struct PutOff {
+    head: Head,
+    thread: ThreadKey,
+    raw: RawStack,
+    capture: Box<Waiting>,
 }
 
 /// A sample of a process that may turn out to be Python.
@@ -58,6 +69,7 @@ impl SampleCollector {
             out_of_reach: HashMap::new(),
             samples: Vec::new(),
             undecided: Vec::new(),
+            put_off: Vec::new(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
@@ -96,8 +108,17 @@ impl SampleCollector {
         }
         self.pauses.sample(head.cpu, head.at);
         let thread = stacks.sampled_thread(head, comm);
-        let unwound = stacks.unwind(head, raw);
-        let raw = unwound.as_ref().unwrap_or(raw);
+        match stacks.unwind(head, raw) {
+            Unwound::AsItIs => self.unwound(head, thread, raw, stacks),
+            Unwound::Walked(walked) => self.unwound(head, thread, &walked, stacks),
+            Unwound::Later(capture) => {
+                self.put_off.push(PutOff { head, thread, raw: raw.clone(), capture });
+            }
+        }
+    }
+
+    /// A sample whose stack is as whole as it will be.
+    fn unwound(&mut self, head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) {
         let sample = whole_sample(head, thread, raw, stacks);
         if raw.python_end == end::NO_INTERPRETER && stacks.processes.may_be_python(head, crate::clock::now())
         {
@@ -108,8 +129,16 @@ impl SampleCollector {
         }
     }
 
-    /// Records samples that waited for word of an interpreter, or of one process in any case.
+    /// Records samples that waited for a file to be looked into, or for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
+        for mut waiting in std::mem::take(&mut self.put_off) {
+            let PutOff { head, thread, raw, capture } = &mut waiting;
+            let until = if of == Some(head.pid) { KtimeNs::from_ns(u64::MAX) } else { now };
+            match stacks.unwind_again(capture, raw, (head.pid, until)) {
+                Some(walked) => self.unwound(*head, *thread, &walked, stacks),
+                None => self.put_off.push(waiting),
+            }
+        }
         for waiting in std::mem::take(&mut self.undecided) {
             let Undecided { head, thread, ref raw, without_python } = waiting;
             if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {

@@ -11,6 +11,7 @@ use crate::peeker::Peeker;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::object::LaunchProbes;
 use crate::probe::stacks::builder::StackBuilder;
+use crate::probe::stacks::raw_stacks::Unwound;
 use crate::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
@@ -49,7 +50,7 @@ impl GpuCollector {
     pub(crate) fn stack(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
         stacks.sampled_thread(head, comm);
         let unwound = stacks.unwind(head, raw);
-        let raw = unwound.as_ref().unwrap_or(raw);
+        let raw = if let Unwound::Walked(walked) = &unwound { walked } else { raw };
         let callers = without_ours(head.pid, raw, &stacks.processes);
         let nameless = stacks.nameless;
         let (stack, status) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));

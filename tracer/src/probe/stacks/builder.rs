@@ -7,7 +7,7 @@ use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::made_code::{MOST_KEPT, MadeCode};
 use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
-use super::raw_stacks::RawStacks;
+use super::raw_stacks::{RawStacks, Unwound, Waiting};
 use crate::naming::JitProcess;
 use crate::probe::activity::Activity;
 use crate::probe::bpf::decode::Head;
@@ -89,16 +89,29 @@ impl StackBuilder {
         self.thread(head.pid, head.tid, Some(comm))
     }
 
-    /// Unwinds in user space what the probes sent a copy of, and proves what was guessed; `None` where there is neither, and the stack stands as
-    /// it is.
-    pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Option<RawStack> {
-        let unwound = self.raw.unwind(head, raw, &mut self.processes);
-        let process = self.processes.get(head.pid);
-        let stack = unwound.as_ref().unwrap_or(raw);
-        let peeker = &self.processes.peeker;
-        let proved =
-            process.and_then(|process| self.made_code.prove(head.pid, stack, &process.space, peeker));
-        proved.or(unwound)
+    /// Unwinds in user space what the probes sent a copy of, and proves what was guessed.
+    pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Unwound {
+        match self.raw.unwind(head, raw, &mut self.processes) {
+            Unwound::AsItIs => self.prove(head.pid, raw).map_or(Unwound::AsItIs, Unwound::Walked),
+            Unwound::Walked(walked) => Unwound::Walked(self.prove(head.pid, &walked).unwrap_or(walked)),
+            Unwound::Later(capture) => Unwound::Later(capture),
+        }
+    }
+
+    /// The same of what was put off; `None`: not yet.
+    pub(crate) fn unwind_again(
+        &mut self,
+        capture: &mut Waiting,
+        raw: &RawStack,
+        (pid, now): (Pid, KtimeNs),
+    ) -> Option<RawStack> {
+        let walked = self.raw.try_again(capture, raw, (&self.processes, now))?;
+        Some(self.prove(pid, &walked).unwrap_or(walked))
+    }
+
+    fn prove(&mut self, pid: Pid, raw: &RawStack) -> Option<RawStack> {
+        let process = self.processes.get(pid)?;
+        self.made_code.prove(pid, raw, &process.space, &self.processes.peeker)
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.

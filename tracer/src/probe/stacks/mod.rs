@@ -11,4 +11,4 @@ mod made_code;
 pub(super) mod naming;
 mod pool_loops;
 pub(super) mod python_frames;
-mod raw_stacks;
+pub(super) mod raw_stacks;

@@ -9,6 +9,7 @@ use crate::probe::bpf::decode::{Capture, Head};
 use crate::probe::processes::registry::Processes;
 use crate::probe::tables::unwind_files::{ProcessRules, UnwindFiles};
 use crate::resolver::Resolver;
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::CopyOutcome;
 use energy_trace_unwind::address_space::AddressSpace;
@@ -21,13 +22,32 @@ use std::collections::{BTreeMap, HashMap};
 use tracer_ebpf::native::{NativeWalk, place};
 use tracer_ebpf::wire::{end, register};
 
-/// A capture that waits for its sample.
-struct Waiting {
+/// Bytes of stacks of one user's, and of all processes, that are kept for another try.
+const MOST_OF_ONE: usize = 6 << 20;
+const MOST_OF_ALL: usize = 18 << 20;
+/// How long one is kept.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// What became of a sample that may have a capture.
+pub(crate) enum Unwound {
+    /// It has none, and stands as it is.
+    AsItIs,
+    /// It was walked.
+    Walked(RawStack),
+    /// Not to the end: a file on the way is still being looked into.
+    Later(Box<Waiting>),
+}
+
+/// A capture that waits for its sample, or for a file.
+pub(crate) struct Waiting {
     head: Head,
     base: u64,
     pages: u32,
     registers: [u64; register::COUNT],
     stack: Vec<u8>,
+    /// The user of its process, and what was known of files when it was walked last.
+    owner: u32,
+    news: u64,
 }
 
 /// All captures on their way, and the files that they are walked by.
@@ -37,13 +57,15 @@ pub(crate) struct RawStacks {
     pub(crate) files: RefCell<UnwindFiles>,
     /// Captures by what became of them.
     pub(crate) counts: BTreeMap<CopyOutcome, u64>,
+    /// Bytes that wait for files, by the user of their process.
+    kept: HashMap<u32, usize>,
 }
 
 impl RawStacks {
     /// None yet; workers of this resolver will look rules up.
     pub(crate) fn new(resolver: Resolver) -> Self {
         let files = RefCell::new(UnwindFiles::new(resolver));
-        Self { waiting: HashMap::new(), files, counts: BTreeMap::new() }
+        Self { waiting: HashMap::new(), files, counts: BTreeMap::new(), kept: HashMap::new() }
     }
 
     /// Takes in a capture.
@@ -54,6 +76,8 @@ impl RawStacks {
             pages: 0,
             registers: [0; register::COUNT],
             stack: Vec::new(),
+            owner: u32::MAX,
+            news: 0,
         });
         place.head = capture.head;
         (place.base, place.pages, place.registers) = (capture.base, capture.pages, capture.registers);
@@ -61,28 +85,67 @@ impl RawStacks {
         place.stack.extend_from_slice(capture.stack);
     }
 
-    /// Unwinds a sample that has a capture; `None` where it has none, and the sample stands as it is.
-    pub(crate) fn unwind(
-        &mut self,
-        head: Head,
-        stack: &RawStack,
-        processes: &mut Processes,
-    ) -> Option<RawStack> {
-        let capture = self.waiting.get(&head.cpu).filter(|c| c.head == head)?;
-        let anchors = anchors(head.pid, stack, processes);
+    /// Unwinds a sample that has a capture. One whose walk ends at a file that is being looked into is given back, where there is room to keep it.
+    pub(crate) fn unwind(&mut self, head: Head, stack: &RawStack, processes: &mut Processes) -> Unwound {
+        let Some(capture) = self.waiting.get(&head.cpu).filter(|c| c.head == head) else {
+            return Unwound::AsItIs;
+        };
         let sp = capture.registers[register::RSP];
         let known = processes.get(head.pid).is_some_and(|p| !p.space.mappings().is_empty());
         if !known && !processes.read_again(head, sp) {
             *self.counts.entry(CopyOutcome::ProcessGone).or_default() += 1;
-            return Some(RawStack { native_end: end::GONE, ..stack.clone() });
+            return Unwound::Walked(RawStack { native_end: end::GONE, ..stack.clone() });
         }
-        let mut walked = self.walk(capture, processes, &anchors)?;
+        let anchors = anchors(head.pid, stack, processes);
+        let Some(mut walked) = self.walk(capture, processes, &anchors) else { return Unwound::AsItIs };
         if lacks_mapping(&walked) && processes.may_read(head.pid, crate::clock::now()) {
             if processes.read_again(head, sp) {
-                walked = self.walk(capture, processes, &anchors)?;
+                let Some(again) = self.walk(capture, processes, &anchors) else { return Unwound::AsItIs };
+                walked = again;
             } else if walked.end == end::UNMAPPED && processes.is_older(head) {
                 walked.end = end::GONE;
             }
+        }
+        let owner = processes.get(head.pid).map_or(u32::MAX, |process| process.owner);
+        if walked.end == end::NOT_READY && self.has_room(owner, capture.stack.len()) {
+            let capture = self.waiting.remove(&head.cpu);
+            return capture.map_or(Unwound::AsItIs, |capture| self.put_off(owner, capture));
+        }
+        *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
+        Unwound::Walked(better(stack, walked))
+    }
+
+    fn has_room(&self, owner: u32, bytes: usize) -> bool {
+        let own = self.kept.get(&owner).copied().unwrap_or_default();
+        own + bytes <= MOST_OF_ONE && self.kept.values().sum::<usize>() + bytes <= MOST_OF_ALL
+    }
+
+    fn put_off(&mut self, owner: u32, capture: Waiting) -> Unwound {
+        *self.kept.entry(owner).or_default() += capture.stack.len();
+        let news = self.files.borrow_mut().news();
+        Unwound::Later(Box::new(Waiting { owner, news, ..capture }))
+    }
+
+    /// Walks a capture again that was put off, where something was found out since, or nothing is awaited any more. `None`: not yet.
+    pub(crate) fn try_again(
+        &mut self,
+        capture: &mut Waiting,
+        stack: &RawStack,
+        (processes, now): (&Processes, KtimeNs),
+    ) -> Option<RawStack> {
+        let is_over = now.ns_since(capture.head.at) > PATIENCE_NS;
+        let news = self.files.borrow_mut().news();
+        if std::mem::replace(&mut capture.news, news) == news && !is_over {
+            return None;
+        }
+        let anchors = anchors(capture.head.pid, stack, processes);
+        let walked = self.walk(capture, processes, &anchors);
+        let walked = walked.unwrap_or_else(|| Walked { end: end::GONE, ..Walked::default() });
+        if walked.end == end::NOT_READY && !is_over {
+            return None;
+        }
+        if let Some(kept) = self.kept.get_mut(&capture.owner) {
+            *kept = kept.saturating_sub(capture.stack.len());
         }
         *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
         Some(better(stack, walked))

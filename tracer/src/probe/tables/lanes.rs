@@ -1,7 +1,8 @@
-//! Workers for the files that are unwound through in user space, one for the files of each user: what one user's file costs, another's does not.
+//! Workers for the files that are unwound through in user space, a few for the files of each user: what one user's file costs, another's does not.
 //!
-//! Looking into a file is asked for on a thread of each worker's own, and waited for a moment; rules, which take microseconds, are asked for
-//! directly. A user whose files cost workers, or take more than a share of the time, gets no rules. Leaves out what the rules are for.
+//! Looking into a file is asked for on a thread of each worker's own, and waited for a moment; the user's next file goes to another worker then.
+//! Rules, which take microseconds, are asked for directly. A user whose files cost workers, or take more than a share of the time, gets no rules.
+//! Leaves out what the rules are for.
 
 use crate::resolver::{Resolver, Worker, question};
 use energy_trace_unwind::elf::ElfFacts;
@@ -13,23 +14,24 @@ use std::time::{Duration, Instant};
 use tracer_ebpf::rows::{FullRule, Rule};
 use tracer_ebpf::wire::end;
 
-/// Users whose files have a worker at the same time.
+/// Workers at the same time, and those for one user's files.
 const MOST_LANES: usize = 8;
+const MOST_OF_ONE: usize = 3;
 /// Workers that one user's files may cost.
 const MOST_LOST: u32 = 3;
 /// What is waited for a file that is looked into: nearly all take less.
 const A_MOMENT: Duration = Duration::from_millis(20);
 /// What takes longer counts against its user, who has so much to begin with and one part in so many of the time.
-const SLOW: Duration = Duration::from_millis(2);
-const CREDIT: Duration = Duration::from_millis(100);
-const SHARE: u32 = 16;
+const SLOW: Duration = Duration::from_millis(5);
+const CREDIT: Duration = Duration::from_millis(500);
+const SHARE: u32 = 8;
 
 /// A file that a worker keeps.
 pub(super) struct Kept {
     /// What it says of itself.
     pub(super) facts: ElfFacts,
-    /// Of the worker that keeps it, and of its user's lane.
-    generation: (u32, u32),
+    /// The lane that keeps it, and how many workers it had lost.
+    lane: (u32, u32),
 }
 
 /// Work of a lane's thread.
@@ -44,97 +46,140 @@ type Done = (u32, Option<(ElfFacts, u32)>);
 
 struct Lane {
     number: u32,
+    owner: u32,
     worker: Arc<Worker>,
     jobs: Sender<Job>,
     done: Receiver<Done>,
     /// Files that are being looked into.
     asked: usize,
-    begun: Instant,
     used: Instant,
-    /// What slow rules took.
-    spent: Duration,
+    /// Workers that it was seen to have lost.
+    lost: u32,
 }
 
-/// All of them, by user.
+/// All of them.
 pub(super) struct Lanes {
     resolver: Resolver,
-    by_owner: HashMap<u32, Lane>,
+    lanes: Vec<Lane>,
     next: u32,
+    begun: Instant,
+    /// What users' files cost.
+    owners: HashMap<u32, Cost>,
+}
+
+/// What one user's files cost so far.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    lost: u32,
+    spent: Duration,
 }
 
 impl Lanes {
     pub(super) fn new(resolver: Resolver) -> Self {
-        Self { resolver, by_owner: HashMap::new(), next: 0 }
+        Self { resolver, lanes: Vec::new(), next: 0, begun: Instant::now(), owners: HashMap::new() }
     }
 
     /// Ends all workers.
     pub(super) fn end(&mut self) {
-        self.by_owner.clear();
+        self.lanes.clear();
     }
 
     /// Has a file of a user looked into; false where it will not be.
     pub(super) fn keep(&mut self, owner: u32, number: u32, path: &str, file: &Arc<File>) -> bool {
+        if self.cost(owner).lost >= MOST_LOST {
+            return false;
+        }
         let Some(lane) = self.lane(owner) else { return false };
         let job = Job { number, path: path.to_owned(), file: Arc::clone(file) };
-        let is_asked = lane.worker.generation() < MOST_LOST && lane.jobs.send(job).is_ok();
+        let is_asked = lane.jobs.send(job).is_ok();
         lane.asked += usize::from(is_asked);
         is_asked
     }
 
-    /// The lane of a user; where there are enough, the one that was used least lately makes room.
+    fn cost(&self, owner: u32) -> Cost {
+        self.owners.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// A lane of a user, an idle one if there is or may be one; where there are enough, the one that was used least lately makes room.
     fn lane(&mut self, owner: u32) -> Option<&mut Lane> {
-        if !self.by_owner.contains_key(&owner) {
-            if self.by_owner.len() >= MOST_LANES {
-                let idle = self.by_owner.iter().filter(|(_, lane)| lane.asked == 0);
-                let (&oldest, _) = idle.min_by_key(|(_, lane)| lane.used)?;
-                self.by_owner.remove(&oldest);
-            }
-            self.next += 1;
-            let lane = Lane::start(self.next, self.resolver.worker(true)).ok()?;
-            self.by_owner.insert(owner, lane);
+        let lanes = || self.lanes.iter().enumerate();
+        let own = || lanes().filter(|(_, lane)| lane.owner == owner);
+        let best = own().min_by_key(|(_, lane)| lane.asked).map(|(at, lane)| (at, lane.asked));
+        if let Some((at, asked)) = best
+            && (asked == 0 || own().count() >= MOST_OF_ONE)
+        {
+            return self.lanes.get_mut(at);
         }
-        self.by_owner.get_mut(&owner)
+        if self.lanes.len() >= MOST_LANES {
+            let idle = lanes().filter(|(_, lane)| lane.asked == 0);
+            match idle.min_by_key(|(_, lane)| lane.used).map(|(at, _)| at) {
+                Some(oldest) => drop(self.lanes.swap_remove(oldest)),
+                None => return self.lanes.get_mut(best?.0),
+            }
+        }
+        self.next += 1;
+        let lane = Lane::start(self.next, owner, self.resolver.worker(true)).ok()?;
+        self.lanes.push(lane);
+        self.lanes.last_mut()
     }
 
     /// What was found out since, of files by number; `None`: there is nothing to unwind by. Waits a moment for one of this user's that was asked
     /// about just now.
     pub(super) fn collect(&mut self, of: Option<u32>) -> Vec<(u32, Option<Kept>)> {
         let mut out = Vec::new();
-        for (owner, lane) in &mut self.by_owner {
-            let is_waited_for = of == Some(*owner) && lane.asked == 1 && !lane.is_overdrawn();
-            lane.collect(if is_waited_for { A_MOMENT } else { Duration::ZERO }, &mut out);
+        let waits = of.filter(|&owner| !self.is_overdrawn(owner));
+        let newest = self.lanes.iter().filter(|lane| lane.asked > 0 && Some(lane.owner) == waits);
+        let newest =
+            newest.max_by_key(|lane| lane.used).filter(|lane| lane.asked == 1).map(|lane| lane.number);
+        for lane in &mut self.lanes {
+            let begun = Instant::now();
+            lane.collect(if newest == Some(lane.number) { A_MOMENT } else { Duration::ZERO }, &mut out);
+            let cost = self.owners.entry(lane.owner).or_default();
+            cost.spend(begun.elapsed());
+            cost.lost += lane.newly_lost();
         }
         out
     }
 
-    /// A rule of a file that a worker keeps; nothing where that worker is gone, and the file must be looked into again. Why there is none: its
-    /// user's worker is busy, or the file cost it.
+    /// A rule of a file that a worker keeps; nothing where that worker is gone, and the file must be looked into again. Why there is none: the
+    /// worker is busy, or the file cost it.
     pub(super) fn rule(
         &mut self,
-        owner: u32,
         kept: &Kept,
         (path, number): (&str, u32),
         svma: u64,
     ) -> Result<Option<(Rule, Option<FullRule>)>, u8> {
-        let Some(lane) = self.by_owner.get_mut(&owner) else { return Ok(None) };
-        if (lane.worker.generation(), lane.number) != kept.generation {
-            return Ok(None);
-        }
-        if lane.asked > 0 || lane.is_overdrawn() {
+        // A lane whose worker is busy is locked.
+        let Some(lane) = self.lanes.iter().find(|lane| lane.number == kept.lane.0) else { return Ok(None) };
+        if lane.asked > 0 || self.is_overdrawn(lane.owner) {
             return Err(end::NOT_READY);
         }
-        lane.used = Instant::now();
+        if lane.worker.generation() != kept.lane.1 {
+            return Ok(None);
+        }
+        let begun = Instant::now();
         let rule = lane.worker.rule(path, number, svma);
-        lane.spend(lane.used.elapsed());
+        self.owners.entry(lane.owner).or_default().spend(begun.elapsed());
         rule.map(|plain| Some(question::rule(plain))).map_err(|error| {
             log::debug!("no rule of {path}: {error}");
             end::NO_UNWIND_INFO
         })
     }
+
+    /// Whether a user's files took more than their share.
+    fn is_overdrawn(&self, owner: u32) -> bool {
+        self.cost(owner).spent > CREDIT + self.begun.elapsed() / SHARE
+    }
+}
+
+impl Cost {
+    fn spend(&mut self, took: Duration) {
+        self.spent += if took > SLOW { took } else { Duration::ZERO };
+    }
 }
 
 impl Lane {
-    fn start(number: u32, worker: Worker) -> std::io::Result<Self> {
+    fn start(number: u32, owner: u32, worker: Worker) -> std::io::Result<Self> {
         let worker = Arc::new(worker);
         let ((jobs, todo), (found, done)) = (channel::<Job>(), channel());
         let keeper = Arc::clone(&worker);
@@ -148,29 +193,80 @@ impl Lane {
                 }
             }
         })?;
-        let now = Instant::now();
-        Ok(Self { number, worker, jobs, done, asked: 0, begun: now, used: now, spent: Duration::ZERO })
+        Ok(Self { number, owner, worker, jobs, done, asked: 0, used: Instant::now(), lost: 0 })
+    }
+
+    /// Workers that were lost since this was asked last. One that is busy cannot be asked.
+    fn newly_lost(&mut self) -> u32 {
+        let lost = if self.asked == 0 { self.worker.generation() } else { self.lost };
+        lost.saturating_sub(std::mem::replace(&mut self.lost, lost))
     }
 
     fn collect(&mut self, patience: Duration, out: &mut Vec<(u32, Option<Kept>)>) {
         while self.asked > 0 {
-            let begun = Instant::now();
-            let found = self.done.recv_timeout(patience);
-            self.spend(begun.elapsed());
-            let Ok((number, found)) = found else { return };
+            let Ok((number, found)) = self.done.recv_timeout(patience) else { return };
             self.asked -= 1;
             self.used = Instant::now();
-            let of_lane = |(facts, generation)| Kept { facts, generation: (generation, self.number) };
+            let of_lane = |(facts, generation)| Kept { facts, lane: (self.number, generation) };
             out.push((number, found.map(of_lane)));
         }
     }
+}
 
-    fn spend(&mut self, took: Duration) {
-        self.spent += if took > SLOW { took } else { Duration::ZERO };
+#[cfg(test)]
+mod tests {
+    use super::{Kept, Lanes, MOST_LANES, MOST_OF_ONE};
+    use crate::resolver::Resolver;
+    use std::fs::File;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+    use tracer_ebpf::wire::end;
+
+    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+
+    /// What becomes of the files that were asked about.
+    fn collected(lanes: &mut Lanes, files: usize) -> Vec<(u32, Option<Kept>)> {
+        let (begun, mut found) = (Instant::now(), Vec::new());
+        while found.len() < files {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            found.extend(lanes.collect(None));
+        }
+        found.sort_by_key(|(number, _)| *number);
+        found
     }
 
-    /// Whether its user's files took more than their share.
-    fn is_overdrawn(&self) -> bool {
-        self.spent > CREDIT + self.begun.elapsed() / SHARE
+    /// A user whose file is being looked into has no rules meanwhile, and is not waited for; another user has.
+    #[test]
+    fn one_users_files_keep_nobody_else() {
+        let (file, mut lanes) =
+            (Arc::new(File::open(LIBC).unwrap()), Lanes::new(Resolver::start(false).unwrap()));
+        assert!(lanes.keep(7, 0, LIBC, &file) && lanes.keep(8, 1, LIBC, &file));
+        let kept: Vec<Kept> = collected(&mut lanes, 2).into_iter().map(|(_, kept)| kept.unwrap()).collect();
+        let at = kept[0].facts.entry;
+        let mut rule = |lanes: &mut Lanes, of: usize| {
+            lanes.rule(&kept[of], (LIBC, of as u32), at).map(|rule| rule.is_some())
+        };
+        assert_eq!([rule(&mut lanes, 0), rule(&mut lanes, 1)], [Ok(true); 2]);
+        assert!(lanes.keep(7, 2, LIBC, &file));
+        assert_eq!([rule(&mut lanes, 0), rule(&mut lanes, 1)], [Err(end::NOT_READY), Ok(true)]);
+        collected(&mut lanes, 1);
+        assert_eq!(rule(&mut lanes, 0), Ok(true));
+    }
+
+    /// Any number of users and files has a stated number of workers; what is no ELF file has no rules.
+    #[test]
+    fn workers_are_few() {
+        let (text, mut lanes) =
+            (Arc::new(File::open("/etc/passwd").unwrap()), Lanes::new(Resolver::start(false).unwrap()));
+        for number in 0..6 {
+            assert!(lanes.keep(7, number, "passwd", &text));
+        }
+        assert_eq!(lanes.lanes.len(), MOST_OF_ONE);
+        assert!(collected(&mut lanes, 6).iter().all(|(_, kept)| kept.is_none()));
+        for owner in 0..20 {
+            lanes.keep(owner, owner, "passwd", &text);
+            assert!(lanes.lanes.len() <= MOST_LANES);
+            lanes.collect(None);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of the files that processes have mapped, one address at a time: for what user space unwinds itself.
 //!
-//! A file is opened when a walk first needs it and stays open; a resolver's worker keeps it too and looks the rules up: one worker for the files
-//! of each user (`lanes.rs`). Nobody waits for a file that takes its time: a walk ends there as long as its rules are not to be had. Leaves out
+//! A file is opened when a walk first needs it and stays open; a resolver's worker keeps it too and looks the rules up: workers of their
+//! own for the files of each user (`lanes.rs`). Nobody waits for a file that takes its time: a walk ends there as long as its rules are not to be had. Leaves out
 //! whole tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
@@ -60,6 +60,8 @@ pub(crate) struct UnwindFiles {
     kept: Vec<Option<Kept>>,
     /// Rules in full of all files.
     full: FullRules,
+    /// How often something was found out of a file.
+    news: u64,
 }
 
 impl UnwindFiles {
@@ -70,7 +72,14 @@ impl UnwindFiles {
             files: Vec::new(),
             kept: vec![None; KEPT],
             full: FullRules::default(),
+            news: 0,
         }
+    }
+
+    /// Counts up with each file of which something was found out: then a walk that ended there may go on.
+    pub(crate) fn news(&mut self) -> u64 {
+        self.collect(None);
+        self.news
     }
 
     /// The number of the file behind a mapping; why there is none: it is memory without a file, or is not open yet.
@@ -107,6 +116,7 @@ impl UnwindFiles {
     /// Takes in what workers found out; where a file of this user was asked about just now, a moment is waited for it.
     fn collect(&mut self, of: Option<u32>) {
         for (number, kept) in self.lanes.collect(of) {
+            self.news += 1;
             if let Some(file) = self.files.get_mut(number as usize) {
                 file.is = kept.map_or(Is::Useless, Is::Kept);
             }
@@ -117,7 +127,7 @@ impl UnwindFiles {
     fn ask(&mut self, number: u32, svma: u64) -> Result<Rule, u8> {
         let file = self.files.get_mut(number as usize).ok_or(end::NO_UNWIND_INFO)?;
         let Is::Kept(kept) = &file.is else { return Err(end::NO_UNWIND_INFO) };
-        match self.lanes.rule(file.owner, kept, (&file.path, number), svma) {
+        match self.lanes.rule(kept, (&file.path, number), svma) {
             Ok(Some((rule, full))) => Ok(full.map_or(rule, |full| self.full.number(full))),
             Ok(None) => {
                 self.keep(number);
