@@ -258,6 +258,7 @@ fn doctor() {
         "perf",
         "tracefs",
         "pid namespace",
+        "file readers",
         "power",
         "python",
     ] {

@@ -14,7 +14,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
-    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Process, Quality,
+    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic, Process, Quality,
     RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
@@ -95,6 +95,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::PythonNamesLimited { .. }
         | RecordingDiagnostic::NamesNotLookedUp { .. }
         | RecordingDiagnostic::FilesNotRead { .. }
+        | RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { .. })
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(
             CallDiagnostic::Cost { .. }
@@ -109,6 +110,11 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::SamplesMissing { .. }
         | RecordingDiagnostic::MappingsFull { .. }
         | RecordingDiagnostic::ReaderDied
+        | RecordingDiagnostic::Owners(
+            OwnerDiagnostic::FilesNotKept { .. }
+            | OwnerDiagnostic::FilesRefused { .. }
+            | OwnerDiagnostic::ReaderLost { .. },
+        )
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)
         | RecordingDiagnostic::Power(_)

@@ -6,4 +6,5 @@
 pub mod cpu_model;
 pub mod kernel;
 pub mod limits;
+pub(crate) mod open_files;
 pub mod topology;

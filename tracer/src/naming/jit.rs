@@ -10,6 +10,7 @@ use crate::symbolize::jitdump::History;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid};
 use energy_trace_model::recording::mark::jit_without_name;
+use energy_trace_model::recording::record::Owner;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -108,6 +109,11 @@ impl JitProcess {
     /// here.
     fn trusts(&self, file: &Metadata) -> bool {
         (file.uid() == 0 || Some(file.uid()) == self.user) && file.nlink() <= 1
+    }
+
+    /// Whose program it is.
+    pub fn owner(&self) -> Owner {
+        self.user.map_or(Owner::Several, Owner::of_user)
     }
 
     /// The names of all places that were seen.

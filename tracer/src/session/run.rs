@@ -9,6 +9,7 @@ use super::finish::finish;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
+use crate::host::open_files;
 use crate::plan::RecordPlan;
 use crate::resolver::Resolver;
 use crate::roles::renounce::keep_for_recording;
@@ -33,6 +34,7 @@ pub struct Ended {
 /// Records as planned.
 pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
+    open_files::raise();
     checks::check(plan)?;
     // While there is one thread: what others hold locked would stay so in a fork.
     let resolver =

@@ -5,6 +5,7 @@
 //! attribution or the report finds out (`profile::diagnostics`).
 
 use super::calls::CallDiagnostic;
+use super::owners::OwnerDiagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -133,6 +134,8 @@ pub enum RecordingDiagnostic {
     },
     /// What was found while calls were counted.
     Calls(CallDiagnostic),
+    /// What was found about budgets that owners share.
+    Owners(OwnerDiagnostic),
 }
 
 impl RecordingDiagnostic {
@@ -157,6 +160,7 @@ impl RecordingDiagnostic {
             Self::Other { code, .. } => code,
             Self::SamplesNotJittered { .. } => "samples-not-jittered",
             Self::Calls(calls) => calls.code(),
+            Self::Owners(owners) => owners.code(),
         }
     }
 }
@@ -170,6 +174,12 @@ impl From<LaunchDiagnostic> for RecordingDiagnostic {
 impl From<CallDiagnostic> for RecordingDiagnostic {
     fn from(calls: CallDiagnostic) -> Self {
         Self::Calls(calls)
+    }
+}
+
+impl From<OwnerDiagnostic> for RecordingDiagnostic {
+    fn from(owners: OwnerDiagnostic) -> Self {
+        Self::Owners(owners)
     }
 }
 
@@ -414,6 +424,8 @@ pub enum ReadFailure {
     Damaged,
     /// Its headers say that it is far larger than it is.
     TooLarge,
+    /// It has more unwind information than its code can need.
+    MoreThanItsCode,
 }
 
 /// Some names, and how many more there are.

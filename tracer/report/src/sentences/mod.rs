@@ -11,6 +11,7 @@ mod carbon;
 mod jit;
 mod launches;
 mod losses;
+mod owners;
 mod power;
 mod recording;
 mod sensors;

@@ -3,6 +3,7 @@
 use super::calls::call_fact;
 use super::in_seconds;
 use super::launches::launch_fact;
+use super::owners::owner_fact;
 use super::power::{advice, power_fact};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
@@ -44,8 +45,8 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
              {mark}; their energy and time are right; record a shorter part of the program"
         ),
         RecordingDiagnostic::NamesNotLookedUp { files } => format!(
-            "{files} files could not be kept open, or were gone before they could be opened, so their functions have no names: a larger \
-             `ulimit -n` leaves room for more"
+            "{files} files of programs were gone before they could be opened, so their functions have no names: they were removed, or their \
+             program ended at once"
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
@@ -54,6 +55,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::Launches(found) => launch_fact(found),
         RecordingDiagnostic::Calls(found) => call_fact(found),
+        RecordingDiagnostic::Owners(found) => owner_fact(found),
         RecordingDiagnostic::Power(found) => {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
@@ -153,6 +155,9 @@ const fn read_failure(failure: ReadFailure) -> &'static str {
         ReadFailure::Nonsense => "what was read made no sense",
         ReadFailure::Damaged => "it is damaged, or was changed while it was recorded",
         ReadFailure::TooLarge => "its headers say that it is far larger than it is",
+        ReadFailure::MoreThanItsCode => {
+            "it has more unwind information than its code can need, of which the first part was read"
+        }
     }
 }
 

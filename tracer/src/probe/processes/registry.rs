@@ -4,6 +4,7 @@
 
 use super::eval_frame::EvalFrame;
 use super::process::{Process, is_this_program, new_process, program_of, read_command, read_text};
+use crate::foreign::owner_of_process;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
 use crate::probe::records::RecordSender;
@@ -235,7 +236,7 @@ impl Processes {
         if process.space.mappings().len() > mappings.len() {
             self.without_room.insert(pid);
         }
-        let Some(block) = self.pool.take(mappings.len()) else {
+        let Some(block) = self.pool.take(owner_of_process(pid), mappings.len()) else {
             self.without_room.insert(pid);
             return;
         };

@@ -4,6 +4,8 @@
 //! tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
+use crate::foreign::{Pool, Room, owner_of_process};
+use crate::host::open_files;
 use crate::resolver::{ResolveError, Worker, question};
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
@@ -48,6 +50,8 @@ pub(crate) struct UnwindFiles {
     kept: Vec<Option<Kept>>,
     /// Rules in full of all files.
     full: FullRules,
+    /// Whose programs the open files are for, by number.
+    pool: Pool<u32>,
 }
 
 impl UnwindFiles {
@@ -58,6 +62,7 @@ impl UnwindFiles {
             files: Vec::new(),
             kept: vec![None; KEPT],
             full: FullRules::default(),
+            pool: Pool::new(open_files::for_unwinding()),
         }
     }
 
@@ -73,12 +78,25 @@ impl UnwindFiles {
             return None;
         };
         let number = u32::try_from(self.files.len()).ok()?;
+        match self.pool.add(owner_of_process(pid), number) {
+            Room::None => return None,
+            Room::Instead(_, other) => self.close(other),
+            Room::Free => (),
+        }
         let kept = self.worker.keep(&mapping.path, &opened, number);
         let facts = kept.inspect_err(|error| log::debug!("no unwind information: {error}")).ok();
         let (path, generation) = (mapping.path.clone(), self.worker.generation());
         self.files.push(facts.map(|facts| UnwindFile { file: opened, facts, path, generation }));
         self.numbers.insert(key.clone(), number);
         Some(number)
+    }
+
+    /// Closes a file for another one; it is opened again when it is needed.
+    fn close(&mut self, number: u32) {
+        self.numbers.retain(|_, known| *known != number);
+        if let Some(file) = self.files.get_mut(number as usize) {
+            *file = None;
+        }
     }
 
     /// The rule of a file at an address (SVMA). A file over which a worker is lost is not asked about again.
