@@ -71,13 +71,15 @@ def much_unwinding(path, mib):
 
 def libraries(place):
     """A program that runs code of 1,500 files, each a page: more than a process may have open, where the limit is the usual one."""
-    for number in range(1500):
-        library(place.path(f"{number}.so"))
+    with place.preparing():
+        for number in range(1500):
+            library(place.path(f"{number}.so"))
     place.run(place.burn(), "many", place.left(), place.folder)
 
 
 def unwinding(place):
-    """A program whose code is a page of a file with 256 MiB of unwind information."""
-    much_unwinding(place.path("0.so"), 256)
+    """A program whose code is a page of a file with 96 MiB of unwind information."""
+    with place.preparing():
+        much_unwinding(place.path("0.so"), 96)
     place.run(place.burn(), "many", place.left(), place.folder)
     os.unlink(place.path("0.so"))

@@ -198,7 +198,7 @@ fn a_name_of_32_megabytes() {
     assert_eq!((cut, warning(&recorded.report, "names-cut").is_empty()), (1, false));
 }
 
-/// S4: of a file with a page of code and 256 MiB of unwind information no more is read than the code can need, and the file is named.
+/// S4: of a file with a page of code and 96 MiB of unwind information no more is read than the code can need, and the file is named.
 #[test]
 fn unwind_information_without_end() {
     let place = place();

@@ -351,7 +351,7 @@ mod tests {
             has(&format!("{ids}:\t{user}\t{user}\t{user}\t{user}"));
         }
         assert!(user.parse::<u32>().unwrap() > 999 && user != "65534", "{user}");
-        assert_eq!(uid(&std::fs::metadata(format!("/proc/{pid}")).unwrap()), 0, "it can be traced");
+        assert_eq!(uid(&std::fs::metadata(format!("/proc/{pid}/mem")).unwrap()), 0, "it can be traced");
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
             has(&format!("{set}:\t0000000000000000"));
         }
