@@ -15,10 +15,12 @@ import jit  # noqa: E402
 import paths  # noqa: E402
 import storms  # noqa: E402
 import stuck  # noqa: E402
+import tiny  # noqa: E402
 from place import Place, say  # noqa: E402
 
 PARTS = {
     "fifo": files.fifo,
+    "longname": files.longname,
     "truncate": files.truncate,
     "bombs": files.bombs,
     **{"bomb" + kind: files.one_bomb(kind) for kind in files.KINDS},
@@ -27,6 +29,8 @@ PARTS = {
     "jitdump": jit.jitdump,
     "names": lambda place: place.python("python_frames.py", "names", place.left()),
     "frames": lambda place: place.python("python_frames.py", "spoiled", place.left()),
+    "libraries": tiny.libraries,
+    "unwinding": tiny.unwinding,
     "mappings": storms.mappings,
     "forks": storms.forks,
     "threads": storms.threads,

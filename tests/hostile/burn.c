@@ -7,6 +7,7 @@
  * mappings   makes executable mappings one after the other, ARGUMENT of them at a time, and burns a little in each
  * forks      makes processes that live a moment; as many of them at a time as ARGUMENT
  * threads    the same with threads
+ * many       burns in turn in the code of all files N.so of the folder ARGUMENT, from 0.so on
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,6 +109,22 @@ static void threads(int most, double until) {
     }
 }
 
+static void many(const char *folder, double until) {
+    enum { MOST = 10000 };
+    void (**codes)(long) = calloc(MOST, sizeof *codes);
+    int count = 0;
+    for (char path[4096]; count < MOST; count++) {
+        snprintf(path, sizeof path, "%s/%d.so", folder, count);
+        int fd = open(path, O_RDONLY);
+        if (fd < 0) break;
+        codes[count] = (void (*)(long))mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 4096);
+        close(fd);
+        if (codes[count] == MAP_FAILED) break;
+    }
+    while (count && now() < until)
+        for (int i = 0; i < count && now() < until; i++) codes[i](2000000);
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "spin", *argument = count > 3 ? words[3] : NULL;
     double until = now() + (count > 2 ? atof(words[2]) : 1);
@@ -118,6 +135,7 @@ int main(int count, char **words) {
     else if (!strcmp(what, "mappings")) mappings("/proc/self/exe", most, until);
     else if (!strcmp(what, "forks")) forks(most, until);
     else if (!strcmp(what, "threads")) threads(most, until);
+    else if (!strcmp(what, "many")) many(argument ? argument : ".", until);
     else hot(until);
     return 0;
 }

@@ -8,6 +8,29 @@ BOMB = 8 << 30
 SECTION = struct.Struct("<IIQQQQIIQQ")  # Elf64_Shdr
 
 
+NAME = 32 << 20
+
+
+def longname(place):
+    """A program in which the function that burns has a name of 32 MB."""
+    path = place.copy(place.burn(), "longname")
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        sections, strings = read_sections(data)
+        at = {name_of(data, strings, section): index for index, section in enumerate(sections)}
+        symbols, names = sections[at[".symtab"]], sections[at[".strtab"]]
+        table = bytes(data[names[4]:names[4] + names[5]])
+        place_of_name = table.index(b"\0hot\0") + 1
+        for start in range(symbols[4], symbols[4] + symbols[5], 24):
+            if struct.unpack_from("<I", data, start)[0] == place_of_name:
+                struct.pack_into("<I", data, start, len(table))
+        table += b"n" * NAME + b"\0"
+        change(data, at[".strtab"], names, len(data), len(table))
+        file.seek(0)
+        file.write(data + table)
+    place.run(path, "spin", place.left())
+
+
 def fifo(place):
     """A program that puts a FIFO in the place of its own file just before it ends: who opens that path waits for ever."""
     original, number = place.burn(), 0

@@ -3,6 +3,7 @@
 Everything lies below the folder; what must lie elsewhere (`/tmp/perf-PID.map`) is taken away at the end, except for what the recorder is to
 find after its command has ended.
 """
+import contextlib
 import os
 import shutil
 import subprocess
@@ -29,11 +30,17 @@ class Place:
         """`burn.c` with these options of the compiler. What the compiler takes, seconds on a busy machine, is not taken from the part's time."""
         out = self.path(name)
         if not os.path.exists(out):
-            begin = time.monotonic()
-            subprocess.run(["cc", "-O1", "-pthread", *options, os.path.join(HERE, "burn.c"), "-o", out + ".new", "-ldl"], check=True)
-            os.rename(out + ".new", out)
-            self.end += time.monotonic() - begin
+            with self.preparing():
+                subprocess.run(["cc", "-O1", "-pthread", *options, os.path.join(HERE, "burn.c"), "-o", out + ".new", "-ldl"], check=True)
+                os.rename(out + ".new", out)
         return out
+
+    @contextlib.contextmanager
+    def preparing(self):
+        """What is done in it takes nothing from the part's time."""
+        begin = time.monotonic()
+        yield
+        self.end += time.monotonic() - begin
 
     def burn(self):
         return self.compile("burn")

@@ -305,6 +305,7 @@ fn doctor() {
         "perf",
         "tracefs",
         "pid namespace",
+        "file readers",
         "power",
         "python",
     ] {

@@ -3,7 +3,7 @@
 //! Runs the real binary as root; BPF programs load. Needs a C compiler and the system's Python, 3.11 to 3.13. Leaves out what is parsed of
 //! bytes that nobody meant (`hostile_input.rs`, `tests/fuzz`).
 
-use energy_trace_tests::place::{Place, Talk, assert_code, text};
+use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
 use energy_trace_tests::process::tests_dir;
 use energy_trace_tests::processes::{Watch, family};
 use energy_trace_tests::report::Report;
@@ -66,6 +66,17 @@ fn scripts(place: &Place) -> PathBuf {
 
 /// Records a command, and watches what the tracer takes.
 fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&str, String)]) -> Recorded {
+    record_under(place, options, command, variables, |_| ())
+}
+
+/// The same with a tracer that is prepared in some way.
+fn record_under(
+    place: &Place,
+    options: &[&str],
+    command: &[String],
+    variables: &[(&str, String)],
+    prepare: impl FnOnce(&mut Command),
+) -> Recorded {
     fs::set_permissions(place.folder(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut tracer = place.command(&["record", "--power", "model"]);
     tracer
@@ -76,6 +87,7 @@ fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&st
         .env("SUDO_GID", USER);
     tracer.env("TMPDIR", place.folder());
     tracer.envs(variables.iter().map(|(name, value)| (*name, value)));
+    prepare(&mut tracer);
     // Into files: nobody reads a pipe while it runs.
     let said = [(), ()].map(|()| tempfile::NamedTempFile::new().unwrap());
     tracer.stdin(Stdio::null()).stdout(said[0].reopen().unwrap()).stderr(said[1].reopen().unwrap());
@@ -162,6 +174,110 @@ fn names_of_a_megabyte() {
     assert!(recorded.mib() < 150, "{} MiB", recorded.mib());
     let cut = recorded.report.functions.iter().filter(|f| f.name.ends_with("n…")).count();
     assert!(cut > 20, "{cut} names are cut");
+}
+
+/// The program that burns.
+fn compiled(place: &Place) -> PathBuf {
+    let burn = place.path("burn");
+    let mut compile = Command::new("cc");
+    let source = tests_dir().join("hostile/burn.c");
+    compile.args(["-O1", "-pthread"]).arg(source).arg("-o").arg(&burn).arg("-ldl");
+    assert!(compile.status().unwrap().success());
+    burn
+}
+
+/// S11: a function whose name in the file has 32 MB is shown under the name's begin, the recording stays small, and the report says so.
+#[test]
+fn a_name_of_32_megabytes() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg", "-o", "name.data"], &part(&place, "longname", 2), &[]);
+    assert_code(&recorded.output, 0);
+    let bytes = fs::metadata(place.path("name.data")).unwrap().len();
+    assert!(bytes < 4 << 20, "{bytes} bytes recorded");
+    let cut = recorded.report.functions.iter().filter(|f| f.name.ends_with("n…")).count();
+    assert_eq!((cut, warning(&recorded.report, "names-cut").is_empty()), (1, false));
+}
+
+/// S4: of a file with a page of code and 96 MiB of unwind information no more is read than the code can need, and the file is named.
+#[test]
+fn unwind_information_without_end() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg"], &part(&place, "unwinding", 4), &[]);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.mib() < 150, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
+    let told = warning(&recorded.report, "files-not-read");
+    assert!(told.contains("0.so (it has more unwind information"), "{told}");
+}
+
+/// S5: 1,500 files of a user, where 1,024 may be open, keep the names of nobody else's program from being found, and a warning says whose went.
+#[test]
+fn files_of_one_user_are_not_all() {
+    use std::os::unix::process::CommandExt as _;
+    const OTHER: u32 = 12_346;
+    let place = place();
+    let words = part(&place, "libraries", 8);
+    let burn = compiled(&place);
+    let mut other = Command::new(&words[0]);
+    other.args(&words[1..]).uid(OTHER);
+    let _other = Talk::spawn(other);
+    let ready = place.path("hostile/burn");
+    eventually("the program that maps them", || ready.exists());
+    let mut later = Command::new("sh");
+    later.args(["-c", "sleep 3; exec \"$0\" spin 2"]).arg(&burn).uid(USER.parse().unwrap());
+    let _later = Talk::spawn(later);
+    let under = |tracer: &mut Command| {
+        let limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+        // SAFETY: between fork and exec it makes one system call, on memory of its own.
+        unsafe {
+            tracer.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+    };
+    let options = ["--no-svg", "-a", "--duration", "6s", "-F", "999"];
+    let recorded = record_under(&place, &options, &[], &[], under);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.report.functions.iter().any(|function| function.name == "hot"), "{:?}", recorded.output);
+    let told = warning(&recorded.report, "files-not-kept");
+    assert!(told.contains(&format!("user {OTHER} (")) && !told.contains(USER), "{told}");
+    assert!(text(&recorded.output.stderr).contains("were not kept open"), "{:?}", recorded.output);
+}
+
+/// S6: the process that starts those that read files has a user of its own, and where somebody kills it all the same, programs that start later
+/// have their names, and the first screen says what happened.
+#[test]
+fn a_killed_resolver_is_replaced() {
+    let place = place();
+    let program = compiled(&place);
+    let script = format!(
+        "echo > started; while [ ! -e killed ]; do sleep 0.1; done; exec {} spin 2",
+        program.display()
+    );
+    let mut tracer =
+        place.command(&["record", "--power", "model", "--no-svg", "-o", "r.data", "--", "sh", "-c", &script]);
+    tracer.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let tracer = tracer.spawn().unwrap();
+    let pid = tracer.id();
+    eventually("the command's start", || place.path("started").exists());
+    let users: Vec<_> = family(pid).into_iter().filter(|seen| seen.name == "et-resolver").collect();
+    for seen in &users {
+        let status = fs::read_to_string(format!("/proc/{}/status", seen.pid)).unwrap();
+        let user =
+            status.lines().find_map(|line| line.strip_prefix("Uid:\t")).unwrap().split('\t').next().unwrap();
+        let user: u32 = user.parse().unwrap();
+        assert!(user > 999 && user != 65534, "{status}");
+        // SAFETY: kill takes two numbers; it is a process of the tracer's, which runs.
+        unsafe { libc::kill(seen.pid.cast_signed(), libc::SIGKILL) };
+    }
+    assert!(users.len() > 1, "{users:?}");
+    place.write("killed", 0o644, "");
+    let output = tracer.wait_with_output().unwrap();
+    assert_code(&output, 0);
+    let report = report(&place, fs::File::open(place.path("r.data")).unwrap());
+    assert!(report.functions.iter().any(|function| function.name == "hot"), "{}", text(&output.stderr));
+    assert!(warning(&report, "file-reader-lost").contains("it was started again"));
+    assert!(text(&output.stderr).contains("was killed from outside"), "{}", text(&output.stderr));
 }
 
 /// C17: 30,000 executable mappings in a loop cost the tracer a fifth of a CPU at the most (more than half of one before), beside what any
@@ -312,15 +428,7 @@ fn a_perf_map_of_lines_over_everything() {
 #[test]
 fn whose_perf_map() {
     let place = place();
-    let burn = place.path("burn");
-    let mut compile = Command::new("cc");
-    compile
-        .args(["-O1", "-pthread"])
-        .arg(tests_dir().join("hostile/burn.c"))
-        .arg("-o")
-        .arg(&burn)
-        .arg("-ldl");
-    assert!(compile.status().unwrap().success());
+    let burn = compiled(&place);
     for (owner, believed) in [(12_346, false), (USER.parse().unwrap(), true)] {
         let mut victim = Command::new(&burn);
         std::os::unix::process::CommandExt::uid(victim.args(["sled", "5"]), USER.parse().unwrap());

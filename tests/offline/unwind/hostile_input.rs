@@ -2,9 +2,11 @@
 //!
 //! No panic, and what comes out still keeps its promises. Leaves out the walkers, which `offline/ebpf/walkers/mod.rs` treats likewise.
 
+use energy_trace_tests::process::tests_dir;
 use energy_trace_unwind::address_space::AddressSpace;
-use energy_trace_unwind::cfi::{Rows, build_rows, function_starts};
+use energy_trace_unwind::cfi::{Rows, build_rows, function_starts, read_rows};
 use energy_trace_unwind::elf::{EhFrame, ElfFacts, read_eh_frame};
+use energy_trace_unwind::fde::UnwindFile;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -31,6 +33,28 @@ fn apply(data: &mut [u8], changes: &[(Index, u8)]) {
             data[place.index(data.len())] = *byte;
         }
     }
+}
+
+/// S4: of a page of code with 24 MiB of unwind information (12 million rows) no more is read than that code can need, however it is asked for; a
+/// library with as many rows as its code has keeps all of them.
+#[test]
+fn more_unwind_information_than_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("much.so");
+    let script = format!("import tiny; tiny.much_unwinding({:?}, 24)", path.to_str().unwrap());
+    let mut python = std::process::Command::new("/usr/bin/python3");
+    python.args(["-B", "-c", &script]).env("PYTHONPATH", tests_dir().join("hostile"));
+    assert!(python.status().unwrap().success());
+    let file = File::open(&path).unwrap();
+    let rows = read_rows(&file, 0).unwrap();
+    assert!(rows.too_many && rows.rows.len() <= 70_000, "{}", rows.rows.len());
+    assert!(rows.rows.len() > 1_000 && function_starts(&file).len() < 100);
+    let mut kept = UnwindFile::open(file).unwrap();
+    assert!(kept.rule(0x1100).0.kind() == rule::RSP, "its own code has a rule");
+    let libc = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+    let whole = build_rows(&read_eh_frame(&libc).unwrap().unwrap(), 0);
+    let read = read_rows(&libc, 0).unwrap();
+    assert!(!read.too_many && read.rows.len() >= whole.rows.len(), "{}", read.rows.len());
 }
 
 /// What the probes' search relies on: rows in order, one for each address, and neighbours differ.

@@ -14,8 +14,8 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
-    AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Process,
-    Quality, RecordingDiagnostic, Runtime,
+    AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
+    Process, Quality, RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +95,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::SampleEventRefused { .. }
         | RecordingDiagnostic::UnwindTablesFull { .. }
         | RecordingDiagnostic::CommandLinesCut { .. }
+        | RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { .. })
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(
             CallDiagnostic::Cost { .. }
@@ -116,6 +117,11 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::FilesNotRead { .. }
         | RecordingDiagnostic::ProcessesNotAnswering { .. }
         | RecordingDiagnostic::ReaderDied
+        | RecordingDiagnostic::Owners(
+            OwnerDiagnostic::FilesNotKept { .. }
+            | OwnerDiagnostic::FilesRefused { .. }
+            | OwnerDiagnostic::ReaderLost { .. },
+        )
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)
         | RecordingDiagnostic::Account(_)

@@ -4,6 +4,7 @@
 //! loaded for a trial and dropped. Leaves out repairing anything.
 
 mod examine;
+mod file_readers;
 mod finding;
 mod gpu_kernel_tier;
 mod interpreters;

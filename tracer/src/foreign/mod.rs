@@ -6,9 +6,15 @@
 
 pub mod install;
 mod mapped;
+mod owner;
+mod pool;
+mod quota;
 mod regular;
 mod root;
 
 pub use mapped::{file_key, open_mapped};
+pub use owner::{owner_of_file, owner_of_files, owner_of_process};
+pub use pool::{Pool, Room};
+pub use quota::Quota;
 pub use regular::open_place;
 pub use root::{FoundRoot, Identity, Root, Roots, root_facts};

@@ -6,5 +6,6 @@
 pub mod cpu_model;
 pub mod kernel;
 pub mod limits;
+pub(crate) mod open_files;
 pub mod process_times;
 pub mod topology;

@@ -3,10 +3,11 @@
 //! Leaves out who is asked for a library's names (`library.rs`) and code that was made at run time (`jit.rs`).
 
 use super::Library;
+use super::turns::in_turn;
 use crate::resolver::Worker;
 use crate::symbolize::{Detail, Place, name_kernel};
 use energy_trace_model::ids::FrameId;
-use energy_trace_model::recording::record::{Frame, FrameKind, Name};
+use energy_trace_model::recording::record::{Frame, FrameKind, Name, Owner};
 use std::collections::BTreeMap;
 
 /// What a frame is called.
@@ -44,7 +45,9 @@ pub fn name_frames(
         let named = frames.iter().zip(found).map(|((id, frame), place)| names_of(*id, frame, place));
         named.collect::<Vec<FrameNames>>()
     };
-    by_module.iter().flat_map(name).collect()
+    let owner = |module: &str| libraries.get(module).map_or(Owner::Root, Library::owner);
+    let all = by_module.iter().map(|of_module| (owner(of_module.0.1), of_module));
+    in_turn(all, |owner| worker.spent(owner), name).into_iter().flatten().collect()
 }
 
 fn names_of(id: FrameId, frame: &Frame, place: Place) -> FrameNames {

@@ -11,6 +11,7 @@ use crate::symbolize::jitdump::History;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid};
 use energy_trace_model::recording::mark::jit_without_name;
+use energy_trace_model::recording::record::Owner;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -109,6 +110,11 @@ impl JitProcess {
     /// here.
     fn trusts(&self, owner: u32, links: u64) -> bool {
         (owner == 0 || Some(owner) == self.user) && links <= 1
+    }
+
+    /// Whose program it is.
+    pub fn owner(&self) -> Owner {
+        self.user.map_or(Owner::Several, Owner::of_user)
     }
 
     /// The names of all places that were seen.

@@ -1,11 +1,12 @@
 //! One library whose code was seen: its open file, and the root that it lies under. The resolver says what is in it.
 
 use super::debug_file;
-use crate::foreign::Root;
+use crate::foreign::{Root, owner_of_file};
 use crate::resolver::question::NameFacts;
 use crate::resolver::{ReadFailure, ResolveError, Worker};
 use crate::symbolize::{Detail, Place};
 use energy_trace_model::ids::BuildId;
+use energy_trace_model::recording::record::Owner;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -16,12 +17,19 @@ pub struct Library {
     /// Where its process saw it: debug files are found from there.
     path: PathBuf,
     root: Root,
+    owner: Owner,
 }
 
 impl Library {
     /// A file that a process has mapped, by its path under the process's root, and that root.
-    pub const fn new(file: File, path: PathBuf, root: Root) -> Self {
-        Self { file, path, root }
+    pub fn new(file: File, path: PathBuf, root: Root) -> Self {
+        let owner = owner_of_file(&file);
+        Self { file, path, root, owner }
+    }
+
+    /// Who may have written it.
+    pub const fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// The same, for another thread.
@@ -44,7 +52,7 @@ impl Library {
         self.ask(worker, &label, offsets, detail).unwrap_or_else(|error| {
             log::debug!("no symbols of {label}: {error}");
             if let ResolveError::Refused { too_large: false, .. } = error {
-                worker.note(&label, ReadFailure::Damaged);
+                worker.note(&label, &self.file, ReadFailure::Damaged);
             }
             Vec::new()
         })

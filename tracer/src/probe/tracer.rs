@@ -307,7 +307,7 @@ impl Tracer {
                 self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
-                self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
+                self.diagnostics.extend(closed_files(&collector.stacks.libraries));
                 let found = send_counts(&mut collector, python);
                 self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
                 // Who looked meanwhile has the names, and is not kept waiting for the rest.
@@ -315,9 +315,13 @@ impl Tracer {
                     send_names(&collector.stacks, self.config.names);
                     send_public_names(&collector.stacks, self.config.reader);
                 }
-                let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
-                self.diagnostics.extend(files_not_read(&failures));
                 self.diagnostics.extend(not_answering(&collector.stacks.processes));
+                self.diagnostics.extend(collector.stacks.out.cut_names());
+                if let Some(resolver) = &self.resolver {
+                    self.diagnostics.extend(files_not_read(resolver));
+                    self.diagnostics
+                        .extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
+                }
             }
             Some(None) => {
                 self.diagnostics.push(RecordingDiagnostic::ReaderDied);

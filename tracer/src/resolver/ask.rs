@@ -2,24 +2,26 @@
 //!
 //! What an answer says of a file may be wrong; what the recorder relies on is checked here. Leaves out the worker's process (`client.rs`).
 
-use super::client::{ResolveError, SOON, Worker};
-use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
+use super::client::ResolveError;
+use super::question::{Histories, NameFacts, PlainHistory, PlainRule, Question, RowsHead, full_rule};
+use super::worker::{SOON, Worker};
+use crate::foreign::owner_of_file;
+use crate::roles::room::List;
 use crate::symbolize::python_calls::PythonCalls;
 use crate::symbolize::python_module::ModuleFacts;
 use crate::symbolize::{Detail, Place, Proof};
-use energy_trace_model::recording::record::ReadFailure;
+use energy_trace_model::recording::record::{Owner, ReadFailure};
+use energy_trace_unwind::believed::MOST_ROWS;
 use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::Function;
 use energy_trace_unwind::made_code::MadeFunction;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::time::Duration;
 
-/// Rows of a file at the most: CUDA's largest libraries have a tenth.
-const MOST_ROWS: u64 = 64 << 20;
 /// How long each kind of question is worth waiting for, on a machine that is busy.
 const FACTS: Duration = Duration::from_secs(10);
 const ROWS: Duration = Duration::from_secs(60);
@@ -48,7 +50,9 @@ impl Worker {
         most: usize,
     ) -> Result<Vec<Function>, ResolveError> {
         let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        self.ask(label, &Question::Functions { patterns, most }, &[file], NAMES)
+        let functions: List<Function> =
+            self.ask(label, &Question::Functions { patterns, most }, &[file], NAMES)?;
+        Ok(functions.0)
     }
 
     /// The unwind rows of a file, sorted.
@@ -60,11 +64,15 @@ impl Worker {
         let (head, files): (RowsHead, _) = self.ask_for_files(label, &question, &[file], ROWS)?;
         let rows = files.into_iter().next().and_then(|rows| read_rows(&rows.into(), head.rows).ok());
         let Some(rows) = rows else {
-            self.note(label, ReadFailure::Nonsense);
+            self.note(label, file, ReadFailure::Nonsense);
             return Err(ResolveError::Lost(ReadFailure::Nonsense));
         };
-        let full = head.full.into_iter().map(full_rule).collect();
-        Ok(Rows { rows, full, damaged: head.damaged, unsupported: head.unsupported })
+        if head.too_many {
+            self.note(label, file, ReadFailure::MoreThanItsCode);
+        }
+        let full = head.full.iter().copied().map(full_rule).collect();
+        let RowsHead { damaged, unsupported, too_many, .. } = head;
+        Ok(Rows { rows, full, damaged, unsupported, too_many })
     }
 
     /// Has the worker keep a file under a number.
@@ -83,18 +91,18 @@ impl Worker {
         self.ask(label, &Question::Rule { number, svma }, &[], SOON)
     }
 
-    /// The function, made at run time, that an address is in: `code` has the bytes from `start` on.
+    /// The function, made at run time by a program of this owner, that an address is in: `code` has the bytes from `start` on.
     ///
     /// # Errors
     /// When there is no answer.
     pub fn made_function(
         &self,
-        label: &str,
+        (label, owner): (&str, Owner),
         code: &File,
         start: u64,
         at: u64,
     ) -> Result<Option<MadeFunction>, ResolveError> {
-        self.ask(label, &Question::MadeFunction { start, at }, &[code], RULE)
+        self.ask_of_owner(label, owner, &Question::MadeFunction { start, at }, &[code], RULE)
     }
 
     /// Where a file's names are.
@@ -121,7 +129,9 @@ impl Worker {
         let question = Question::Names { offsets: offsets.to_vec(), detail, proofs };
         let files: Vec<&File> =
             std::iter::once(file).chain(debug_files.iter().map(|(file, _)| file)).collect();
-        self.ask(label, &question, &files, if detail.inlines { LINES } else { NAMES })
+        let worth = if detail.inlines { LINES } else { NAMES };
+        let List(places) = self.ask(label, &question, &files, worth)?;
+        Ok(places)
     }
 
     /// The names that a perf map has for these addresses, which are sorted.
@@ -134,7 +144,8 @@ impl Worker {
         file: &File,
         wanted: &[u64],
     ) -> Result<Vec<(u64, String)>, ResolveError> {
-        self.ask(label, &Question::PerfMap { wanted: wanted.to_vec() }, &[file], NAMES)
+        let List(names) = self.ask(label, &Question::PerfMap { wanted: wanted.to_vec() }, &[file], NAMES)?;
+        Ok(names)
     }
 
     /// What modules of Python say of names, in the files' order.
@@ -142,7 +153,19 @@ impl Worker {
     /// # Errors
     /// When there is no answer.
     pub fn python_modules(&self, label: &str, files: &[&File]) -> Result<Vec<ModuleFacts>, ResolveError> {
-        self.ask(label, &Question::PythonModules, files, RULE)
+        let mut of_owners: BTreeMap<Owner, Vec<usize>> = BTreeMap::new();
+        for (place, file) in files.iter().enumerate() {
+            of_owners.entry(owner_of_file(file)).or_default().push(place);
+        }
+        let mut facts = vec![ModuleFacts::default(); files.len()];
+        for places in of_owners.into_values() {
+            let files: Vec<&File> = places.iter().filter_map(|&place| files.get(place).copied()).collect();
+            let List(found) = self.ask(label, &Question::PythonModules, &files, RULE)?;
+            for (place, found) in places.into_iter().zip(found) {
+                facts[place] = found;
+            }
+        }
+        Ok(facts)
     }
 
     /// What is imported of what lists of installed files name.
@@ -178,8 +201,15 @@ impl Worker {
     ///
     /// # Errors
     /// When there is no answer.
-    pub fn jit_dump(&self, label: &str, file: &File, wanted: &[u64]) -> Result<Histories, ResolveError> {
-        self.ask(label, &Question::JitDump { wanted: wanted.to_vec() }, &[file], NAMES)
+    pub fn jit_dump(
+        &self,
+        label: &str,
+        file: &File,
+        wanted: &[u64],
+    ) -> Result<Vec<(u64, PlainHistory)>, ResolveError> {
+        let histories: Histories =
+            self.ask(label, &Question::JitDump { wanted: wanted.to_vec() }, &[file], NAMES)?;
+        Ok(histories.0.into_iter().map(|(address, List(history))| (address, history)).collect())
     }
 }
 
@@ -187,7 +217,7 @@ impl Worker {
 fn read_rows(file: &File, count: u64) -> io::Result<Vec<u64>> {
     let odd = || io::Error::from(io::ErrorKind::InvalidData);
     let length = file.metadata()?.len();
-    if count > MOST_ROWS || length != count * 8 {
+    if count > MOST_ROWS as u64 || length != count * 8 {
         return Err(odd());
     }
     let mut rows = Vec::with_capacity(usize::try_from(count).map_err(io::Error::other)?);

@@ -3,9 +3,13 @@
 //! Each question is one message with one open file or more; the answer is what its comment says, or a text that says what is wrong with the
 //! file. Leaves out who answers (`serve.rs`).
 
-use crate::symbolize::{Detail, Proof};
+use crate::roles::room::List;
+use crate::symbolize::{Detail, Place, Proof};
 use energy_trace_model::ids::BuildId;
+use energy_trace_model::recording::names::LONGEST_NAME;
+use energy_trace_model::recording::record::Name;
 use energy_trace_unwind::elf::DebugSections;
+use energy_trace_unwind::functions::Function;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule};
 
@@ -17,7 +21,7 @@ pub enum Question {
         /// Names of symbols.
         wanted: Vec<String>,
     },
-    /// Which functions of this file match these patterns? `Vec<Function>`.
+    /// Which functions of this file match these patterns? `List<Function>`.
     Functions {
         /// Names without parameters, `*` for any characters.
         patterns: Vec<String>,
@@ -52,7 +56,7 @@ pub enum Question {
     },
     /// Where are this file's names? `NameFacts`.
     NameFacts,
-    /// What is at these places of the first file? The others may be its debug files. `Vec<Place>`.
+    /// What is at these places of the first file? The others may be its debug files. `List<Place>`.
     Names {
         /// Places in the file.
         offsets: Vec<u64>,
@@ -61,12 +65,12 @@ pub enum Question {
         /// What proves that each of the other files belongs to the first, in their order.
         proofs: Vec<Proof>,
     },
-    /// The names that this perf map has for these addresses, which are sorted. `Vec<(u64, String)>`.
+    /// The names that this perf map has for these addresses, which are sorted. `List<(u64, String)>`.
     PerfMap {
         /// Addresses (AVMA).
         wanted: Vec<u64>,
     },
-    /// What do these modules of Python say of names? `Vec<ModuleFacts>`, in the files' order.
+    /// What do these modules of Python say of names? `List<ModuleFacts>`, in the files' order.
     PythonModules,
     /// What is imported of what these lists of installed files name? A set of names of each, in the files' order.
     PythonLists,
@@ -82,6 +86,40 @@ pub enum Question {
         /// Addresses (AVMA).
         wanted: Vec<u64>,
     },
+}
+
+const MIB: usize = 1 << 20;
+/// Bytes of an answer of few numbers and words.
+const SMALL: usize = 4 * MIB;
+/// Bytes that a name may have, and its file and line beside it; in this many functions that the compiler put into one at a place.
+const NAME: usize = 2 * LONGEST_NAME;
+const INLINED: usize = 16;
+/// Bytes of any answer, and of the elements of its lists.
+const MOST: usize = 64 * MIB;
+
+impl Question {
+    /// Bytes of an answer at the most, and bytes of the elements that its lists unfold to: a worker that a file has taken over may send anything.
+    pub fn longest_answer(&self) -> (usize, usize) {
+        let each = |count: usize, bytes: usize, elements: usize| {
+            let of = |each: usize| MIB.saturating_add(count.saturating_mul(each)).min(MOST);
+            (of(bytes), of(elements))
+        };
+        match self {
+            Self::Facts { .. } | Self::Keep { .. } | Self::MadeFunction { .. } | Self::Rows { .. } => {
+                (SMALL, SMALL)
+            }
+            Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
+            Self::Functions { most, .. } => each(*most, NAME, size_of::<Function>()),
+            Self::Names { offsets, detail, .. } => {
+                let names = if detail.inlines { 1 + INLINED } else { 1 };
+                each(offsets.len(), names * NAME, size_of::<Place>() + names * size_of::<Name>())
+            }
+            Self::PerfMap { wanted } => each(wanted.len(), NAME, size_of::<(u64, String)>()),
+            Self::JitDump { wanted } => each(wanted.len(), 4 * NAME, 16 * size_of::<(u64, Option<String>)>()),
+            Self::PythonModules => (16 * MIB, 64 * MIB),
+            Self::PythonCalls => (32 * MIB, 64 * MIB),
+        }
+    }
 }
 
 /// What is wrong with a file, instead of an answer.
@@ -113,10 +151,15 @@ pub struct RowsHead {
     pub damaged: u64,
     /// See `Rows::unsupported`.
     pub unsupported: u64,
+    /// See `Rows::too_many`.
+    pub too_many: bool,
 }
 
 /// What a jitdump says of addresses: of each, from which nanosecond on it had which name, or none.
-pub type Histories = Vec<(u64, Vec<(u64, Option<String>)>)>;
+pub type Histories = List<(u64, List<(u64, Option<String>)>)>;
+
+/// The history of one address.
+pub type PlainHistory = Vec<(u64, Option<String>)>;
 
 /// A rule in full, as numbers: `FullRule`'s fields in their order.
 pub type PlainFullRule = (u64, i64, u64, u64, u64);

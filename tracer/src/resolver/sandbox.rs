@@ -1,6 +1,6 @@
 //! What a resolver process cannot do, by the kernel's word: open a file, reach a network, change anything, take all memory.
 //!
-//! Three walls: a user without rights and without capabilities (`roles/renounce.rs`), Landlock (no file system, no network, where the kernel
+//! Three walls: a user that nobody else has, without capabilities (`roles/renounce.rs`), Landlock (no file system, no network, where the kernel
 //! has it: 5.13), and seccomp (the system calls of a parser). Files of its own in memory, which the symbol library opens by number, pass
 //! through Landlock, as they lie in no file system that anybody sees. Leaves out what the processes do.
 
@@ -23,15 +23,17 @@ const LONGEST_FILE: u64 = 16 << 30;
 /// Open files.
 const MOST_FILES: u64 = 4096;
 
-/// Closes the file system and the network for this process and those that it forks. Before that it lets go of the terminal and puts itself
-/// first in the row of those that are killed when memory runs out.
+/// Puts this process first in the row of those that are killed when memory runs out, while it may write there.
+pub(super) fn go_first_without_memory() {
+    // A process that could not be put there is only less polite.
+    let _denied = std::fs::write("/proc/self/oom_score_adj", "500");
+}
+
+/// Closes the file system and the network for this process and those that it forks.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
 pub(super) fn close_world() -> io::Result<()> {
-    leave_terminal()?;
-    // A process that could not be put there is only less polite.
-    let _denied = std::fs::write("/proc/self/oom_score_adj", "500");
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))
         .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
@@ -39,6 +41,15 @@ pub(super) fn close_world() -> io::Result<()> {
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     ruleset.restrict_self().map(drop).map_err(io::Error::other)
+}
+
+/// The version of Landlock that this kernel has; `None` where it has none, or it is switched off (Documentation/userspace-api/landlock.rst, v6.1).
+pub fn landlock_version() -> Option<u32> {
+    const VERSION: libc::c_uint = 1;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the kernel reads no memory and makes nothing.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
+    u32::try_from(version).ok()
 }
 
 /// Standard input, output and error lead nowhere from now on.
@@ -77,7 +88,7 @@ fn lower(resource: Resource, most: u64) -> io::Result<()> {
 }
 
 /// System calls without conditions: memory, the channel, files that are open, time, the end.
-const CALLS: [i64; 44] = [
+const CALLS: [i64; 43] = [
     libc::SYS_read,
     libc::SYS_pread64,
     libc::SYS_write,
@@ -117,13 +128,13 @@ const CALLS: [i64; 44] = [
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_getuid,
-    libc::SYS_tgkill,
     libc::SYS_rseq,
     libc::SYS_set_robust_list,
     libc::SYS_sched_getaffinity,
     libc::SYS_restart_syscall,
 ];
 
+/// Of this process alone: a child that it forks would need its own.
 fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         CALLS.into_iter().map(|call| (call, Vec::new())).collect();
@@ -133,9 +144,17 @@ fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
     rules.insert(libc::SYS_mmap, vec![without(2, executable)?]);
     rules.insert(libc::SYS_mprotect, vec![without(2, executable)?]);
+    // A signal to itself: how an abort ends it.
+    let itself = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![only(0, itself)?]);
     let filter =
         SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, TargetArch::x86_64)?;
     filter.try_into()
+}
+
+/// Allows a call whose argument is this.
+fn only(argument: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?])
 }
 
 /// Allows a call whose argument has none of these bits.

@@ -5,6 +5,7 @@
 use super::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead, plain};
 use crate::allocator::trim;
 use crate::roles::channel::{Channel, ChannelError};
+use crate::roles::room::List;
 use crate::symbolize::python_calls::{PythonCalls, read_calls};
 use crate::symbolize::python_module::{self, ModuleFacts};
 use crate::symbolize::{self, jitdump, perf_map, python_packages};
@@ -60,7 +61,9 @@ fn answer(
             let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
             send_answer(channel, ElfFacts::read(file, &wanted))
         }
-        Question::Functions { patterns, most } => send_answer(channel, find_functions(file, &patterns, most)),
+        Question::Functions { patterns, most } => {
+            send_answer(channel, find_functions(file, &patterns, most).map(List))
+        }
         Question::Rows { base, entry } => match rows(file, base, entry) {
             Ok((head, rows)) => channel.send(&Ok::<_, Fault>(head), &[rows.as_fd()], None),
             Err(error) => send_answer::<RowsHead>(channel, Err(error)),
@@ -70,12 +73,15 @@ fn answer(
         Question::NameFacts => send_answer(channel, name_facts(file)),
         Question::Names { offsets, detail, proofs } => {
             let candidates = files.iter().skip(1).zip(&proofs);
-            send_answer(channel, Ok::<_, Fault>(symbolize::name_places(file, candidates, &offsets, detail)))
+            send_answer(
+                channel,
+                Ok::<_, Fault>(List(symbolize::name_places(file, candidates, &offsets, detail))),
+            )
         }
         Question::PerfMap { wanted } => {
             let names: Vec<(u64, String)> =
                 perf_map::read_map(Positioned::new(file), &wanted).into_iter().collect();
-            send_answer(channel, Ok::<_, Fault>(names))
+            send_answer(channel, Ok::<_, Fault>(List(names)))
         }
         Question::PythonModules => send_answer(channel, python_modules(&files)),
         Question::PythonLists => send_answer(channel, python_lists(&files)),
@@ -145,19 +151,19 @@ fn rows(file: &File, base: u64, entry: u64) -> Result<(RowsHead, File), ElfError
     if !rows.rows.is_empty() {
         add_entry(&mut rows.rows, entry.saturating_sub(base));
     }
-    let Rows { rows, full, damaged, unsupported } = rows;
+    let Rows { rows, full, damaged, unsupported, too_many } = rows;
     let out = File::from(memfd_create("rows", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?);
     let mut writer = BufWriter::with_capacity(1 << 16, &out);
     rows.iter().try_for_each(|row| writer.write_all(&row.to_ne_bytes()))?;
     writer.flush()?;
     drop(writer);
     let full = full.iter().map(plain).collect();
-    Ok((RowsHead { rows: rows.len() as u64, full, damaged, unsupported }, out))
+    Ok((RowsHead { rows: rows.len() as u64, full, damaged, unsupported, too_many }, out))
 }
 
-fn python_modules(files: &[File]) -> Result<Vec<ModuleFacts>, Fault> {
+fn python_modules(files: &[File]) -> Result<List<ModuleFacts>, Fault> {
     let read = files.iter().map(|file| python_module::read_module(Positioned::new(file)));
-    read.collect::<io::Result<_>>().map_err(|error| of_system(&error))
+    read.collect::<io::Result<_>>().map(List).map_err(|error| of_system(&error))
 }
 
 fn python_lists(files: &[File]) -> Result<Vec<BTreeSet<String>>, Fault> {
@@ -177,7 +183,7 @@ fn python_calls(file: &File) -> Result<PythonCalls, Fault> {
 fn histories(file: &File, wanted: &[u64]) -> Result<Histories, jitdump::JitDumpError> {
     let found = jitdump::read_dump(io::BufReader::new(Positioned::new(file)), wanted)?;
     let plain = |history: jitdump::History| {
-        history.into_iter().map(|(at, name)| (at.as_ns(), name.as_deref().map(str::to_owned))).collect()
+        List(history.into_iter().map(|(at, name)| (at.as_ns(), name.as_deref().map(str::to_owned))).collect())
     };
-    Ok(found.into_iter().map(|(address, history)| (address, plain(history))).collect())
+    Ok(List(found.into_iter().map(|(address, history)| (address, plain(history))).collect()))
 }

@@ -1,21 +1,25 @@
 //! The process that forks workers: it never sees a file, only the recorder's requests for a worker and for a worker's end.
 //!
-//! It is forked while the recorder has one thread and has one thread itself, so that workers are forked from a process whose locks are
-//! free, at any time and without a program to execute. Leaves out the workers' work (`serve.rs`).
+//! It is forked by a process of one thread and has one thread itself, so that workers are forked from a process whose locks are free, at any
+//! time and without a program to execute. Only one that takes the place of another, which was lost, executes this program anew. Its user is one
+//! that nobody else has. Leaves out the workers' work (`serve.rs`).
 
-use super::sandbox::{close_worker, close_world};
+use super::sandbox::{close_worker, close_world, go_first_without_memory, leave_terminal};
 use super::serve::serve;
 use crate::allocator::{RECORDING, return_large_blocks};
 use crate::roles::channel::Channel;
-use crate::roles::child::{Parent, fork_role};
-use crate::roles::renounce::{Identity, renounce};
+use crate::roles::child::{Parent, executed_role, fork_role};
+use crate::roles::own_user::OwnUser;
+use crate::roles::renounce::renounce;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
 
 /// What the recorder wants of the server.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,30 +46,38 @@ const LONGEST_ORDER: usize = 64;
 /// Niceness of what is waited for: what it reads may be gone soon.
 const URGENT: i32 = -15;
 
-/// The server's life, from its first instruction.
-pub(super) fn run(parent: &Parent) -> i32 {
-    // Panics in parsers are a worker's end, which the recorder tells; nobody reads their text.
-    std::panic::set_hook(Box::new(|_| ()));
-    match prepare(parent) {
-        Ok(()) => {
-            obey(&parent.channel);
-            0
-        }
-        Err(error) => {
-            // The recorder takes the first message for the reason.
-            let _gone = parent.channel.send(&Err::<(), _>(error.to_string()), &[], None);
-            1
-        }
-    }
+/// How it is called.
+pub(super) const NAME: &CStr = c"et-resolver";
+
+/// Is the server, where this process was started as one: the first is forked, one that takes the place of another is executed.
+pub fn run_as_server() -> Option<ExitCode> {
+    let status = executed_role(NAME, |parent| run(&parent, &OwnUser::find()))?;
+    Some(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-fn prepare(parent: &Parent) -> io::Result<()> {
+/// The server's life, from its first instruction. Its first message says whether it could give up its rights. It ends when the recorder closes
+/// its end of the channel, or has ended.
+pub(super) fn run(parent: &Parent, user: &OwnUser) -> i32 {
+    // Panics in parsers are a worker's end, which the recorder tells; nobody reads their text.
+    std::panic::set_hook(Box::new(|_| ()));
+    let prepared = prepare(parent, user).map_err(|error| error.to_string());
+    // A recorder that is gone has no use for it.
+    let told = parent.channel.send(&prepared, &[], None);
+    if prepared.is_err() || told.is_err() {
+        return 1;
+    }
+    obey(&parent.channel);
+    0
+}
+
+fn prepare(parent: &Parent, user: &OwnUser) -> io::Result<()> {
     set_niceness(URGENT);
     return_large_blocks(RECORDING);
-    renounce(Some(&Identity::nobody()))?;
+    go_first_without_memory();
+    renounce(user.identity())?;
+    leave_terminal()?;
     close_world()?;
-    parent.die_with_it()?;
-    parent.channel.send(&Ok::<(), String>(()), &[], None).map_err(io::Error::other)
+    parent.die_with_it()
 }
 
 /// That it stays as it was is no failure.
@@ -77,7 +89,7 @@ fn set_niceness(niceness: i32) {
 fn obey(channel: &Channel) {
     let mut workers: HashMap<u32, Pid> = HashMap::new();
     while let Ok((order, _)) = channel.receive::<Order>(LONGEST_ORDER, None) {
-        collect(&mut workers);
+        workers.retain(|_, pid| runs(*pid));
         let answered = match order {
             Order::Start { number, urgent, lines } => match start(urgent, lines) {
                 Ok((pid, end)) => {
@@ -87,11 +99,7 @@ fn obey(channel: &Channel) {
                 Err(error) => channel.send(&Err::<i32, _>(error.to_string()), &[], None),
             },
             Order::End { number } => {
-                if let Some(pid) = workers.remove(&number) {
-                    // It is this process's child and not collected yet, so its number is its own.
-                    let _ended = kill(pid, Signal::SIGKILL);
-                    let _status = waitpid(pid, None);
-                }
+                workers.remove(&number).into_iter().for_each(end);
                 Ok(())
             }
         };
@@ -101,13 +109,19 @@ fn obey(channel: &Channel) {
     }
 }
 
-/// Collects workers that have ended.
-fn collect(workers: &mut HashMap<u32, Pid>) {
-    workers.retain(|_, pid| matches!(waitpid(*pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive)));
+/// Whether a child of this process runs; one that has ended is collected.
+fn runs(pid: Pid) -> bool {
+    matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+}
+
+/// Ends a child of this process that was not collected yet, so that its number is its own.
+fn end(pid: Pid) {
+    let _ended = kill(pid, Signal::SIGKILL);
+    let _status = waitpid(pid, None);
 }
 
 fn start(urgent: bool, lines: bool) -> io::Result<(Pid, OwnedFd)> {
-    let child = fork_role(c"et-resolver", |parent| {
+    let child = fork_role(NAME, |parent| {
         if !urgent {
             set_niceness(0);
         }

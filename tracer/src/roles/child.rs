@@ -1,5 +1,5 @@
 //! Forks a role's process: a name of its own, one socket to its parent, no other files, no signals but those that cannot be blocked, and
-//! an end that comes with its parent's.
+//! an end that comes with its parent's. Later, when there are threads, a role is a new process of the same program.
 //!
 //! Leaves out giving up privileges (`renounce.rs`), which the role does first of all.
 
@@ -8,10 +8,13 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::socket::{Shutdown, shutdown};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A role's process, from its parent's side. Its end is its own affair: it comes when the channel is closed.
@@ -25,7 +28,8 @@ pub struct Child {
 /// What a role's process has of its parent.
 #[derive(Debug)]
 pub struct Parent {
-    pid: Pid,
+    /// `None`: a thread started it, which may end before the process does.
+    pid: Option<Pid>,
     /// To speak with it.
     pub channel: Channel,
 }
@@ -50,12 +54,35 @@ pub fn fork_role(name: &CStr, role: impl FnOnce(Parent) -> i32) -> io::Result<Ch
         ForkResult::Child => {
             drop(ours);
             let status = settle(name, &theirs)
-                .map(|()| run(role, Parent { pid: parent, channel: theirs }))
+                .map(|()| run(role, Parent { pid: Some(parent), channel: theirs }))
                 .unwrap_or(PANICKED);
             // SAFETY: ends this process at once, without what its parent had registered for its own end.
             unsafe { libc::_exit(status) }
         }
     }
+}
+
+/// Starts this program anew as a role, whose name is all that it is told: `executed_role` is what it does then. May be called from any thread.
+///
+/// # Errors
+/// When no process or socket can be had.
+pub fn execute_role(name: &str) -> io::Result<Child> {
+    let (ours, theirs) = Channel::pair()?;
+    let mut role = Command::new("/proc/self/exe");
+    role.arg0(name).arg(name).env_clear().stdin(Stdio::from(theirs.into_socket()));
+    let started = role.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    Ok(Child { pid: Pid::from_raw(started.id().cast_signed()), channel: ours })
+}
+
+/// Does `role` and gives its status, where this process was started as one of that name; else nothing.
+pub fn executed_role(name: &CStr, role: impl FnOnce(Parent) -> i32) -> Option<i32> {
+    // Twice, as nobody calls a program by accident.
+    if !std::env::args_os().map(OsString::into_vec).eq([name, name].map(CStr::to_bytes)) {
+        return None;
+    }
+    let settled = io::stdin().as_fd().try_clone_to_owned().map(Channel::over);
+    let settled = settled.and_then(|channel| settle(name, &channel).map(|()| channel));
+    Some(settled.map_or(PANICKED, |channel| run(role, Parent { pid: None, channel })))
 }
 
 fn run(role: impl FnOnce(Parent) -> i32, parent: Parent) -> i32 {
@@ -87,13 +114,14 @@ fn close_others(channel: &Channel) -> io::Result<()> {
 
 impl Parent {
     /// Has the kernel end this process with its parent. Must come after every change of users, which undoes it (prctl(2),
-    /// `PR_SET_PDEATHSIG`).
+    /// `PR_SET_PDEATHSIG`). The kernel takes a thread for the parent: one that was started by any of them reads the end of its channel instead.
     ///
     /// # Errors
     /// When the parent has ended already.
     pub fn die_with_it(&self) -> io::Result<()> {
+        let Some(parent) = self.pid else { return Ok(()) };
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        if getppid() == self.pid { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 }
 

@@ -17,17 +17,6 @@ pub struct Identity {
     pub groups: Vec<Gid>,
 }
 
-/// The user that owns nothing: `nobody` of every distribution, and what the kernel shows for users that it cannot name
-/// (`fs.overflowuid`, Documentation/admin-guide/sysctl/fs.rst).
-const NOBODY: u32 = 65_534;
-
-impl Identity {
-    /// Nobody, without groups.
-    pub fn nobody() -> Self {
-        Self { uid: Uid::from_raw(NOBODY), gid: Gid::from_raw(NOBODY), groups: Vec::new() }
-    }
-}
-
 /// Becomes this user if the process is root's, gives up every capability, and sees to it that no `exec` brings one back. The process cannot
 /// be traced by others of its user from then on. Must be called while the process has one thread: capabilities belong to threads.
 ///

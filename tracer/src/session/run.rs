@@ -9,6 +9,7 @@ use super::finish::finish;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
+use crate::host::open_files;
 use crate::peeker::Peeker;
 use crate::plan::RecordPlan;
 use crate::probe::{Before, leave_command};
@@ -35,6 +36,7 @@ pub struct Ended {
 /// Records as planned.
 pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
+    open_files::raise();
     checks::check(plan)?;
     // While there is one thread: what others hold locked would stay so in a fork.
     let starts_command = !plan.target.command().is_empty();

@@ -6,6 +6,7 @@
 
 use super::perf_map::kind_of;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::names::{LONGEST_NAME, cut_of_bytes};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -23,8 +24,6 @@ const RECORD_HEAD: usize = 16;
 /// Bytes of `JIT_CODE_LOAD` before its name, and of `JIT_CODE_MOVE`, without the record's head.
 const LOAD: usize = 40;
 const MOVE: usize = 48;
-/// Longest name that is read.
-const LONGEST_NAME: usize = 4096;
 /// Records that are read at most.
 const MOST_RECORDS: usize = 8 << 20;
 /// Bytes of names and histories that are kept at most.
@@ -123,7 +122,7 @@ fn read_record(from: &mut (impl Read + Seek), reading: &mut Reading<'_>) -> io::
         return Ok(false);
     }
     let wanted = match kind {
-        JIT_CODE_LOAD => body.min(LOAD + LONGEST_NAME),
+        JIT_CODE_LOAD => body.min(LOAD + LONGEST_NAME + 1),
         JIT_CODE_MOVE => body.min(MOVE),
         _ => 0,
     };
@@ -146,7 +145,7 @@ impl Reading<'_> {
     fn load(&mut self, bytes: &[u8], at: KtimeNs) {
         let Some(name) = bytes.get(LOAD..) else { return };
         let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
-        let name: Arc<str> = kind_of(&String::from_utf8_lossy(&name[..end])).into();
+        let name: Arc<str> = kind_of(&cut_of_bytes(&name[..end])).into();
         let function = Function { start: word(bytes, 16), size: word(bytes, 24), name };
         self.learn(function.start, function.size, Some(&function.name), at);
         if self.keep(ENTRY + function.name.len()) {

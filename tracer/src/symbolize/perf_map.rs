@@ -5,6 +5,7 @@
 //! its end, and an address that has its name is not looked at again: the time is that of lines and addresses together, not of each with each.
 //! The process writes that file: only the addresses asked for are kept. Leaves out where the file is (`jit.rs`).
 
+use energy_trace_model::recording::names::cut;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -12,8 +13,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 const LIMIT: u64 = 256 << 20;
 /// Longest line; one that is longer names nothing.
 const LONGEST: usize = 64 << 10;
-/// Bytes of a name that are kept.
-const LONGEST_NAME: usize = 4096;
 /// Bytes that are read at once.
 const BLOCK: u64 = 256 << 10;
 
@@ -41,9 +40,9 @@ impl Found<'_> {
         if let Some((start, end, name)) = parse_line(line) {
             let mut at = self.without_name(self.wanted.partition_point(|&address| address < start));
             if self.wanted.get(at).is_some_and(|&address| address < end) {
-                let name = shortened(&String::from_utf8_lossy(name)).to_owned();
+                let name = cut(kind_of(String::from_utf8_lossy(name).trim()).to_owned());
                 while let Some(&address) = self.wanted.get(at).filter(|&&address| address < end) {
-                    self.names.insert(address, kind_of(name.trim()).to_owned());
+                    self.names.insert(address, name.clone());
                     if let Some(next) = self.next.get_mut(at) {
                         *next = at + 1;
                     }
@@ -109,12 +108,6 @@ fn joined(mut start: Vec<u8>, end: Option<Vec<u8>>) -> Option<Vec<u8>> {
     Some(start)
 }
 
-/// As much of a name as is kept.
-fn shortened(name: &str) -> &str {
-    let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|&end| name.is_char_boundary(end));
-    name.get(..end.unwrap_or(0)).unwrap_or_default()
-}
-
 /// Start, end and name; `None` for a line that is not of the form.
 fn parse_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut parts = line.splitn(3, |&byte| byte == b' ');
@@ -140,7 +133,7 @@ pub(super) fn kind_of(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::read_map;
+    use super::{cut, read_map};
     use std::io::Cursor;
 
     fn names(map: &str, wanted: &[u64]) -> Vec<Option<String>> {
@@ -191,6 +184,6 @@ mod tests {
         let map = format!("10 1 {}\n20 1 g\n30 1 {}", "x".repeat(600_000), "é".repeat(4_000));
         let found = names(&map, &[0x10, 0x20, 0x30]);
         assert_eq!((found[0].as_deref(), found[1].as_deref()), (None, Some("g")));
-        assert_eq!(found[2].as_deref().map(str::len), Some(4096));
+        assert_eq!(found[2], Some(cut("é".repeat(4_000))));
     }
 }

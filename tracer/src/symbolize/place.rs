@@ -2,6 +2,7 @@
 //!
 //! Leaves out finding it (`places.rs`).
 
+use crate::roles::room::list;
 use energy_trace_model::ids::BuildId;
 use energy_trace_model::recording::record::Name;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub struct Place {
     /// The function's name, with file and line where they were asked for and are known.
     pub name: Option<Name>,
     /// What the compiler put into it.
+    #[serde(deserialize_with = "list")]
     pub inlined: Vec<Name>,
     /// Where a function without a name begins, as a file offset, by its unwind information.
     pub start: Option<u64>,

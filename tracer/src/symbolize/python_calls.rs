@@ -4,6 +4,8 @@
 //! are kept is limited. Times come as counts by length, each rounded down to five binary digits. Leaves out how the lines came here.
 
 use super::python_inputs::PythonInputs;
+use crate::roles::room::list;
+use energy_trace_model::recording::names::cut_of;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read};
@@ -50,6 +52,7 @@ pub struct PythonCalls {
     /// Nanoseconds that counting a call takes, at the least.
     pub call_ns: u64,
     /// The functions.
+    #[serde(deserialize_with = "list")]
     pub functions: Vec<(PythonFunction, PythonCount)>,
     /// What functions were called with.
     pub inputs: PythonInputs,
@@ -110,7 +113,7 @@ fn take_line(line: &str, calls: &mut PythonCalls, sums: &mut BTreeMap<PythonFunc
 
 /// A function by its first three fields.
 pub(super) fn named<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<PythonFunction> {
-    let (name, file) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+    let (name, file) = (cut_of(fields.next()?).into_owned(), cut_of(fields.next()?).into_owned());
     Some(PythonFunction { name, file, first_line: fields.next()?.parse().ok()? })
 }
 

@@ -4,6 +4,7 @@
 //! are kept is limited. Leaves out how the lines came here.
 
 use super::python_calls::{PythonFunction, named};
+use crate::roles::room::list;
 use energy_trace_model::recording::record::{CallPlace, Input, InputRole, InputSize};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ pub struct PythonInputs {
     /// Functions of which no call was looked at for that reason, in the process that has most of them: others may be the same.
     pub unseen: u64,
     /// Each different call, and how often it was seen.
+    #[serde(deserialize_with = "list")]
     pub calls: Vec<(PythonCall, u64)>,
     /// Where each stands.
     #[serde(skip)]

@@ -4,6 +4,7 @@
 //! Whatever is not plain (`__all__` that is computed, a base class that is a call) is left out. The file may be anybody's: sizes are limited,
 //! and nothing that it says is believed but names. Leaves out which module a name leads to (`naming/public_names`).
 
+use crate::roles::room::list;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
@@ -21,6 +22,7 @@ const LONGEST_STRING: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleFacts {
     /// Names, in the order in which they are bound; one may be bound several times, in branches.
+    #[serde(deserialize_with = "list")]
     pub bindings: Vec<Binding>,
     /// Modules all of whose names are imported.
     pub stars: Vec<Origin>,
@@ -29,6 +31,7 @@ pub struct ModuleFacts {
     /// Whether the lists of modules in `stars` belong to it: `__all__ += module.__all__`.
     pub all_of_stars: bool,
     /// Its classes.
+    #[serde(deserialize_with = "list")]
     pub classes: Vec<Class>,
 }
 

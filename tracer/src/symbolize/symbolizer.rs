@@ -5,6 +5,7 @@
 use super::{Detail, Place};
 use blazesym::symbolize::source::{Kernel, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+use energy_trace_model::recording::names::{cut, cut_of};
 use energy_trace_model::recording::record::Name;
 use std::path::Path;
 
@@ -53,5 +54,5 @@ fn name(name: &str, code: Option<&CodeInfo<'_>>) -> Name {
     let line = code.and_then(|code| code.line).unwrap_or(0);
     // A line without its file says nothing.
     let line = if file.is_empty() { 0 } else { line };
-    Name { name: name.to_owned(), file, line }
+    Name { name: cut_of(name).into_owned(), file: cut(file), line }
 }

@@ -3,6 +3,7 @@
 //! Only system calls on numbers and memory that was there before the fork. Leaves out processes that are ours (`roles::renounce`).
 
 use super::user::InvokingUser;
+use crate::host::open_files;
 use nix::errno::Errno;
 use nix::unistd::{geteuid, getresgid, getresuid, setgroups, setresgid, setresuid};
 use std::io;
@@ -32,11 +33,13 @@ pub fn run_as(command: &mut Command, user: Option<InvokingUser>) {
     unsafe { command.pre_exec(move || become_user(user.as_ref())) };
 }
 
-/// Becomes the user, and gives up what would survive `exec`: a program that is not root's has no capability of ours. Root stays as it is.
+/// Becomes the user, and gives up what would survive `exec`: a program that is not root's has no capability of ours. Root stays as it is. As many
+/// files may be open as before we raised that.
 ///
 /// # Errors
 /// When any of it fails, or the process is not the user afterwards.
 pub(super) fn become_user(user: Option<&InvokingUser>) -> io::Result<()> {
+    open_files::restore()?;
     if let Some(user) = user {
         // In the one order in which each step is still allowed.
         setgroups(&user.groups)?;

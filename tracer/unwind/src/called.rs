@@ -6,6 +6,7 @@
 //! caller left it (`code_rows.rs`). Leaves out pointers that need no relocation (of programs that are not position-independent) and packed
 //! relocations (`DT_RELR`).
 
+use super::believed::MOST_ROWS;
 use super::cfi::each_fde;
 use super::code_rows::branch_target;
 use super::eh_frame::{FrameBytes, FrameFile};
@@ -57,7 +58,10 @@ pub(super) fn called_functions(file: &File, elf: &Elf<'_>) -> Option<Vec<Range<u
 fn bare_stretches(section: Option<&mut impl FrameBytes>, code: Range<u64>, least: u64) -> Vec<Range<u64>> {
     let mut said = Vec::new();
     if let Some(section) = section {
-        each_fde(section, |_, _, fde| said.extend(fde.map(|fde| fde.initial_address()..fde.end_address())));
+        each_fde(section, |_, _, fde| {
+            said.extend(fde.map(|fde| fde.initial_address()..fde.end_address()));
+            said.len() < MOST_ROWS
+        });
     }
     said.push(code.end..code.end);
     said.sort_unstable_by_key(|part| part.start);

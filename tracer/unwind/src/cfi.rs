@@ -4,11 +4,13 @@
 //! eight bytes is kept in full; expressions are known by their form (DWARF 5 §2.5), not carried out. Leaves out every register but `rsp`,
 //! `rbp`, `rbx` and the return address, and expressions that only hand-written assembly has.
 
+use super::believed::{MOST_ROWS, Work};
 use super::code_rows::{functions, read_code_rows};
 use super::coroutines::first_functions;
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
 use super::elf::{EhFrame, Elf, ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
 use super::frame_state::CodeRule;
+pub use super::full_rules::FullRules;
 use super::go::read_go_rows;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame as Section, EndianSlice, LittleEndian, Register, RegisterRule,
@@ -36,15 +38,18 @@ pub struct Rows {
     pub damaged: u64,
     /// Rows whose rule does not fit.
     pub unsupported: u64,
+    /// There were more than the file's code can need: those behind are not here.
+    pub too_many: bool,
 }
 
 /// Where the functions of a file begin, as file offsets in order, by its unwind information; empty where there is none.
 pub fn function_starts(file: &File) -> Vec<u64> {
     let Ok(facts) = ElfFacts::read(file, &[]) else { return Vec::new() };
     let Ok(Some(mut section)) = FrameFile::find(file) else { return Vec::new() };
-    let mut starts = Vec::new();
+    let (mut starts, mut work) = (Vec::new(), Work::of_file(file, &facts));
     each_fde(&mut section, |_, _, fde| {
-        starts.extend(fde.ok().and_then(|fde| facts.file_offset(fde.initial_address())));
+        starts.extend(fde.as_ref().ok().and_then(|fde| facts.file_offset(fde.initial_address())));
+        work.takes(bytes_of(&fde)) && starts.len() < MOST_ROWS
     });
     starts.sort_unstable();
     starts
@@ -52,7 +57,7 @@ pub fn function_starts(file: &File) -> Vec<u64> {
 
 /// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
 pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
-    rows_of(&mut section, base)
+    rows_of(&mut section, base, Work::WITHOUT_LIMIT)
 }
 
 /// Makes rows of a file, of which only a part is in memory at a time; none where it has no unwind information.
@@ -62,7 +67,8 @@ pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
 pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
     let Sources { facts, frames, go, functions, first } = with_elf(file, |elf| Sources::read(file, elf))?;
     let section = frames.map(|place| FrameFile::at(file, place)).transpose()?;
-    let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
+    let work = Work::of_file(file, &facts);
+    let mut rows = section.map(|mut section| rows_of(&mut section, base, work)).unwrap_or_default();
     let bare = functions.into_iter().filter(|code| rows.is_bare(code, base));
     let by_go = go.into_iter().map(|(svma, rule)| (svma, CodeRule::Short(rule)));
     let new = if by_go.len() == 0 { read_code_rows(file, &facts, bare) } else { by_go.collect() };
@@ -99,21 +105,32 @@ impl Sources {
     }
 }
 
-fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {
+fn rows_of(section: &mut impl FrameBytes, base: u64, mut work: Work) -> Rows {
     let mut context = UnwindContext::new();
-    let mut out = Builder { base, ..Builder::default() };
+    let mut out = Builder { base, most: work.rows, ..Builder::default() };
     let whole = each_fde(section, |frames, bases, fde| {
+        if !work.takes(bytes_of(&fde)) || out.is_full() {
+            out.rows.too_many = true;
+            return false;
+        }
         let done = fde.and_then(|fde| out.add_fde(frames, bases, &fde, &mut context));
         out.rows.damaged += u64::from(done.is_err());
+        true
     });
-    out.rows.damaged += u64::from(!whole);
+    out.rows.damaged += u64::from(!whole && !out.rows.too_many);
     out.finish()
 }
 
-/// Gives the FDEs of a section in their order. Whether it could be read to its end.
+/// Bytes of an entry, with what it has in common with others and is read again for it; of one that cannot be parsed as few as there may be.
+fn bytes_of(fde: &gimli::Result<Fde<'_>>) -> u64 {
+    const LEAST: u64 = 16;
+    fde.as_ref().map_or(LEAST, |fde| (fde.entry_len() + fde.cie().entry_len()) as u64)
+}
+
+/// Gives the FDEs of a section in their order, for as long as they are taken. Whether it could be read to its end.
 pub(super) fn each_fde(
     section: &mut impl FrameBytes,
-    mut take: impl FnMut(&Section<Reader<'_>>, &BaseAddresses, gimli::Result<Fde<'_>>),
+    mut take: impl FnMut(&Section<Reader<'_>>, &BaseAddresses, gimli::Result<Fde<'_>>) -> bool,
 ) -> bool {
     let bases = BaseAddresses::default().set_eh_frame(section.svma());
     let mut entries = Vec::new();
@@ -130,7 +147,9 @@ pub(super) fn each_fde(
                 continue;
             }
             let Ok(partial) = frames.partial_fde_from_offset(&bases, entry.at.into()) else { return false };
-            take(&frames, &bases, parse_fde(&partial, &mut cies));
+            if !take(&frames, &bases, parse_fde(&partial, &mut cies)) {
+                return false;
+            }
         }
         if let Next::At(at) = next {
             section.forget(at);
@@ -185,7 +204,7 @@ pub(super) fn rule_at<'a>(
     svma: u64,
 ) -> gimli::Result<(Rule, Option<FullRule>)> {
     let base = fde.initial_address();
-    let mut builder = Builder { base, ..Builder::default() };
+    let mut builder = Builder { base, most: MOST_ROWS, ..Builder::default() };
     builder.add_fde(eh_frame, bases, fde, context)?;
     Ok(builder.finish().rule(svma.wrapping_sub(base)))
 }
@@ -221,7 +240,7 @@ impl Rows {
             pack(svma.checked_sub(base)?, rule)
         });
         self.rows.extend(rows);
-        self.full = full.rules;
+        self.full = full.into_rules();
     }
 
     /// Whether nothing is known of code (SVMA).
@@ -245,49 +264,20 @@ fn pack(place: u64, rule: Rule) -> Option<u64> {
     Some(u64::from(u32::try_from(place).ok()?) << 32 | u64::from(rule.0))
 }
 
-/// Rules in full, each once.
-#[derive(Debug, Default)]
-pub struct FullRules {
-    rules: Vec<FullRule>,
-    places: HashMap<FullRule, u16>,
-}
-
-impl FullRules {
-    /// Of those that have their places already.
-    fn of(rules: Vec<FullRule>) -> Self {
-        let places = rules.iter().zip(0..).map(|(&full, place)| (full, place)).collect();
-        Self { rules, places }
-    }
-
-    /// Leads to a rule by its place here; where there is no place for another one, its code cannot be unwound.
-    pub fn number(&mut self, full: FullRule) -> Rule {
-        if let Some(&place) = self.places.get(&full) {
-            return Rule::full(place);
-        }
-        let Ok(place) = u16::try_from(self.rules.len()) else { return Rule::UNSUPPORTED };
-        self.rules.push(full);
-        self.places.insert(full, place);
-        Rule::full(place)
-    }
-
-    /// The rule at a place.
-    pub fn get(&self, place: u32) -> Option<FullRule> {
-        self.rules.get(place as usize).copied()
-    }
-}
-
 /// Rows that are being made.
 #[derive(Default)]
 struct Builder {
     base: u64,
     rows: Rows,
     full: FullRules,
+    /// Rows at the most.
+    most: usize,
 }
 
 impl Builder {
     /// The rows, in order.
     fn finish(self) -> Rows {
-        Rows { rows: tidy(self.rows.rows), full: self.full.rules, ..self.rows }
+        Rows { rows: tidy(self.rows.rows), full: self.full.into_rules(), ..self.rows }
     }
 
     fn add_fde<'a>(
@@ -305,7 +295,7 @@ impl Builder {
         let mut before = None;
         while let Some(row) = table.next_row()? {
             let start = row.start_address();
-            if start >= fde.end_address() {
+            if start >= fde.end_address() || self.is_full() {
                 break; // Code that was cut off leaves rules behind its end; what follows may have none.
             }
             let meaning = if signal { Meaning::SIGNAL } else { meaning_of(row, eh_frame) };
@@ -330,6 +320,10 @@ impl Builder {
             let rule = self.rule_of(Meaning::Full(popped));
             self.add(end - LEA_BYTES, rule);
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.rows.rows.len() >= self.most
     }
 
     fn rule_of(&mut self, meaning: Meaning) -> Rule {
@@ -565,11 +559,13 @@ mod tests {
         let file = File::open(env!("CARGO")).unwrap();
         let section = read_eh_frame(&file).unwrap().unwrap();
         assert!(section.data.len() > 1 << 20, "{}", section.data.len());
-        let place = super::with_elf(&file, |elf| super::Sources::read(&file, elf)).unwrap().frames.unwrap();
-        let parts = super::rows_of(&mut super::FrameFile::at(&file, place).unwrap(), 0);
+        let sources = super::with_elf(&file, |elf| super::Sources::read(&file, elf)).unwrap();
+        let mut frames = super::FrameFile::at(&file, sources.frames.unwrap()).unwrap();
+        let parts = super::rows_of(&mut frames, 0, super::Work::of_file(&file, &sources.facts));
         let whole = build_rows(&section, 0);
         assert!(whole.rows.len() > 10_000 && whole.rows == parts.rows && whole.full == parts.full);
         assert_eq!((whole.damaged, whole.unsupported), (parts.damaged, parts.unsupported));
+        assert!(!parts.too_many);
     }
 
     /// The entry point is the outermost frame, where there is no unwind information for it, up to the next function.

@@ -74,6 +74,7 @@ impl FrameBytes for FrameFile<'_> {
 
     fn forget(&mut self, before: usize) {
         self.blocks.forget(before);
+        self.blocks.forget_many();
     }
 }
 
@@ -85,10 +86,14 @@ pub(super) struct Blocks {
     read: Vec<bool>,
     /// Blocks that were forgotten.
     forgotten: usize,
+    /// Blocks that were read since all were given back.
+    taken: usize,
 }
 
 /// Bytes of a block: some pages.
 const BLOCK: usize = 16 << 10;
+/// Blocks that are read before all are given back: those of the largest libraries' unwind information.
+const MOST_TAKEN: usize = (64 << 20) / BLOCK;
 
 impl Blocks {
     /// Reads nothing yet; `None` where it is not in the file, or too large for it or for this machine.
@@ -100,7 +105,13 @@ impl Blocks {
         let size = usize::try_from(place.size).ok()?;
         // A mapping and not the allocator's: pages can be given back, and where there is no room that is no panic.
         let data = MmapOptions::new().len(size.max(1)).no_reserve_swap().map_anon().ok()?;
-        Some(Self { offset: place.offset, data, read: vec![false; size.div_ceil(BLOCK)], forgotten: 0 })
+        Some(Self {
+            offset: place.offset,
+            data,
+            read: vec![false; size.div_ceil(BLOCK)],
+            forgotten: 0,
+            taken: 0,
+        })
     }
 
     /// All bytes, those of blocks that were not read as zeros.
@@ -117,16 +128,28 @@ impl Blocks {
                 let to = (from + BLOCK).min(self.data.len());
                 file.read_exact_at(self.data.get_mut(from..to)?, self.offset + from as u64).ok()?;
                 *self.read.get_mut(block)? = true;
+                self.taken += 1;
             }
         }
         self.data.get(at..end)
+    }
+
+    /// Gives back the memory of all blocks where there are many: of a part in which little is asked for everything stays. To be called between
+    /// two questions.
+    pub(super) fn forget_many(&mut self) {
+        if self.taken >= MOST_TAKEN {
+            (self.taken, self.forgotten) = (0, 0);
+            self.forget(self.data.len().next_multiple_of(BLOCK));
+            self.forgotten = 0;
+        }
     }
 
     /// Gives back the memory of the blocks before a place. Blocks that are asked for again later stay.
     fn forget(&mut self, before: usize) {
         let gone = self.forgotten..(before / BLOCK).min(self.read.len());
         let Some(read) = self.read.get_mut(gone.clone()).filter(|read| !read.is_empty()) else { return };
-        let (from, bytes) = (gone.start * BLOCK, gone.len() * BLOCK);
+        let from = gone.start * BLOCK;
+        let bytes = (gone.len() * BLOCK).min(self.data.len() - from);
         // SAFETY: nobody else borrows the memory, which is private and anonymous: its pages are zeros afterwards, as before they were read.
         if unsafe { self.data.unchecked_advise_range(UncheckedAdvice::DontNeed, from, bytes) }.is_ok() {
             read.fill(false);
@@ -156,9 +179,9 @@ pub(super) enum Next {
 }
 
 /// Bytes whose entries are in memory at once.
-const BATCH: usize = 256 << 10;
+const BATCH: usize = 64 << 10;
 /// Bytes that an entry may have: the largest of PyTorch's has some 20 KiB.
-pub(super) const MAX_ENTRY: usize = 4 << 20;
+pub(super) const MAX_ENTRY: usize = 256 << 10;
 
 /// Has the entries from a place on read, as many as are in memory at once, each with the one that it leads to.
 pub(super) fn read_entries(section: &mut impl FrameBytes, from: usize, entries: &mut Vec<Entry>) -> Next {

@@ -46,6 +46,9 @@ pub struct CodeSegment {
     pub size: u64,
 }
 
+/// Segments with code that are looked at: linkers make a few.
+const MOST_CODE_SEGMENTS: usize = 256;
+
 /// `.eh_frame` and where it is.
 #[derive(Clone, Debug)]
 pub struct EhFrame {
@@ -116,7 +119,7 @@ impl ElfFacts {
             }
             let svma: u64 = header.p_vaddr(endian).into();
             base = base.min(svma & !0xfff);
-            if header.p_flags(endian) & object::elf::PF_X != 0 {
+            if header.p_flags(endian) & object::elf::PF_X != 0 && code.len() < MOST_CODE_SEGMENTS {
                 code.push(CodeSegment {
                     svma,
                     offset: header.p_offset(endian).into(),

@@ -4,13 +4,13 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
+use super::believed::Work;
 use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 
 use super::code_rows::{Budget, functions, rows_of_function};
 use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
-use super::file_bytes::believable_bytes;
 use super::go::is_go;
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
@@ -66,7 +66,9 @@ impl UnwindFile {
             Ok((ElfFacts::of(elf, &[]), find_unwind_sections(elf), is_go(elf), first_functions(elf)))
         })?;
         let found = match sections {
-            [Some(frames), Some(header)] if !is_go => table(&file, frames, header),
+            [Some(frames), Some(header)] if !is_go => {
+                table(&file, frames, header, Work::of_file(&file, &facts).bytes)
+            }
             _ => None,
         };
         let found = match found {
@@ -131,6 +133,7 @@ impl UnwindFile {
         match &mut self.found {
             Found::Rows(rows) => rows.rule(svma.wrapping_sub(self.facts.base)),
             Found::Table { header, frames, bases, start } => {
+                frames.forget_many();
                 let found = frames.find(&self.file, header, bases, *start, svma);
                 let rule = found.and_then(|at| frames.rule(bases, at, &mut self.context, svma));
                 rule.unwrap_or((Rule::NONE, None))
@@ -139,11 +142,11 @@ impl UnwindFile {
     }
 }
 
-/// Reads the search table; `None` where it has none that can be searched.
-fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
+/// Reads the search table; `None` where it has none that can be searched, or one of more bytes than these.
+fn table(file: &File, frames: Place, header: Place, most: u64) -> Option<Found> {
     let length = file.metadata().ok()?.len();
     let inside = |place: &Place| place.offset.checked_add(place.size).is_some_and(|end| end <= length);
-    if !inside(&frames) || !inside(&header) || header.size > believable_bytes(file).ok()? {
+    if !inside(&frames) || !inside(&header) || header.size > most {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(header.size).ok()?];

@@ -3,6 +3,7 @@
 //! Belongs to the resolver, as `elf.rs` does. Leaves out which patterns there are (`probe/count`).
 
 use super::elf::{Elf, ElfError, named_symbols, with_elf};
+use energy_trace_model::recording::names::cut;
 use object::{Object as _, ObjectSegment as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<V
             }
             let Some((name, patterns)) = matching(&patterns, symbol.name) else { continue };
             if let Some(offset) = file_offset(elf, symbol.address) {
-                found.entry(offset).or_insert(Function { offset, name, patterns });
+                found.entry(offset).or_insert(Function { offset, name: cut(name), patterns });
             }
         }
         Ok(found.into_values().collect())

@@ -5,6 +5,7 @@
 
 pub mod address_space;
 pub mod anchoring;
+pub mod believed;
 mod called;
 pub mod cfi;
 mod code_rows;
@@ -15,6 +16,7 @@ pub mod elf;
 pub mod fde;
 pub mod file_bytes;
 mod frame_state;
+mod full_rules;
 pub mod functions;
 pub mod go;
 pub mod hotspot;

@@ -7,8 +7,9 @@ use super::address_space::{AddressSpace, FileKey, Mapping};
 use super::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_model::ids::Pid;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::LazyLock;
 
 /// Its path in `/proc/PID/maps`.
@@ -42,6 +43,8 @@ pub fn open_image() -> io::Result<File> {
     let image = ProcessMemory::of(own).bytes(mapping.start, length, MAX_BYTES).ok_or_else(none)?;
     let mut file = File::from(memfd_create("energy-trace-vdso", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(&image)?;
+    // The kernel's word, which nobody can change: whoever looks at the file sees that.
+    file.set_permissions(Permissions::from_mode(0o400))?;
     Ok(file)
 }
 

@@ -6,6 +6,7 @@
 
 use super::account::AccountDiagnostic;
 use super::calls::CallDiagnostic;
+use super::owners::OwnerDiagnostic;
 use crate::ids::Pid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -149,6 +150,8 @@ pub enum RecordingDiagnostic {
         /// Of how many programs.
         programs: u64,
     },
+    /// What was found about budgets that owners share.
+    Owners(OwnerDiagnostic),
 }
 
 /// A process whose memory or files could not be looked at.
@@ -187,6 +190,7 @@ impl RecordingDiagnostic {
             Self::Account(account) => account.code(),
             Self::ProcessesNotAnswering { .. } => "processes-not-answering",
             Self::CommandLinesCut { .. } => "command-lines-cut",
+            Self::Owners(owners) => owners.code(),
         }
     }
 }
@@ -206,6 +210,12 @@ impl From<CallDiagnostic> for RecordingDiagnostic {
 impl From<AccountDiagnostic> for RecordingDiagnostic {
     fn from(account: AccountDiagnostic) -> Self {
         Self::Account(account)
+    }
+}
+
+impl From<OwnerDiagnostic> for RecordingDiagnostic {
+    fn from(owners: OwnerDiagnostic) -> Self {
+        Self::Owners(owners)
     }
 }
 
@@ -450,6 +460,8 @@ pub enum ReadFailure {
     Damaged,
     /// Its headers say that it is far larger than it is.
     TooLarge,
+    /// It has more unwind information than its code can need.
+    MoreThanItsCode,
 }
 
 /// Some names, and how many more there are.

@@ -399,7 +399,7 @@ mod tests {
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic,
-        LossReason, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
+        LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
@@ -428,7 +428,7 @@ mod tests {
         let text = String::new;
         let last = [
             number(&Record::Installed(Vec::new())),
-            number(&RecordingDiagnostic::CommandLinesCut { programs: 0 }),
+            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { names: 0, longest: 0 })),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
@@ -442,6 +442,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (15, [38, 20, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        assert_eq!((FORMAT, last), (15, [38, 21, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
     }
 }

@@ -25,6 +25,7 @@ pub use super::interpreter::{OtherPython, Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
+pub use super::owners::{OfOwners, Owner, OwnerDiagnostic};
 pub use super::project::Project;
 pub use super::public_names::{InstalledPackage, PublicName};
 pub use super::sampling::{Jitter, SampleEvent};

@@ -12,6 +12,7 @@ mod carbon;
 mod jit;
 mod launches;
 mod losses;
+mod owners;
 mod power;
 mod recording;
 mod sensors;

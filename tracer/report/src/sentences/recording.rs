@@ -3,6 +3,7 @@
 use super::account::account_fact;
 use super::calls::call_fact;
 use super::launches::launch_fact;
+use super::owners::owner_fact;
 use super::power::{advice, power_fact};
 use super::{counted, in_seconds, were};
 use energy_trace_model::recording::mark::Mark;
@@ -45,8 +46,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             counted(*times, "time")
         ),
         RecordingDiagnostic::NamesNotLookedUp { files } => format!(
-            "{} not kept open, or gone before that could be opened, so that functions there have no names: a larger `ulimit -n` leaves room \
-             for more",
+            "{} gone before that could be opened, so functions there have no names: removed meanwhile, or of a program that ended at once",
             were(*files, "file")
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
@@ -62,6 +62,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::Launches(found) => launch_fact(found),
         RecordingDiagnostic::Calls(found) => call_fact(found),
         RecordingDiagnostic::Account(found) => account_fact(found),
+        RecordingDiagnostic::Owners(found) => owner_fact(found),
         RecordingDiagnostic::Power(found) => {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
@@ -186,6 +187,9 @@ const fn read_failure(failure: ReadFailure) -> &'static str {
         ReadFailure::Nonsense => "what was read made no sense",
         ReadFailure::Damaged => "it is damaged, or was changed while it was recorded",
         ReadFailure::TooLarge => "its headers say that it is far larger than it is",
+        ReadFailure::MoreThanItsCode => {
+            "it has more unwind information than its code can need, of which the first part was read"
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use energy_trace_model::profile::diagnostics::{
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
-    KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Part, PowerDiagnostic,
-    ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime, TimeDifference, Unanswering,
+    KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Owner, OwnerDiagnostic, Part,
+    PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime,
+    TimeDifference, Unanswering,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ fn names() -> Names {
 /// One of each variant.
 fn recorded() -> Vec<RecordingDiagnostic> {
     use CallDiagnostic as C;
+    use OwnerDiagnostic as O;
     use RecordingDiagnostic as R;
     vec![
         R::RecordingCut { whole_bytes: Some(7), whole_ns: Some(1_500_000_000), reason: CutReason::Checksum },
@@ -45,6 +47,10 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         },
         R::CommandLinesCut { programs: 2 },
         R::ReaderDied,
+        R::Owners(O::FilesNotKept { files: vec![(Owner::User(7), 2)], most: 9 }),
+        R::Owners(O::FilesRefused { questions: vec![(Owner::User(7), 2), (Owner::Several, 1)] }),
+        R::Owners(O::ReaderLost { times: 2, again: true }),
+        R::Owners(O::NamesCut { names: 3, longest: 4096 }),
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
         R::Calls(C::Cost { calls: 9, stepped: 1, call_ns: 900, stepped_ns: 9000, functions: 3 }),

@@ -3,7 +3,9 @@
 //! Leaves out noticing it: the counters are the probes' and the collector's.
 
 use crate::probe::processes::registry::Processes;
-use energy_trace_model::recording::record::{LossReason, ReadFailure, RecordingDiagnostic};
+use crate::probe::stacks::libraries::Libraries;
+use crate::resolver::Resolver;
+use energy_trace_model::recording::record::{LossReason, OwnerDiagnostic, RecordingDiagnostic};
 use std::collections::BTreeMap;
 use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost, push};
 
@@ -61,19 +63,21 @@ pub(crate) fn push_times(times: &[u64; push::COUNT as usize]) -> RecordingDiagno
     RecordingDiagnostic::PushTimes { samples: of(push::SAMPLES), events: of(push::EVENTS) }
 }
 
-/// Files that could not be kept open; `None` where all were.
-pub(crate) fn closed_files(closed: usize) -> Option<RecordingDiagnostic> {
-    (closed > 0).then_some(RecordingDiagnostic::NamesNotLookedUp { files: closed as u64 })
+/// Files that were gone before they could be opened, or not kept open for want of room.
+pub(crate) fn closed_files(libraries: &Libraries) -> Vec<RecordingDiagnostic> {
+    let (gone, files) = (libraries.gone as u64, libraries.crowded());
+    let gone = (gone > 0).then_some(RecordingDiagnostic::NamesNotLookedUp { files: gone });
+    let crowded = (!files.is_empty())
+        .then(|| OwnerDiagnostic::FilesNotKept { files, most: libraries.room() as u64 }.into());
+    gone.into_iter().chain(crowded).collect()
 }
 
 /// Files that are named in a diagnostic.
 const NAMED_FILES: usize = 5;
 
 /// Files that could not be looked into; `None` where all were.
-pub(crate) fn files_not_read(failures: &BTreeMap<String, ReadFailure>) -> Option<RecordingDiagnostic> {
-    let named = failures.iter().take(NAMED_FILES);
-    let files: Vec<_> = named.map(|(file, &failure)| (file.clone(), failure)).collect();
-    let more = failures.len().saturating_sub(NAMED_FILES) as u64;
+pub(crate) fn files_not_read(resolver: &Resolver) -> Option<RecordingDiagnostic> {
+    let (files, more) = resolver.failures(NAMED_FILES);
     (!files.is_empty()).then_some(RecordingDiagnostic::FilesNotRead { files, more })
 }
 

@@ -5,7 +5,7 @@
 use crate::probe::stacks::builder::StackBuilder;
 use crate::symbolize::python_calls::{PythonCalls, PythonCount, PythonFunction};
 use energy_trace_model::recording::record::{
-    CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, InputSizes, PythonNotCounted, Record,
+    CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, InputSizes, Owner, PythonNotCounted, Record,
 };
 use energy_trace_unwind::cpython::module_name::module_by_path;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -34,7 +34,7 @@ pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec
     for (function, count) in &calls.functions {
         let seen = known.get(function).cloned();
         let module = seen.unwrap_or_else(|| module_by_path(&function.file));
-        let frame = stacks.out.python_frame(frame_of(function, module), None);
+        let frame = stacks.out.python_frame(Owner::Several, frame_of(function, module), None);
         counts.push(call_count(frame, count));
     }
     let any = !counts.is_empty();
@@ -51,7 +51,7 @@ fn send_inputs(calls: &PythonCalls, known: &HashMap<PythonFunction, String>, sta
     for (call, seen) in &calls.inputs.calls {
         let module = known.get(&call.function).cloned();
         let module = module.unwrap_or_else(|| module_by_path(&call.function.file));
-        let frame = stacks.out.python_frame(frame_of(&call.function, module), None);
+        let frame = stacks.out.python_frame(Owner::Several, frame_of(&call.function, module), None);
         let (caller, inputs) = (call.caller.clone(), call.inputs.clone());
         sizes.push(InputSizes { frame, caller, inputs, seen: *seen });
     }

@@ -13,6 +13,7 @@ use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::names::cut;
 use energy_trace_model::recording::record::{GpuBusy, KernelTier, NotTimed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -246,10 +247,10 @@ fn merge_neighbours(busy: Vec<GpuBusy>) -> Vec<GpuBusy> {
     merged
 }
 
-/// A C++ name as it stands in the source; others as they are.
+/// A C++ name as it stands in the source; others as they are, as far as names are kept.
 pub(crate) fn demangled(name: &str) -> String {
     let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
-    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+    cut(symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use super::commands::Commands;
 use super::eval_frame::EvalFrame;
 use super::process::{Process, is_this_program, new_process, program_of, read_name};
+use crate::foreign::owner_of_process;
 use crate::peeker::{Peeker, TargetMemory};
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
@@ -266,7 +267,7 @@ impl Processes {
         if process.space.mappings().len() > mappings.len() {
             self.without_room.insert(pid);
         }
-        let Some(block) = self.pool.take(mappings.len()) else {
+        let Some(block) = self.pool.take(owner_of_process(pid), mappings.len()) else {
             self.without_room.insert(pid);
             return;
         };

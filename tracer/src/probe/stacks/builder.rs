@@ -190,6 +190,7 @@ impl StackBuilder {
         self.processes.forget(pid);
         self.modules.forget(pid);
         self.made_code.forget(pid);
+        self.libraries.owners.forget(pid);
     }
 
     /// The number of a frame in a stack of this thread.
@@ -247,7 +248,7 @@ impl StackBuilder {
         let is_final = named.is_none() && (method.is_some() || !code.is_method);
         let (code, on) = (Arc::clone(code), on.cloned());
         let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code));
-        let id = self.out.python_frame(frame, on);
+        let id = self.out.python_frame(self.libraries.owners.of(head.pid), frame, on);
         if is_final && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);
         }

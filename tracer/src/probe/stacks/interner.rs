@@ -1,15 +1,18 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
 use super::pool_loops::is_pool_loop;
+use crate::foreign::Quota;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
 use energy_trace_model::recording::mark::Mark;
+use energy_trace_model::recording::names::{LONGEST_NAME, is_cut};
 use energy_trace_model::recording::record::{
-    CalledOn, Frame, FrameKind, Record, RecordingDiagnostic, StackNode,
+    CalledOn, Frame, FrameKind, Owner, OwnerDiagnostic, Record, RecordingDiagnostic, StackNode,
 };
+use std::cell::Cell;
 use std::collections::HashMap;
 
-/// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
+/// Bytes that names of Python functions of one owner may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
@@ -31,9 +34,11 @@ pub(crate) struct Interner {
     /// Those of functions that were called on something that tells more.
     called_on: HashMap<(Frame, CalledOn), FrameId>,
     next_frame: u32,
-    /// Bytes of the names of Python functions, and how often one more found no room.
-    python_bytes: usize,
+    /// Room for the names of Python functions, and how often one more found none.
+    python_room: Quota,
     crowded_out: u64,
+    /// Names that were cut.
+    cut: Cell<u64>,
     /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
     stacks: foldhash::HashMap<StackNode, StackId>,
     /// The last stacks of some threads, outermost frame first, each with the stack up to it.
@@ -49,8 +54,9 @@ impl Interner {
             frames: HashMap::new(),
             called_on: HashMap::new(),
             next_frame: 0,
-            python_bytes: 0,
+            python_room: Quota::for_first(MOST_PYTHON_BYTES),
             crowded_out: 0,
+            cut: Cell::new(0),
             stacks: foldhash::HashMap::default(),
             last: Default::default(),
             unnamed: Vec::new(),
@@ -83,14 +89,15 @@ impl Interner {
         id
     }
 
-    /// A Python function, and on what it was called; one mark for all that come when its names have taken their room.
-    pub(crate) fn python_frame(&mut self, frame: Frame, on: Option<CalledOn>) -> FrameId {
-        let Some(on) = on else { return self.plain_function(frame) };
+    /// A Python function of a program of this owner, and on what it was called; one mark for all that come when the owner's names have taken their
+    /// room.
+    pub(crate) fn python_frame(&mut self, owner: Owner, frame: Frame, on: Option<CalledOn>) -> FrameId {
+        let Some(on) = on else { return self.plain_function(owner, frame) };
         let key = (frame, on);
         if let Some(&id) = self.called_on.get(&key) {
             return id;
         }
-        if !self.has_room(&key.0) {
+        if !self.has_room(owner, &key.0) {
             return self.frame(Mark::PythonCrowdedOut.frame());
         }
         let id = self.new_function(&key.0);
@@ -99,18 +106,17 @@ impl Interner {
         id
     }
 
-    fn plain_function(&mut self, frame: Frame) -> FrameId {
-        if self.frames.contains_key(&frame) || self.has_room(&frame) {
+    fn plain_function(&mut self, owner: Owner, frame: Frame) -> FrameId {
+        if self.frames.contains_key(&frame) || self.has_room(owner, &frame) {
             return self.frame(frame);
         }
         self.frame(Mark::PythonCrowdedOut.frame())
     }
 
     /// Whether there is room for the names of a new function; it is taken then, and who found none is counted.
-    fn has_room(&mut self, frame: &Frame) -> bool {
+    fn has_room(&mut self, owner: Owner, frame: &Frame) -> bool {
         let bytes = frame.name.len() + frame.file.len() + frame.module.len();
-        let fits = self.python_bytes + bytes <= MOST_PYTHON_BYTES;
-        self.python_bytes += if fits { bytes } else { 0 };
+        let fits = self.python_room.take(owner, bytes);
         self.crowded_out += u64::from(!fits);
         fits
     }
@@ -122,6 +128,12 @@ impl Interner {
             times: self.crowded_out,
             mark: Mark::PythonCrowdedOut.name().to_owned(),
         })
+    }
+
+    /// The same of names that were too long, which is known once all were sent.
+    pub(crate) fn cut_names(&self) -> Option<RecordingDiagnostic> {
+        let (names, longest) = (self.cut.get(), LONGEST_NAME as u64);
+        (names > 0).then(|| OwnerDiagnostic::NamesCut { names, longest }.into())
     }
 
     /// A frame that is not the same as any other, though it may look so. Nobody else finds its name.
@@ -168,6 +180,13 @@ impl Interner {
 
     /// To the recording.
     pub(crate) fn send(&self, record: Record) {
+        let cut = match &record {
+            Record::Frame(_, frame) => u64::from(is_cut(&frame.name)),
+            Record::Name(_, name) | Record::Renamed(_, _, name) => u64::from(is_cut(&name.name)),
+            Record::Inlined(_, names) => names.iter().filter(|name| is_cut(&name.name)).count() as u64,
+            _ => 0,
+        };
+        self.cut.set(self.cut.get().saturating_add(cut));
         self.records.send(record);
     }
 }
@@ -187,12 +206,13 @@ pub(crate) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> F
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, Interner, RecordSender, ThreadState, bare};
+    use super::{Frame, FrameKind, Interner, Owner, RecordSender, ThreadState, bare};
     use energy_trace_model::ids::{FrameId, StackId, Tid};
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
 
-    /// Names of Python functions take their room and no more; those that are known keep their number, and the others are counted.
+    /// Names of one user's Python functions take their room and no more; those that are known keep their number, the others are counted, and other
+    /// users have room of their own.
     #[test]
     fn names_without_end() {
         let (records, _written) = channel();
@@ -201,12 +221,16 @@ mod tests {
             let name = format!("{number}_{}", "n".repeat(1 << 20));
             Frame { kind: FrameKind::Python, file: "f".into(), ..bare(FrameKind::Python, &name, "m", 0) }
         };
-        let first = interner.python_frame(frame(0), None);
-        let ids: Vec<FrameId> = (1..100).map(|number| interner.python_frame(frame(number), None)).collect();
+        let of = Owner::User(1);
+        let first = interner.python_frame(of, frame(0), None);
+        let ids: Vec<FrameId> =
+            (1..100).map(|number| interner.python_frame(of, frame(number), None)).collect();
         assert!((30..33).contains(&interner.next_frame), "{}", interner.next_frame);
         assert_eq!(interner.crowded_out, 100 - u64::from(interner.next_frame - 1));
         assert_eq!(ids[97], ids[98]);
-        assert_eq!(interner.python_frame(frame(0), None), first);
+        assert_eq!(interner.python_frame(of, frame(0), None), first);
+        let other = interner.python_frame(Owner::User(2), frame(100), None);
+        assert!(other != ids[98], "another user's function found no room");
     }
 
     /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.

@@ -4,54 +4,95 @@
 //! module only if they have the same path and the same build id; a second file of a path is `path (2)`. A file that is open cannot be
 //! confused with another that has its inode later.
 
-use crate::foreign::Roots;
+use super::owners::Owners;
+use crate::foreign::{Pool, Room, Roots};
+use crate::host::open_files;
 use crate::naming::Library;
 use crate::peeker::Peeker;
 use crate::probe::tables::files;
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{OfOwners, Owner};
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::vdso::key_of;
-use nix::sys::resource::{Resource, getrlimit};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Open files that are left to others: maps, sensors, the ring buffer.
-const RESERVED: u64 = 512;
+/// A mapping of a process.
+type Place<'a> = (Pid, &'a Mapping);
 
 /// The files of frames.
 pub(crate) struct Libraries {
-    modules: HashMap<FileKey, Arc<str>>,
+    modules: HashMap<FileKey, Module>,
     open: BTreeMap<String, Library>,
     worker: Arc<Worker>,
     pub(crate) roots: Roots,
-    /// How many files may be open.
-    most: usize,
-    /// Files that are not open: too many, or gone.
-    pub(crate) closed: usize,
+    pub(crate) owners: Owners,
+    /// Whose programs the open files are kept for.
+    pool: Pool<Arc<str>>,
+    /// Files that were gone before they could be opened.
+    pub(crate) gone: usize,
+}
+
+/// What a file is called, and why it is not open.
+struct Module {
+    name: Arc<str>,
+    closed: Option<Closed>,
+}
+
+/// Why a file is not open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    /// It could not be opened, for a program of this owner.
+    Gone(Owner),
+    /// Programs of this owner have as many files open as there is room for.
+    Crowded(Owner),
+}
+
+impl Closed {
+    const fn owner(self) -> Owner {
+        match self {
+            Self::Gone(owner) | Self::Crowded(owner) => owner,
+        }
+    }
 }
 
 impl Libraries {
     /// None yet; this worker tells files apart.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-        let most = usize::try_from(limit.saturating_sub(RESERVED)).unwrap_or(usize::MAX).max(64);
-        let (modules, open, roots) = (HashMap::new(), BTreeMap::new(), Roots::default());
-        Self { modules, open, worker, roots, most, closed: 0 }
+        Self::with_room(worker, open_files::for_names())
     }
 
-    /// The module of frames in a mapping; its file is opened when it is seen for the first time.
+    fn with_room(worker: Arc<Worker>, most: usize) -> Self {
+        let (modules, open, roots, owners) =
+            (HashMap::new(), BTreeMap::new(), Roots::default(), Owners::default());
+        Self { modules, open, worker, roots, owners, pool: Pool::new(most), gone: 0 }
+    }
+
+    /// The module of frames in a mapping; its file is opened when it is seen for the first time, and again where it was closed for another
+    /// owner's sake.
     pub(crate) fn module_of(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> Arc<str> {
         let Some(key) = key_of(mapping) else {
             return mapping.path.as_str().into();
         };
+        let owner = self.owners.of(pid);
         if let Some(module) = self.modules.get(key) {
-            return Arc::clone(module);
+            let name = Arc::clone(&module.name);
+            match module.closed {
+                None => _ = self.pool.share(owner, &name),
+                Some(closed) if closed.owner() != owner => {
+                    self.open_again((key, &name), (pid, mapping), owner, peeker)
+                }
+                Some(_) => (),
+            }
+            return name;
         }
-        let module: Arc<str> = self.add(pid, mapping, peeker).into();
-        self.modules.insert(key.clone(), Arc::clone(&module));
-        module
+        let module = self.add((pid, mapping), owner, peeker);
+        let name = Arc::clone(&module.name);
+        self.modules.insert(key.clone(), module);
+        name
     }
 
     /// The open files by module.
@@ -59,25 +100,81 @@ impl Libraries {
         &self.open
     }
 
+    /// Whose files were not kept open for want of room, and how many; the most first.
+    pub(crate) fn crowded(&self) -> OfOwners {
+        let mut crowded: BTreeMap<Owner, u64> = BTreeMap::new();
+        for module in self.modules.values() {
+            if let Some(Closed::Crowded(owner)) = module.closed {
+                *crowded.entry(owner).or_default() += 1;
+            }
+        }
+        let mut crowded: OfOwners = crowded.into_iter().collect();
+        crowded.sort_by_key(|(owner, files)| (Reverse(*files), *owner));
+        crowded
+    }
+
+    /// How many files may be open.
+    pub(crate) const fn room(&self) -> usize {
+        self.pool.most()
+    }
+
     /// Opens a file and finds a name for it.
-    fn add(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> String {
-        let file = files::open(pid, mapping, true, peeker).ok().flatten();
-        let file = file.map(|opened| opened.file).filter(|_| self.open.len() < self.most);
-        let Some(file) = file else {
-            self.closed += 1;
+    fn add(&mut self, (pid, mapping): Place<'_>, owner: Owner, peeker: &Peeker) -> Module {
+        let Some(library) = self.library((pid, mapping), peeker) else {
+            self.gone += 1;
             // Its places must not be taken for those of another file that is there.
-            return free_name(&self.open, &mapping.path);
+            let name = free_name(&self.open, &mapping.path).into();
+            return Module { name, closed: Some(Closed::Gone(owner)) };
         };
-        let root = self.roots.of(peeker.root(pid).ok().flatten());
-        let library = Library::new(file, root.path_inside(Path::new(&mapping.path)), root);
         let read = |library: &Library| library.read_build_id(&self.worker);
         let known = self.open.get(&mapping.path).and_then(read);
         if known.is_some() && known == read(&library) {
-            return mapping.path.clone();
+            return Module { name: mapping.path.as_str().into(), closed: None };
         }
-        let module = free_name(&self.open, &mapping.path);
-        self.open.insert(module.clone(), library);
-        module
+        let name: Arc<str> = free_name(&self.open, &mapping.path).into();
+        let closed = self.keep(library, &name, owner);
+        Module { name, closed }
+    }
+
+    fn library(&mut self, (pid, mapping): Place<'_>, peeker: &Peeker) -> Option<Library> {
+        let file = files::open(pid, mapping, true, peeker).ok().flatten()?.file;
+        let root = self.roots.of(peeker.root(pid).ok().flatten());
+        Some(Library::new(file, root.path_inside(Path::new(&mapping.path)), root))
+    }
+
+    /// Keeps a file open, in the place of another where its owner has fewer than the other's; why not, where it cannot.
+    fn keep(&mut self, library: Library, name: &Arc<str>, owner: Owner) -> Option<Closed> {
+        match self.pool.add(owner, Arc::clone(name)) {
+            Room::None => return Some(Closed::Crowded(owner)),
+            Room::Instead(of, other) => self.close(&other, of),
+            Room::Free => (),
+        }
+        self.open.insert(name.to_string(), library);
+        None
+    }
+
+    fn close(&mut self, name: &Arc<str>, owner: Owner) {
+        self.open.remove(&**name);
+        for module in self.modules.values_mut().filter(|module| module.name == *name) {
+            module.closed = Some(Closed::Crowded(owner));
+        }
+    }
+
+    /// Tries once for each owner who comes by.
+    fn open_again(
+        &mut self,
+        (key, name): (&FileKey, &Arc<str>),
+        place: Place<'_>,
+        owner: Owner,
+        peeker: &Peeker,
+    ) {
+        let closed = match self.library(place, peeker) {
+            Some(library) => self.keep(library, name, owner),
+            None => Some(Closed::Gone(owner)),
+        };
+        if let Some(module) = self.modules.get_mut(key) {
+            module.closed = closed;
+        }
     }
 }
 
@@ -92,7 +189,7 @@ fn free_name(open: &BTreeMap<String, Library>, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Libraries;
+    use super::{Libraries, Owner};
     use energy_trace_model::ids::Pid;
     use energy_trace_unwind::address_space::{FileKey, Mapping};
 
@@ -119,9 +216,43 @@ mod tests {
         };
         assert_eq!(name(&mut libraries, inode), path);
         assert_eq!(name(&mut libraries, inode), path);
-        assert_eq!(libraries.closed, 0);
+        assert_eq!(libraries.gone, 0);
         // Gone, as its inode tells: its places are not the other's.
         assert_eq!(name(&mut libraries, inode + 1), format!("{path} (2)"));
-        assert_eq!((libraries.closed, libraries.open().len()), (1, 1));
+        assert_eq!((libraries.gone, libraries.open().len()), (1, 1));
+    }
+
+    /// A user whose programs fill the room keeps nobody else from a place in it: the oldest of theirs goes, is told of, and is opened again for
+    /// somebody who has less.
+    #[test]
+    fn who_fills_the_room() {
+        use std::os::unix::fs::MetadataExt as _;
+        use std::os::unix::process::CommandExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let resolver = crate::resolver::Resolver::start(false).unwrap();
+        let peeker = crate::peeker::Peeker::start().unwrap();
+        let mut libraries = Libraries::with_room(resolver.worker(false).into(), 4);
+        let sleep = |uid| std::process::Command::new("sleep").arg("60").uid(uid).spawn().unwrap();
+        let mut programs = [1, 2].map(sleep);
+        let pids = [&programs[0], &programs[1]].map(|program| Pid::new(program.id()));
+        let see = |libraries: &mut Libraries, by: usize, name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "library").unwrap();
+            let inode = std::fs::metadata(&path).unwrap().ino();
+            libraries.module_of(pids[by], &mapping(path.to_str().unwrap(), inode), &peeker).to_string()
+        };
+        for name in ["a", "b", "c", "d", "e"] {
+            see(&mut libraries, 0, name);
+        }
+        assert_eq!(libraries.crowded(), [(Owner::User(1), 1)]);
+        let first = see(&mut libraries, 1, "of-the-other");
+        assert!(libraries.open().contains_key(&first));
+        assert_eq!(libraries.crowded(), [(Owner::User(1), 2)]);
+        let again = see(&mut libraries, 1, "a");
+        assert!(libraries.open().contains_key(&again), "{again}");
+        assert_eq!((libraries.open().len(), libraries.crowded()), (4, vec![(Owner::User(1), 2)]));
+        for program in &mut programs {
+            program.kill().and_then(|()| program.wait()).unwrap();
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! The code is read from the process, looked into by the resolver, and compared again with what the process has whenever it is relied on. Leaves
 //! out what the code means (`energy_trace_unwind::made_code`).
 
+use crate::foreign::owner_of_process;
 use crate::peeker::{Peeker, digest};
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
@@ -141,7 +142,7 @@ fn ask(
     let mut file = File::from(memfd_create("code", MFdFlags::MFD_CLOEXEC).ok()?);
     file.write_all(&code).ok()?;
     let label = format!("code that process {} made", pid.get());
-    let function = worker.made_function(&label, &file, start, at).ok()??;
+    let function = worker.made_function((&label, owner_of_process(pid)), &file, start, at).ok()??;
     let part = function.begin.checked_sub(start)?..function.end.checked_sub(start)?;
     let code = code.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?)?;
     Some((function, digest(code)))

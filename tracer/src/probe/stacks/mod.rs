@@ -6,9 +6,10 @@
 
 pub(super) mod builder;
 pub(super) mod interner;
-mod libraries;
+pub(super) mod libraries;
 mod made_code;
 pub(super) mod naming;
+mod owners;
 mod pool_loops;
 pub(super) mod python_frames;
 pub(super) mod raw_stacks;

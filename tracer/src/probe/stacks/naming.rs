@@ -3,7 +3,7 @@
 //! Leaves out finding them (`naming/`).
 
 use super::builder::StackBuilder;
-use crate::naming::{self, find_public_names, name_frames};
+use crate::naming::{self, find_public_names, in_turn, name_frames};
 use crate::resolver::Worker;
 use crate::symbolize::Detail;
 use energy_trace_model::ids::FrameId;
@@ -14,11 +14,13 @@ use std::collections::BTreeMap;
 /// Finds the names of frames without one, and sends them.
 pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
     let out = &stacks.out;
-    for (path, library) in stacks.libraries.open() {
+    let spent = |owner| stacks.worker.spent(owner);
+    let libraries = stacks.libraries.open().iter().map(|of_path| (of_path.1.owner(), of_path));
+    in_turn(libraries, spent, |(path, library)| {
         if let Some(id) = library.read_build_id(&stacks.worker) {
             out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
         }
-    }
+    });
     for names in name_frames(&out.unnamed, stacks.libraries.open(), &stacks.worker, detail) {
         out.send(Record::Name(names.frame, names.name));
         if !names.inlined.is_empty() {
@@ -26,7 +28,9 @@ pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
         }
     }
     let of = |name| Name { name, file: String::new(), line: 0 };
-    for names in stacks.jit.values().flat_map(|process| process.names(&stacks.worker)) {
+    let programs = stacks.jit.values().map(|program| (program.owner(), program));
+    let found = in_turn(programs, spent, |program| program.names(&stacks.worker));
+    for names in found.into_iter().flatten() {
         out.send(Record::Name(names.frame, of(names.first)));
         for (at, name) in names.later {
             out.send(Record::Renamed(names.frame, at, of(name)));

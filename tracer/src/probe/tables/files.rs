@@ -4,13 +4,15 @@
 //! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::eviction::{Resident, victims};
-use crate::foreign::{Root, file_key};
+use super::turns::Turns;
+use crate::foreign::{Root, file_key, owner_of_process};
 use crate::peeker::{OpenedFile, Peeker, Unanswered};
 use crate::probe::bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::probe::priority::raise_priority;
 use crate::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Owner;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
@@ -65,6 +67,15 @@ struct Job {
     path: String,
     file: File,
     wanted: Wanted,
+    /// The process that was the first to map it; `None`: the recorded command will.
+    pid: Option<Pid>,
+}
+
+impl Job {
+    /// Whose program it is for.
+    fn owner(&self) -> Option<Owner> {
+        Some(self.pid.map_or(Owner::Root, owner_of_process))
+    }
 }
 
 /// Symbols to look for in a file.
@@ -99,6 +110,16 @@ enum TableJob {
     Make(Job, (u64, u64)),
     /// Drop one.
     Drop(u32),
+}
+
+impl TableJob {
+    /// Whose program it is for. What is dropped makes room for what follows.
+    fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Make(job, _) => job.owner(),
+            Self::Drop(_) => None,
+        }
+    }
 }
 
 /// What the threads found out.
@@ -178,7 +199,8 @@ impl Files {
             let wanted = wanted_of(&mapping.path, program);
             match open(pid, mapping, false, &self.peeker) {
                 Ok(opened) => {
-                    self.begin(key.clone(), &mapping.path, opened.map(|opened| opened.file), wanted);
+                    let file = opened.map(|opened| opened.file);
+                    self.begin(key.clone(), &mapping.path, file, (Some(pid), wanted));
                 }
                 Err(why) => self.is_late |= why == Unanswered::Late,
             }
@@ -192,13 +214,13 @@ impl Files {
         // Where `maps` shows another device the file is read twice.
         let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
         if !self.files.contains_key(&key) {
-            self.begin(key, &path.display().to_string(), Some(file), &OF_PROGRAMS);
+            self.begin(key, &path.display().to_string(), Some(file), (None, &OF_PROGRAMS));
         }
     }
 
-    /// Has a file read.
-    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, wanted: Wanted) {
-        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, wanted });
+    /// Has a file read, for this process.
+    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, (pid, wanted): (Option<Pid>, Wanted)) {
+        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, wanted, pid });
         let queued = job.is_some_and(|job| self.jobs.send(job).is_ok());
         self.pending += 2 * usize::from(queued);
         let table = if queued { Table::Pending } else { Table::Absent };
@@ -267,7 +289,7 @@ impl Files {
                 changed.insert(victim);
             }
             let path = mapping.path.clone();
-            let job = Job { key: key.clone(), path, file: opened.file, wanted: &[] };
+            let job = Job { key: key.clone(), path, file: opened.file, wanted: &[], pid: Some(pid) };
             self.deferred.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
@@ -363,7 +385,7 @@ fn read_files(
     rows_jobs: &Sender<TableJob>,
     worker: &Worker,
 ) {
-    for job in jobs {
+    for job in Turns::over(jobs, Job::owner) {
         let facts = (worker.facts(&job.path, &job.file, job.wanted))
             .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
@@ -387,7 +409,7 @@ fn make_tables(
     found: &Sender<FileUpdate>,
     worker: &Worker,
 ) {
-    for job in jobs {
+    for job in Turns::over(jobs, TableJob::owner) {
         let made = match (job, maps.as_mut()) {
             (TableJob::Make(job, place), Some(maps)) => {
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))

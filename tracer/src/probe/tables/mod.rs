@@ -1,11 +1,13 @@
 //! Unwind tables of mapped files.
 //!
-//! `files` has them made in the background and keeps account of them, `eviction` says which make room, `mapping_pool` hands out blocks for
-//! the mappings that lead to them; `unwind_files` looks up one row at a time for what user space unwinds, by the workers of `lanes`. Leaves out how rows are made
+//! `files` has them made in the background and keeps account of them, `eviction` says which make room, `turns` says whose come first,
+//! `mapping_pool` hands out blocks for the mappings that lead to them; `unwind_files` looks up one row at a time for what user space unwinds, by
+//! the workers of `lanes`. Leaves out how rows are made
 //! (package `unwind`) and the BPF maps that hold them (`bpf/row_maps.rs`).
 
 mod eviction;
 pub(super) mod files;
 mod lanes;
 pub(super) mod mapping_pool;
+mod turns;
 pub(super) mod unwind_files;

@@ -6,6 +6,8 @@
 
 use super::files::open;
 use super::lanes::{Kept as KeptFile, Lanes};
+use crate::foreign::{Pool, Room, owner_of_process};
+use crate::host::open_files;
 use crate::peeker::{Peeker, TargetMemory};
 use crate::resolver::Resolver;
 use energy_trace_model::ids::Pid;
@@ -56,12 +58,14 @@ pub(crate) struct UnwindFiles {
     lanes: Lanes,
     numbers: HashMap<FileKey, u32>,
     /// By number.
-    files: Vec<UnwindFile>,
+    files: Vec<Option<UnwindFile>>,
     kept: Vec<Option<Kept>>,
     /// Rules in full of all files.
     full: FullRules,
     /// How often something was found out of a file.
     news: u64,
+    /// Whose programs the open files are for, by number.
+    pool: Pool<u32>,
 }
 
 impl UnwindFiles {
@@ -73,6 +77,7 @@ impl UnwindFiles {
             kept: vec![None; KEPT],
             full: FullRules::default(),
             news: 0,
+            pool: Pool::new(open_files::for_unwinding()),
         }
     }
 
@@ -92,8 +97,13 @@ impl UnwindFiles {
         // Gone with its process: another one may still have it.
         let opened = opened.ok_or(end::NO_UNWIND_INFO)?;
         let number = u32::try_from(self.files.len()).map_err(|_| end::NO_UNWIND_INFO)?;
+        match self.pool.add(owner_of_process(pid), number) {
+            Room::None => return Err(end::NO_UNWIND_INFO),
+            Room::Instead(_, other) => self.close(other),
+            Room::Free => (),
+        }
         let (file, path, owner) = (Arc::new(opened.file), mapping.path.clone(), opened.owner);
-        self.files.push(UnwindFile { file, path, owner, is: Is::Asked });
+        self.files.push(Some(UnwindFile { file, path, owner, is: Is::Asked }));
         self.numbers.insert(key.clone(), number);
         self.keep(number);
         Ok(number)
@@ -106,7 +116,7 @@ impl UnwindFiles {
 
     /// Has a file looked into, and waits a moment for what comes of it.
     fn keep(&mut self, number: u32) {
-        let Some(file) = self.files.get_mut(number as usize) else { return };
+        let Some(Some(file)) = self.files.get_mut(number as usize) else { return };
         let asked = self.lanes.keep(file.owner, number, &file.path, &file.file);
         file.is = if asked { Is::Asked } else { Is::Useless };
         let owner = file.owner;
@@ -117,15 +127,23 @@ impl UnwindFiles {
     fn collect(&mut self, of: Option<u32>) {
         for (number, kept) in self.lanes.collect(of) {
             self.news += 1;
-            if let Some(file) = self.files.get_mut(number as usize) {
+            if let Some(Some(file)) = self.files.get_mut(number as usize) {
                 file.is = kept.map_or(Is::Useless, Is::Kept);
             }
         }
     }
 
+    /// Closes a file for another one; it is opened again when it is needed.
+    fn close(&mut self, number: u32) {
+        self.numbers.retain(|_, known| *known != number);
+        if let Some(file) = self.files.get_mut(number as usize) {
+            *file = None;
+        }
+    }
+
     /// The rule of a file at an address (SVMA). A file over which a worker is lost is not asked about again.
     fn ask(&mut self, number: u32, svma: u64) -> Result<Rule, u8> {
-        let file = self.files.get_mut(number as usize).ok_or(end::NO_UNWIND_INFO)?;
+        let Some(Some(file)) = self.files.get_mut(number as usize) else { return Err(end::NO_UNWIND_INFO) };
         let Is::Kept(kept) = &file.is else { return Err(end::NO_UNWIND_INFO) };
         match self.lanes.rule(kept, (&file.path, number), svma) {
             Ok(Some((rule, full))) => Ok(full.map_or(rule, |full| self.full.number(full))),
@@ -174,7 +192,7 @@ impl UnwindFiles {
 
     /// Where an address of a mapping lies in its file's own addresses.
     fn svma(&self, number: u32, mapping: &Mapping, pc: u64) -> Result<u64, u8> {
-        match self.files.get(number as usize).map(|file| &file.is) {
+        match self.files.get(number as usize).and_then(Option::as_ref).map(|file| &file.is) {
             Some(Is::Kept(kept)) => {
                 let bias = kept.facts.bias(mapping.start, mapping.offset).ok_or(end::NO_UNWIND_INFO)?;
                 Ok(pc.wrapping_sub(bias))
@@ -194,7 +212,7 @@ impl UnwindFiles {
     ) -> Option<u64> {
         let mapping = space.find(address)?;
         let number = self.number(pid, mapping, peeker).ok()?;
-        let file = self.files.get(number as usize)?;
+        let file = self.files.get(number as usize)?.as_ref()?;
         let mut bytes = [0; 8];
         let at = address.wrapping_sub(mapping.start).checked_add(mapping.offset)?;
         file.file.read_exact_at(&mut bytes, at).ok()?;

@@ -9,12 +9,11 @@ use super::lines::LineTable;
 use super::memory::Source;
 use super::module_name::module_named;
 use super::receiver::{has_name, may_tell};
+use energy_trace_model::recording::names::{LONGEST_NAME, cut};
 use serde::{Deserialize, Serialize};
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
-/// Most bytes of a name of a function or a file.
-pub const LONGEST_NAME: usize = 4096;
 /// A string that says to have more characters than this is none.
 const LONGEST_STRING: u64 = 1 << 32;
 
@@ -231,19 +230,9 @@ pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: 
     Some(cut(text))
 }
 
-/// A text of `LONGEST_NAME` bytes at the most, the last of which say that there was more.
-pub(super) fn cut(mut text: String) -> String {
-    const MORE: &str = "…";
-    if text.len() > LONGEST_NAME {
-        text.truncate(text.floor_char_boundary(LONGEST_NAME - MORE.len()));
-        text.push_str(MORE);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CodeObject, LONGEST_NAME, cut, read_string};
+    use super::{CodeObject, LONGEST_NAME, read_string};
     use crate::cpython::layout::{KNOWN, StringLayout};
     use crate::cpython::lines::LineTable;
     use crate::cpython::memory::Source;
@@ -306,19 +295,6 @@ mod tests {
         assert_eq!(read(with_lock, 2).as_deref(), Some("abc"));
         assert_eq!(read(free_threaded, 8).as_deref(), Some("abc"));
         assert_eq!((read(free_threaded, 2), read(with_lock, 8)), (None, None));
-    }
-
-    /// Names are cut between characters, whatever they are made of, and one that fits is left as it is.
-    #[test]
-    fn long_names_are_cut() {
-        for character in ["n", "é", "名", "🦀"] {
-            let whole = character.repeat(LONGEST_NAME / character.len());
-            assert_eq!(cut(whole.clone()), whole);
-            let text = cut(character.repeat(LONGEST_NAME));
-            assert!(text.len() <= LONGEST_NAME || text == character.repeat(LONGEST_NAME));
-            assert!(character.len() == 1 || text.len() > LONGEST_NAME - 8 && text.ends_with('…'));
-        }
-        assert_eq!(cut("n".repeat(1 << 20)).len(), LONGEST_NAME);
     }
 
     /// A string of any length in the process is read as far as a name goes, and no further.
