@@ -38,7 +38,7 @@ impl Library {
     /// When this process may have no more files open.
     pub fn try_clone(&self) -> std::io::Result<Self> {
         let (file, path) = (self.file.try_clone()?, self.path.clone());
-        Ok(Self { file, path, root: self.root.clone() })
+        Ok(Self { file, path, root: self.root.clone(), owner: self.owner })
     }
 
     /// Its build id, if it has one.

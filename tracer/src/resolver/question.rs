@@ -116,6 +116,7 @@ impl Question {
             }
             Self::PerfMap { wanted } => each(wanted.len(), NAME, size_of::<(u64, String)>()),
             Self::JitDump { wanted } => each(wanted.len(), 4 * NAME, 16 * size_of::<(u64, Option<String>)>()),
+            Self::PythonLists | Self::PythonArchive { .. } => (2 * MIB, 2 * MIB),
             Self::PythonModules => (16 * MIB, 64 * MIB),
             Self::PythonCalls => (32 * MIB, 64 * MIB),
         }
