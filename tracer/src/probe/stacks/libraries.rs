@@ -83,7 +83,7 @@ impl Libraries {
             match module.closed {
                 None => _ = self.pool.share(owner, &name),
                 Some(closed) if closed.owner() != owner => {
-                    self.open_again((key, &name), (pid, mapping), owner, peeker)
+                    self.open_again((key, &name), (pid, mapping), owner, peeker);
                 }
                 Some(_) => (),
             }
