@@ -145,7 +145,7 @@ fn two_views_of_a_switch_are_no_overlap() {
                 .map(|from| slice(0, None, at(from, at_switch_ns), at(from + 10, -at_switch_ns))),
         );
         let torn = b.slices.iter_mut().find(|slice| slice.start > at(5_500, 0)).unwrap();
-        torn.end = torn.end.later_by(std::time::Duration::from_nanos(torn_ns));
+        torn.end = torn.end + std::time::Duration::from_nanos(torn_ns);
         for run in [&mut a, &mut b] {
             run.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         }

@@ -123,7 +123,7 @@ impl<'a> Typed<'a> {
 
     /// The words from this one on, quoted.
     fn tail(&self, from: usize) -> Vec<String> {
-        self.words.iter().skip(from).map(|word| shell_word(Path::new(word))).collect()
+        self.words.iter().skip(from).map(|word| quoted(&word.to_string_lossy())).collect()
     }
 
     /// The whole as a shell's command; a first word that was a text stays one.
@@ -198,17 +198,7 @@ impl<'a> Typed<'a> {
     fn as_assignments(&self) -> Option<String> {
         let is_assignment = |word: &&OsString| is_assignment(&word.to_string_lossy());
         let count = self.words.iter().take_while(is_assignment).count();
-        let set = |word: &OsString| {
-            let word = word.to_string_lossy();
-            let (name, value) = word.split_once('=').unwrap_or_default();
-            if value.is_empty() {
-                format!("{name}=")
-            } else {
-                format!("{name}={}", shell_word(Path::new(value)))
-            }
-        };
-        let set: Vec<String> = self.words.iter().take(count).map(set).collect();
-        let env = [&["env".to_owned()][..], &set, &self.tail(count)].concat();
+        let env = [&["env".to_owned()][..], &self.tail(0)].concat();
         match (count, count < self.words.len()) {
             (0, _) => None,
             (_, true) => Some(format!("a variable is set by `env`: `{}`", self.again(&env))),
@@ -349,6 +339,15 @@ impl<'a> Typed<'a> {
                 self.again(&[&["python3".to_owned()][..], &rest].concat())
             ),
         }
+    }
+}
+
+/// A word as a shell reads it back; of an assignment the value alone is quoted.
+fn quoted(word: &str) -> String {
+    match word.split_once('=').filter(|_| is_assignment(word)) {
+        Some((name, "")) => format!("{name}="),
+        Some((name, value)) => format!("{name}={}", shell_word(Path::new(value))),
+        None => shell_word(Path::new(word)),
     }
 }
 
