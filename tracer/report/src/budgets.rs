@@ -7,6 +7,7 @@ use super::functions::functions;
 use super::rows::rows;
 use super::uncertainty::of_program;
 use super::{By, run};
+use crate::missing::Missing;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::Quality;
@@ -32,6 +33,8 @@ pub enum Verdict {
     Exceeded,
     /// Nobody knows: the recording has no energy.
     NotMeasured,
+    /// No more is known to have been used, and a counter says too little to tell.
+    NotJudged,
 }
 
 impl Verdict {
@@ -41,6 +44,7 @@ impl Verdict {
             Self::Kept => "kept",
             Self::Exceeded => "exceeded",
             Self::NotMeasured => "not-measured",
+            Self::NotJudged => "not-judged",
         }
     }
 }
@@ -58,6 +62,8 @@ pub struct Checked {
     pub seen: bool,
     /// Where the energy comes from.
     pub quality: Option<Quality>,
+    /// What is missing of the energy that it is held against, where that decides.
+    pub missing: Option<Missing>,
     /// What became of it.
     pub verdict: Verdict,
 }
@@ -82,12 +88,15 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
             None => (MicroJoules::ZERO, None, false),
         },
     };
-    let verdict = match quality {
-        None => Verdict::NotMeasured,
-        Some(_) if used > budget.limit => Verdict::Exceeded,
-        Some(_) => Verdict::Kept,
+    let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
+    let verdict = match (quality, &missing) {
+        (Some(_), _) if used > budget.limit => Verdict::Exceeded,
+        (_, Some(_)) => Verdict::NotJudged,
+        (None, None) => Verdict::NotMeasured,
+        (Some(_), None) => Verdict::Kept,
     };
-    Checked { budget: budget.clone(), used, uncertainty, seen, quality, verdict }
+    let missing = missing.filter(|_| verdict == Verdict::NotJudged);
+    Checked { budget: budget.clone(), used, uncertainty, seen, quality, missing, verdict }
 }
 
 /// All that a call used: an API call by its public name, else all functions of that name together.

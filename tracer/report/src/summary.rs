@@ -11,6 +11,7 @@ use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, i
 use super::uncertainty::of_program;
 use super::{diagnostics, names, short_names};
 use anstyle::Style;
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -119,7 +120,8 @@ impl Summary<'_> {
 
     /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.
     fn domain(&self, class: DomainClass) -> Option<String> {
-        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(|row| row.class == class).collect();
+        let known = |row: &&LedgerRow| row.class == class && row.measured != MicroJoules::ZERO;
+        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(known).collect();
         let name = match class {
             DomainClass::Package => "CPU",
             DomainClass::Dram => "DRAM",
@@ -169,9 +171,14 @@ impl Summary<'_> {
     /// What changes a number, in one line each; further ones are counted.
     fn warnings(&self) -> Vec<String> {
         let found = diagnostics::diagnostics(self.profile);
-        let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile));
+        let mut changing: Vec<&Diagnostic> =
+            found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile)).collect();
+        // Energy that is missing before all else.
+        changing.sort_by_key(|found| {
+            !matches!(found, Diagnostic::Domain { what: DomainDiagnostic::NoReading { .. }, .. })
+        });
         let mut all: Vec<String> =
-            model_in_brief(self.profile).into_iter().chain(changing.map(brief)).collect();
+            model_in_brief(self.profile).into_iter().chain(changing.into_iter().map(brief)).collect();
         let room = if all.len() > WARNINGS { WARNINGS - 1 } else { WARNINGS };
         let more = all.len().saturating_sub(room);
         all.truncate(room);

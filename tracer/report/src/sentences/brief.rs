@@ -3,6 +3,7 @@
 //! Leaves out those that are seldom: of these the sentence's first part is shown.
 
 use super::attribution::{diagnostic, percent_of};
+use super::counters::missing;
 use super::in_seconds;
 use super::jit::jit_in_brief;
 use energy_trace_model::profile::Profile;
@@ -14,6 +15,9 @@ const MODEL_DEFAULTS: &str = "no energy counter: joules are CPU time times a con
 /// What was found, in a line.
 pub(crate) fn brief(found: &Diagnostic) -> String {
     match found {
+        Diagnostic::Domain { domain, what: DomainDiagnostic::NoReading { missing_ns, of_ns, reasons } } => {
+            format!("{domain}: {}", missing(*missing_ns, *of_ns, reasons))
+        }
         Diagnostic::Domain { domain, what } => match domain_in_brief(what) {
             Some(words) => format!("{domain}: {words}"),
             None => first_part(&diagnostic(found)),

@@ -8,6 +8,7 @@ mod brief;
 mod budgets;
 mod calls;
 mod carbon;
+mod counters;
 mod jit;
 mod launches;
 mod losses;
