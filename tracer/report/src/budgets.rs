@@ -29,12 +29,12 @@ pub struct Budget {
 pub enum Verdict {
     /// No more was used.
     Kept,
+    /// No more is known to have been used, and a counter says too little to tell.
+    NotJudged,
     /// More was used.
     Exceeded,
     /// Nobody knows: the recording has no energy.
     NotMeasured,
-    /// No more is known to have been used, and a counter says too little to tell.
-    NotJudged,
 }
 
 impl Verdict {
@@ -166,9 +166,10 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, NoBudget, Profile, Verdict, check, worst};
+    use super::{Budget, NoBudget, Profile, Verdict, check, run, worst};
     use crate::sentences::budget;
     use crate::tests::training_runs::{estimated_training, measured_training};
+    use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
 
     fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
         check(profile, budgets).iter().map(budget).collect()
@@ -210,6 +211,28 @@ mod tests {
             "budget cannot be checked: the program may use 1 J, and no energy was measured"
         );
         assert_eq!(worst(&check(&Profile::default(), &[whole])), Verdict::NotMeasured);
+    }
+
+    /// A counter that stood still for a fifth of a run: a budget that the rest exceeds is exceeded, one far above is kept, and in between nobody can tell; the
+    /// worst of several is the one that was exceeded for sure.
+    #[test]
+    fn what_a_counter_cannot_judge() {
+        let mut run = measured_training();
+        let row = run.ledger[0].clone();
+        let reasons = [(GapReason::StoodStill, 2_000_000_000)].into();
+        let what = DomainDiagnostic::NoReading { missing_ns: 2_000_000_000, of_ns: 10_000_000_000, reasons };
+        run.diagnostics.push(Diagnostic::of(&row.domain, what));
+        let used = run::target(&run, run::headline(&run)).as_uj();
+        // Twice the mean of 8 s, for 2 s.
+        let missing = row.measured.as_uj() / 2;
+        let of = |uj: i64| -> Budget { format!("{uj}uJ").parse().unwrap() };
+        let limits = [used - 1, used, used + missing - 1, used + missing];
+        let checked = check(&run, &limits.map(of));
+        let verdicts: Vec<Verdict> = checked.iter().map(|checked| checked.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Exceeded, Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        assert_eq!(worst(&checked), Verdict::Exceeded);
+        let said = budget(&checked[1]);
+        assert!(said.contains("at least; ") && said.ends_with("(the counter stood still)"), "{said}");
     }
 
     /// Energies in the units that people use; without one, below zero or endless they are refused.

@@ -173,10 +173,8 @@ impl Summary<'_> {
         let found = diagnostics::diagnostics(self.profile);
         let mut changing: Vec<&Diagnostic> =
             found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile)).collect();
-        // Energy that is missing before all else.
-        changing.sort_by_key(|found| {
-            !matches!(found, Diagnostic::Domain { what: DomainDiagnostic::NoReading { .. }, .. })
-        });
+        // What a counter did not say before all else.
+        changing.sort_by_key(|found| !is_of_counter(found));
         let mut all: Vec<String> =
             model_in_brief(self.profile).into_iter().chain(changing.into_iter().map(brief)).collect();
         let room = if all.len() > WARNINGS { WARNINGS - 1 } else { WARNINGS };
@@ -249,6 +247,12 @@ impl Summary<'_> {
             rows: table.rows.iter().map(row).collect(),
         }
     }
+}
+
+/// Whether a counter said nothing, or was not believed.
+const fn is_of_counter(found: &Diagnostic) -> bool {
+    use DomainDiagnostic::{NoReading, ReadingsLeftOut};
+    matches!(found, Diagnostic::Domain { what: NoReading { .. } | ReadingsLeftOut { .. }, .. })
 }
 
 /// Warnings stand out by their mark and its colour, not by weight.
