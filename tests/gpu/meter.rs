@@ -323,7 +323,11 @@ async fn counter_that_is_reset() {
     assert_eq!(ended.codes(), ["gpu-counter-reset"]);
     let readings = &ended.readings[&DomainId::new(0)];
     let span = energy_trace_attribution::timeline::Span::new(readings[0].at, readings[readings.len() - 1].at);
-    let timeline = energy_trace_attribution::timeline::intervals_of_readings(readings, None, true, span);
+    let timeline = energy_trace_attribution::timeline::intervals_of_readings(
+        readings,
+        &energy_trace_attribution::timeline::Physics::of_gpu(),
+        span,
+    );
     assert_eq!(timeline.gaps.len(), 1, "{:?}", timeline.gaps);
     assert!(timeline.intervals.iter().all(|i| i.energy.as_uj() < 100_000_000));
 }

@@ -3,6 +3,7 @@
 mod accuracy;
 mod accuracy_table;
 mod conservation;
+mod faults;
 mod frequency;
 mod gpu;
 mod long_runs;

@@ -28,6 +28,16 @@ pub enum FaultKind {
     Stuck,
     /// The value is smaller by this many microjoules.
     Backwards(u64),
+    /// The value is larger by this many microjoules.
+    Ahead(u64),
+    /// The value is always this one.
+    Constant(u64),
+    /// It counts so many times as fast.
+    Times(u64),
+    /// The file holds a text that is no number.
+    Text,
+    /// The file is empty.
+    Empty,
 }
 
 impl Fault {
@@ -51,13 +61,25 @@ impl FromStr for Fault {
             "unreadable" => FaultKind::Unreadable,
             "error" => FaultKind::Error,
             "stuck" => FaultKind::Stuck,
-            _ => {
-                let uj = kind.strip_prefix("backwards=").and_then(|uj| uj.parse().ok());
-                FaultKind::Backwards(uj.ok_or_else(wrong)?)
-            }
+            "text" => FaultKind::Text,
+            "empty" => FaultKind::Empty,
+            _ => with_number(kind).ok_or_else(wrong)?,
         };
         let to_s = to.map(seconds).transpose()?;
         Ok(Self { zone: zone.to_owned(), from_s: seconds(from)?, to_s, kind })
+    }
+}
+
+/// `backwards=70`.
+fn with_number(kind: &str) -> Option<FaultKind> {
+    let (word, number) = kind.split_once('=')?;
+    let number = number.parse().ok()?;
+    match word {
+        "backwards" => Some(FaultKind::Backwards(number)),
+        "ahead" => Some(FaultKind::Ahead(number)),
+        "constant" => Some(FaultKind::Constant(number)),
+        "times" => Some(FaultKind::Times(number)),
+        _ => None,
     }
 }
 
@@ -74,7 +96,19 @@ mod tests {
         assert!(!fault.holds("intel-rapl:0", 2.0));
         let fault: Fault = "intel-rapl:0@0:vanish".parse().unwrap();
         assert!(fault.holds("intel-rapl:0", 1e6));
-        for wrong in ["", "z@1", "z@x:vanish", "z@1:explode", "z:vanish", "z@1:backwards=-1"] {
+        let kinds = ["text", "empty", "ahead=5", "constant=0", "times=10"].map(|kind| {
+            let fault: Fault = format!("z@0:{kind}").parse().unwrap();
+            fault.kind
+        });
+        let expected = [
+            FaultKind::Text,
+            FaultKind::Empty,
+            FaultKind::Ahead(5),
+            FaultKind::Constant(0),
+            FaultKind::Times(10),
+        ];
+        assert_eq!(kinds, expected);
+        for wrong in ["", "z@1", "z@x:vanish", "z@1:explode", "z:vanish", "z@1:backwards=-1", "z@1:ahead"] {
             assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
         }
     }

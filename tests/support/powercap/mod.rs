@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub update_us: u64,
     /// Something that goes wrong, as ZONE@FROM[..TO]:KIND: seconds after the first read of a counter; KIND is `vanish`, `unreadable`,
-    /// `error`, `stuck` or `backwards=UJ`. Example: intel-rapl:0@2..3:vanish. Repeatable.
+    /// `error`, `text`, `empty`, `stuck`, `constant=UJ`, `backwards=UJ`, `ahead=UJ` or `times=N`. Example: intel-rapl:0@2..3:vanish. Repeatable.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<Fault>,
     /// Faults are timed from the first function that a workload enters, and there are none before.

@@ -192,12 +192,20 @@ impl Tree {
         }
     }
 
-    fn read_counter(&self, counter: &Counter) -> Result<u64, Errno> {
+    /// What the counter's file holds.
+    fn text_of(&self, counter: &Counter) -> Result<String, Errno> {
+        match self.fault(&counter.zone) {
+            Some(FaultKind::Text) => Ok("<unknown>\n".to_owned()),
+            Some(FaultKind::Empty) => Ok(String::new()),
+            fault => self.read_counter(counter, fault).map(|uj| format!("{uj}\n")),
+        }
+    }
+
+    fn read_counter(&self, counter: &Counter, fault: Option<FaultKind>) -> Result<u64, Errno> {
         let energy = lock(&self.meter).read();
         let active = energy.active_uj.get(counter.socket).copied().unwrap_or(0);
         let idle = if counter.idle { energy.idle_uj } else { 0 };
         let total = self.options.start_uj.saturating_add(active).saturating_add(idle);
-        let fault = self.fault(&counter.zone);
         let mut stuck = self.stuck.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if fault != Some(FaultKind::Stuck) {
             stuck.remove(&counter.zone);
@@ -208,7 +216,10 @@ impl Tree {
             Some(FaultKind::Error) => return Err(Errno::EIO),
             Some(FaultKind::Stuck) => *stuck.entry(counter.zone.clone()).or_insert(total),
             Some(FaultKind::Backwards(uj)) => total.saturating_sub(uj),
-            None => total,
+            Some(FaultKind::Ahead(uj)) => total.saturating_add(uj),
+            Some(FaultKind::Constant(uj)) => uj,
+            Some(FaultKind::Times(n)) => total.saturating_mul(n),
+            Some(FaultKind::Text | FaultKind::Empty) | None => total,
         };
         let step = self.options.step_uj.max(1);
         // The register has one state more than the largest value shows steps.
@@ -300,7 +311,7 @@ impl Filesystem for Tree {
         let text = match self.node(inode) {
             // A program that reads until the end asks once more behind the text: no reading of the counter.
             Some(Node::Counter(_)) if offset > 0 => Ok(String::new()),
-            Some(Node::Counter(counter)) => self.read_counter(counter).map(|uj| format!("{uj}\n")),
+            Some(Node::Counter(counter)) => self.text_of(counter),
             Some(Node::Text(text)) => Ok(text.clone()),
             _ => Err(Errno::EISDIR),
         };

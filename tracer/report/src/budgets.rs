@@ -7,6 +7,7 @@ use super::functions::functions;
 use super::rows::rows;
 use super::uncertainty::of_program;
 use super::{By, run};
+use crate::missing::Missing;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::Quality;
@@ -28,6 +29,8 @@ pub struct Budget {
 pub enum Verdict {
     /// No more was used.
     Kept,
+    /// No more is known to have been used, and a counter says too little to tell.
+    NotJudged,
     /// More was used.
     Exceeded,
     /// Nobody knows: the recording has no energy.
@@ -41,6 +44,7 @@ impl Verdict {
             Self::Kept => "kept",
             Self::Exceeded => "exceeded",
             Self::NotMeasured => "not-measured",
+            Self::NotJudged => "not-judged",
         }
     }
 }
@@ -58,6 +62,8 @@ pub struct Checked {
     pub seen: bool,
     /// Where the energy comes from.
     pub quality: Option<Quality>,
+    /// What is missing of the energy that it is held against, where that decides.
+    pub missing: Option<Missing>,
     /// What became of it.
     pub verdict: Verdict,
 }
@@ -82,12 +88,15 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
             None => (MicroJoules::ZERO, None, false),
         },
     };
-    let verdict = match quality {
-        None => Verdict::NotMeasured,
-        Some(_) if used > budget.limit => Verdict::Exceeded,
-        Some(_) => Verdict::Kept,
+    let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
+    let verdict = match (quality, &missing) {
+        (Some(_), _) if used > budget.limit => Verdict::Exceeded,
+        (_, Some(_)) => Verdict::NotJudged,
+        (None, None) => Verdict::NotMeasured,
+        (Some(_), None) => Verdict::Kept,
     };
-    Checked { budget: budget.clone(), used, uncertainty, seen, quality, verdict }
+    let missing = missing.filter(|_| verdict == Verdict::NotJudged);
+    Checked { budget: budget.clone(), used, uncertainty, seen, quality, missing, verdict }
 }
 
 /// All that a call used: an API call by its public name, else all functions of that name together.
@@ -157,9 +166,10 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, NoBudget, Profile, Verdict, check, worst};
+    use super::{Budget, NoBudget, Profile, Verdict, check, run, worst};
     use crate::sentences::budget;
     use crate::tests::training_runs::{estimated_training, measured_training};
+    use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
 
     fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
         check(profile, budgets).iter().map(budget).collect()
@@ -201,6 +211,28 @@ mod tests {
             "budget cannot be checked: the program may use 1 J, and no energy was measured"
         );
         assert_eq!(worst(&check(&Profile::default(), &[whole])), Verdict::NotMeasured);
+    }
+
+    /// A counter that stood still for a fifth of a run: a budget that the rest exceeds is exceeded, one far above is kept, and in between nobody can tell; the
+    /// worst of several is the one that was exceeded for sure.
+    #[test]
+    fn what_a_counter_cannot_judge() {
+        let mut run = measured_training();
+        let row = run.ledger[0].clone();
+        let reasons = [(GapReason::StoodStill, 2_000_000_000)].into();
+        let what = DomainDiagnostic::NoReading { missing_ns: 2_000_000_000, of_ns: 10_000_000_000, reasons };
+        run.diagnostics.push(Diagnostic::of(&row.domain, what));
+        let used = run::target(&run, run::headline(&run)).as_uj();
+        // Twice the mean of 8 s, for 2 s.
+        let missing = row.measured.as_uj() / 2;
+        let of = |uj: i64| -> Budget { format!("{uj}uJ").parse().unwrap() };
+        let limits = [used - 1, used, used + missing - 1, used + missing];
+        let checked = check(&run, &limits.map(of));
+        let verdicts: Vec<Verdict> = checked.iter().map(|checked| checked.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Exceeded, Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        assert_eq!(worst(&checked), Verdict::Exceeded);
+        let said = budget(&checked[1]);
+        assert!(said.contains("at least; ") && said.ends_with("(the counter stood still)"), "{said}");
     }
 
     /// Energies in the units that people use; without one, below zero or endless they are refused.

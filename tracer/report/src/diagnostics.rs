@@ -55,9 +55,11 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         Diagnostic::Recorded(found) => recorded_changes_numbers(found),
         Diagnostic::Domain { what, .. } => match what {
             DomainDiagnostic::GpuSplit(split) => split.learned.is_none() || !split.alone,
-            DomainDiagnostic::LessBesideOthers { .. } | DomainDiagnostic::MeterLag { .. } => false,
+            DomainDiagnostic::LessBesideOthers { .. }
+            | DomainDiagnostic::MeterLag { .. }
+            | DomainDiagnostic::NotCounted => false,
             DomainDiagnostic::NoReading { .. }
-            | DomainDiagnostic::ImplausiblePower { .. }
+            | DomainDiagnostic::ReadingsLeftOut { .. }
             | DomainDiagnostic::NoIdleBaseline
             | DomainDiagnostic::BusyBeforeStart { .. }
             | DomainDiagnostic::GpuInUse { .. }

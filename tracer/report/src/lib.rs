@@ -54,6 +54,7 @@ mod jit_code;
 mod json_calls;
 mod json_rows;
 mod json_thermal;
+pub mod missing;
 mod names;
 mod run;
 mod sampling_error;

@@ -78,9 +78,11 @@ pub(crate) fn target(profile: &Profile, choice: DomainChoice) -> MicroJoules {
     ledger_of(profile, choice).map(|row| row.target).sum()
 }
 
-/// How far the numbers of a choice of domains can be trusted: as far as the worst of them. `None` without any domain.
+/// How far the numbers of a choice of domains can be trusted: as far as the worst of them. `None` without any domain of which some energy is
+/// known: a counter that is not believed measures nothing.
 pub(crate) fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
-    ledger_of(profile, choice).map(|row| row.quality).max()
+    let known = |row: &&LedgerRow| row.measured != MicroJoules::ZERO;
+    ledger_of(profile, choice).filter(known).map(|row| row.quality).max()
 }
 
 /// Whether all of its numbers are CPU time times a constant. Then how much more one function may draw than another is open for every row

@@ -11,6 +11,7 @@ use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, i
 use super::uncertainty::of_program;
 use super::{diagnostics, names, short_names};
 use anstyle::Style;
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -120,7 +121,8 @@ impl Summary<'_> {
 
     /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.
     fn domain(&self, class: DomainClass) -> Option<String> {
-        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(|row| row.class == class).collect();
+        let known = |row: &&LedgerRow| row.class == class && row.measured != MicroJoules::ZERO;
+        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(known).collect();
         let name = match class {
             DomainClass::Package => "CPU",
             DomainClass::Dram => "DRAM",
@@ -170,8 +172,11 @@ impl Summary<'_> {
     /// What changes a number, in one line each, however many there are: whoever reads a wrong number reads why.
     fn warnings(&self) -> Vec<String> {
         let found = diagnostics::diagnostics(self.profile);
-        let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile));
-        let all = model_in_brief(self.profile).into_iter().chain(in_brief(changing));
+        let mut changing: Vec<&Diagnostic> =
+            found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile)).collect();
+        // What a counter did not say before all else.
+        changing.sort_by_key(|found| !is_of_counter(found));
+        let all = model_in_brief(self.profile).into_iter().chain(in_brief(changing.into_iter()));
         all.map(|text| format!("! {text}")).collect()
     }
 
@@ -236,6 +241,12 @@ impl Summary<'_> {
             rows: table.rows.iter().map(row).collect(),
         }
     }
+}
+
+/// Whether a counter said nothing, or was not believed.
+const fn is_of_counter(found: &Diagnostic) -> bool {
+    use DomainDiagnostic::{NoReading, ReadingsLeftOut};
+    matches!(found, Diagnostic::Domain { what: NoReading { .. } | ReadingsLeftOut { .. }, .. })
 }
 
 /// Warnings stand out by their mark and its colour, not by weight.

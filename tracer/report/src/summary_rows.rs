@@ -142,7 +142,7 @@ impl Top {
     }
 
     fn ranked(head: &'static str, inclusive: bool, mut rows: Vec<TopRow>, measure: Measure) -> Self {
-        rows.retain(|row| measure.amount(&row.cost) != 0);
+        rows.retain(|row| measure.amount(&row.cost) > 0);
         rows.sort_by_cached_key(|row| (Reverse(measure.amount(&row.cost)), row.name.clone()));
         Self { head, inclusive, rows }
     }

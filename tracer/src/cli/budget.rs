@@ -10,10 +10,14 @@ use std::process::ExitCode;
 /// More energy was used than a budget allows.
 const EXCEEDED: u8 = 122;
 
+/// A counter says too little to tell whether more was used.
+const NOT_JUDGED: u8 = 123;
+
 /// What the user chose.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct BudgetArgs {
-    /// Most energy that the program may use, such as 10J, 500mJ, 1.5Wh; exit status 122 if it used more
+    /// Most energy that the program may use, such as 10J, 500mJ, 1.5Wh; exit status 122 if it used more, 123 if
+    /// a counter lacks too much of the run to tell
     #[arg(help_heading = "Budgets", long, value_name = "ENERGY")]
     pub budget: Option<Budget>,
 
@@ -39,6 +43,7 @@ pub(super) fn exit_code(command: u8, budgets: Verdict) -> ExitCode {
     ExitCode::from(match (command, budgets) {
         (0, Verdict::Exceeded) => EXCEEDED,
         (0, Verdict::NotMeasured) => OWN_FAILURE,
+        (0, Verdict::NotJudged) => NOT_JUDGED,
         (status, _) => status,
     })
 }
@@ -58,6 +63,7 @@ mod tests {
         is(0, Verdict::Kept, 0);
         is(0, Verdict::Exceeded, 122);
         is(0, Verdict::NotMeasured, 125);
+        is(0, Verdict::NotJudged, 123);
         is(3, Verdict::Exceeded, 3);
     }
 }

@@ -7,7 +7,7 @@ use super::charges::{Charges, CpuGrounds, Grounds};
 use super::metered::Metered;
 use crate::timeline::{Lag, Timeline};
 use crate::uncertainty::propagation::OwnerCertainty;
-use energy_trace_model::profile::LedgerRow;
+use energy_trace_model::profile::{LedgerRow, UnattributedReason};
 use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -37,20 +37,25 @@ impl Account {
         let charges = match domain.scope {
             Scope::Gpu(device) => Charges::by_launches(&metered, device, basis).above_zero(),
             Scope::Socket(_) | Scope::Machine | Scope::Core(..) => {
-                Charges::by_cpu_time(domain, &metered, basis)
+                Charges::by_cpu_time(domain, &metered, basis).above_zero_if_far_below()
             }
         };
+        let mut unattributed = charges.unattributed;
+        let doubted: MicroJoules = metered.timeline.doubted.iter().map(|doubted| doubted.energy).sum();
+        if doubted != MicroJoules::ZERO {
+            unattributed.insert(UnattributedReason::CounterDoubted, doubted);
+        }
         let row = LedgerRow {
             domain: domain.name.clone(),
             class: domain.class,
             quality: quality(domain),
-            measured: metered.timeline.energy(),
+            measured: metered.timeline.energy() + doubted,
             target: charges.of_owner.iter().copied().sum(),
             other: charges.other,
             idle: charges.idle,
             uncore: charges.uncore,
             residual: charges.residual,
-            unattributed: charges.unattributed,
+            unattributed,
         };
         let Charges { of_owner, by_time, certainty, grounds, negative, .. } = charges;
         let Metered { lag, timeline, idle_joules, busy_before, .. } = metered;

@@ -21,6 +21,9 @@ use energy_trace_model::recording::record::Domain;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
+/// Shares below zero are more than noise when they are more than one in so many of the whole.
+const FAR_BELOW: i64 = 100;
+
 /// What a domain's energy was divided by.
 pub(crate) enum Grounds {
     /// CPU time, and powers where they are known.
@@ -105,8 +108,24 @@ impl Charges {
         }
     }
 
+    /// A CPU's shares keep their sign where it is noise. Where the program or others would be below zero, or shares below zero are more than a
+    /// hundredth of all, the baseline was too high: nobody gives energy back then either.
+    pub(super) fn above_zero_if_far_below(self) -> Self {
+        let target: MicroJoules = self.of_owner.iter().copied().sum();
+        let below = |energy: MicroJoules| energy.min(MicroJoules::ZERO);
+        let negative =
+            self.of_owner.iter().map(|energy| below(*energy)).sum::<MicroJoules>() + below(self.other);
+        let whole = target + self.other + self.idle;
+        let is_far = negative.as_uj().saturating_mul(-FAR_BELOW) > whole.as_uj();
+        if below(target) < MicroJoules::ZERO || below(self.other) < MicroJoules::ZERO || is_far {
+            self.above_zero()
+        } else {
+            self
+        }
+    }
+
     /// Nobody gives a GPU's energy back. Where its idle baseline was above the counter, shares below zero are taken from the others', and what is below
-    /// zero of all together from the baseline: it was less. (A CPU's shares keep their sign: there it shows that the baseline is too high.)
+    /// zero of all together from the baseline: it was less.
     pub(super) fn above_zero(self) -> Self {
         let mut of_owner = self.of_owner.clone();
         of_owner.push(self.other);
@@ -263,6 +282,25 @@ mod tests {
         assert_eq!(charged(&[0, 300, 20], -160), (uj(&[0, 150, 10]), 0, 840));
         assert_eq!(charged(&[0, 30, -500], 100), (uj(&[0, 0, 0]), 0, 1_000));
         assert_eq!(charged(&[], -7), (vec![], 0, 1_000));
+    }
+
+    /// What a CPU's owners have, given these shares and 1,000 µJ of idle power: noise stays; the program or others below zero are lifted, and so are shares
+    /// far below.
+    #[test]
+    fn a_baseline_that_was_too_high() {
+        let lifted = |of_owner: &[i64], other| {
+            let before = Charges {
+                of_owner: uj(of_owner),
+                other: MicroJoules::from_uj(other),
+                ..Charges::nobody(MicroJoules::from_uj(1_000), 0)
+            };
+            let after = before.above_zero_if_far_below();
+            (after.of_owner, after.other.as_uj(), after.idle.as_uj())
+        };
+        assert_eq!(lifted(&[0, 300, -9], 100), (uj(&[0, 300, -9]), 100, 1_000));
+        assert_eq!(lifted(&[0, 300, -40], 100), (uj(&[0, 270, 0]), 90, 1_000));
+        assert_eq!(lifted(&[0, 300], -1), (uj(&[0, 299]), 0, 1_000));
+        assert_eq!(lifted(&[0, -30, 20], -5), (uj(&[0, 0, 0]), 0, 985));
     }
 
     /// Nor does a GPU on which no launches are known.

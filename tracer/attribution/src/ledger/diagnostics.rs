@@ -7,7 +7,7 @@ use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, MeterFit, SplitBy};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Origin};
+use energy_trace_model::recording::record::{Domain, DomainClass, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -24,9 +24,9 @@ pub(crate) fn of_domain(
     span: Span,
 ) -> Vec<Diagnostic> {
     let mut found: Vec<DomainDiagnostic> = missing_readings(account, span).into_iter().collect();
-    let intervals = account.timeline.implausible;
-    if intervals > 0 {
-        found.push(DomainDiagnostic::ImplausiblePower { intervals });
+    let readings = account.timeline.left_out;
+    if readings > 0 {
+        found.push(DomainDiagnostic::ReadingsLeftOut { readings });
     }
     if !account.timeline.intervals.is_empty() {
         found.extend(of_energy(recording, domain, account));
@@ -134,9 +134,20 @@ fn missing_readings(account: &Account, span: Span) -> Option<DomainDiagnostic> {
         *by_reason.entry(gap.why).or_default() += gap.span.ns();
     }
     by_reason.retain(|why, ns| *why != GapReason::NoReading || *ns > ORDINARY_NS || *ns == span.ns());
+    if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(account.row.class) {
+        return Some(DomainDiagnostic::NotCounted);
+    }
     let missing_ns: u64 = by_reason.values().sum();
-    let reasons = by_reason.into_keys().collect();
-    (missing_ns > 0).then_some(DomainDiagnostic::NoReading { missing_ns, of_ns: span.ns(), reasons })
+    (missing_ns > 0).then_some(DomainDiagnostic::NoReading {
+        missing_ns,
+        of_ns: span.ns(),
+        reasons: by_reason,
+    })
+}
+
+/// Whether there are machines that show a counter of it and do not count.
+const fn is_optional(class: DomainClass) -> bool {
+    matches!(class, DomainClass::Dram | DomainClass::Psys | DomainClass::Core)
 }
 
 /// A baseline that is above the counter while something runs makes shares negative: said when it is more than 1 % of the whole.
@@ -231,7 +242,8 @@ mod tests {
     fn missing(gaps: &[(GapReason, u64, u64)]) -> Option<(u64, Vec<GapReason>)> {
         match missing_readings(&account(gaps, 0, 0), span(0, 1_000))? {
             DomainDiagnostic::NoReading { missing_ns, of_ns: 1_000_000_000, reasons } => {
-                Some((missing_ns / 1_000_000, reasons))
+                assert_eq!(reasons.values().sum::<u64>(), missing_ns);
+                Some((missing_ns / 1_000_000, reasons.into_keys().collect()))
             }
             other => panic!("{other:?}"),
         }
@@ -262,20 +274,34 @@ mod tests {
         assert!(said(-1_000, -10).is_none() && said(-1_000, -11).is_some());
     }
 
-    /// Implausible intervals are counted, and none are not said; nothing more is said of a domain without energy.
+    /// A counter that never moved is a lie where every machine draws power; of a part that not every machine counts it is said alone.
     #[test]
-    fn implausible_power() {
+    fn counters_that_never_move() {
+        let of = |class| {
+            let mut account = account(&[(GapReason::NeverMoved, 0, 1_000)], 0, 0);
+            account.row.class = class;
+            missing_readings(&account, span(0, 1_000)).map(|found| found.code())
+        };
+        let package = [DomainClass::Package, DomainClass::Gpu].map(of);
+        assert_eq!(package, [Some("counter-doubted"); 2]);
+        let optional = [DomainClass::Dram, DomainClass::Psys, DomainClass::Core].map(of);
+        assert_eq!(optional, [Some("not-counted"); 3]);
+    }
+
+    /// Readings that were left out are counted, and none are not said; nothing more is said of a domain without energy.
+    #[test]
+    fn readings_left_out() {
         let origin = Origin::measured("powercap", String::new(), None);
         let (class, scope) = (DomainClass::Package, Scope::Machine);
         let domain =
             Domain { id: DomainId::new(0), name: "package-0".to_owned(), class, scope, origin, idle: None };
-        let said = |implausible| {
+        let said = |left_out| {
             let mut account = account(&[], 0, 0);
-            account.timeline.implausible = implausible;
+            account.timeline.left_out = left_out;
             of_domain(&Recording::default(), &domain, &account, span(0, 1_000))
         };
         assert_eq!(said(0), []);
-        let two = DomainDiagnostic::ImplausiblePower { intervals: 2 };
+        let two = DomainDiagnostic::ReadingsLeftOut { readings: 2 };
         assert_eq!(said(2), [Diagnostic::of("package-0", two)]);
     }
 

@@ -5,13 +5,14 @@
 use super::basis::Basis;
 use super::busy_baseline::{Before, Idle, estimate};
 use crate::gpu::regular;
+use crate::power_model::uncore::activity;
 use crate::split::by_time::idle_of;
 use crate::timeline::{
-    EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
+    EnergyInterval, Lag, Physics, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId,
+    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -81,12 +82,35 @@ fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     meter.is_some_and(|meter| matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower))
 }
 
+/// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its counter may show.
+fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
+    let recording = basis.recording;
+    let meter = recording.gpu_facts.meters.get(&domain.id);
+    let is_module = meter.is_some_and(|meter| meter.kind == GpuMeterKind::ModuleCounter);
+    let mut notes = recording.header.sources.iter().flat_map(|source| &source.notes);
+    let limit = notes.find_map(|note| match note {
+        SourceNote::PowerLimit { domain: of, limit } if *of == domain.name => Some(*limit),
+        _ => None,
+    });
+    Physics::of(domain, basis.cpus.count(domain.scope), limit.filter(|_| !is_module))
+}
+
+/// For how long any of a domain's CPUs was busy in each of these.
+fn busy_in(spans: &[EnergyInterval], domain: &Domain, basis: &Basis<'_>) -> Vec<u64> {
+    let active = activity(spans, basis.segments_of(domain).busy());
+    active.into_iter().map(|active| active.any_ns).collect()
+}
+
 fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: Span) -> Timeline {
     match &domain.origin {
-        Origin::Counter { max_range, .. } => {
-            let slow = matches!(domain.scope, Scope::Gpu(_));
-            let seen = intervals_of_readings(readings, *max_range, slow, span).without_sleep(basis.woke);
-            let counts = slow && !is_summed(domain, basis.recording);
+        Origin::Counter { .. } => {
+            let physics = physics_of(domain, basis);
+            let seen = intervals_of_readings(readings, &physics, span).without_sleep(basis.woke);
+            let seen = match physics.idle {
+                Some(idle) => seen.above_idle(idle, |spans| busy_in(spans, domain, basis)),
+                None => seen,
+            };
+            let counts = physics.slow && !is_summed(domain, basis.recording);
             if counts { Timeline { intervals: regular(&seen.intervals), ..seen } } else { seen }
         }
         Origin::Model { idle, core } => {

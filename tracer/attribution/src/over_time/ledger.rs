@@ -11,6 +11,7 @@ use crate::ledger::charges::Grounds;
 use crate::power_model::uncore::activity;
 use crate::time::owners::OwnerTime;
 use crate::timeline::{EnergyInterval, Span};
+use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
@@ -32,6 +33,7 @@ pub(super) fn bins_of(
     let uncore = apportion(account.row.uncore, &active);
     found.iter_mut().zip(uncore).for_each(|(bin, uncore)| bin.uncore = uncore);
     unattributed(account, &mut found);
+    doubted(account, &mut found, bins);
     let left = left_over(account, &found, bins, busy);
     let start = source.target_and_others(account, owners, &found);
     charge(account, &start, &mut found, &left);
@@ -67,8 +69,10 @@ fn overlaps(span: Span, bins: &Bins) -> impl Iterator<Item = (u32, u64)> {
 
 /// What could not be charged. Where nobody is charged at all, it is all that is not idle.
 fn unattributed(account: &Account, found: &mut [BinEnergy]) {
-    let alone = matches!(account.grounds, Grounds::Nothing) && account.row.unattributed.len() == 1;
-    for (&reason, &energy) in &account.row.unattributed {
+    let all = account.row.unattributed.iter();
+    let charged: Vec<_> = all.filter(|(reason, _)| **reason != UnattributedReason::CounterDoubted).collect();
+    let alone = matches!(account.grounds, Grounds::Nothing) && charged.len() == 1;
+    for (&reason, &energy) in charged {
         let above: Vec<MicroJoules> = found.iter().map(|bin| bin.measured - bin.idle - bin.uncore).collect();
         let weights: Vec<f64> = above.iter().map(|above| above.as_joules().max(0.0)).collect();
         let is_exact = alone && above.iter().copied().sum::<MicroJoules>() == energy;
@@ -76,6 +80,17 @@ fn unattributed(account: &Account, found: &mut [BinEnergy]) {
         found.iter_mut().zip(parts).for_each(|(bin, part)| {
             bin.unattributed.insert(reason, part);
         });
+    }
+}
+
+/// What the counter showed in gaps in which it is not believed: nobody's, where it was shown.
+fn doubted(account: &Account, found: &mut [BinEnergy], bins: &Bins) {
+    if account.timeline.doubted.is_empty() {
+        return;
+    }
+    for (bin, doubted) in found.iter_mut().zip(measured(&account.timeline.doubted, bins)) {
+        bin.measured += doubted.measured;
+        bin.unattributed.insert(UnattributedReason::CounterDoubted, doubted.measured);
     }
 }
 

@@ -13,12 +13,12 @@
 use super::GapReason;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// No domain draws more: 10 kW is beyond any socket, any DIMM bank and any GPU of today (1 to 2.7 kW). Only steps back and long silences
-/// are judged by it.
-pub const POWER_CEILING: MicroWatts = MicroWatts::from_uw(10_000_000_000);
+/// No domain draws more: 10 kW is beyond any socket, any DIMM bank and any GPU of today (1 to 2.7 kW). What is known of a domain is less
+/// (`physics`); long silences are judged by this.
+pub(super) const POWER_CEILING: MicroWatts = MicroWatts::from_uw(10_000_000_000);
 
 /// Counters move in steps (1 ms for RAPL, about 100 ms for NVML), so a short interval may hold the energy of a whole step.
-const STEP_NS: u64 = 100_000_000;
+pub(super) const STEP_NS: u64 = 100_000_000;
 
 /// A silence shorter than this is never taken for a hidden turn; real ranges last for minutes.
 const SILENCE_NS: u64 = 10_000_000_000;
@@ -28,7 +28,7 @@ const ABSURD: u64 = 1 << 50;
 
 /// What happened between two values of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CounterStep {
+pub(super) enum CounterStep {
     /// It grew, or stayed.
     Normal(MicroJoules),
     /// It was full and began again.
@@ -43,18 +43,25 @@ pub const fn grown(from: u64, to: u64) -> Option<u64> {
     to.checked_sub(from)
 }
 
-/// The step from one value to a later one, `ns` nanoseconds apart, of a counter with this range.
-pub fn step(from_uj: u64, to_uj: u64, ns: u64, max_range: Option<MicroJoules>) -> CounterStep {
+/// The step from one value to a later one, `ns` nanoseconds apart, of a counter with this range, in which no more than `most` can have been
+/// drawn.
+pub(super) fn step(
+    from_uj: u64,
+    to_uj: u64,
+    ns: u64,
+    max_range: Option<MicroJoules>,
+    most: MicroJoules,
+) -> CounterStep {
     let range = max_range.and_then(|range| u64::try_from(range.as_uj()).ok()).filter(|range| *range > 0);
     if range.is_some_and(|range| ns >= SILENCE_NS && ceiling_over(ns) >= range) {
         return CounterStep::Unknown(GapReason::TooLong);
     }
+    let believed = |uj: u64| energy(uj).filter(|energy| *energy <= most);
     match grown(from_uj, to_uj) {
-        Some(grown) => energy(grown).map_or(CounterStep::Unknown(GapReason::WentBack), CounterStep::Normal),
+        Some(grown) => believed(grown).map_or(CounterStep::Unknown(GapReason::TooMuch), CounterStep::Normal),
         None => range
             .and_then(|range| turned_over(from_uj, to_uj, range))
-            .filter(|wrapped| *wrapped <= ceiling_over(ns.saturating_add(STEP_NS)))
-            .and_then(energy)
+            .and_then(believed)
             .map_or(CounterStep::Unknown(GapReason::WentBack), CounterStep::Wrapped),
     }
 }
@@ -65,9 +72,10 @@ fn turned_over(from_uj: u64, to_uj: u64, range: u64) -> Option<u64> {
     range.checked_sub(from_uj)?.checked_add(to_uj)?.checked_add(unit)
 }
 
-/// Whether an interval holds more energy than such hardware can draw.
-pub(super) fn is_implausible(energy: MicroJoules, ns: u64) -> bool {
-    u64::try_from(energy.as_uj()).is_ok_and(|uj| uj > ceiling_over(ns.saturating_add(STEP_NS)))
+/// The most energy that a counter can show between two readings so far apart, at this power: a step of the counter that came before the
+/// first, and a reader that was held up, are in it.
+pub(super) fn most_over(power: MicroWatts, ns: u64) -> MicroJoules {
+    power.over_ns(ns.saturating_add(STEP_NS))
 }
 
 /// The most energy over a time, in microjoules.
@@ -81,12 +89,16 @@ fn energy(uj: u64) -> Option<MicroJoules> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CounterStep, GapReason, step};
-    use energy_trace_model::units::MicroJoules;
+    use super::{CounterStep, GapReason, POWER_CEILING, most_over};
+    use energy_trace_model::units::{MicroJoules, MicroWatts};
 
     const READ_NS: u64 = 20_000_000;
     /// `max_energy_range_uj` of a zone with units of 61,035 nJ: 0xffffffff · 61035 / 1000.
     const RANGE: u64 = 262_143_328_788;
+
+    fn step(from_uj: u64, to_uj: u64, ns: u64, max_range: Option<MicroJoules>) -> CounterStep {
+        super::step(from_uj, to_uj, ns, max_range, most_over(POWER_CEILING, ns))
+    }
 
     fn range(uj: u64) -> Option<MicroJoules> {
         Some(MicroJoules::from_uj(uj.cast_signed()))
@@ -133,10 +145,21 @@ mod tests {
         assert_eq!(step(5, 1_000_000, 9_000_000_000, range(RANGE)), CounterStep::Normal(uj(999_995)));
     }
 
+    /// Up to 200 W for 20 ms and a step of 100 ms before them are believed, forward and around; a microjoule more is not.
+    #[test]
+    fn more_than_can_be_drawn() {
+        let most = most_over(MicroWatts::from_uw(200_000_000), READ_NS);
+        let step = |from, to| super::step(from, to, READ_NS, range(RANGE), most);
+        assert_eq!(step(7, 24_000_007), CounterStep::Normal(uj(24_000_000)));
+        assert_eq!(step(7, 24_000_008), CounterStep::Unknown(GapReason::TooMuch));
+        assert_eq!(step(RANGE, 23_999_939), CounterStep::Wrapped(uj(24_000_000)));
+        assert_eq!(step(RANGE, 23_999_940), CounterStep::Unknown(GapReason::WentBack));
+    }
+
     /// Values that no counter has are a gap, not an overflow.
     #[test]
     fn absurd_values() {
-        assert_eq!(step(0, u64::MAX, READ_NS, None), CounterStep::Unknown(GapReason::WentBack));
+        assert_eq!(step(0, u64::MAX, READ_NS, None), CounterStep::Unknown(GapReason::TooMuch));
         assert_eq!(
             step(u64::MAX, 0, u64::MAX, range(u64::MAX >> 1)),
             CounterStep::Unknown(GapReason::TooLong)

@@ -12,7 +12,9 @@
 //! ```
 //!
 //! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer interval. A counter that went
-//! back is a wrap or a gap, decided in one place (`counter`). An interval that reaches over an end of the span is split in proportion
+//! back is a wrap or a gap, decided in one place (`counter`). A counter that the machine's physics or its own values contradict is not
+//! believed in that stretch of time: `physics` knows what a domain can do, `believed` tells good readings from others, `lasting` looks at
+//! seconds. What it showed there is nobody's, or, where no hardware draws that much, no energy at all. An interval that reaches over an end of the span is split in proportion
 //! to time: the session takes its first and last reading just outside the span, so this concerns milliseconds.
 //!
 //! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (measured by the ml.energy project), so polls between two
@@ -23,14 +25,18 @@
 //!
 //! Pure: no files, no clock. Leaves out who used the energy (`attribution/`).
 
+mod believed;
 mod counter;
 mod lag;
+mod lasting;
 mod model;
+mod physics;
 mod readings;
 
-pub use counter::{CounterStep, POWER_CEILING, grown, step};
+pub use counter::grown;
 pub use lag::{Lag, fit_lag, shift};
 pub use model::{GRID_NS, intervals_of_model};
+pub use physics::Physics;
 pub use readings::intervals_of_readings;
 
 use energy_trace_model::clock::KtimeNs;
@@ -38,7 +44,7 @@ pub use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::units::MicroJoules;
 
 /// A stretch of time, `[start, end)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// Its first moment.
     pub start: KtimeNs,
@@ -73,6 +79,18 @@ pub struct EnergyInterval {
     pub energy: MicroJoules,
 }
 
+impl EnergyInterval {
+    /// The part of it that lies in `span`: energy is taken as even over the interval.
+    fn inside(self, span: Span) -> Option<Self> {
+        let inside = self.span.overlap(span)?;
+        let parts = self.energy.split(&[inside.ns(), self.span.ns() - inside.ns()]);
+        Some(Self {
+            span: inside,
+            energy: parts.and_then(|parts| parts.first().copied()).unwrap_or(self.energy),
+        })
+    }
+}
+
 /// A stretch of which the counter says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -91,8 +109,10 @@ pub struct Timeline {
     pub gaps: Vec<Gap>,
     /// Readings that failed and were bridged.
     pub failed: u64,
-    /// Intervals with more power than any such hardware draws: kept, because the counter says so, and worth a warning.
-    pub implausible: u64,
+    /// Readings that contradicted those around them.
+    pub left_out: u64,
+    /// Energy that the counter showed in gaps in which it is not believed, and that is nobody's.
+    pub doubted: Vec<EnergyInterval>,
 }
 
 impl Timeline {
@@ -102,6 +122,7 @@ impl Timeline {
         let slept = |span: Span| woke.iter().any(|&at| span.start < at && at <= span.end);
         let (gone, kept) = self.intervals.into_iter().partition::<Vec<_>, _>(|interval| slept(interval.span));
         self.intervals = kept;
+        self.gaps.iter_mut().filter(|gap| slept(gap.span)).for_each(|gap| gap.why = GapReason::Slept);
         self.gaps.extend(gone.into_iter().map(|interval| Gap { span: interval.span, why: GapReason::Slept }));
         self.gaps.sort_by_key(|gap| gap.span);
         self

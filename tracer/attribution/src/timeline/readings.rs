@@ -1,21 +1,17 @@
 //! Intervals and gaps from the readings of one counter.
 
-use super::counter::{CounterStep, is_implausible, step};
+use super::believed::Believed;
+use super::counter::{CounterStep, most_over, step};
+use super::physics::Physics;
 use super::{EnergyInterval, Gap, GapReason, Span, Timeline};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{CounterValue, Reading};
-use energy_trace_model::units::MicroJoules;
 
-/// What the readings of a counter say about `span`.
+/// What the readings of a counter say about `span`, as far as they are believed.
 ///
-/// `slow` merges readings that repeat the value before them (see the module's essay). Readings may come in any order; of two at the same
-/// moment the first counts.
-pub fn intervals_of_readings(
-    readings: &[Reading],
-    max_range: Option<MicroJoules>,
-    slow: bool,
-    span: Span,
-) -> Timeline {
+/// Those of a slow counter that repeat the value before them are merged (see the module's essay). Readings may come in any order; of two at
+/// the same moment the first counts.
+pub fn intervals_of_readings(readings: &[Reading], physics: &Physics, span: Span) -> Timeline {
     let mut good = good_readings(readings);
     let mut timeline = Timeline { failed: (readings.len() - good.len()) as u64, ..Timeline::default() };
     good.sort_by_key(|&(at, _)| at);
@@ -24,20 +20,20 @@ pub fn intervals_of_readings(
         timeline.add_gap(span, GapReason::NoReading, span);
         return timeline;
     };
+    let believed = Believed::of(&good, physics);
+    timeline.left_out = believed.left_out;
     timeline.add_gap(Span { start: span.start, end: first }, GapReason::NoReading, span);
-    if slow {
-        keep_changes(&mut good);
+    for run in believed.runs {
+        timeline.add_run(run, physics, span);
     }
-    for pair in good.windows(2) {
-        let &[(from, before), (to, after)] = pair else { continue };
-        let between = Span { start: from, end: to };
-        match step(before, after, between.ns(), max_range) {
-            CounterStep::Normal(energy) | CounterStep::Wrapped(energy) => timeline.add(between, energy, span),
-            CounterStep::Unknown(why) => timeline.add_gap(between, why, span),
-        }
+    for gap in believed.gaps {
+        timeline.add_gap(gap.span, gap.why, span);
     }
     timeline.add_gap(Span { start: last, end: span.end }, GapReason::NoReading, span);
-    timeline
+    timeline.gaps.sort_by_key(|gap| gap.span);
+    let inside = |doubted: EnergyInterval| doubted.inside(span);
+    timeline.doubted.extend(believed.doubted.into_iter().filter_map(inside));
+    timeline.without_excess(physics.lasting)
 }
 
 fn good_readings(readings: &[Reading]) -> Vec<(KtimeNs, u64)> {
@@ -64,16 +60,23 @@ fn keep_changes(good: &mut Vec<(KtimeNs, u64)>) {
 }
 
 impl Timeline {
-    /// Adds the part of an interval that lies in `span`: energy is taken as even over the interval.
-    fn add(&mut self, between: Span, energy: MicroJoules, span: Span) {
-        let Some(inside) = between.overlap(span) else { return };
-        let outside = between.ns() - inside.ns();
-        let part = match energy.split(&[inside.ns(), outside]).as_deref() {
-            Some(&[part, _]) => part,
-            _ => energy,
-        };
-        self.implausible += u64::from(is_implausible(energy, between.ns()));
-        self.intervals.push(EnergyInterval { span: inside, energy: part });
+    /// Adds the steps between readings that go on from each other.
+    fn add_run(&mut self, mut run: Vec<(KtimeNs, u64)>, physics: &Physics, span: Span) {
+        if physics.slow {
+            keep_changes(&mut run);
+        }
+        for pair in run.windows(2) {
+            let &[(from, before), (to, after)] = pair else { continue };
+            let between = Span { start: from, end: to };
+            // What can be believed was asked before.
+            let most = most_over(physics.moment, u64::MAX);
+            match step(before, after, between.ns(), physics.max_range, most) {
+                CounterStep::Normal(energy) | CounterStep::Wrapped(energy) => {
+                    self.intervals.extend(EnergyInterval { span: between, energy }.inside(span));
+                }
+                CounterStep::Unknown(why) => self.add_gap(between, why, span),
+            }
+        }
     }
 
     fn add_gap(&mut self, between: Span, why: GapReason, span: Span) {
@@ -85,7 +88,8 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use super::{GapReason, Span, Timeline, intervals_of_readings};
+    use super::{GapReason, Physics, Span, Timeline, intervals_of_readings};
+    use crate::timeline::counter::POWER_CEILING;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::recording::record::{CounterValue, Reading};
 
@@ -93,6 +97,12 @@ mod tests {
 
     fn at(ms: u64, uj: u64) -> Reading {
         Reading { at: KtimeNs::from_ns(ms * MS), value: CounterValue::MicroJoules(uj) }
+    }
+
+    /// By a counter of which nothing is known.
+    fn of(readings: &[Reading], slow: bool, span: Span) -> Timeline {
+        let physics = Physics { slow, moment: POWER_CEILING, lasting: POWER_CEILING, ..Physics::of_gpu() };
+        intervals_of_readings(readings, &physics, span)
     }
 
     fn failed(ms: u64) -> Reading {
@@ -119,8 +129,7 @@ mod tests {
     /// Readings on both sides of the span leave no gap; what lies outside is split off in proportion to time.
     #[test]
     fn straddling_intervals_are_split() {
-        let timeline =
-            intervals_of_readings(&[at(0, 0), at(20, 1000), at(40, 3000)], None, false, span(5, 30));
+        let timeline = of(&[at(0, 0), at(20, 1000), at(40, 3000)], false, span(5, 30));
         assert_eq!(intervals(&timeline), [(5, 20, 750), (20, 30, 1000)]);
         assert_eq!(gaps(&timeline), []);
     }
@@ -129,7 +138,7 @@ mod tests {
     #[test]
     fn failed_readings_are_bridged() {
         let readings = [at(0, 100), failed(20), at(40, 300), at(60, 300)];
-        let timeline = intervals_of_readings(&readings, None, false, span(0, 60));
+        let timeline = of(&readings, false, span(0, 60));
         assert_eq!(intervals(&timeline), [(0, 40, 200), (40, 60, 0)]);
         assert_eq!((timeline.failed, gaps(&timeline)), (1, vec![]));
     }
@@ -138,12 +147,12 @@ mod tests {
     #[test]
     fn gaps_are_named() {
         let readings = [at(10, 500), at(20, 900), at(30, 100), at(40, 150)];
-        let timeline = intervals_of_readings(&readings, None, false, span(0, 50));
+        let timeline = of(&readings, false, span(0, 50));
         assert_eq!(intervals(&timeline), [(10, 20, 400), (30, 40, 50)]);
         let expected =
             [(0, 10, GapReason::NoReading), (20, 30, GapReason::WentBack), (40, 50, GapReason::NoReading)];
         assert_eq!(gaps(&timeline), expected);
-        let none = intervals_of_readings(&[failed(10)], None, false, span(0, 50));
+        let none = of(&[failed(10)], false, span(0, 50));
         assert_eq!(gaps(&none), [(0, 50, GapReason::NoReading)]);
     }
 
@@ -152,9 +161,9 @@ mod tests {
     fn slow_counters_are_merged() {
         let readings =
             [at(0, 0), at(20, 0), at(40, 0), at(60, 900), at(80, 900), at(100, 1800), at(120, 1800)];
-        let timeline = intervals_of_readings(&readings, None, true, span(0, 120));
+        let timeline = of(&readings, true, span(0, 120));
         assert_eq!(intervals(&timeline), [(0, 60, 900), (60, 120, 900)]);
-        let still = intervals_of_readings(&readings[..3], None, true, span(0, 40));
+        let still = of(&readings[..3], true, span(0, 40));
         assert_eq!(intervals(&still), [(0, 40, 0)]);
     }
 
@@ -162,7 +171,7 @@ mod tests {
     #[test]
     fn order_does_not_matter() {
         let readings = [at(40, 300), at(0, 100), at(20, 200), at(20, 999)];
-        let timeline = intervals_of_readings(&readings, None, false, span(0, 40));
+        let timeline = of(&readings, false, span(0, 40));
         assert_eq!(intervals(&timeline), [(0, 20, 100), (20, 40, 100)]);
     }
 }

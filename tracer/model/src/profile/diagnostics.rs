@@ -149,14 +149,16 @@ pub enum DomainDiagnostic {
         missing_ns: u64,
         /// Of how much.
         of_ns: u64,
-        /// Why, each reason once.
-        reasons: Vec<GapReason>,
+        /// Why, and how much for each reason.
+        reasons: BTreeMap<GapReason, u64>,
     },
-    /// Intervals hold more power than any such hardware draws.
-    ImplausiblePower {
+    /// Readings contradicted those before and after them, which agree: they were left out, and cost no energy.
+    ReadingsLeftOut {
         /// How many.
-        intervals: u64,
+        readings: u64,
     },
+    /// The counter of a part that not every machine counts never moved.
+    NotCounted,
     /// No idle power is known.
     NoIdleBaseline,
     /// CPUs were busy when the idle power was to be measured: it is estimated.
@@ -217,7 +219,7 @@ pub enum DomainDiagnostic {
     },
 }
 
-/// Why a counter says nothing about a stretch of time.
+/// Why nothing is known of a domain's energy in a stretch of time: the counter says nothing, or nothing that can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GapReason {
     /// Before the first or after the last good reading.
@@ -228,6 +230,21 @@ pub enum GapReason {
     TooLong,
     /// The machine slept meanwhile.
     Slept,
+    /// The counter had one value all the time.
+    NeverMoved,
+    /// The counter stood still, and did not make up for it afterwards.
+    StoodStill,
+    /// The counter showed more than the hardware can draw.
+    TooMuch,
+    /// CPUs ran, and the counter showed far less than the machine draws at rest.
+    BelowIdle,
+}
+
+impl GapReason {
+    /// Whether the counter was read, and not believed.
+    pub const fn is_doubt(self) -> bool {
+        matches!(self, Self::NeverMoved | Self::StoodStill | Self::TooMuch | Self::BelowIdle)
+    }
 }
 
 /// How a GPU's energy was split among the kinds of work that it did.
@@ -319,10 +336,12 @@ impl Diagnostic {
 
 impl DomainDiagnostic {
     /// A stable word for scripts.
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
+            Self::NoReading { reasons, .. } if reasons.keys().any(|why| why.is_doubt()) => "counter-doubted",
             Self::NoReading { .. } => "no-reading",
-            Self::ImplausiblePower { .. } => "implausible-power",
+            Self::ReadingsLeftOut { .. } => "readings-left-out",
+            Self::NotCounted => "not-counted",
             Self::NoIdleBaseline => "no-idle-baseline",
             Self::BusyBeforeStart { .. } => "busy-before-start",
             Self::GpuInUse { recorded: true, .. } => "gpu-in-use",

@@ -99,6 +99,8 @@ pub enum UnattributedReason {
     NoLaunchData,
     /// A GPU's whose meter looks at a part of the time, and counted other than the kernels' times say.
     SensorBlindSpot,
+    /// The counter showed it in a stretch of time in which the run contradicts the counter.
+    CounterDoubted,
 }
 
 impl UnattributedReason {
@@ -109,6 +111,7 @@ impl UnattributedReason {
             Self::SensorBlindSpot => {
                 "the meter looks at a part of the time, and counted other than the kernels' times say"
             }
+            Self::CounterDoubted => "the counter is not believed",
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Sentences for what the attribution found, and for what only shows in the whole.
 
+use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
 use super::{counted, in_seconds, recorded, were};
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
+    Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
@@ -147,10 +148,10 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         DomainDiagnostic::NoReading { missing_ns, of_ns, reasons } => {
             no_reading(*missing_ns, *of_ns, reasons)
         }
-        DomainDiagnostic::ImplausiblePower { intervals } => format!(
-            "more power than any such hardware draws in {}, counted as the counter says",
-            counted(*intervals, "interval")
-        ),
+        DomainDiagnostic::ReadingsLeftOut { readings } => readings_left_out(*readings),
+        DomainDiagnostic::NotCounted => {
+            "its counter never moved: this machine does not count it, and no number holds it".to_owned()
+        }
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
         DomainDiagnostic::BusyBeforeStart { percent, measured, taken } => format!(
             "its CPUs were {percent} % busy when its idle power was to be measured: of the {measured} then, {taken} are taken for it, by how \
@@ -215,22 +216,6 @@ const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";
 const SAMPLES_IN_STEP: &str = "samples came in step with the program, so that they show one moment of its loop or creep through it; record \
                                again with another rate (-F 97, -F 499) to see what runs";
-
-fn no_reading(missing_ns: u64, of_ns: u64, reasons: &[GapReason]) -> String {
-    let text = |reason: &GapReason| match reason {
-        GapReason::NoReading => "no reading at the start or end",
-        GapReason::WentBack => "the counter went back",
-        GapReason::TooLong => "the counter may have turned over unseen",
-        GapReason::Slept => "the machine slept meanwhile",
-    };
-    let reasons: Vec<&str> = reasons.iter().map(text).collect();
-    format!(
-        "{:.2} s of {:.2} s have no reading ({}); what was used then is in no number",
-        in_seconds(missing_ns),
-        in_seconds(of_ns),
-        reasons.join("; ")
-    )
-}
 
 fn model_cpu_time(failed: &[ValidityCheck]) -> String {
     let varies = failed.contains(&ValidityCheck::Fluctuation);

@@ -5,8 +5,10 @@
 use super::account::account_in_brief;
 use super::attribution::{diagnostic, domain_fact, percent_of};
 use super::calls::call_fact;
+use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
 use super::launches::launch_fact;
+use super::owners::owner_in_brief;
 use super::{counted, in_percent, in_seconds, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
@@ -127,7 +129,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
             "samples came evenly spaced: a loop in step with them is seen at one place".to_owned()
         }
         RecordingDiagnostic::NamesNotLookedUp { files } => {
-            format!("functions of {} have no names: raise `ulimit -n`", counted(*files, "file"))
+            format!("functions of {} have no names: gone before they were opened", counted(*files, "file"))
         }
         RecordingDiagnostic::FilesNotRead { files, more } => {
             let all = (files.len() as u64).saturating_add(*more);
@@ -144,6 +146,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::Power(found) => power_in_brief(found),
         RecordingDiagnostic::Launches(found) => launches_in_brief(found),
         RecordingDiagnostic::Account(found) => account_in_brief(found),
+        RecordingDiagnostic::Owners(found) => owner_in_brief(found),
         RecordingDiagnostic::Calls(found) => calls_in_brief(found),
         other => first_part(&recorded(other)),
     }
@@ -234,12 +237,8 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
 /// Without the domain's name.
 fn domain_in_brief(what: &DomainDiagnostic) -> String {
     let words = match what {
-        DomainDiagnostic::NoReading { missing_ns, of_ns, .. } => {
-            let [missing, of] = [*missing_ns, *of_ns].map(in_seconds);
-            return format!("no reading in {missing:.2} s of {of:.2} s: energy is missing");
-        }
-        DomainDiagnostic::ImplausiblePower { intervals } => {
-            return format!("impossible power in {}", counted(*intervals, "interval"));
+        DomainDiagnostic::NoReading { missing_ns, of_ns, reasons } => {
+            return missing_in_brief(*missing_ns, *of_ns, reasons);
         }
         DomainDiagnostic::BusyBeforeStart { percent, .. } => {
             return format!("CPUs were {percent} % busy before the start: idle is estimated");

@@ -3,16 +3,23 @@
 //! Leaves out how it is checked (`budgets.rs`).
 
 use crate::budgets::{Checked, Verdict};
+use crate::sentences::counters::in_no_number;
 use crate::summary_rows::plus_minus;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 
 /// `budget exceeded: torch.autograd.backward used 2.41 J of 2 J (±4%)`.
 pub fn budget(checked: &Checked) -> String {
-    let Checked { budget, used, uncertainty, seen, quality, verdict } = checked;
+    let Checked { budget, used, uncertainty, seen, quality, missing, verdict } = checked;
     let what = budget.call.as_deref().unwrap_or("the program");
     let limit = joules(budget.limit);
     match verdict {
+        Verdict::NotJudged => {
+            let at_least = seen.then(|| format!("used {} of {limit} at least", joules(*used)));
+            let known = at_least.filter(|_| *used > MicroJoules::ZERO).unwrap_or(format!("may use {limit}"));
+            let why = missing.as_ref().map(in_no_number).unwrap_or_default();
+            format!("budget cannot be judged: {what} {known}; {why}")
+        }
         Verdict::NotMeasured => {
             format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
         }

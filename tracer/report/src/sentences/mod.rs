@@ -9,6 +9,7 @@ mod brief;
 mod budgets;
 mod calls;
 mod carbon;
+mod counters;
 mod jit;
 mod launches;
 mod losses;

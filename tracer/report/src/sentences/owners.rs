@@ -40,6 +40,32 @@ pub(super) fn owner_fact(found: &OwnerDiagnostic) -> String {
     }
 }
 
+/// The same in one line, for the summary.
+pub(super) fn owner_in_brief(found: &OwnerDiagnostic) -> String {
+    let whose = |owners: &OfOwners| match owners.as_slice() {
+        [(owner, _)] => owner.to_string(),
+        [(owner, _), ..] => format!("{owner} and others"),
+        [] => "nobody".to_owned(),
+    };
+    match found {
+        OwnerDiagnostic::FilesNotKept { files, .. } => {
+            format!("files of {} were closed early: functions have no names", whose(files))
+        }
+        OwnerDiagnostic::FilesRefused { questions } => {
+            format!("files of {} are read no more: no names, stacks cut", whose(questions))
+        }
+        OwnerDiagnostic::ReaderLost { again: true, .. } => {
+            "the process that reads files was killed, and started again".to_owned()
+        }
+        OwnerDiagnostic::ReaderLost { again: false, .. } => {
+            "the process that reads files was killed: names are missing, stacks cut".to_owned()
+        }
+        OwnerDiagnostic::NamesCut { names, .. } => {
+            format!("{names} names of functions are very long, and cut")
+        }
+    }
+}
+
 /// `user 12345 (1,000 files), root (1 file), and 2 others`.
 fn each(owners: &OfOwners, one: &str, many: &str) -> String {
     let named = owners.iter().take(NAMED);

@@ -133,8 +133,10 @@ fn of_domain() -> Vec<DomainDiagnostic> {
     let split = |by, learned| GpuSplit { by, kinds: 2, steps: 9, learned, alone: false, misfit: None };
     let fit = MeterFit { late_s: 0.1, duty: 0.25, mean_s: 0.0, condition: 3.0 };
     vec![
-        D::NoReading { missing_ns: 1, of_ns: 2, reasons: vec![GapReason::Slept] },
-        D::ImplausiblePower { intervals: 1 },
+        D::NoReading { missing_ns: 1, of_ns: 2, reasons: [(GapReason::Slept, 1)].into() },
+        D::NoReading { missing_ns: 2, of_ns: 2, reasons: [(GapReason::StoodStill, 2)].into() },
+        D::ReadingsLeftOut { readings: 1 },
+        D::NotCounted,
         D::NoIdleBaseline,
         D::BusyBeforeStart {
             percent: 96,

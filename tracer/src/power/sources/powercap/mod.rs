@@ -4,6 +4,7 @@
 //! driver's business). Leaves out which zones are read and which are mirrors (`zones.rs`), and what it means when a counter goes
 //! backwards (`timeline/`).
 
+mod limit;
 mod zones;
 
 use crate::power::counter_file::{CounterFile, read_counter};
@@ -16,6 +17,7 @@ use energy_trace_model::recording::record::{
     Domain, DomainClass, Driver, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,
 };
 use energy_trace_model::units::MicroJoules;
+use limit::read_limit_at;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,6 +98,8 @@ impl Powercap {
             let (domain, path) = (chosen.domain.clone(), range.display().to_string());
             notes.push(SourceNote::NoRange { domain, path });
         }
+        let limit = read_limit_at(&chosen.zone.dir).filter(|_| chosen.class == DomainClass::Package);
+        notes.extend(limit.map(|limit| SourceNote::PowerLimit { domain: chosen.domain.clone(), limit }));
         let scope = match chosen.class {
             DomainClass::Psys => Scope::Machine,
             _ => Scope::Socket(SocketId::new(chosen.socket)),

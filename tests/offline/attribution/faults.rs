@@ -1,0 +1,241 @@
+//! Counters that lie, of every source: what is believed of them, what is said, and what becomes of a budget.
+//!
+//! 20 s of a machine that draws 10 W at rest and 15 W more while the program runs, from the third second on: 470 J, of which 270 are the program's.
+//! The table that this makes stands in `docs/contract.md`.
+
+use super::conservation::{assert_conserved, empty, ms, sample, slice};
+use energy_trace_attribution::{attribute, attribute_over_time};
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace_model::profile::{Options, Profile};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{
+    CounterValue, Domain, DomainClass, Frame, IdleBaseline, IdleOrigin, Origin, Process, Quality, Reading,
+    Scope, Source, SourceId, SourceNote, StackNode, Thread,
+};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
+use energy_trace_report::budgets::{self, Budget, Verdict};
+use energy_trace_report::summary::{self, SummaryOptions};
+use std::path::Path;
+
+const SECONDS: u64 = 20;
+const TRUTH_UJ: i64 = 470_000_000;
+
+/// A source of counters: how often its counter moves and is read, in milliseconds.
+struct Meter {
+    title: &'static str,
+    name: &'static str,
+    class: DomainClass,
+    moves: u64,
+    read: u64,
+}
+
+const fn meter(title: &'static str, name: &'static str, class: DomainClass, moves: u64, read: u64) -> Meter {
+    Meter { title, name, class, moves, read }
+}
+
+const METERS: [Meter; 6] = [
+    meter("powercap", "powercap", DomainClass::Package, 1, 10),
+    meter("perf", "perf", DomainClass::Package, 1, 10),
+    meter("hwmon", "hwmon", DomainClass::Package, 1, 10),
+    meter("NVML", "nvml", DomainClass::Gpu, 100, 20),
+    meter("amdgpu", "amdgpu", DomainClass::Gpu, 5, 10),
+    meter("replayed log", "replay", DomainClass::Package, 1_000, 1_000),
+];
+
+/// What a reading says (milliseconds, microjoules, the reading's number from the ninth second on); `None`: it is no number.
+type Fault = fn(u64, u64, Option<u64>) -> Option<u64>;
+
+/// The microjoules of the machine up to a moment; the counter stood at 900 J before.
+fn truth(ms: u64) -> u64 {
+    900_000_000 + 10_000 * ms + 15_000 * ms.saturating_sub(2_000)
+}
+
+const FAULTS: [(&str, Fault); 13] = [
+    ("none", |_, uj, _| Some(uj)),
+    ("always 0", |_, _, _| Some(0)),
+    ("always the same", |_, _, _| Some(7_000_000)),
+    ("stands still from 8 s on, or its file is gone and stays open", |_, uj, _| Some(uj.min(truth(8_000)))),
+    ("stands still from 8 s to 11 s, and goes on from there", |ms, uj, _| {
+        Some(if ms < 11_000 { uj.min(truth(8_000)) } else { uj - 75_000_000 })
+    }),
+    ("stands still from 8 s to 11 s, and makes up for it", |ms, uj, _| {
+        Some(if ms < 11_000 { uj.min(truth(8_000)) } else { uj })
+    }),
+    ("text or nothing from 8 s on", |_, uj, from| from.is_none().then_some(uj)),
+    ("one reading 1 kJ too high", |_, uj, from| Some(if from == Some(1) { uj + 1_000_000_000 } else { uj })),
+    ("one reading below the one before", |ms, uj, from| {
+        Some(if from == Some(1) { truth(ms - 1_500) } else { uj })
+    }),
+    ("one reading cut short (`90` of `90123`)", |_, uj, from| {
+        Some(if from == Some(1) { uj / 1_000 } else { uj })
+    }),
+    ("begins again from 0", |_, uj, from| Some(if from.is_some() { uj - truth(8_000) } else { uj })),
+    ("100 kJ ahead from 8 s on", |_, uj, from| Some(if from.is_some() { uj + 100_000_000_000 } else { uj })),
+    ("1,000 times too fast", |_, uj, _| Some((uj - 900_000_000) * 1_000)),
+];
+
+fn domain(meter: &Meter) -> Domain {
+    let (scope, name) = match meter.class {
+        DomainClass::Gpu => (Scope::Gpu(0), "gpu-0"),
+        _ => (Scope::Socket(SocketId::new(0)), "package-0"),
+    };
+    let origin = Origin::Counter {
+        source: SourceId::from_name(meter.name),
+        place: String::new(),
+        max_range: (meter.class == DomainClass::Package).then(|| MicroJoules::from_uj(262_143_328_850)),
+        quality: Quality::Measured,
+    };
+    let origin_of_idle = IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent: Some(2) };
+    let idle = Some(IdleBaseline { power: MicroWatts::from_uw(10_000_000), origin: origin_of_idle });
+    Domain { id: DomainId::new(0), name: name.to_owned(), class: meter.class, scope, origin, idle }
+}
+
+fn readings(meter: &Meter, fault: Fault) -> Vec<Reading> {
+    let mut number = 0;
+    let mut reading = |ms_now: u64| {
+        let shown = ms_now / meter.moves * meter.moves;
+        number += u64::from(shown >= 8_000);
+        let value = fault(shown, truth(shown), (number > 0).then_some(number));
+        let value = value.map_or(CounterValue::Failed, CounterValue::MicroJoules);
+        Reading { at: ms(ms_now), value }
+    };
+    (0..=SECONDS * 1_000).step_by(meter.read as usize).map(&mut reading).collect()
+}
+
+fn recording(meter: &Meter, fault: Fault) -> Recording {
+    let mut recording = empty(vec![domain(meter)], ms(0), ms(SECONDS * 1_000));
+    recording.header.sockets = [(CpuId::new(0), SocketId::new(0)), (CpuId::new(1), SocketId::new(0))].into();
+    recording.header.command = vec!["program".to_owned()];
+    recording.readings.insert(DomainId::new(0), readings(meter, fault));
+    let (process, tid) = (ProcessKey::new(0), Tid::new(7));
+    let (pid, name) = (Pid::new(7), "program".to_owned());
+    recording.processes =
+        vec![Process { key: process, pid, parent: None, name: name.clone(), command: vec![], runtime: None }];
+    recording.threads = vec![Thread { key: ThreadKey::new(0), process, tid, name }];
+    recording.frames = vec![Frame::special("work")];
+    recording.stacks = vec![StackNode { parent: None, frame: FrameId::new(0) }];
+    recording.slices = vec![slice(0, Some(0), ms(2_000), ms(SECONDS * 1_000))];
+    recording.samples = (2_005..SECONDS * 1_000).step_by(10).map(|at| sample(0, 0, ms(at))).collect();
+    recording
+}
+
+fn screen(profile: &Profile) -> String {
+    let mut out = Vec::new();
+    summary::write(&mut out, profile, &SummaryOptions::default()).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// What becomes of a budget of all that the machine draws: only what is not known can be more.
+fn verdict(profile: &Profile) -> Verdict {
+    let budget = Budget { call: None, limit: MicroJoules::from_uj(TRUTH_UJ) };
+    budgets::worst(&budgets::check(profile, &[budget]))
+}
+
+/// The reason on the first screen, in its brackets; `None`: no warning of the counter.
+fn said(text: &str) -> Option<String> {
+    let of_counter = |line: &&str| line.starts_with("! package-0:") || line.starts_with("! gpu-0:");
+    let words = ["in no number", "none of its energy", "left out", "readings failed"];
+    let line = text.lines().filter(of_counter).find(|line| words.iter().any(|word| line.contains(word)))?;
+    Some(line.trim_start_matches("! ").to_owned())
+}
+
+/// Nothing is negative, nothing more than was drawn, and bins of time have the same.
+fn assert_sane(meter: &Meter, fault: &str, recording: &Recording, profile: &Profile) {
+    let row = &profile.ledger[0];
+    let place = format!("{}, {fault}: {row:?}", meter.title);
+    assert_conserved(profile);
+    assert!([row.target, row.other, row.idle].iter().all(|part| *part >= MicroJoules::ZERO), "{place}");
+    assert!(row.measured.as_uj() <= TRUTH_UJ + 1_000, "{place}");
+    assert!(profile.rows.iter().all(|row| row.energy.total() >= MicroJoules::ZERO), "{place}");
+    let (over, bins) = attribute_over_time(recording, &Options::default());
+    super::over_time::assert_sums(&over, &bins);
+}
+
+/// Every fault of every source: sane numbers, a line on the first screen, and no budget that is kept by what is not known. A counter that is right
+/// is left alone. The table is that of the page.
+#[test]
+fn every_source_and_fault() {
+    let mut table = String::from("| counter |");
+    table += &METERS.iter().map(|meter| format!(" {} |", meter.title)).collect::<String>();
+    table += " said | budget |\n|---|";
+    table += &"---|".repeat(METERS.len() + 2);
+    for (name, fault) in FAULTS {
+        table += &format!("\n| {name} |");
+        let mut last = String::new();
+        for meter in &METERS {
+            let recording = recording(meter, fault);
+            let profile = attribute(&recording, &Options::default());
+            assert_sane(meter, name, &recording, &profile);
+            let (text, verdict) = (screen(&profile), verdict(&profile));
+            let said = said(&text);
+            let measured = profile.ledger[0].measured;
+            if name == "none" {
+                assert_eq!((measured.as_uj(), said.as_deref()), (TRUTH_UJ, None), "{}: {text}", meter.title);
+            }
+            let late = name.ends_with("makes up for it");
+            assert!(name == "none" || late || said.is_some(), "{}, {name}: {text}", meter.title);
+            assert!(measured > MicroJoules::ZERO || text.contains("no energy was measured"), "{text}");
+            table += &match measured.as_uj() {
+                0 => " none |".to_owned(),
+                uj => format!(" {:.0} J |", uj as f64 / 1e6),
+            };
+            if meter.name == "powercap" {
+                let said =
+                    said.as_deref().and_then(|said| said.split_once(": ")).map_or("–", |(_, said)| said);
+                last = format!(" {said} | {} |", verdict.name());
+            }
+        }
+        table += &last;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&table), "docs/contract.md does not have this table:\n{table}");
+}
+
+/// What the machine says of its own limit tells a counter that runs ten times too fast, and does not touch one that is right.
+#[test]
+fn ten_times_the_limit() {
+    for meter in METERS.iter().filter(|meter| meter.name != "replay") {
+        let of = |fault: Fault| {
+            let mut recording = recording(meter, fault);
+            let domain = recording.domains[0].name.clone();
+            let limit = MicroWatts::from_uw(65_000_000);
+            let source = Source {
+                id: SourceId::from_name(meter.name),
+                domains: vec![domain.clone()],
+                period_ns: 0,
+                quality: Quality::Measured,
+                ignored: vec![],
+                notes: vec![SourceNote::PowerLimit { domain, limit }],
+            };
+            recording.header.sources = vec![source];
+            attribute(&recording, &Options::default()).ledger[0].measured.as_uj()
+        };
+        let ten_times: Fault = |_, uj, _| Some((uj - 900_000_000) * 10);
+        assert_eq!([of(FAULTS[0].1), of(ten_times)], [TRUTH_UJ, 0], "{}", meter.title);
+    }
+}
+
+/// Another part of the machine goes on as it was: a memory that not every machine counts is no failure, and one that stands still is.
+#[test]
+fn other_domains() {
+    let with_memory = |fault: Fault| {
+        let mut recording = recording(&METERS[0], FAULTS[0].1);
+        let memory = Domain {
+            id: DomainId::new(1),
+            name: "dram-0".to_owned(),
+            class: DomainClass::Dram,
+            ..recording.domains[0].clone()
+        };
+        recording.domains.push(memory);
+        recording.readings.insert(DomainId::new(1), readings(&METERS[0], fault));
+        let profile = attribute(&recording, &Options::default());
+        let codes: Vec<&str> = profile.diagnostics.iter().map(|found| found.code()).collect();
+        let found = ["not-counted", "counter-doubted"].map(|code| codes.contains(&code));
+        assert_eq!(profile.ledger[0].measured.as_uj(), TRUTH_UJ);
+        (found, verdict(&profile))
+    };
+    assert_eq!(with_memory(FAULTS[0].1), ([false, false], Verdict::Exceeded));
+    assert_eq!(with_memory(FAULTS[1].1), ([true, false], Verdict::Kept));
+    assert_eq!(with_memory(FAULTS[3].1), ([false, true], Verdict::NotJudged));
+}
