@@ -80,7 +80,7 @@ fn what_was_meant() {
     for line in [&["--", "train.py"][..], &["train.py"], &["./train.py"]] {
         let output = place.run(line);
         assert_code(&output, if line.contains(&"./train.py") { 126 } else { 127 });
-        assert_says(&output, &["energy-trace python3 ", "train.py"]);
+        assert_says(&output, &["`energy-trace ", "python3 ", "train.py`"]);
     }
     // Without a first line that says so, exec would have a shell run it.
     place.write("run.py", 0o755, "print()\n");

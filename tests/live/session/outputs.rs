@@ -44,21 +44,15 @@ const SVG: &[u8] = b"<?xml";
 #[test]
 fn arguments_stay_with_the_recording() {
     let place = place();
-    let burn =
-        format!("sh -c '{BURN}; {BURN}' neighbour --password=HUNTER2 & sh -c '{BURN}' own --token=SECRET123");
-    place.write("all.sh", 0o755, &burn);
-    let done = place.run(&[
-        "-a",
-        "--power",
-        "model",
-        "--",
-        "sh",
-        "-c",
-        ". ./all.sh; wait",
-        "main",
-        "--token=SECRET123",
-    ]);
-    assert_code(&done, 0);
+    let own = ["--power", "model", "--", "sh", "-c", BURN, "main", "--token=SECRET123"];
+    assert_code(&place.run(&own), 0);
+    let mut neighbour = std::process::Command::new("sh");
+    neighbour.args(["-c", "while :; do :; done", "neighbour", "--password=HUNTER2"]);
+    let neighbour = Talk::spawn(neighbour);
+    let pid = neighbour.0.id().to_string();
+    let beside = ["-p", &pid, "--duration", "0.5", "--power", "model", "--no-svg", "-o", "beside.data"];
+    assert_code(&place.run(&beside), 0);
+    drop(neighbour);
     let made = |line: &[&str]| {
         let output = place.run(line);
         assert_code(&output, 0);
@@ -67,23 +61,17 @@ fn arguments_stay_with_the_recording() {
     made(&["export", "--format", "html", "-o", "page.html"]);
     let picture = fs::read_to_string(place.path("energy-trace.svg")).unwrap();
     let page = fs::read_to_string(place.path("page.html")).unwrap();
-    for (name, handed_on) in [
-        ("svg", &picture),
-        ("html", &page),
-        ("folded", &made(&["export", "--format", "folded"])),
-        ("json", &made(&["export", "--format", "json"])),
-    ] {
-        assert!(!handed_on.contains("HUNTER2") && !handed_on.contains("SECRET123"), "{name}");
+    let beside = made(&["export", "beside.data", "--format", "html"]);
+    for handed_on in [&picture, &page, &beside, &made(&["export", "--format", "json"])] {
+        assert!(!handed_on.contains("HUNTER2") && !handed_on.contains("SECRET123"));
     }
+    assert!(made(&["report", "--format", "json"]).contains("SECRET123"));
     for format in ["table", "json", "csv"] {
-        let report = made(&["report", "--by", "process", "--format", format]);
-        assert!(!report.contains("HUNTER2"), "{report}");
-        assert!(
-            made(&["report", "--by", "process", "--format", format, "--arguments"]).contains("HUNTER2"),
-            "{format}"
-        );
+        let report = ["report", "beside.data", "--by", "process", "--format", format];
+        assert!(!made(&report).contains("HUNTER2"), "{format}");
+        assert!(made(&[&report[..], &["--arguments"]].concat()).contains("HUNTER2"), "{format}");
     }
-    assert!(made(&["export", "--format", "html", "--arguments"]).contains("HUNTER2"));
+    assert!(made(&["export", "beside.data", "--format", "html", "--arguments"]).contains("HUNTER2"));
     place.write("merged.data", 0o644, "");
     made(&["merge", "merged.data", "a=energy-trace.data"]);
     for file in ["energy-trace.data", "energy-trace.svg", "page.html", "merged.data"] {
