@@ -56,8 +56,12 @@ fn modules_by_their_own_word() {
     ];
     write(&place, "tree", &files);
     let archive = place.path("tool.pyz");
-    let make = Command::new("/usr/bin/python3").args(["-m", "zipapp", "tree", "-o"]).arg(&archive);
-    assert!(make.current_dir(place.folder()).status().unwrap().success());
+    let make = Command::new("/usr/bin/python3")
+        .args(["-m", "zipapp", "tree", "-o"])
+        .arg(&archive)
+        .current_dir(place.folder())
+        .status();
+    assert!(make.unwrap().success());
     for python in half_or_all(interpreters::supported()) {
         let recording = record(&place, Path::new(""), &[python.to_str().unwrap(), archive.to_str().unwrap()]);
         let has = |module: &str, name: &str| {
