@@ -12,6 +12,9 @@ use tracer_ebpf::wire::{GroupSettings, TaskEvent, kind, lost};
 /// Levels of groups that are looked through.
 const LEVELS: u32 = 24;
 
+/// Since when a process is a target that has left the group; no process is one since then.
+const LEAVING: u64 = 1;
+
 /// The group that is recorded, written by user space before loading; its number is 0 where none is.
 #[unsafe(no_mangle)]
 static GROUP: GroupSettings = GroupSettings {
@@ -52,12 +55,38 @@ pub(crate) fn moved(to: *const u8, task: *const u8) {
     let is_target = unsafe { TARGETS.get(&pid) }.is_some();
     match (is_inside(&group, to), is_target) {
         (true, false) => follow(pid, tid),
+        // Its time on the CPU that it may have now is recorded to its end.
         (false, true) => {
-            let _absent = TARGETS.remove(&pid);
-            changed();
+            let _full = TARGETS.insert(&pid, &LEAVING, 0);
         }
+        (true, true) => stay(pid),
         _ => (),
     }
+}
+
+/// A process that was about to leave has come back.
+#[inline(always)]
+fn stay(pid: u32) {
+    if is_leaving(pid) {
+        // SAFETY: only reads the clock.
+        let now = unsafe { bpf_ktime_get_ns() };
+        let _full = TARGETS.insert(&pid, &now, 0);
+    }
+}
+
+/// A thread of a target has left its CPU: where its process has left the group, it is no target any more.
+#[inline(always)]
+pub(crate) fn left_cpu(pid: u32) {
+    if group().id != 0 && is_leaving(pid) {
+        let _absent = TARGETS.remove(&pid);
+        changed();
+    }
+}
+
+#[inline(always)]
+fn is_leaving(pid: u32) -> bool {
+    // SAFETY: the value is copied at once.
+    unsafe { TARGETS.get(&pid) }.is_some_and(|since| *since == LEAVING)
 }
 
 /// Whether a task was made in the recorded group by a process outside of it.

@@ -33,8 +33,9 @@ pub(crate) fn user_registers(into: &mut Registers, kernel_sp: u64) -> Result<(),
         if bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved as *const _) != 0 {
             return Err(end::NOTHING);
         }
-        // A worker of the kernel's in the process's memory (io_uring) was never in user mode: zeros lie there.
-        if into[register::CS] == 0 { Err(end::NOTHING) } else { Ok(()) }
+        // A worker of the kernel's in the process's memory (io_uring) was never in user mode: no address lies there (`copy_thread`,
+        // arch/x86/kernel/process.c, v5.12).
+        if into[register::RIP] == 0 && into[register::RSP] == 0 { Err(end::NOTHING) } else { Ok(()) }
     }
 }
 

@@ -97,8 +97,9 @@ fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     let Some(done) = scratch() else { return };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;
-    if is_cut(&done.head) && changes_program() {
-        // Its memory is the new program's already, while what is known of it is the old one's: there is the kernel's work, and nothing else.
+    if done.head.native_end == end::NOTHING || is_cut(&done.head) && changes_program() {
+        // There is the kernel's work, and nothing else: a worker of io_uring runs no Python though it is in the thread's memory, and in the
+        // midst of an exec the memory is the new program's already, while what is known of it is the old one's.
         done.walk.cursor = u64::from(done.head.kernel);
         (done.head.python, done.head.native) = (0, 0);
         (done.head.python_end, done.head.native_end) = (end::NOTHING, end::NOTHING);

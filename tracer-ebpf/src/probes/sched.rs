@@ -4,6 +4,7 @@
 //! are not targets are merged into runs (`on_cpu.rs`) and sent when something else follows: a busy machine with a quiet target costs one
 //! lookup a switch, and one event where a process ran for a while.
 
+use super::groups;
 use super::maps::{CPU_STATE, current, head_at, is_target, settings};
 use super::rings::{NO_WAKEUP, send_event};
 use super::waits;
@@ -31,6 +32,7 @@ pub(crate) fn leave_cpu() {
             send(pid, tid, start, now);
         }
         waits::begin(pid, tid, now);
+        groups::left_cpu(pid);
     } else if start != 0 && !state.run.takes(pid, start, now) {
         flush_other(state);
         let comm = bpf_get_current_comm().unwrap_or([0; 16]);

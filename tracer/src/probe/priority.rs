@@ -106,7 +106,7 @@ mod tests {
         .join()
         .unwrap();
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(kept_at(folder.path()), []);
+        assert!(kept_at(folder.path()).is_empty());
         std::fs::write(folder.path().join("isolated"), "2-3\n").unwrap();
         std::fs::write(folder.path().join("nohz_full"), "(null)\n").unwrap();
         assert_eq!(kept_at(folder.path()), [2, 3]);

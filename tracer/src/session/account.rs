@@ -31,7 +31,10 @@ const SHORT_NS: u64 = 1_000_000_000;
 pub(super) struct Account {
     starts_command: bool,
     before: BTreeMap<Pid, ProcessTimes>,
+    /// The control group and its own account, where it has one that is of targets alone.
     group: Option<(Group, u64)>,
+    /// Others may come that no target made, with time of their own.
+    others_join: bool,
     stolen_ns: Option<u64>,
 }
 
@@ -64,6 +67,7 @@ impl Account {
             starts_command: target.starts_command(),
             before: target.pids().into_iter().filter_map(times).collect(),
             group: group.and_then(|group| Some((group.clone(), group.cpu_ns()?))),
+            others_join: target.group().is_some(),
             stolen_ns: read_stolen_ns(Path::new(PROC)),
         }
     }
@@ -110,16 +114,11 @@ impl Account {
             return end.group_ns;
         }
         let before = |pid| self.before.get(&pid).map_or(0, |times| times.all_ns());
-        // A process that came from elsewhere brings time of its own.
-        let known = |pid: &Pid| self.group_is_fixed() || self.before.contains_key(pid);
+        let known = |pid: &Pid| !self.others_join || self.before.contains_key(pid);
         let on = living.iter().filter(|(pid, _)| known(pid));
         let on: u64 = on.map(|&(pid, times)| times.all_ns().saturating_sub(before(pid))).sum();
         let held: u64 = self.before.values().map(|times| times.all_ns()).sum();
         Some(on + end.command.map_or(0, |command| command.cpu_ns.saturating_sub(held)))
-    }
-
-    const fn group_is_fixed(&self) -> bool {
-        self.group.is_none()
     }
 }
 
@@ -208,7 +207,7 @@ mod tests {
     fn account(before: &[(u32, u64)]) -> Account {
         let times = |ms: u64| ProcessTimes { own_ns: ms * MS, ..ProcessTimes::default() };
         let before = before.iter().map(|&(pid, ms)| (Pid::new(pid), times(ms))).collect();
-        Account { starts_command: true, before, group: None, stolen_ns: Some(0) }
+        Account { starts_command: true, before, group: None, others_join: false, stolen_ns: Some(0) }
     }
 
     fn ended(cpu_ms: u64, stolen_ms: u64) -> AtEnd {
@@ -260,6 +259,9 @@ mod tests {
         let account = account(&[(7, 10), (8, 5)]);
         assert_eq!(account.kernel_ns(end, &living), Some(1_600 * MS));
         assert_eq!(account.kernel_ns(AtEnd { group_ns: Some(3), ..end }, &living), Some(3));
+        // Of who came from elsewhere it is not known what is of before.
+        let group = Account { others_join: true, ..account };
+        assert_eq!(group.kernel_ns(end, &living), Some(1_100 * MS));
         assert_eq!(super::tests::account(&[]).kernel_ns(end, &living), None);
     }
 
