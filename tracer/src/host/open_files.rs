@@ -42,9 +42,14 @@ pub(crate) fn for_names() -> usize {
     part_of(limit(), 2)
 }
 
-/// How many for unwinding in user space: a quarter. The last one is for jitdumps, root folders of containers, and files that wait for a reader.
+/// How many for unwinding in user space: a quarter. The last one is for jitdumps, root folders of containers, and files that wait to be read.
 pub(crate) fn for_unwinding() -> usize {
     part_of(limit(), 4)
+}
+
+/// How many files of one owner may wait to be read: a tenth, as several may have some.
+pub(crate) fn for_readers() -> usize {
+    part_of(limit(), 10)
 }
 
 fn limit() -> u64 {

@@ -113,10 +113,10 @@ impl Processes {
             true => self.files.make_room(&mapped(&self.by_pid), now),
             false => HashSet::new(),
         };
-        let when_sampled = self.when_sampled;
+        let (when_sampled, takes_more) = (self.when_sampled, self.files.takes_more());
         let mut todo: Vec<(Pid, Work)> = Vec::new();
         for (&pid, process) in self.by_pid.iter_mut().filter(|(_, p)| !when_sampled || p.samples > 0) {
-            process.has_news |= process.maps_any(updated);
+            process.has_news |= takes_more || process.maps_any(updated);
             todo.extend(process.work(process.maps_any(&dropped), now).map(|work| (pid, work)));
         }
         let crowd_of =

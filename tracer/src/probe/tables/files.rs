@@ -6,6 +6,7 @@
 use super::eviction::{Resident, victims};
 use super::turns::Turns;
 use crate::foreign::{Root, file_key, owner_of_process};
+use crate::host::open_files;
 use crate::peeker::{OpenedFile, Peeker, Unanswered};
 use crate::probe::bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::probe::priority::raise_priority;
@@ -58,6 +59,8 @@ pub(crate) struct MappedFile {
     hit: KtimeNs,
     /// When room for it was last looked for.
     tried: KtimeNs,
+    /// Whose program was the first to map it.
+    owner: Owner,
 }
 
 /// Work for the threads: the file stays open, whatever becomes of its path.
@@ -67,15 +70,8 @@ struct Job {
     path: String,
     file: File,
     wanted: Wanted,
-    /// The process that was the first to map it; `None`: the recorded command will.
-    pid: Option<Pid>,
-}
-
-impl Job {
-    /// Whose program it is for.
-    fn owner(&self) -> Option<Owner> {
-        Some(self.pid.map_or(Owner::Root, owner_of_process))
-    }
+    /// Whose program was the first to map it.
+    owner: Owner,
 }
 
 /// Symbols to look for in a file.
@@ -116,7 +112,7 @@ impl TableJob {
     /// Whose program it is for. What is dropped makes room for what follows.
     fn owner(&self) -> Option<Owner> {
         match self {
-            Self::Make(job, _) => job.owner(),
+            Self::Make(job, _) => Some(job.owner),
             Self::Drop(_) => None,
         }
     }
@@ -145,6 +141,10 @@ pub(crate) struct Files {
     table_jobs: Sender<TableJob>,
     /// FileUpdate to come.
     pending: usize,
+    /// Files that wait to be read, open, by whose program they are for; how many may, and whether one more could not.
+    waiting: HashMap<Owner, usize>,
+    most_waiting: usize,
+    left_out: bool,
     /// Files that need a table and have none.
     wanted: Vec<FileKey>,
     /// Work that waits until the probes know which mappings lost their table.
@@ -182,6 +182,9 @@ impl Files {
             updates,
             table_jobs,
             pending: 0,
+            waiting: HashMap::new(),
+            most_waiting: open_files::for_readers(),
+            left_out: false,
             wanted: Vec::new(),
             deferred: Vec::new(),
             capacity,
@@ -196,11 +199,15 @@ impl Files {
     pub(crate) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = key_of(mapping)?;
         if !self.files.contains_key(key) {
-            let wanted = wanted_of(&mapping.path, program);
+            let (wanted, owner) = (wanted_of(&mapping.path, program), owner_of_process(pid));
+            if self.waiting.get(&owner).is_some_and(|files| *files >= self.most_waiting) {
+                self.left_out = true;
+                return None;
+            }
             match open(pid, mapping, false, &self.peeker) {
                 Ok(opened) => {
                     let file = opened.map(|opened| opened.file);
-                    self.begin(key.clone(), &mapping.path, file, (Some(pid), wanted));
+                    self.begin(key.clone(), &mapping.path, file, (owner, wanted));
                 }
                 Err(why) => self.is_late |= why == Unanswered::Late,
             }
@@ -214,18 +221,25 @@ impl Files {
         // Where `maps` shows another device the file is read twice.
         let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
         if !self.files.contains_key(&key) {
-            self.begin(key, &path.display().to_string(), Some(file), (None, &OF_PROGRAMS));
+            self.begin(key, &path.display().to_string(), Some(file), (Owner::Root, &OF_PROGRAMS));
         }
     }
 
-    /// Has a file read, for this process.
-    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, (pid, wanted): (Option<Pid>, Wanted)) {
-        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, wanted, pid });
+    /// Whether files that were left out, as many others waited, may be asked for again. Says so once.
+    pub(crate) fn takes_more(&mut self) -> bool {
+        let room = self.waiting.values().all(|files| *files < self.most_waiting);
+        room && std::mem::take(&mut self.left_out)
+    }
+
+    /// Has a file read, for a program of this owner.
+    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, (owner, wanted): (Owner, Wanted)) {
+        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, wanted, owner });
         let queued = job.is_some_and(|job| self.jobs.send(job).is_ok());
         self.pending += 2 * usize::from(queued);
+        *self.waiting.entry(owner).or_default() += usize::from(queued);
         let table = if queued { Table::Pending } else { Table::Absent };
         let never = KtimeNs::default();
-        self.files.insert(key, MappedFile { facts: None, table, bytes: 0, hit: never, tried: never });
+        self.files.insert(key, MappedFile { facts: None, table, bytes: 0, hit: never, tried: never, owner });
     }
 
     /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
@@ -242,6 +256,8 @@ impl Files {
                 FileUpdate::Facts(_, facts) => file.facts = facts,
                 FileUpdate::Table(key, made) => {
                     (file.table, file.bytes) = (made.table, made.bytes);
+                    let waiting = self.waiting.entry(file.owner).or_default();
+                    *waiting = waiting.saturating_sub(1);
                     match made.table {
                         Table::Ready(_) => self.used += made.bytes,
                         Table::Refused => self.wanted.push(key),
@@ -278,7 +294,7 @@ impl Files {
             let Some(file) = self.files.get(&key) else { continue };
             let Some(place) = file.facts.as_ref().map(|facts| (facts.base, facts.entry)) else { continue };
             let Some(&(pid, mapping)) = mapped.get(&key) else { continue };
-            let needed = (self.used + file.bytes).saturating_sub(self.capacity);
+            let (needed, owner) = ((self.used + file.bytes).saturating_sub(self.capacity), file.owner);
             let demanded = file.hit != KtimeNs::default();
             let gone = victims(self.residents(mapped), needed, demanded, now);
             log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
@@ -289,7 +305,7 @@ impl Files {
                 changed.insert(victim);
             }
             let path = mapping.path.clone();
-            let job = Job { key: key.clone(), path, file: opened.file, wanted: &[], pid: Some(pid) };
+            let job = Job { key: key.clone(), path, file: opened.file, wanted: &[], owner };
             self.deferred.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
@@ -385,7 +401,7 @@ fn read_files(
     rows_jobs: &Sender<TableJob>,
     worker: &Worker,
 ) {
-    for job in Turns::over(jobs, Job::owner) {
+    for job in Turns::over(jobs, |job: &Job| Some(job.owner)) {
         let facts = (worker.facts(&job.path, &job.file, job.wanted))
             .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
