@@ -4,7 +4,8 @@
 
 use super::calls::{CallTable, Kind, Label, Step};
 use super::fold::{Interner, fold};
-use super::names::file_name;
+use super::inside::{Inside, weight};
+use super::names::{CALLS, file_name};
 use super::rows::{MISSING_ROW, Row};
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
@@ -53,7 +54,7 @@ pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertai
     if level == Level::Tree {
         return tree_rows(profile, table, uncertainties);
     }
-    let mut steps = Vec::new();
+    let (mut steps, mut inside, weight) = (Vec::new(), Inside::default(), weight(profile));
     let groups = fold(profile, |row, path| {
         table.steps(row, &mut steps);
         let mut labels = steps.iter().map(|step| step.label);
@@ -62,10 +63,13 @@ pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertai
             Level::Inner => path.extend(labels.next_back()),
             Level::All | Level::Tree => path.extend(labels),
         }
+        inside.add(path, weight(row));
     });
+    let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
-        let label = table.labels().get(number).unwrap_or(&MISSING_ROW);
-        Row { kind: Some(label.kind), ..Row::new(label.name.clone(), spent, uncertainties) }
+        let Label { name, kind, .. } = label(number).clone();
+        let inside = inside.of(number, |holder| label(holder).name.clone());
+        Row { kind: Some(kind), inside, ..Row::new(name, spent, uncertainties) }
     };
     groups.into_iter().map(row).collect()
 }
@@ -98,15 +102,24 @@ pub(crate) type Made = (String, u32, usize);
 pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let mut table = CallTable::new(profile);
     let (mut made, mut steps): (Interner<Made>, Vec<Step>) = (Interner::new(), Vec::new());
+    let (mut inside, weight) = (Inside::default(), weight(profile));
     let groups = fold(profile, |row, path| {
         table.steps(row, &mut steps);
         made_path(profile, &steps, &mut made, path);
+        inside.add(path, weight(row));
     });
+    let missing = (String::new(), 0, usize::MAX);
+    let made = |number: usize| made.labels().get(number).unwrap_or(&missing);
+    let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
-        let missing = (String::new(), 0, usize::MAX);
-        let (file, line, label) = made.labels().get(number).unwrap_or(&missing);
-        let label = table.labels().get(*label).unwrap_or(&MISSING_ROW);
-        site_row(file, *line, label, Row::new(label.name.clone(), spent, uncertainties))
+        let (file, line, call) = made(number);
+        let short = |holder: usize| match made(holder) {
+            (of, _, call) if of.is_empty() => label(*call).name.clone(),
+            (of, line, _) if of == file => format!(":{line}"),
+            (of, line, _) => format!("{}:{line}", file_name(of)),
+        };
+        let row = Row::new(label(*call).name.clone(), spent, uncertainties);
+        site_row(file, *line, label(*call), Row { inside: inside.of(number, short), ..row })
     };
     groups.into_iter().map(row).collect()
 }
@@ -133,7 +146,7 @@ pub(crate) fn made_name((file, line, label): &Made, labels: &[Label]) -> String 
 }
 
 fn site_name(file: &str, line: u32, label: &Label) -> String {
-    format!("{}:{line} → {}", file_name(file), label.name)
+    format!("{}:{line}{CALLS}{}", file_name(file), label.name)
 }
 
 fn site_row(file: &str, line: u32, label: &Label, row: Row) -> Row {

@@ -9,7 +9,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{Quality, RecordingDiagnostic, SourceNote};
 
-const MODEL_DEFAULTS: &str = "no energy counter: joules are CPU time times a constant, may be off by 2x";
+const MODEL_DEFAULTS: &str = "may be off by 2x: no energy counter, joules are CPU time times a constant";
 
 /// What was found, in a line.
 pub(crate) fn brief(found: &Diagnostic) -> String {
