@@ -68,10 +68,16 @@ pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertai
     let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
         let Label { name, kind, .. } = label(number).clone();
-        let inside = inside.of(number, |holder| label(holder).name.clone());
+        let inside = inside.of(number, |holder| short_call(&label(holder).name).to_owned());
         Row { kind: Some(kind), inside, ..Row::new(name, spent, uncertainties) }
     };
     groups.into_iter().map(row).collect()
+}
+
+/// A call behind another row's name: `Module.__call__`.
+pub(crate) fn short_call(name: &str) -> &str {
+    let dot = name.rmatch_indices('.').nth(1);
+    dot.and_then(|(at, _)| name.get(at + 1..)).unwrap_or(name)
 }
 
 /// A row a path of calls, each below its caller.
@@ -113,11 +119,7 @@ pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) ->
     let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
         let (file, line, call) = made(number);
-        let short = |holder: usize| match made(holder) {
-            (of, _, call) if of.is_empty() => label(*call).name.clone(),
-            (of, line, _) if of == file => format!(":{line}"),
-            (of, line, _) => format!("{}:{line}", file_name(of)),
-        };
+        let short = |holder: usize| made_short_name(made(holder), made(number), table.labels());
         let row = Row::new(label(*call).name.clone(), spent, uncertainties);
         site_row(file, *line, label(*call), Row { inside: inside.of(number, short), ..row })
     };
@@ -143,6 +145,15 @@ pub(crate) fn made_of(profile: &Profile, step: &Step) -> Made {
 pub(crate) fn made_name((file, line, label): &Made, labels: &[Label]) -> String {
     let label = labels.get(*label).unwrap_or(&MISSING_ROW);
     if file.is_empty() { label.name.clone() } else { site_name(file, *line, label) }
+}
+
+/// The same behind another row's name: its line, with the file where that is another one.
+pub(crate) fn made_short_name((file, line, label): &Made, beside: &Made, labels: &[Label]) -> String {
+    match file {
+        file if file.is_empty() => labels.get(*label).unwrap_or(&MISSING_ROW).name.clone(),
+        file if *file == beside.0 => format!(":{line}"),
+        file => format!("{}:{line}", file_name(file)),
+    }
 }
 
 fn site_name(file: &str, line: u32, label: &Label) -> String {

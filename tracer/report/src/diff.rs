@@ -30,8 +30,10 @@ use std::collections::BTreeMap;
 const ALPHA: f64 = 0.05;
 /// 97.5 % of a normal distribution lie below this.
 const Z: f64 = 1.959_964;
-/// Functions below one in so many joules of either side are not asked: the more are asked, the less each can show.
+/// Functions below one in so many joules of either side are not asked: the more are asked, the less each can show. Of what holds what it calls
+/// there is more above any limit.
 const CRUMB: f64 = 500.0;
+const INCLUSIVE_CRUMB: f64 = 100.0;
 /// What holds all but one in so many joules of the program on both sides says what the program says.
 const WHOLE: f64 = 200.0;
 /// Beyond so many degrees of freedom the distribution is the normal one.
@@ -170,7 +172,8 @@ pub fn compare<'a>(
 
 /// Parts, those that changed most first.
 fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], by: By) -> Vec<Change> {
-    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / CRUMB;
+    let crumb = if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB };
+    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / crumb;
     let mut names: BTreeMap<&String, [Option<&str>; 2]> = BTreeMap::new();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))

@@ -105,10 +105,10 @@ fn of_single_runs(compared: &Comparison<'_>) -> (String, [String; 2]) {
     };
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
     let commands = [
-        format!("    for i in 1 2 3; do sudo energy-trace -o a$i.data {}; done", words(command)),
+        format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {}; done", words(command)),
         "    energy-trace diff a*.data --vs b*.data   (b*.data: the same with what you changed)".to_owned(),
     ];
-    (format!("{runs}; whether it repeats, three runs or more of each tell:"), commands)
+    (format!("{runs}; whether it repeats, five runs of each tell:"), commands)
 }
 
 /// Longest command that is put into a line to be typed.
@@ -169,10 +169,10 @@ fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Gr
 /// What a row is.
 const fn what(by: By) -> &'static str {
     match by {
-        By::Python => "Python function, with all that it calls",
-        By::Api => "API call, with all that it calls",
-        By::Call => "line → call, with all that it calls",
-        By::Line => "line of the program, with all that it calls",
+        By::Python => "Python function, with callees",
+        By::Api => "API call, with callees",
+        By::Call => "line → call, with callees",
+        By::Line => "line of the program, with callees",
         _ => "function, itself",
     }
 }

@@ -4,16 +4,17 @@
 
 use super::By;
 use super::calls::owner::{Owner, owner};
-use super::fold::{Interner, fold};
+use super::fold::{Cost, Interner, Spent, fold};
 use super::inside::{Inside, weight};
 use super::names::{file_name, line_name, place_name};
 use super::native_frames::{self, NativeFrames};
 use super::rows::Row;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// A Python program spends at least one in so many joules in Python functions and what they call.
 const PYTHON_PART: i64 = 2;
@@ -69,35 +70,82 @@ pub fn with_frames(profile: &Profile, by: By, wanted: Option<NativeFrames>) -> C
     }
 }
 
+/// The program's own code on the stacks of a profile without native frames: labels by their numbers.
+pub(crate) struct OwnCode<'a> {
+    python: &'a Profile,
+    own: Own,
+    names: Vec<String>,
+    /// The first frame of each label.
+    speakers: Vec<&'a Frame>,
+    of_frame: Vec<Option<usize>>,
+}
+
+impl<'a> OwnCode<'a> {
+    pub(crate) fn of(python: &'a Profile, own: Own) -> Self {
+        let (mut names, mut speakers) = (Interner::new(), Vec::new());
+        let mut number = |frame: &'a Frame| {
+            let number = names.number(own.name(frame));
+            if number == speakers.len() {
+                speakers.push(frame);
+            }
+            number
+        };
+        let of_frame = python.frames.iter().map(|frame| is_own(frame).then(|| number(frame))).collect();
+        Self { python, own, names: names.labels().to_vec(), speakers, of_frame }
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The label of each frame of a row's stack, root first; `None` of what is not the program's own.
+    fn labels(&self, row: &ProfileRow) -> impl DoubleEndedIterator<Item = Option<usize>> {
+        let frames = row.stack.into_iter().flat_map(|stack| self.python.frames_of(stack));
+        frames.map(|(id, _)| self.of_frame.get(id.index()).copied().flatten())
+    }
+
+    /// Writes the labels of a row's stack.
+    pub(crate) fn path(&self, row: &ProfileRow, path: &mut Vec<usize>) {
+        path.extend(self.labels(row).flatten());
+    }
+
+    /// Whether the innermost function is not the program's own.
+    pub(crate) fn is_called(&self, row: &ProfileRow) -> bool {
+        self.labels(row).next_back().flatten().is_none()
+    }
+
+    /// Inside of what a label lies, as it stands behind its name.
+    pub(crate) fn inside(&self, label: usize, inside: &Inside) -> String {
+        let Some(speaker) = self.speakers.get(label) else { return String::new() };
+        inside.of(label, |holder| {
+            self.speakers.get(holder).map_or_else(String::new, |frame| self.own.short_name(frame, speaker))
+        })
+    }
+}
+
+/// What each label of the program's own code spent itself, with the packages that it calls: of each stack the innermost one.
+pub(crate) fn with_packages(python: &Profile, own: Own) -> BTreeMap<String, Cost> {
+    let code = OwnCode::of(python, own);
+    let groups = fold(python, |row, path| code.path(row, path));
+    let named =
+        |(number, (spent, _)): (usize, (Spent, _))| Some((code.names().get(number)?.clone(), spent.own));
+    groups.into_iter().filter_map(named).collect()
+}
+
 /// Rows of the program's own code, in no order; `python`: its profile without native frames. Own energy is that of a row itself, with the
 /// native code that it calls.
 pub(crate) fn own_rows(python: &Profile, own: Own) -> Vec<Row> {
     let (uncertainties, weight) = (Uncertainties::new(python), weight(python));
-    let (mut names, mut speakers, mut inside) = (Interner::new(), Vec::new(), Inside::default());
-    let mut number = |frame| {
-        let number = names.number(own.name(frame));
-        if number == speakers.len() {
-            speakers.push(frame);
-        }
-        number
-    };
-    let of_frame = python.frames.iter().map(|frame| is_own(frame).then(|| number(frame)));
-    let of_frame: Vec<Option<usize>> = of_frame.collect();
+    let (code, mut inside) = (OwnCode::of(python, own), Inside::default());
     let groups = fold(python, |row, path| {
-        let Some(stack) = row.stack else { return };
-        let labels = || python.frames_of(stack).map(|(id, _)| of_frame.get(id.index()).copied().flatten());
-        path.extend(labels().flatten());
+        code.path(row, path);
         inside.add(path, weight(row));
         // What is called by the program's code is no own energy of it.
-        path.extend(labels().next_back().filter(Option::is_none).map(|_| usize::MAX));
+        path.extend(code.is_called(row).then_some(usize::MAX));
     });
     let row = |(number, spent): (usize, _)| {
-        let speaker = *speakers.get(number)?;
-        let short = |holder: usize| {
-            speakers.get(holder).map_or_else(String::new, |frame| own.short_name(frame, speaker))
-        };
-        let name = names.labels().get(number)?.clone();
-        Some(Row { inside: inside.of(number, short), ..Row::new(name, spent, &uncertainties) })
+        let name = code.names().get(number)?.clone();
+        Some(Row { inside: code.inside(number, &inside), ..Row::new(name, spent, &uncertainties) })
     };
     groups.into_iter().filter_map(row).collect()
 }
@@ -171,6 +219,18 @@ mod tests {
                 ("train.gate train.py:12  (in :22)", 0, 700),
                 ("train.stem train.py:7  (in :12)", 400, 400),
             ])
+        );
+    }
+
+    /// Who spends, with the packages that it calls: that is the function that a costly one is called in, not its callers.
+    #[test]
+    fn who_calls_the_packages() {
+        let python = folded(&gated(), NativeFrames::None).into_owned();
+        let found = super::with_packages(&python, Own::Functions);
+        let of = |name: &str| found[name].energy[DomainClass::Package].as_uj();
+        assert_eq!(
+            ["train.main train.py:20", "train.gate train.py:10", "train.stem train.py:5"].map(of),
+            [200, 300, 400]
         );
     }
 

@@ -109,10 +109,10 @@ impl Summary<'_> {
     fn lower_tables(&self, room: usize) -> (Top, Top) {
         let mut lower = functions(self.profile, self.measure);
         lower.without_crumbs(self.measure, self.measure.whole(self.profile));
-        let mut own = own_functions(self.profile, self.measure);
         let fewest = lower.rows.len().min(FEWEST_FUNCTIONS);
         // Its blank line and heads are two more.
-        own.keep(room.saturating_sub(fewest + 2).min(OWN_FUNCTIONS));
+        let most = room.saturating_sub(fewest + 2).min(OWN_FUNCTIONS);
+        let own = own_functions(self.profile, self.measure, most);
         let taken = if own.rows.is_empty() { 0 } else { own.lines() + 1 };
         lower.keep(room.saturating_sub(taken).clamp(FEWEST_FUNCTIONS, FUNCTIONS));
         (lower, own)

@@ -6,7 +6,7 @@ use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
 use super::names::{file_name, frame_name, is_nameless, place_name};
 use super::native_frames::{self, NativeFrames};
-use super::own_rows::{Own, is_python_program, own_rows};
+use super::own_rows::{Own, is_python_program, own_rows, with_packages};
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, seconds};
 use super::uncertainty::Uncertainties;
@@ -25,6 +25,8 @@ const FEWEST: usize = 3;
 /// Of the program's own functions with what they call those are shown that are more than one in so many joules, and not nearly all.
 const OWN_LEAST: i128 = 50;
 const OWN_MOST: (i128, i128) = (9, 10);
+/// The code of a file, which calls everything.
+const MODULE: &str = ".<module> ";
 
 /// What rows are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,18 +192,29 @@ fn whole_row(row: rows::Row) -> TopRow {
     TopRow { name: name + &inside, cost: spent.total, uncertainty, flags, special }
 }
 
-/// Functions of a Python program's own code that call others, with all of that: one that calls a costly one twice is seen here alone.
-pub(crate) fn own_functions(profile: &Profile, measure: Measure) -> Top {
+/// So many functions of a Python program's own code that call others, with all of that: those that spend most themselves and in packages, so that
+/// one that calls a costly one twice is seen, and not who calls that.
+pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) -> Top {
     let python = native_frames::folded(profile, NativeFrames::None);
-    let mut rows = if is_python_program(&python) { own_rows(&python, Own::Functions) } else { Vec::new() };
+    let is_python = is_python_program(&python);
+    let mut rows = if is_python { own_rows(&python, Own::Functions) } else { Vec::new() };
+    let spend = with_packages(&python, Own::Functions);
+    let spends = |row: &rows::Row| spend.get(&row.name).map_or(0, |cost| measure.amount(cost));
     let whole = i128::from(measure.whole(profile));
-    let (most, of) = OWN_MOST;
+    let (part, of) = OWN_MOST;
     rows.retain(|row| {
         let [own, total] = [row.spent.own, row.spent.total].map(|cost| i128::from(measure.amount(&cost)));
-        own * of < total * most && total * OWN_LEAST >= whole && total * of < whole * most
+        let calls = own * of < total * part && !row.name.contains(MODULE);
+        calls && total * OWN_LEAST >= whole && total * of < whole * part
     });
-    let head = "function of this program, with all that it calls";
-    Top::ranked(head, true, rows.into_iter().map(whole_row).collect(), measure)
+    rows.sort_by_cached_key(|row| (Reverse(spends(row)), row.name.clone()));
+    rows.truncate(most);
+    Top::ranked(
+        "function of this program, with callees",
+        true,
+        rows.into_iter().map(whole_row).collect(),
+        measure,
+    )
 }
 
 /// Functions by what they spent themselves: of a Python program its Python functions, with all native code that they call.

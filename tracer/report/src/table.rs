@@ -112,8 +112,8 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
 }
 
 fn remarks(count: usize) -> String {
-    let remarks = if count == 1 { "1 remark changes".to_owned() } else { format!("{count} remarks change") };
-    format!("{remarks} no number: energy-trace report -v")
+    let notes = if count == 1 { "1 note".to_owned() } else { format!("{count} notes") };
+    format!("{notes} on how this came about, without effect on any number: energy-trace report -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
@@ -303,7 +303,7 @@ impl Sections<'_> {
     fn of_program(&self, out: &mut dyn Write, python: &Profile) -> io::Result<()> {
         let python_rows = |by| rows_at(python, by, self.options.level);
         let lines = own_rows(python, Own::Lines);
-        self.section(out, "Lines of this program, with all that they call", "line", lines, Rank::Total)?;
+        self.section(out, "Lines of this program, with callees", "line", lines, Rank::Total)?;
         if self.options.by == By::Line {
             let lines = python_rows(By::Line);
             self.section(out, "Top Python lines, self, native code included", "line", lines, Rank::Own)?;
@@ -314,7 +314,7 @@ impl Sections<'_> {
             self.section(out, "API calls", "call", calls, Rank::Total)?;
         }
         let own = own_rows(python, Own::Functions);
-        let title = "Functions of this program, with all that they call";
+        let title = "Functions of this program, with callees";
         self.section(out, title, "function", own, Rank::Total)?;
         let functions = python_rows(By::Python);
         let title = "Top Python functions, self, native code included";
