@@ -9,10 +9,12 @@ use super::order::{Answer, Order};
 use super::plan::{Plan, Step};
 use crate::roles::channel::{Channel, ChannelError};
 use energy_trace_attribution::attribute;
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Options;
-use energy_trace_model::recording::file;
+use energy_trace_model::recording::record::CpuOwner;
+use energy_trace_model::recording::{Recording, file};
 use energy_trace_report::sentences;
-use energy_trace_report::study::{Measured, Outcome, Run, Study};
+use energy_trace_report::study::{Design, Measured, Outcome, Run, Study};
 use energy_trace_report::study_tables::{dataset, markup, page, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
@@ -335,6 +337,12 @@ impl Conductor<'_> {
             programs: self.plan.programs.clone(),
             runs: self.runs,
             notes,
+            design: Design {
+                warm_ups: self.plan.warm_ups,
+                rest_s: self.plan.rest.as_secs_f64(),
+                stable: self.plan.stable,
+                record: self.plan.record.clone(),
+            },
         }
     }
 }
@@ -351,7 +359,16 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
 /// The numbers of a recording. What workers use is their callers', as in reports: the joules of a call are those of all that it has done.
 fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String> {
     let recording = file::read(path).map_err(|error| error.to_string())?;
-    Ok(Measured::of(&attribute(&recording, &Options::logical()), counted))
+    let profile = attribute(&recording, &Options::logical());
+    let others = others_between(&recording, profile.run.start, profile.run.end);
+    Ok(Measured { other_cpu_seconds: Some(others), ..Measured::of(&profile, counted) })
+}
+
+/// CPU seconds of other programs between two moments: a recording begins before its program, and ends after it.
+fn others_between(recording: &Recording, start: KtimeNs, end: KtimeNs) -> f64 {
+    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_)));
+    let within = others.map(|slice| slice.end.min(end).ns_since(slice.start.max(start)));
+    within.fold(0, u64::saturating_add) as f64 / 1e9
 }
 
 /// Tables and data sets, beside the runs.

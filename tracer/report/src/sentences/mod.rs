@@ -16,6 +16,7 @@ mod recording;
 mod sensors;
 mod sources;
 pub(crate) mod study;
+mod study_methods;
 #[cfg(test)]
 mod tests;
 

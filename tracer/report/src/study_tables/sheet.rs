@@ -1,6 +1,6 @@
 //! A plain table of any layout, for a terminal, a page, a paper or a spreadsheet. Leaves out what is in it (`layouts`, `sweep`).
 
-use super::escaped::{in_latex, in_markdown};
+use super::escaped::{in_latex, in_markdown, latex_head};
 use crate::shown::shown;
 use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look};
 use anstyle::Style;
@@ -14,6 +14,8 @@ pub(super) struct Sheet {
     pub(super) words: usize,
     pub(super) rows: Vec<Vec<Field>>,
     pub(super) notes: Vec<String>,
+    /// How the study was made.
+    pub(super) methods: String,
 }
 
 /// A cell; the best of a row or group is set off.
@@ -60,7 +62,9 @@ impl Sheet {
         let heads = self.heads.iter().map(|head| shown(head).replace(", ", "\n")).collect();
         Grid { heads, words: self.words, rows, ..Grid::default() }.write(out, look)?;
         writeln!(out)?;
-        look.bullets(out, "·", &self.notes)
+        look.bullets(out, "·", &self.notes)?;
+        writeln!(out, "\nMethods")?;
+        look.bullets(out, " ", std::slice::from_ref(&self.methods))
     }
 
     fn markdown(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -75,13 +79,14 @@ impl Sheet {
             writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
         }
         writeln!(out)?;
-        self.notes.iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))
+        self.notes.iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))?;
+        writeln!(out, "\nMethods: {}", in_markdown(&self.methods))
     }
 
     fn latex(&self, out: &mut dyn Write) -> io::Result<()> {
         let words = "l".repeat(self.words);
         let numbers = "r".repeat(self.heads.len().saturating_sub(self.words));
-        let heads: Vec<String> = self.heads.iter().map(|head| in_latex(head)).collect();
+        let heads: Vec<String> = self.heads.iter().map(|head| latex_head(head)).collect();
         writeln!(out, "% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{words}{numbers}}}\n\\toprule")?;
         writeln!(out, "{} \\\\\n\\midrule", heads.join(" & "))?;
         for row in &self.rows {
@@ -92,7 +97,8 @@ impl Sheet {
             writeln!(out, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "))?;
         }
         writeln!(out, "\\bottomrule\n\\end{{tabular}}")?;
-        self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))
+        self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))?;
+        writeln!(out, "\\paragraph{{Methods.}} {}", in_latex(&self.methods))
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
