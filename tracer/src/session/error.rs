@@ -12,6 +12,7 @@ use energy_trace_model::recording::file::FileError;
 use nix::sys::signal::Signal;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Why a recording failed.
@@ -92,6 +93,7 @@ impl SessionError {
                  or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
                     .into(),
             ),
+            Self::NotExecutable { command, .. } if is_program(Path::new(command)) => closed_folder(Path::new(command)),
             Self::NotExecutable { command, .. } if Path::new(command).is_file() => {
                 let mode = format!("or make it a program with `chmod +x {}`", command.display());
                 Some(format!("it is a file that is not executable: {}, {mode}", how_to_run(command)))
@@ -99,6 +101,28 @@ impl SessionError {
             other => advise(other),
         }
     }
+}
+
+/// Whether a file may be executed by somebody.
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The outermost folder above a program that not everybody may enter: whoever the program would run as may not, or the file itself is closed
+/// to them.
+fn closed_folder(program: &Path) -> Option<String> {
+    let whole = std::path::absolute(program).ok()?;
+    let above: Vec<&Path> = whole.ancestors().skip(1).collect();
+    let is_closed =
+        |folder: &&Path| folder.metadata().is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
+    let closed = above.into_iter().rev().find(is_closed);
+    Some(match closed {
+        Some(folder) => format!(
+            "the file is a program, but not every user may enter the folder {}: put it elsewhere, or record as root with --as-root",
+            folder.display()
+        ),
+        None => format!("the file is a program, but not for this user: see `ls -l {}`", program.display()),
+    })
 }
 
 /// Interpreters by the ends of the names of the files that they run.
@@ -126,7 +150,9 @@ fn how_to_run(file: &OsStr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::how_to_run;
+    use super::{closed_folder, how_to_run, is_program};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     /// A script is run by its interpreter, a program of this directory by its path.
     #[test]
@@ -135,5 +161,29 @@ mod tests {
         assert!(how_to_run("./run.sh".as_ref()).ends_with("`energy-trace sh ./run.sh`"));
         assert!(how_to_run("a.out".as_ref()).ends_with("`energy-trace ./a.out`"));
         assert!(how_to_run("bin/tool".as_ref()).contains("interpreter"));
+    }
+
+    /// A program in a folder that is closed to others is not told to become one: the folder is named. A file that nobody may execute is no program.
+    #[test]
+    fn a_program_behind_a_closed_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &std::path::Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let closed = dir.path().join("home");
+        fs::create_dir(&closed).unwrap();
+        let program = closed.join("python3");
+        fs::write(&program, "").unwrap();
+        mode(&program, 0o644);
+        assert!(!is_program(&program));
+        [(dir.path(), 0o755), (&closed, 0o700), (&program, 0o755)]
+            .iter()
+            .for_each(|(path, bits)| mode(path, *bits));
+        let said = closed_folder(&program).unwrap();
+        assert!(
+            is_program(&program) && said.contains(&format!("the folder {}:", closed.display())),
+            "{said}"
+        );
+        assert!(!said.contains("chmod +x"), "{said}");
     }
 }
