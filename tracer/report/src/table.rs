@@ -61,7 +61,7 @@ impl Default for TableOptions {
 const WIDE: usize = 120;
 /// Below this width the ledger has no column for what could not be charged.
 const NARROW: usize = 100;
-/// Below this width rows have no watts: a name needs the room more.
+/// Below this width rows have no watts, and one of self and total: a name needs the room more.
 const NARROWEST: usize = 80;
 /// Head of that column.
 const UNATTRIBUTED: &str = "unattributed";
@@ -303,7 +303,9 @@ impl Sections<'_> {
     fn of_program(&self, out: &mut dyn Write, python: &Profile) -> io::Result<()> {
         let python_rows = |by| rows_at(python, by, self.options.level);
         let lines = own_rows(python, Own::Lines);
-        self.section(out, "Lines of this program, with callees", "line", lines, Rank::Total)?;
+        if !lines.is_empty() {
+            self.section(out, "Lines of this program, with callees", "line", lines, Rank::Total)?;
+        }
         if self.options.by == By::Line {
             let lines = python_rows(By::Line);
             self.section(out, "Top Python lines, self, native code included", "line", lines, Rank::Own)?;
@@ -315,7 +317,9 @@ impl Sections<'_> {
         }
         let own = own_rows(python, Own::Functions);
         let title = "Functions of this program, with callees";
-        self.section(out, title, "function", own, Rank::Total)?;
+        if !own.is_empty() {
+            self.section(out, title, "function", own, Rank::Total)?;
+        }
         let functions = python_rows(By::Python);
         let title = "Top Python functions, self, native code included";
         self.section(out, title, "function", functions, Rank::Own)?;
@@ -391,6 +395,10 @@ impl Sections<'_> {
                 Column { head: scale.unit.to_owned(), ..total },
                 Column { head: "share".to_owned(), ..share },
             ],
+            // A name needs the room more than the number that the table is not ranked by.
+            false if narrow && rank == Rank::Total => vec![total, share],
+            // An interval is that of the total.
+            false if narrow && !self.has_intervals() => vec![own, share],
             false => vec![own, total, share],
         };
         let power = if run::has_gpus(self.profile, choice) { "CPU W" } else { "W" };

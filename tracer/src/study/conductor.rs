@@ -5,16 +5,12 @@
 use super::folder::{Folder, FolderError};
 use super::machine::{self, Load};
 use super::metrics::{Metric, read_end};
+use super::numbers::measured;
 use super::order::{Answer, Order};
 use super::plan::{Plan, Step};
 use crate::roles::channel::{Channel, ChannelError};
-use energy_trace_attribution::attribute;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::Options;
-use energy_trace_model::recording::record::CpuOwner;
-use energy_trace_model::recording::{Recording, file};
 use energy_trace_report::sentences;
-use energy_trace_report::study::{Design, Measured, Outcome, Run, Study};
+use energy_trace_report::study::{Design, Outcome, Run, Study};
 use energy_trace_report::study_tables::{dataset, markup, page, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
@@ -354,21 +350,6 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
         last.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &w| (low.min(w), high.max(w)));
     // A look that took no time has no power.
     last.iter().all(|watts| watts.is_finite()) && most - least <= part * f64::midpoint(least, most)
-}
-
-/// The numbers of a recording. What workers use is their callers', as in reports: the joules of a call are those of all that it has done.
-fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String> {
-    let recording = file::read(path).map_err(|error| error.to_string())?;
-    let profile = attribute(&recording, &Options::logical());
-    let others = others_between(&recording, profile.run.start, profile.run.end);
-    Ok(Measured { other_cpu_seconds: Some(others), ..Measured::of(&profile, counted) })
-}
-
-/// CPU seconds of other programs between two moments: a recording begins before its program, and ends after it.
-fn others_between(recording: &Recording, start: KtimeNs, end: KtimeNs) -> f64 {
-    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_)));
-    let within = others.map(|slice| slice.end.min(end).ns_since(slice.start.max(start)));
-    within.fold(0, u64::saturating_add) as f64 / 1e9
 }
 
 /// Tables and data sets, beside the runs.

@@ -44,7 +44,7 @@ function rowsOf({ view, sums, sort, rank, filter }) {
   view.names.forEach((name, label) => {
     const [own, total] = [sums.own[label], sums.total[label]];
     const cpu = rank === "own" ? sums.ownCpu[label] : sums.cpu[label];
-    const isThere = own !== 0 || total !== 0 || sums.cpu[label] !== 0;
+    const isThere = label !== view.hidden && (own !== 0 || total !== 0 || sums.cpu[label] !== 0);
     if (isThere && name.toLowerCase().includes(filter)) found.push({ label, name, own, total, cpu });
   });
   const order = { name: (a, b) => (a.name < b.name ? -1 : 1) }[sort];

@@ -47,6 +47,8 @@ pub(super) struct View {
     intervals: BTreeMap<usize, [i64; 2]>,
     /// What is doubtful about a label's number over the whole run, in one character, as in the text.
     marks: BTreeMap<usize, &'static str>,
+    /// A label that is no row.
+    hidden: Option<usize>,
     /// Inside of which other labels one lies, as it stands behind its name.
     inside: BTreeMap<usize, String>,
 }
@@ -87,7 +89,9 @@ fn own(python: &Profile, what: (By, &'static str), own: Own) -> View {
         }
     };
     let inside = |label: usize, inside: &Inside| code.inside(label, inside);
-    View { by_total: true, ..view(python, what, path, names, inside) }
+    let view = view(python, what, path, names, inside);
+    let hidden = view.names.iter().position(|name| name == NOT_OWN);
+    View { by_total: true, hidden, ..view }
 }
 
 /// A name as the page shows it.
@@ -141,6 +145,7 @@ fn view(
         own,
         intervals,
         marks,
+        hidden: None,
         inside,
     }
 }

@@ -1,13 +1,11 @@
 //! The numbers of one run, from its profile. Leaves out what programs print of themselves.
 
 use crate::fold::fold;
-use crate::sentences::source_note;
 use crate::shown::shown;
 use crate::summary_rows::innermost;
-use crate::table_details::runtimes;
 use crate::{By, Kind, names, native_frames, rows, run, short_names, thermal};
 use energy_trace_model::profile::{EnergyByClass, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality, SensorQuantity, Source, SourceNote};
+use energy_trace_model::recording::record::{DomainClass, Quality, SensorQuantity};
 use energy_trace_model::units::MicroJoules;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,13 +45,13 @@ pub struct Measured {
     /// CPU time of the program.
     #[serde(default)]
     pub cpu_seconds: Option<f64>,
-    /// CPU time of other programs while it ran; `None`: not known from a profile alone.
+    /// CPU time of other programs while it ran; filled in by who has the recording.
     #[serde(default)]
     pub other_cpu_seconds: Option<f64>,
-    /// Where energy comes from, a source each, with what it was told.
+    /// Where energy comes from, a source each, with its parameters; filled in by who has the recording.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meters: Vec<String>,
-    /// The interpreters of its processes.
+    /// The interpreters of its processes; likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<String>,
     /// Temperatures in degrees Celsius and clocks in megahertz during the run, by columns of the data set: `celsius_max:cpu-0`.
@@ -90,8 +88,8 @@ impl Measured {
             grade: run::split_quality(profile, choice).map(grade),
             cpu_seconds: Some(seconds(profile.rows.iter().map(|row| row.time_ns))),
             other_cpu_seconds: None,
-            meters: meters(profile),
-            runtimes: runtimes(profile),
+            meters: Vec::new(),
+            runtimes: Vec::new(),
             conditions: conditions(profile),
             counted: of_counted(profile, counted, &calls),
             calls: without_crumbs(calls, joules),
@@ -102,19 +100,6 @@ impl Measured {
 
 fn seconds(ns: impl Iterator<Item = u64>) -> f64 {
     ns.fold(0, u64::saturating_add) as f64 / 1e9
-}
-
-/// The sources whose energy counts, with the parameters of those that have some.
-fn meters(profile: &Profile) -> Vec<String> {
-    let used = profile.run.header.sources.iter().filter(|source| !source.domains.is_empty());
-    let meter = |source: &Source| {
-        let parameters =
-            source.notes.iter().filter(|note| matches!(note, SourceNote::ModelParameters { .. }));
-        let said: Vec<String> = parameters.map(source_note).collect();
-        let said = if said.is_empty() { String::new() } else { format!(", {}", said.join(", ")) };
-        shown(&format!("{} ({}{said})", source.id, source.domains.join(", "))).into_owned()
-    };
-    used.map(meter).collect()
 }
 
 /// Mean and extreme of each temperature, and the mean of each clock but those of memory.

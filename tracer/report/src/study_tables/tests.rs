@@ -397,3 +397,14 @@ fn load_that_changed_watts() {
     assert_eq!(said.matches("power was").count(), 1, "{said}");
     assert!(said.contains("it waited for"), "{said}");
 }
+
+/// A layout that is wider than the terminal is a record a row, with every number behind its head; no line is longer than the terminal.
+#[test]
+fn wide_layouts_on_narrow_terminals() {
+    for width in [60, 80, 200] {
+        let said = sheet(&study(20), Layout::Configurations, As::Text(Some(width)));
+        assert!(said.lines().all(|line| line.chars().count() <= usize::from(width)), "{said}");
+        assert_eq!(said.contains("total energy, J: 10."), width < 200, "{said}");
+        assert!(said.contains("plain") && said.contains("differs"), "{said}");
+    }
+}
