@@ -18,7 +18,7 @@ const threeSteps = () => run(`String(Number((3 * JSON.parse(document.getElementB
 
 /** The rows of the table that is open: name, self and total in microjoules. */
 const table = () =>
-  run(`[...document.querySelectorAll("#panel tbody tr")].map((row) => [row.querySelector(".name").textContent,
+  run(`[...document.querySelectorAll("#panel tbody tr")].map((row) => [row.querySelector(".name").firstChild.textContent,
     ...[...row.querySelectorAll("[data-uj]")].map((cell) => Number(cell.dataset.uj))])`);
 
 /** What the command line says for the range that is chosen. */
@@ -50,7 +50,7 @@ const checks = {
     // Without energy the page shows time, and with very many stacks it has fewer rows than the report.
     const isWhole = await run(`(({ domains, merged }) => domains.length > 0 && !merged)(JSON.parse(document.getElementById("data").textContent))`);
     if (!isWhole) return console.log("      not compared: no energy, or too many stacks for a page");
-    for (const [title, by] of [["Functions", "function"], ["Python functions", "python"], ["API calls", "api"], ["Calls by line", "call"], ["Threads", "thread"], ["Libraries", "library"]]) {
+    for (const [title, by] of [["Lines", "line"], ["Functions", "function"], ["Python functions", "python"], ["API calls", "api"], ["Calls by line", "call"], ["Threads", "thread"], ["Libraries", "library"]]) {
       await tab(title);
       for (let more = 0; more < 4; more++) await run(`document.querySelector("#panel > button").click()`);
       const wanted = reported(from, to, by);
@@ -100,6 +100,19 @@ const checks = {
     assert.ok(name && name !== (await run(`document.querySelector("#details b").textContent`)));
     await press(browser, "Enter");
     await press(browser, "Escape");
+  },
+  async "keys sort, and go to the search"() {
+    await tab("Functions");
+    await press(browser, "2");
+    const sorted = () => run(`document.querySelector("#panel th[aria-sort=descending]").textContent`);
+    const cpu = () => run(`[...document.querySelectorAll("#panel th")].find((head) => head.textContent.includes("CPU s"))?.textContent`);
+    assert.match(await sorted(), /^total/);
+    assert.match((await cpu()) ?? "total", /^total/);
+    await press(browser, "1");
+    assert.match(await sorted(), /^self/);
+    assert.match((await cpu()) ?? "self", /^self/);
+    await press(browser, "/");
+    assert.equal(await run(`document.activeElement.type`), "search");
   },
   async "the flame graph turns over"() {
     await tab("Flame graph");

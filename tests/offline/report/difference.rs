@@ -5,6 +5,7 @@
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
+use energy_trace_report::By;
 use energy_trace_report::diff::{Change, DiffOptions, Work, compare};
 use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_scenarios::cpu::recording;
@@ -34,7 +35,9 @@ fn changed(name: &str, pair: u64, heat: f64) -> Vec<String> {
     };
     let (before, after) = (set(0, 1.0), set(1, heat));
     let options = DiffOptions {
+        files: [&[]; 2],
         work: Work::Counts([1.0; 2]),
+        by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 0,
         color: false,

@@ -3,10 +3,8 @@
 //! What counts is the energy that the program was charged with, as the report shows it; its interval is said beside it. Leaves out the
 //! sentences (`sentences/budgets.rs`) and the exit status (the program).
 
-use super::functions::functions;
-use super::rows::rows;
 use super::uncertainty::of_program;
-use super::{By, run};
+use super::{named, run};
 use crate::missing::Missing;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
@@ -22,6 +20,8 @@ pub struct Budget {
     pub call: Option<String>,
     /// How much.
     pub limit: MicroJoules,
+    /// Whether a run may be without the call.
+    pub optional: bool,
 }
 
 /// What became of a budget.
@@ -31,6 +31,8 @@ pub enum Verdict {
     Kept,
     /// No more is known to have been used, and a counter says too little to tell.
     NotJudged,
+    /// No sample shows a call of that name: it is another one, or it was not made.
+    Unknown,
     /// More was used.
     Exceeded,
     /// Nobody knows: the recording has no energy.
@@ -42,6 +44,7 @@ impl Verdict {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
+            Self::Unknown => "unknown-call",
             Self::Exceeded => "exceeded",
             Self::NotMeasured => "not-measured",
             Self::NotJudged => "not-judged",
@@ -60,6 +63,8 @@ pub struct Checked {
     pub uncertainty: Option<Uncertainty>,
     /// Whether the run shows the call at all.
     pub seen: bool,
+    /// A call that the run shows, whose name is nearly the one that it does not show.
+    pub meant: Option<String>,
     /// Where the energy comes from.
     pub quality: Option<Quality>,
     /// What is missing of the energy that it is held against, where that decides.
@@ -83,7 +88,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let quality = run::split_quality(profile, choice);
     let (used, uncertainty, seen) = match &budget.call {
         None => (run::target(profile, choice), of_program(profile), true),
-        Some(name) => match of_call(profile, name) {
+        Some(name) => match named::used(profile, name) {
             Some((used, uncertainty)) => (used, uncertainty, true),
             None => (MicroJoules::ZERO, None, false),
         },
@@ -91,24 +96,15 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
     let verdict = match (quality, &missing) {
         (Some(_), _) if used > budget.limit => Verdict::Exceeded,
+        (Some(_), _) if !seen && !budget.optional => Verdict::Unknown,
         (_, Some(_)) => Verdict::NotJudged,
         (None, None) => Verdict::NotMeasured,
         (Some(_), None) => Verdict::Kept,
     };
     let missing = missing.filter(|_| verdict == Verdict::NotJudged);
-    Checked { budget: budget.clone(), used, uncertainty, seen, quality, missing, verdict }
-}
-
-/// All that a call used: an API call by its public name, else all functions of that name together.
-fn of_call(profile: &Profile, name: &str) -> Option<(MicroJoules, Option<Uncertainty>)> {
-    let choice = run::headline(profile);
-    let calls = rows(profile, By::Api).into_iter().filter(|row| row.name == name);
-    if let Some(row) = calls.into_iter().next() {
-        return Some((run::chosen(&row.spent.total.energy, choice), row.uncertainty));
-    }
-    let function =
-        functions(profile).into_iter().find(|function| function.name == name || function.symbol == name)?;
-    Some((run::chosen(&function.spent.total.energy, choice), function.uncertainty))
+    let typed = budget.call.as_ref().filter(|_| verdict == Verdict::Unknown);
+    let meant = typed.and_then(|name| named::meant(profile, name));
+    Checked { budget: budget.clone(), used, uncertainty, seen, meant, quality, missing, verdict }
 }
 
 /// Why a text is no budget.
@@ -145,7 +141,7 @@ impl FromStr for Budget {
 
     /// `10J`: of the whole program.
     fn from_str(text: &str) -> Result<Self, NoBudget> {
-        Ok(Self { call: None, limit: energy(text)? })
+        Ok(Self { call: None, limit: energy(text)?, optional: false })
     }
 }
 
@@ -160,7 +156,13 @@ impl Budget {
         if name.trim().is_empty() {
             return Err(NoBudget::Name);
         }
-        Ok(Self { call: Some(name.trim().to_owned()), limit: energy(limit)? })
+        Ok(Self { call: Some(name.trim().to_owned()), limit: energy(limit)?, optional: false })
+    }
+
+    /// The same of a call that a run may be without.
+    #[must_use]
+    pub fn that_may_be_absent(self) -> Self {
+        Self { optional: true, ..self }
     }
 }
 
@@ -185,16 +187,57 @@ mod tests {
             assert_eq!(worst(&check(&run, &[whole])), verdict);
         }
         let calls = ["torch.autograd.backward=80J", "torch.nn.Module.__call__=1kJ", "no.such.call=1J"];
-        let calls = calls.map(|text| Budget::of_call(text).unwrap());
+        let mut calls = calls.map(|text| Budget::of_call(text).unwrap());
         let checked = check(&run, &calls);
         assert_eq!(
             checked.iter().map(|of| (of.used.as_uj(), of.seen)).collect::<Vec<_>>(),
             [(85_373_457, true), (81_750_000, true), (0, false)]
         );
+        let verdicts: Vec<Verdict> = checked.iter().map(|of| of.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Exceeded, Verdict::Kept, Verdict::Unknown]);
         assert_eq!(worst(&checked), Verdict::Exceeded);
-        let said = said(&run, &calls);
-        assert_eq!(said[0], "budget exceeded: torch.autograd.backward used 85.373457 J of 80 J (±6%)");
-        assert_eq!(said[2], "budget kept: no.such.call may use 1 J, and no sample shows such a call");
+        let lines = said(&run, &calls);
+        assert_eq!(lines[0], "budget exceeded: torch.autograd.backward used 85.4 J of 80.0 J (±6%)");
+        assert!(
+            lines[2].starts_with(
+                "budget not checked: no sample shows a call, function or line of the name no.such.call; "
+            ),
+            "{}",
+            lines[2]
+        );
+        calls[2] = calls[2].clone().that_may_be_absent();
+        assert_eq!(said(&run, &calls)[2], "budget kept: no.such.call may use 1.00 J, and no sample shows it");
+        assert_eq!(worst(&check(&run, &calls[1..])), Verdict::Kept);
+    }
+
+    /// A budget of a name that no sample shows is not kept, and the name that was meant is said; that of the summary's own label is checked.
+    #[test]
+    fn names_that_no_run_has() {
+        let run = measured_training();
+        let of = |text| [Budget::of_call(text).unwrap()];
+        let wrong = of("torch.autograd.bakcward=1J");
+        assert_eq!(worst(&check(&run, &wrong)), Verdict::Unknown);
+        assert!(
+            said(&run, &wrong)[0].contains("; did you mean torch.autograd.backward? "),
+            "{:?}",
+            said(&run, &wrong)
+        );
+        assert_eq!(
+            worst(&check(&run, &of("torch_train.py:22 → torch.autograd.backward=1J"))),
+            Verdict::Exceeded
+        );
+        // Without energy nobody knows anything.
+        assert_eq!(worst(&check(&Profile::default(), &wrong)), Verdict::NotMeasured);
+    }
+
+    /// Two numbers that differ are shown so that they do, and no further.
+    #[test]
+    fn no_more_digits_than_needed() {
+        let run = measured_training();
+        let used = run.ledger[0].target.as_uj();
+        let whole = |uj: i64| [format!("{uj}uJ").parse().unwrap()];
+        assert!(said(&run, &whole(used - 1))[0].contains("used 280.933467 J of 280.933466 J"));
+        assert!(said(&run, &whole(used))[0].contains("used 281 J of 281 J"));
     }
 
     /// An estimate is called one, and without energy nothing is kept.
@@ -204,11 +247,11 @@ mod tests {
         let said = |run: &Profile| said(run, std::slice::from_ref(&whole)).remove(0);
         assert_eq!(
             said(&estimated_training()),
-            "budget exceeded: the program used 280.933467 J of 1 J (estimated)"
+            "budget exceeded: the program used 281 J of 1.00 J (estimated)"
         );
         assert_eq!(
             said(&Profile::default()),
-            "budget cannot be checked: the program may use 1 J, and no energy was measured"
+            "budget cannot be checked: the program may use 1.00 J, and no energy was measured"
         );
         assert_eq!(worst(&check(&Profile::default(), &[whole])), Verdict::NotMeasured);
     }

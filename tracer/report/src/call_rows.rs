@@ -4,7 +4,8 @@
 
 use super::calls::{CallTable, Kind, Label, Step};
 use super::fold::{Interner, fold};
-use super::names::file_name;
+use super::inside::{Inside, weight};
+use super::names::{CALLS, file_name};
 use super::rows::{MISSING_ROW, Row};
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
@@ -53,7 +54,7 @@ pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertai
     if level == Level::Tree {
         return tree_rows(profile, table, uncertainties);
     }
-    let mut steps = Vec::new();
+    let (mut steps, mut inside, weight) = (Vec::new(), Inside::default(), weight(profile));
     let groups = fold(profile, |row, path| {
         table.steps(row, &mut steps);
         let mut labels = steps.iter().map(|step| step.label);
@@ -62,12 +63,21 @@ pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertai
             Level::Inner => path.extend(labels.next_back()),
             Level::All | Level::Tree => path.extend(labels),
         }
+        inside.add(path, weight(row));
     });
+    let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
-        let label = table.labels().get(number).unwrap_or(&MISSING_ROW);
-        Row { kind: Some(label.kind), ..Row::new(label.name.clone(), spent, uncertainties) }
+        let Label { name, kind, .. } = label(number).clone();
+        let inside = inside.of(number, |holder| short_call(&label(holder).name).to_owned());
+        Row { kind: Some(kind), inside, ..Row::new(name, spent, uncertainties) }
     };
     groups.into_iter().map(row).collect()
+}
+
+/// A call behind another row's name: `Module.__call__`.
+pub(crate) fn short_call(name: &str) -> &str {
+    let dot = name.rmatch_indices('.').nth(1);
+    dot.and_then(|(at, _)| name.get(at + 1..)).unwrap_or(name)
 }
 
 /// A row a path of calls, each below its caller.
@@ -98,15 +108,20 @@ pub(crate) type Made = (String, u32, usize);
 pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let mut table = CallTable::new(profile);
     let (mut made, mut steps): (Interner<Made>, Vec<Step>) = (Interner::new(), Vec::new());
+    let (mut inside, weight) = (Inside::default(), weight(profile));
     let groups = fold(profile, |row, path| {
         table.steps(row, &mut steps);
         made_path(profile, &steps, &mut made, path);
+        inside.add(path, weight(row));
     });
+    let missing = (String::new(), 0, usize::MAX);
+    let made = |number: usize| made.labels().get(number).unwrap_or(&missing);
+    let label = |number: usize| table.labels().get(number).unwrap_or(&MISSING_ROW);
     let row = |(number, spent): (usize, _)| {
-        let missing = (String::new(), 0, usize::MAX);
-        let (file, line, label) = made.labels().get(number).unwrap_or(&missing);
-        let label = table.labels().get(*label).unwrap_or(&MISSING_ROW);
-        site_row(file, *line, label, Row::new(label.name.clone(), spent, uncertainties))
+        let (file, line, call) = made(number);
+        let short = |holder: usize| made_short_name(made(holder), made(number), table.labels());
+        let row = Row::new(label(*call).name.clone(), spent, uncertainties);
+        site_row(file, *line, label(*call), Row { inside: inside.of(number, short), ..row })
     };
     groups.into_iter().map(row).collect()
 }
@@ -132,8 +147,17 @@ pub(crate) fn made_name((file, line, label): &Made, labels: &[Label]) -> String 
     if file.is_empty() { label.name.clone() } else { site_name(file, *line, label) }
 }
 
+/// The same behind another row's name: its line, with the file where that is another one.
+pub(crate) fn made_short_name((file, line, label): &Made, beside: &Made, labels: &[Label]) -> String {
+    match file {
+        file if file.is_empty() => labels.get(*label).unwrap_or(&MISSING_ROW).name.clone(),
+        file if *file == beside.0 => format!(":{line}"),
+        file => format!("{}:{line}", file_name(file)),
+    }
+}
+
 fn site_name(file: &str, line: u32, label: &Label) -> String {
-    format!("{}:{line} → {}", file_name(file), label.name)
+    format!("{}:{line}{CALLS}{}", file_name(file), label.name)
 }
 
 fn site_row(file: &str, line: u32, label: &Label, row: Row) -> Row {

@@ -1,6 +1,6 @@
 //! The difference of two recordings, or of two sets of them, in joules of functions: what changed by more than chance explains.
 //!
-//! A function's energy is its own, by name. Of a set its mean counts, with the variance of that mean:
+//! What is compared are functions or calls by name (`diff_parts.rs`). Of a set its mean counts, with the variance of that mean:
 //!
 //! ```text
 //! of a run    u = (half of its 95 % interval / 1.96)²       what the run does not show of itself
@@ -10,32 +10,32 @@
 //!
 //! So that of two equal programs one pair of sets in twenty, or fewer, shows any function as changed. One run of a side says nothing of how
 //! much the next would differ, and then nothing is called a change: six of nine pairs of single runs of one Python program differed by more
-//! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out JSON (`diff_json.rs`), the flame
-//! graph (`diff_flame.rs`), and how files are read.
+//! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out the table (`diff_table.rs`), JSON
+//! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
 use super::counts::times_called;
+use super::diff_parts::{Part, is_inclusive, name_of_both, parts};
 use super::sampling_error;
 use super::shown::shown;
-use super::summary_rows::{TopRow, innermost};
-use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, in_unit};
 use super::uncertainty;
-use super::{names, run};
-use crate::native_frames::{self, NativeFrames};
-use crate::short_names;
-use anstyle::{AnsiColor, Style};
+use super::{By, run};
+use crate::native_frames::NativeFrames;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_statistics::student;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::collections::BTreeMap;
 
 /// Chance that equal programs show any function as changed.
 const ALPHA: f64 = 0.05;
 /// 97.5 % of a normal distribution lie below this.
 const Z: f64 = 1.959_964;
-/// Functions below one in so many joules of either side are not asked: the more are asked, the less each can show.
+/// Functions below one in so many joules of either side are not asked: the more are asked, the less each can show. Of what holds what it calls
+/// there is more above any limit.
 const CRUMB: f64 = 500.0;
+const INCLUSIVE_CRUMB: f64 = 100.0;
+/// What holds all but one in so many joules of the program on both sides says what the program says.
+const WHOLE: f64 = 200.0;
 /// Beyond so many degrees of freedom the distribution is the normal one.
 const MANY: f64 = 200.0;
 
@@ -73,9 +73,13 @@ pub struct NotCounted {
 /// What is compared, and how it looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiffOptions<'a> {
+    /// The recordings of each side, as the user named them.
+    pub files: [&'a [String]; 2],
     /// What joules are divided by.
     pub work: Work<'a>,
-    /// Which frames of native code count.
+    /// What is compared: `function`, `python`, `api`, `call` or `line`.
+    pub by: By,
+    /// Which frames of native code count, by function.
     pub native_frames: NativeFrames,
     /// Most rows of functions that did not change.
     pub rows: usize,
@@ -85,7 +89,7 @@ pub struct DiffOptions<'a> {
     pub width: Option<u16>,
 }
 
-/// The energy of one function, or of the program, on one side.
+/// The energy of one part, or of the program, on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Side {
     /// Mean joules of a run, or of a unit of work.
@@ -96,10 +100,10 @@ pub struct Side {
     freedom: f64,
 }
 
-/// How one function differs.
+/// How one part differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The function; `None`: the whole program.
+    /// The function or call; `None`: the whole program.
     pub name: Option<String>,
     /// Before and after.
     pub sides: [Side; 2],
@@ -130,12 +134,15 @@ pub struct Comparison<'a> {
     pub(crate) work: [Vec<f64>; 2],
 }
 
-/// What one run says of one function.
+/// What one run says of one part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     joules: f64,
     variance: f64,
 }
+
+/// What a run says of each part, by its key, with its name there.
+type Run = BTreeMap<String, (Seen, String)>;
 
 /// Compares two sets of runs.
 ///
@@ -159,34 +166,45 @@ pub fn compare<'a>(
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
-    let changes = std::iter::once(whole).chain(of_functions(&runs, wholes)).collect();
+    let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, options.by)).collect();
     Ok(Comparison { sides, changes, work })
 }
 
-/// Functions, those that changed most first.
-fn of_functions(runs: &[Vec<BTreeMap<String, Seen>>; 2], wholes: [Side; 2]) -> Vec<Change> {
-    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / CRUMB;
-    let names: BTreeSet<&String> = runs.iter().flatten().flat_map(BTreeMap::keys).collect();
-    let of = |name: &String| {
+/// Parts, those that changed most first.
+fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], by: By) -> Vec<Change> {
+    let crumb = if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB };
+    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / crumb;
+    let mut names: BTreeMap<&String, [Option<&str>; 2]> = BTreeMap::new();
+    for (side, run) in
+        runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
+    {
+        run.iter().for_each(|(key, (_, name))| names.entry(key).or_default()[side] = Some(name));
+    }
+    let of = |key: &String| {
         [0, 1].map(|side: usize| {
-            let seen = runs[side].iter().map(|run| run.get(name).copied().unwrap_or_default());
+            let seen = runs[side].iter().map(|run| run.get(key).map(|(seen, _)| *seen).unwrap_or_default());
             mean(&seen.collect::<Vec<_>>())
         })
     };
-    let pairs = names.into_iter().map(|name| (name, of(name)));
-    let asked: Vec<_> = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least)).collect();
+    let is_whole = |sides: &[Side; 2]| {
+        let mut pairs = sides.iter().zip(&wholes);
+        is_inclusive(by) && pairs.all(|(part, whole)| part.joules >= whole.joules * (1.0 - 1.0 / WHOLE))
+    };
+    let pairs = names.into_iter().map(|(key, names)| (names, of(key)));
+    let large = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least));
+    let asked: Vec<_> = large.filter(|(_, sides)| !is_whole(sides)).collect();
     let tests = asked.len().max(1) as f64;
-    let change = |(name, sides): (&String, [Side; 2])| Change {
-        name: Some(name.clone()),
+    let change = |([a, b], sides): ([Option<&str>; 2], [Side; 2])| Change {
+        name: Some(name_of_both(a, b)),
         sides,
         by_chance: by_chance(&sides, ALPHA / tests),
     };
-    let mut functions: Vec<Change> = asked.into_iter().map(change).collect();
-    functions.sort_by(|one, other| {
+    let mut parts: Vec<Change> = asked.into_iter().map(change).collect();
+    parts.sort_by(|one, other| {
         let key = |change: &Change| (!change.is_real(), -change.joules().abs());
         key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    functions
+    parts
 }
 
 /// Energy of the whole program in a run.
@@ -197,23 +215,25 @@ fn of_program(profile: &Profile, work: f64) -> Seen {
     Seen { joules: energy.as_joules() / work, variance: (far / Z / work).powi(2) }
 }
 
-/// Own energy of each function of a run.
-fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> BTreeMap<String, Seen> {
-    let profile = &*short_names::chosen(profile, true);
-    let profile = &*native_frames::folded(profile, options.native_frames);
+/// Energy of each part of a run.
+fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> Run {
     let choice = run::headline(profile);
     let modelled = run::quality(profile, choice) == Some(Quality::Estimated);
     let samples: u64 = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
-    let seen = |row: TopRow| {
-        let energy = run::chosen(&row.cost.energy, choice);
-        let (low, high) = match row.uncertainty {
+    let mut found = Run::new();
+    for Part { key, name, cost, uncertainty } in parts(profile, options) {
+        let energy = run::chosen(&cost.energy, choice);
+        let (low, high) = match uncertainty {
             Some(uncertainty) if !modelled => uncertainty.ci95,
-            _ => sampling_error::interval(energy, row.cost.samples, samples),
+            _ => sampling_error::interval(energy, cost.samples, samples),
         };
         let far = half_width(energy, (low, high)) / Z;
-        (row.name, Seen { joules: energy.as_joules() / work, variance: (far / work).powi(2) })
-    };
-    innermost(profile, names::frame_name).into_iter().map(seen).collect()
+        // Lines that are one in the other's eyes: a lambda beside its caller.
+        let (seen, _) = found.entry(key).or_insert((Seen::default(), name));
+        seen.joules += energy.as_joules() / work;
+        seen.variance += (far / work).powi(2);
+    }
+    found
 }
 
 /// How far an interval reaches, in joules: to its farther end.
@@ -246,138 +266,27 @@ fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
     Some(student::exceeded_with(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
 }
 
-/// Writes the table: the program, what changed, and the largest of the rest.
-///
-/// # Errors
-/// When the writer refuses.
-pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
-    let sides = compared.sides;
-    let width = options.width.map_or(FILE_WIDTH, usize::from);
-    let look = Look { color: options.color, width: Some(width) };
-    for (letter, side) in ["A", "B"].into_iter().zip(sides) {
-        let what = side.first().map_or_else(String::new, run::what_was_recorded);
-        let runs = if side.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.len()) };
-        let line = format!("{letter}  {} ({runs}{})", shown(&what), quality(side));
-        look.line(out, TITLE, &names::shorten(&line, width))?;
-    }
-    if let Work::Calls(name) = options.work {
-        look.line(
-            out,
-            Style::new(),
-            &names::shorten(&format!("joules of a call of {}", shown(name)), width),
-        )?;
-    }
-    let all = &compared.changes;
-    let (real, rest): (Vec<&Change>, Vec<&Change>) = all.iter().skip(1).partition(|change| change.is_real());
-    let rows: Vec<&Change> = all
-        .iter()
-        .take(1)
-        .chain(real.iter().copied())
-        .chain(rest.iter().copied().take(options.rows))
-        .collect();
-    writeln!(out)?;
-    grid(&rows).write(out, look)?;
-    writeln!(out)?;
-    ending(&real, &rest, sides).iter().try_for_each(|line| look.line(out, Style::new(), line))
-}
-
 /// What the joules of a side are worth at the worst; `None`: it has none.
 pub(crate) fn worst_quality(side: &[Profile]) -> Option<Quality> {
     side.iter().filter_map(|profile| run::split_quality(profile, run::headline(profile))).max()
 }
 
-fn quality(side: &[Profile]) -> &'static str {
-    match worst_quality(side) {
-        None => ", no energy",
-        Some(Quality::Estimated) => ", estimated",
-        Some(_) => "",
-    }
-}
-
-fn ending(real: &[&Change], rest: &[&Change], sides: [&[Profile]; 2]) -> Vec<String> {
-    let count =
-        |count: usize| if count == 1 { "1 function".to_owned() } else { format!("{count} functions") };
-    if sides.iter().any(|side| side.len() < 2) {
-        return vec![
-            "equal programs differ from run to run, and one run does not show by how much:".to_owned(),
-            "nothing is known to have changed; several runs of each tell, A… --vs B…".to_owned(),
-        ];
-    }
-    vec![format!(
-        "{} changed by more than chance explains (*), {} did not",
-        count(real.len()),
-        count(rest.len())
-    )]
-}
-
-fn grid(rows: &[&Change]) -> Grid {
-    let energy = |joules: f64| in_uj(joules);
-    let largest = rows.iter().flat_map(|change| change.sides.iter().map(|side| energy(side.joules)));
-    let scale = EnergyScale::for_largest(largest);
-    let row = |change: &&Change| {
-        let [a, b] = change.sides.map(|side| scale.show(energy(side.joules)));
-        let difference = scale.show(energy(change.joules()));
-        let sign =
-            if change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty() { "+" } else { "" };
-        let chance = change.by_chance.map_or_else(|| "?".to_owned(), |limit| in_unit(limit, "J"));
-        let relative = match change.sides[0].joules {
-            before if before > 0.0 => format!("{:+.1}%", 100.0 * change.joules() / before),
-            _ => "new".to_owned(),
-        };
-        let name = change.name.as_deref().map_or("the program".into(), shown);
-        let mark = if change.is_real() { "*" } else { "" };
-        let cells = [
-            a,
-            b,
-            format!("{sign}{difference}"),
-            relative,
-            format!("±{chance}"),
-            mark.to_owned(),
-            name.into_owned(),
-        ];
-        GridRow { cells: cells.into(), style: style(change) }
-    };
-    let unit = scale.unit;
-    let heads = [
-        format!("A {unit}"),
-        format!("B {unit}"),
-        "change".into(),
-        "".into(),
-        "chance".into(),
-        "".into(),
-        "function".into(),
-    ];
-    Grid {
-        heads: heads.into(),
-        words: 0,
-        name_last: true,
-        no_rule: true,
-        rows: rows.iter().map(row).collect(),
-    }
-}
-
-/// Red for more and green for less, where it is more than chance.
-fn style(change: &Change) -> Style {
-    match (change.is_real(), change.joules() > 0.0) {
-        (false, _) => Style::new(),
-        (true, true) => AnsiColor::Red.on_default(),
-        (true, false) => AnsiColor::Green.on_default(),
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates; for showing")]
-fn in_uj(joules: f64) -> MicroJoules {
+/// For showing.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+pub(crate) fn in_uj(joules: f64) -> MicroJoules {
     MicroJoules::from_uj((joules * 1e6) as i64)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, DiffOptions, NativeFrames, Profile, Work, compare, write};
+    use super::{By, Change, DiffOptions, NativeFrames, Profile, Work, compare};
     use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::recording::record::CallCount;
 
     const OPTIONS: DiffOptions<'_> = DiffOptions {
+        files: [&[]; 2],
         work: Work::Counts([1.0; 2]),
+        by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 3,
         color: false,
@@ -436,27 +345,52 @@ mod tests {
         assert_eq!(changed([&a, &a]), [""; 0]);
     }
 
-    /// Work that was done twice as often may use twice as much; and the table fits its width and says what is not known.
+    /// Work that was done twice as often may use twice as much.
     #[test]
-    fn work_and_words() {
-        let (before, after) = (measured_training(), scaled(&measured_training(), 7, 1.5));
+    fn work() {
+        let run = [measured_training()];
         let twice = DiffOptions { work: Work::Counts([1.0, 2.0]), ..OPTIONS };
-        let whole = &changes([std::slice::from_ref(&before), std::slice::from_ref(&before)], &twice)[0];
+        let whole = &changes([&run, &run], &twice)[0];
         assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
-        let mut out = Vec::new();
-        let (before, after) = (vec![before; 2], vec![after; 2]);
-        for (runs, parts) in [
-            (2, ["+50.50", "+50.0%", "  *  ", "1 function changed"]),
-            (1, ["+50.50", "+50.0%", "±?", "nothing is known to have changed"]),
-        ] {
-            out.clear();
-            let compared = compare([&before[..runs], &after[..runs]], &OPTIONS).unwrap();
-            write(&mut out, &compared, &OPTIONS).unwrap();
-            let text = String::from_utf8(out.clone()).unwrap();
-            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-            parts.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
-        }
     }
+
+    /// The run with each line of the program's file so much further down.
+    fn moved(profile: &Profile, lines: u32) -> Profile {
+        let mut profile = profile.clone();
+        for frame in profile.frames.iter_mut().filter(|frame| frame.file == "examples/torch_train.py") {
+            (frame.line, frame.first_line) = (frame.line + lines, frame.first_line + lines);
+        }
+        profile
+    }
+
+    /// Each kind of part is found changed in what it calls, though every line of the file has moved; what holds the whole program on both sides
+    /// is no part.
+    #[test]
+    fn parts_with_callees() {
+        let before = [measured_training(), measured_training()];
+        let hot = moved(&scaled(&before[0], 4, 2.0), 7);
+        let after = [hot.clone(), hot];
+        for (by, name) in [
+            (By::Python, "torch.optim.sgd.SGD.step"),
+            (By::Api, "optimizer.step"),
+            (By::Call, "torch_train.py:29 → optimizer.step  (in A :22)"),
+        ] {
+            let options = DiffOptions { by, ..OPTIONS };
+            let found = changes([&before, &after], &options);
+            let change = found.iter().find(|change| change.name.as_deref() == Some(name));
+            let change = change.unwrap_or_else(|| panic!("{name}: {found:?}"));
+            assert!(change.is_real() && (change.joules() - 12.0).abs() < 0.1, "{change:?}");
+            let same = changes([&before, &[moved(&before[0], 7), moved(&before[0], 7)]], &options);
+            assert!(same.iter().all(|change| change.joules() == 0.0), "{same:?}");
+        }
+        let lines = changes([&before, &after], &DiffOptions { by: By::Line, ..OPTIONS });
+        let train =
+            lines.iter().find(|change| change.name.as_deref().is_some_and(|name| name.contains(".train ")));
+        assert!(train.is_some_and(|change| (change.joules() - 12.0).abs() < 0.1), "{lines:?}");
+        let names: Vec<_> = lines.iter().filter_map(|change| change.name.as_deref()).collect();
+        assert!(!names.iter().any(|name| name.contains("torch.")), "{names:?}");
+    }
+
     /// Joules of a call: of twice as many calls each takes half; runs in which nobody counted are refused by name.
     #[test]
     fn joules_of_a_call() {

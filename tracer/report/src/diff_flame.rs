@@ -117,6 +117,7 @@ fn subtitle(compared: &Comparison<'_>, stacks: &BTreeMap<String, Stack>) -> Stri
 #[cfg(test)]
 mod tests {
     use super::{Stack, line, write};
+    use crate::By;
     use crate::diff::{DiffOptions, Work, compare};
     use crate::native_frames::NativeFrames;
     use crate::tests::training_runs::measured_training;
@@ -125,7 +126,9 @@ mod tests {
     use energy_trace_model::units::MicroJoules;
 
     const OPTIONS: DiffOptions<'_> = DiffOptions {
+        files: [&[]; 2],
         work: Work::Counts([1.0; 2]),
+        by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 5,
         color: false,

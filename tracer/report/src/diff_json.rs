@@ -1,4 +1,4 @@
-//! A difference as JSON, schema `energy-trace/diff/1`: every function that was asked, in joules of a run, or of a unit of work.
+//! A difference as JSON, schema `energy-trace/diff/1`: every part that was asked, in joules of a run, or of a unit of work.
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
@@ -16,6 +16,8 @@ struct Document<'a> {
     /// The call that joules are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     per: Option<&'a str>,
+    /// What `functions` are.
+    by: &'static str,
     a: SideOf<'a>,
     b: SideOf<'a>,
     program: Option<Row<'a>>,
@@ -24,6 +26,7 @@ struct Document<'a> {
 
 #[derive(Serialize)]
 struct SideOf<'a> {
+    files: &'a [String],
     recorded: String,
     quality: Option<&'static str>,
     /// What the joules of each run are divided by.
@@ -67,27 +70,29 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
             Work::Calls(name) => Some(name),
             Work::Counts(_) => None,
         },
-        a: side(compared.sides[0], &compared.work[0]),
-        b: side(compared.sides[1], &compared.work[1]),
+        by: options.by.name(),
+        a: side(compared.sides[0], options.files[0], &compared.work[0]),
+        b: side(compared.sides[1], options.files[1], &compared.work[1]),
         program: compared.changes.first().map(Row::from),
         functions: compared.changes.iter().skip(1).map(Row::from).collect(),
     };
     writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&document)?))
 }
 
-fn side<'a>(runs: &[Profile], work: &'a [f64]) -> SideOf<'a> {
+fn side<'a>(runs: &[Profile], files: &'a [String], work: &'a [f64]) -> SideOf<'a> {
     let quality = worst_quality(runs).map(|quality| match quality {
         Quality::Measured => "measured",
         Quality::Apportioned => "apportioned",
         Quality::Estimated => "estimated",
     });
     let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
-    SideOf { recorded, quality, work }
+    SideOf { files, recorded, quality, work }
 }
 
 #[cfg(test)]
 mod tests {
     use super::write;
+    use crate::By;
     use crate::diff::{DiffOptions, Work, compare};
     use crate::native_frames::NativeFrames;
     use crate::tests::training_runs::measured_training;
@@ -96,7 +101,9 @@ mod tests {
     #[test]
     fn document() {
         let options = DiffOptions {
+            files: [&[]; 2],
             work: Work::Counts([1.0, 2.0]),
+            by: By::Function,
             native_frames: NativeFrames::Libraries,
             rows: 5,
             color: false,

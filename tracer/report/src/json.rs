@@ -98,6 +98,9 @@ struct Meta<'a> {
     /// The part of the run that all numbers are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
+    /// What intervals of rows are about; `None` without energy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ci95_of: Option<&'static str>,
     warnings: Vec<WarningLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     budgets: Vec<BudgetLine<'a>>,
@@ -306,10 +309,18 @@ impl<'a> Meta<'a> {
             },
             thermal: ThermalLine::of(profile),
             part: profile.part.map(PartLine::from),
+            ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),
         }
     }
+}
+
+/// Of a model's joules the time is known, and what a function draws is not: an interval is about that alone.
+fn ci95_of(profile: &Profile) -> Option<&'static str> {
+    let choice = run::headline(profile);
+    let modelled = if run::is_modelled(profile, choice) { "watts" } else { "joules" };
+    (!profile.ledger.is_empty()).then_some(modelled)
 }
 
 impl<'a> From<&'a Checked> for BudgetLine<'a> {

@@ -124,26 +124,88 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Stands before what a row lies inside of, behind its name: `train.py:71 → torch.relu  (in :87)`.
+pub(crate) const INSIDE: &str = "  (in ";
+/// The same of a row that lies there in part.
+pub(crate) const PARTLY_INSIDE: &str = "  (partly in ";
+/// Stands between a line and what it calls.
+pub(crate) const CALLS: &str = " → ";
+/// A name has at least this many columns beside what it lies inside of.
+const LEAST_BESIDE: usize = 24;
+
 /// Makes a name fit into `width` columns: arguments and template parameters go first, then the middle. The end of a qualified name says
-/// most, and keeps two thirds of the room; its beginning says where it is from.
+/// most, and keeps two thirds of the room; its beginning says where it is from. File and line stay whole, as far as they fit: the package
+/// in front of a name goes before them.
 pub(crate) fn shorten(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_owned();
     }
-    let bare = without_brackets(name);
+    if let Some(at) = name.find(INSIDE).or_else(|| name.find(PARTLY_INSIDE)) {
+        let (name, inside) = name.split_at(at);
+        return match width.checked_sub(inside.width()) {
+            Some(room) if room >= LEAST_BESIDE.min(name.width()) => {
+                format!("{}{inside}", shorten(name, room))
+            }
+            _ => shorten(name, width),
+        };
+    }
+    if let Some((place, call)) = name.split_once(CALLS) {
+        return beside(width, place.width() + CALLS.width(), |room| {
+            format!("{place}{CALLS}{}", end(call, room))
+        })
+        .unwrap_or_else(|| end(place, width));
+    }
+    if let Some((function, place)) = name.rsplit_once(' ').filter(|(_, place)| is_place(place)) {
+        return beside(width, place.width() + 1, |room| format!("{} {place}", end(function, room)))
+            .unwrap_or_else(|| end(place, width));
+    }
+    without_middle(&without_brackets(name), width)
+}
+
+/// What is made of the room that is left beside something; nothing where that is too little for a letter and a mark.
+fn beside(width: usize, taken: usize, make: impl FnOnce(usize) -> String) -> Option<String> {
+    width.checked_sub(taken).filter(|room| *room >= 2).map(make)
+}
+
+/// Whether a word is `file:line`.
+fn is_place(word: &str) -> bool {
+    let line = word.rsplit_once(':').map(|(_, line)| line);
+    line.is_some_and(|line| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// As many of a name's last parts as fit: `…Module.__call__`; the last letters where not one does.
+fn end(name: &str, width: usize) -> String {
+    let bare = if name.width() <= width { name.to_owned() } else { without_brackets(name) };
     if bare.width() <= width {
         return bare;
     }
     let room = width.saturating_sub(1);
-    let head = beginning(&bare, room / 3);
-    let rest = room.saturating_sub(head.width());
+    let behind = |(at, separator): (usize, &str)| bare.get(at + separator.len()..);
+    let parts = bare.match_indices("::").chain(bare.match_indices('.')).filter_map(behind);
+    let fitting = |rest: &&str| !rest.is_empty() && rest.width() <= room;
+    let longest = parts.filter(fitting).max_by_key(|rest| rest.len());
+    let mark = if width > 0 { "…" } else { "" };
+    format!("{mark}{}", longest.unwrap_or_else(|| ending(&bare, room)))
+}
+
+fn without_middle(bare: &str, width: usize) -> String {
+    if bare.width() <= width {
+        return bare.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let head = beginning(bare, room / 3);
+    format!("{head}…{}", ending(bare, room.saturating_sub(head.width())))
+}
+
+/// As much of a text's end as fits into `width` columns.
+fn ending(text: &str, width: usize) -> &str {
     let mut used = 0;
-    let kept = bare.char_indices().rev().take_while(|(_, c)| {
+    let kept = text.char_indices().rev().take_while(|(_, c)| {
         used += c.width().unwrap_or(0);
-        used <= rest
+        used <= width
     });
-    let start = kept.last().map_or(bare.len(), |(at, _)| at);
-    format!("{head}…{}", bare.get(start..).unwrap_or_default())
+    let start = kept.last().map_or(text.len(), |(at, _)| at);
+    text.get(start..).unwrap_or_default()
 }
 
 /// Makes a sentence fit into `width` columns: its end goes.
@@ -290,10 +352,33 @@ mod tests {
         assert_eq!(shorten("Fn<int->int>::call(long argument)", 20), "Fn<…>::call(…)");
         assert_eq!(shorten("torch.optim.wrap.<locals>.wrapper", 18), "torch…als>.wrapper");
         assert_eq!(shorten("短い名前です", 8), "短…です");
-        assert_eq!(shorten("model.forward train.py:51", 20), "model.…d train.py:51");
+        assert_eq!(shorten("model.forward train.py:51", 20), "…forward train.py:51");
         assert!(shorten("python3 a.py --rank 1 (pid 12)", 20).ends_with("1 (pid 12)"));
         assert_eq!(shorten("fits", 4), "fits");
         assert_eq!(shorten("no room", 1), "…");
         assert_eq!((shorten_end("a sentence", 6), shorten_end("短い", 3)), ("a sen…".into(), "短…".into()));
+    }
+
+    /// File and line stay whole when the package in front of a name goes, and so does what a row lies inside of where there is room.
+    #[test]
+    fn places_stay_whole() {
+        let call = "train.py:87 → torch.nn.modules.module.Module.__call__";
+        assert_eq!(shorten(call, 40), "train.py:87 → …module.Module.__call__");
+        assert_eq!(shorten(call, 30), "train.py:87 → …Module.__call__");
+        assert_eq!(shorten(call, 20), "train.py:87 → …all__");
+        assert_eq!(shorten(call, 12), "train.py:87");
+        assert_eq!(shorten("a.b.augment train.py:51", 22), "…b.augment train.py:51");
+        assert_eq!(shorten("at::f<int>(int) b.cc:7", 20), "at::f<…>(…) b.cc:7");
+        let inside = format!("{call}  (in :112, :9)");
+        assert_eq!(shorten(&inside, 45), "train.py:87 → …Module.__call__  (in :112, :9)");
+        assert_eq!(shorten(&inside, 30), "train.py:87 → …Module.__call__");
+        for (name, width) in
+            [(call, 0), (call, 1), (inside.as_str(), 3), ("x.y z.py:1", 2), ("größe.f 短い.py:1", 9)]
+        {
+            assert!(
+                unicode_width::UnicodeWidthStr::width(&*shorten(name, width)) <= width.max(1),
+                "{name} {width}"
+            );
+        }
     }
 }

@@ -45,6 +45,8 @@ pub struct Row {
     pub site: Option<CallSite>,
     /// Calls of what it stands for, by whomever, where they were counted.
     pub calls: Option<CallsMade>,
+    /// Which other rows of the table hold it, as it stands behind the name: `  (in :87)`; empty where none does.
+    pub inside: String,
 }
 
 /// The rows of a profile, those with the most energy of their own first.
@@ -101,6 +103,7 @@ impl Row {
             kind: None,
             site: None,
             calls: None,
+            inside: String::new(),
         }
     }
 }
@@ -126,12 +129,13 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         kind: None,
         site: None,
         calls: function.calls,
+        inside: String::new(),
     });
     rows.collect()
 }
 
 /// Rows of what `name` makes of each frame of a stack.
-fn frame_rows(
+pub(crate) fn frame_rows(
     profile: &Profile,
     uncertainties: &Uncertainties<'_>,
     name: impl Fn(&Frame) -> String,

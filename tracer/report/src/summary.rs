@@ -6,7 +6,7 @@
 use super::run;
 use super::sentences::{in_brief, model_in_brief};
 use super::shown::shown;
-use super::summary_rows::{Measure, Top, TopRow, calls, functions, plus_minus, processes};
+use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_program;
 use super::{diagnostics, names, short_names};
@@ -26,6 +26,8 @@ const FEWEST_CALLS: usize = 2;
 /// Most functions, and the fewest that are shown however little room is left.
 const FUNCTIONS: usize = 8;
 const FEWEST_FUNCTIONS: usize = 3;
+/// Most functions of the program's own that are shown with all that they call.
+const OWN_FUNCTIONS: usize = 3;
 
 /// How a summary looks, and which files it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,22 +73,18 @@ impl Summary<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let look = Look { color: self.options.color, width: Some(self.width) };
         let (head, tail) = (self.heading(), self.ending());
-        let mut upper = self.upper_table();
-        // Room for both tables, their heads and blank lines, and the line that explains marks.
-        let room = LINES.saturating_sub(head.len() + tail.len() + FEWEST_FUNCTIONS + 5);
-        upper.iter_mut().for_each(|table| table.keep(room.clamp(FEWEST_CALLS, CALLS)));
-        let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1);
-        let mut lower = functions(self.profile, self.measure);
-        // A blank line, the heads, and perhaps the line that explains marks.
-        lower.without_crumbs(self.measure, self.measure.whole(self.profile));
-        lower.keep(LINES.saturating_sub(taken + 3).clamp(FEWEST_FUNCTIONS, FUNCTIONS));
+        let upper = self.upper_table();
+        // A blank line before each table, the heads, and perhaps the line that explains marks.
+        let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1) + 3;
+        let (lower, own) = self.lower_tables(LINES.saturating_sub(taken));
         head.iter().try_for_each(|(style, text)| self.line(out, look, *style, text))?;
-        for table in upper.iter().chain([&lower]).filter(|table| !table.rows.is_empty()) {
+        let tables = || upper.iter().chain([&lower, &own]).filter(|table| !table.rows.is_empty());
+        for table in tables() {
             writeln!(out)?;
             self.grid(table).write(out, look)?;
         }
         let shown_marks = self.measure != Measure::Time;
-        let rows = upper.iter().chain([&lower]).flat_map(|table| &table.rows);
+        let rows = tables().flat_map(|table| &table.rows);
         let marks = marks(rows.map(|row| row.mark(self.is_modelled)));
         if let Some(marks) = marks.filter(|_| shown_marks) {
             self.line(out, look, DIM, marks)?;
@@ -104,6 +102,19 @@ impl Summary<'_> {
             false => calls(self.profile, self.measure),
         };
         (!top.rows.is_empty()).then_some(top)
+    }
+
+    /// Functions by what they spent themselves; and where a program is run, its own ones with all that they call, if there is room.
+    fn lower_tables(&self, room: usize) -> (Top, Top) {
+        let mut lower = functions(self.profile, self.measure);
+        lower.without_crumbs(self.measure, self.measure.whole(self.profile));
+        let fewest = lower.rows.len().min(FEWEST_FUNCTIONS);
+        // Its blank line and heads are two more.
+        let most = room.saturating_sub(fewest + 2).min(OWN_FUNCTIONS);
+        let own = own_functions(self.profile, self.measure, most);
+        let taken = if own.rows.is_empty() { 0 } else { own.lines() + 1 };
+        lower.keep(room.saturating_sub(taken).clamp(FEWEST_FUNCTIONS, FUNCTIONS));
+        (lower, own)
     }
 
     fn line(&self, out: &mut dyn Write, look: Look, style: Style, text: &str) -> io::Result<()> {
@@ -136,12 +147,6 @@ impl Summary<'_> {
         let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum::<MicroJoules>();
         let (target, all) = (sum(|row| row.target), sum(|row| row.measured));
         let share = |part: MicroJoules| percent(part.as_uj(), all.as_uj());
-        let mut line = format!(
-            "  {name:<5}{:>8}   {} of the machine's {}",
-            in_unit(target.as_joules(), "J"),
-            share(target),
-            in_unit(all.as_joules(), "J"),
-        );
         let parts = [
             ("others", sum(|row| row.other)),
             ("idle", sum(|row| row.idle)),
@@ -149,11 +154,24 @@ impl Summary<'_> {
             ("uncore", sum(|row| row.uncore)),
             ("residual", sum(|row| row.residual)),
         ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(_, part)| *part != MicroJoules::ZERO)
+            .map(|(what, part)| format!("{what} {}", share(part)))
+            .collect();
+        let line = |spaces: &str, of: &str| {
+            let [target_j, all_j] = [target, all].map(|energy| in_unit(energy.as_joules(), "J"));
+            format!("  {name:<5}{target_j:>8}{spaces}{} of {of}{all_j}", share(target))
+        };
+        let whole = line("   ", "the machine's ");
+        let all_parts: usize = parts.iter().map(|part| part.len() + 2).sum();
+        let fits = whole.len() + all_parts <= self.width;
+        let mut line = if fits { whole } else { line("  ", "") };
         let mut before = "; ";
-        for (what, part) in parts.into_iter().filter(|(_, part)| *part != MicroJoules::ZERO) {
-            let part = format!("{before}{what} {}", share(part));
+        for part in parts {
             // What has no room is in the report.
-            if line.len() + part.len() <= self.width {
+            if line.len() + before.len() + part.len() <= self.width {
+                line.push_str(before);
                 line.push_str(&part);
                 before = ", ";
             }
@@ -202,7 +220,7 @@ impl Summary<'_> {
             return "next: record again with -o FILE to see more".to_owned();
         }
         let next = format!("next: {}", self.report());
-        let more = "   (--by api, line, stack, thread, process; -v)";
+        let more = "   (--by line, api, call, stack, thread; -v)";
         if next.width() + more.len() <= self.width { next + more } else { next }
     }
 

@@ -6,6 +6,7 @@ use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
 use super::names::{file_name, frame_name, is_nameless, place_name};
 use super::native_frames::{self, NativeFrames};
+use super::own_rows::{Own, is_python_program, own_rows, with_packages};
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, seconds};
 use super::uncertainty::Uncertainties;
@@ -17,13 +18,15 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
 
-/// A Python program is one that spends at least a part of this in Python functions and what they call.
-const PYTHON_PART: i64 = 2;
-
 /// Rows with less than one in so many joules are crumbs.
 const CRUMB: i128 = 200;
 /// Crumbs are shown up to so many rows.
 const FEWEST: usize = 3;
+/// Of the program's own functions with what they call those are shown that are more than one in so many joules, and not nearly all.
+const OWN_LEAST: i128 = 50;
+const OWN_MOST: (i128, i128) = (9, 10);
+/// The code of a file, which calls everything.
+const MODULE: &str = ".<module> ";
 
 /// What rows are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,24 +188,43 @@ pub(crate) fn processes(profile: &Profile, measure: Measure) -> Top {
 }
 
 fn whole_row(row: rows::Row) -> TopRow {
-    let rows::Row { name, spent, uncertainty, flags, special, .. } = row;
-    TopRow { name, cost: spent.total, uncertainty, flags, special }
+    let rows::Row { name, inside, spent, uncertainty, flags, special, .. } = row;
+    TopRow { name: name + &inside, cost: spent.total, uncertainty, flags, special }
+}
+
+/// So many functions of a Python program's own code that call others, with all of that: those that spend most themselves and in packages, so that
+/// one that calls a costly one twice is seen, and not who calls that.
+pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) -> Top {
+    let python = native_frames::folded(profile, NativeFrames::None);
+    let is_python = is_python_program(&python);
+    let mut rows = if is_python { own_rows(&python, Own::Functions) } else { Vec::new() };
+    let spend = with_packages(&python, Own::Functions);
+    let spends = |row: &rows::Row| spend.get(&row.name).map_or(0, |cost| measure.amount(cost));
+    let whole = i128::from(measure.whole(profile));
+    let (part, of) = OWN_MOST;
+    rows.retain(|row| {
+        let [own, total] = [row.spent.own, row.spent.total].map(|cost| i128::from(measure.amount(&cost)));
+        let calls = own * of < total * part && !row.name.contains(MODULE);
+        calls && total * OWN_LEAST >= whole && total * of < whole * part
+    });
+    rows.sort_by_cached_key(|row| (Reverse(spends(row)), row.name.clone()));
+    rows.truncate(most);
+    Top::ranked(
+        "function of this program, with callees",
+        true,
+        rows.into_iter().map(whole_row).collect(),
+        measure,
+    )
 }
 
 /// Functions by what they spent themselves: of a Python program its Python functions, with all native code that they call.
 pub(crate) fn functions(profile: &Profile, measure: Measure) -> Top {
     let python = native_frames::folded(profile, NativeFrames::None);
-    let in_python = innermost(&python, place_name);
-    let of_python: i64 =
-        in_python.iter().filter(|row| !row.special).map(|row| measure.amount(&row.cost)).sum();
-    if of_python >= measure.whole(profile) / PYTHON_PART && has_python(profile) {
-        return Top::ranked("Python function, native included", false, in_python, measure);
+    if is_python_program(&python) {
+        let rows = innermost(&python, place_name);
+        return Top::ranked("Python function, native included", false, rows, measure);
     }
     Top::ranked("function", false, innermost(profile, name_and_place), measure)
-}
-
-fn has_python(profile: &Profile) -> bool {
-    profile.frames.iter().any(|frame| frame.kind == FrameKind::Python)
 }
 
 /// A function and its source line, or the library that it is in.

@@ -3,6 +3,8 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
+use super::native_frames::{self, NativeFrames};
+use super::own_rows::{Own, is_python_program, own_rows, with_frames};
 use super::rows::{self, Row, rows_at};
 use super::shown::shown;
 use super::summary_rows::plus_minus;
@@ -14,6 +16,7 @@ use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,6 +38,8 @@ pub struct TableOptions {
     pub width: Option<u16>,
     /// Without the arguments of templates.
     pub short_names: bool,
+    /// Which frames of native code are rows; `None`: of a Python program its own lines and functions come first.
+    pub native_frames: Option<NativeFrames>,
 }
 
 impl Default for TableOptions {
@@ -47,6 +52,7 @@ impl Default for TableOptions {
             verbose: false,
             width: None,
             short_names: false,
+            native_frames: None,
         }
     }
 }
@@ -55,6 +61,8 @@ impl Default for TableOptions {
 const WIDE: usize = 120;
 /// Below this width the ledger has no column for what could not be charged.
 const NARROW: usize = 100;
+/// Below this width rows have no watts, and one of self and total: a name needs the room more.
+const NARROWEST: usize = 80;
 /// Head of that column.
 const UNATTRIBUTED: &str = "unattributed";
 /// Most frames that a row by stack shows.
@@ -75,7 +83,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     }
     let sections = Sections { profile, options, look };
     sections.write(out)?;
-    if sections.wide() && !profile.ledger.is_empty() && profile.part.is_none() {
+    if sections.has_intervals() {
         writeln!(out)?;
         look.bullets(out, " ", &[sentences::INTERVALS.to_owned()])?;
     }
@@ -104,8 +112,8 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
 }
 
 fn remarks(count: usize) -> String {
-    let remarks = if count == 1 { "1 remark changes".to_owned() } else { format!("{count} remarks change") };
-    format!("{remarks} no number: energy-trace report -v")
+    let notes = if count == 1 { "1 note".to_owned() } else { format!("{count} notes") };
+    format!("{notes} on how this came about, without effect on any number: energy-trace report -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
@@ -239,7 +247,11 @@ enum Rank {
 
 impl Sections<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = |by| rows_at(self.profile, by, self.options.level);
+        if let Some(python) = self.own_first() {
+            return self.of_program(out, &python);
+        }
+        let shown = with_frames(self.profile, self.options.by, self.options.native_frames);
+        let rows = |by| rows_at(&shown, by, self.options.level);
         match self.options.by {
             By::Function => {
                 let calls = rows(By::Api);
@@ -277,6 +289,53 @@ impl Sections<'_> {
             By::Thread => self.section(out, "Threads", "thread", rows(By::Thread), Rank::Own),
             By::Process => self.section(out, "Processes", "process", rows(By::Process), Rank::Own),
         }
+    }
+
+    /// The profile without native frames, where the tables begin with the program's own lines.
+    fn own_first(&self) -> Option<Cow<'_, Profile>> {
+        let is_asked = matches!(self.options.by, By::Function | By::Line)
+            && self.options.native_frames.is_none_or(|frames| frames == NativeFrames::None);
+        let python = is_asked.then(|| native_frames::folded(self.profile, NativeFrames::None))?;
+        is_python_program(&python).then_some(python)
+    }
+
+    /// The tables of a Python program: what is the user's own first, then what it calls.
+    fn of_program(&self, out: &mut dyn Write, python: &Profile) -> io::Result<()> {
+        let python_rows = |by| rows_at(python, by, self.options.level);
+        let lines = own_rows(python, Own::Lines);
+        if !lines.is_empty() {
+            self.section(out, "Lines of this program, with callees", "line", lines, Rank::Total)?;
+        }
+        if self.options.by == By::Line {
+            let lines = python_rows(By::Line);
+            self.section(out, "Top Python lines, self, native code included", "line", lines, Rank::Own)?;
+            return self.say_native(out);
+        }
+        let calls = rows_at(self.profile, By::Api, self.options.level);
+        if calls.iter().any(|row| row.kind == Some(Kind::Call)) {
+            self.section(out, "API calls", "call", calls, Rank::Total)?;
+        }
+        let own = own_rows(python, Own::Functions);
+        let title = "Functions of this program, with callees";
+        if !own.is_empty() {
+            self.section(out, title, "function", own, Rank::Total)?;
+        }
+        let functions = python_rows(By::Python);
+        let title = "Top Python functions, self, native code included";
+        self.section(out, title, "function", functions, Rank::Own)?;
+        if self.options.native_frames.is_none() {
+            let libraries = native_frames::folded(self.profile, NativeFrames::Libraries);
+            let functions = rows_at(&libraries, By::Function, self.options.level);
+            self.section(out, "Top functions, self", "function", functions, Rank::Own)?;
+        }
+        self.say_native(out)
+    }
+
+    fn say_native(&self, out: &mut dyn Write) -> io::Result<()> {
+        let by = if self.options.by == By::Line { " --by line" } else { "" };
+        let note = format!("the interpreter's own functions: energy-trace report{by} --native-frames all");
+        writeln!(out)?;
+        self.look.bullets(out, " ", &[note])
     }
 
     fn section(
@@ -330,17 +389,22 @@ impl Sections<'_> {
         let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
         let share = column(share.to_owned(), &|row| percent(energy(row, rank).as_uj(), target));
         let merged = own.cells == total.cells;
+        let narrow = self.look.width.is_some_and(|width| width < NARROWEST);
         let mut columns = match merged {
             true => vec![
                 Column { head: scale.unit.to_owned(), ..total },
                 Column { head: "share".to_owned(), ..share },
             ],
+            // A name needs the room more than the number that the table is not ranked by.
+            false if narrow && rank == Rank::Total => vec![total, share],
+            // An interval is that of the total.
+            false if narrow && !self.has_intervals() => vec![own, share],
             false => vec![own, total, share],
         };
         let power = if run::has_gpus(self.profile, choice) { "CPU W" } else { "W" };
         let watts = column(power.to_owned(), &|row| self.watts(row, rank));
         let modelled = run::quality(self.profile, choice) == Some(Quality::Estimated);
-        columns.extend((!modelled || !watts.is_uniform()).then_some(watts));
+        columns.extend((!narrow && (!modelled || !watts.is_uniform())).then_some(watts));
         columns.push(column("CPU s".to_owned(), &|row| seconds(ranked(row, rank).time_ns)));
         let interval = match self.wide() {
             true => column(format!("total, 95 % {}", scale.unit), &|row| {
@@ -352,14 +416,18 @@ impl Sections<'_> {
                 plus_minus(energy(row, Rank::Total), row.uncertainty.as_ref())
             }),
         };
-        let is_known = !self.is_modelled() && self.profile.part.is_none();
-        columns.extend(is_known.then_some(interval));
+        columns.extend(self.has_intervals().then_some(interval));
         columns.extend(self.calls(rows));
         let marks = column(String::new(), &|row| rows::mark(&row.flags, self.is_modelled()).to_owned());
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
         columns.push(column(head.to_owned(), &|row| self.name(row)));
         let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
         Column::grid(&columns, styles)
+    }
+
+    /// Whether rows say how sure their joules are: of a part of a run nobody knows it, and of a model no row says more than the note above.
+    fn has_intervals(&self) -> bool {
+        !self.profile.ledger.is_empty() && !self.is_modelled() && self.profile.part.is_none()
     }
 
     fn is_modelled(&self) -> bool {
@@ -407,7 +475,7 @@ impl Sections<'_> {
     }
 
     fn name(&self, row: &Row) -> String {
-        let mut text = shown(&row.name).into_owned();
+        let mut text = shown(&format!("{}{}", row.name, row.inside)).into_owned();
         if self.is_tree() {
             return format!("{}{text}", "  ".repeat(row.callers.len()));
         }

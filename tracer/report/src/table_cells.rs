@@ -2,7 +2,7 @@
 //!
 //! Leaves out what the columns are (`table.rs`).
 
-use super::names::shorten;
+use super::names::{shorten, shorten_end};
 use super::shown::shown;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
@@ -207,6 +207,10 @@ impl Grid {
         };
         let taken: usize = (0..last).map(|column| widest(column) + 2).sum();
         let room = width.saturating_sub(taken + 1).max(NARROWEST_NAME);
+        if let Some(head) = self.heads.get_mut(last) {
+            let lines: Vec<String> = head.lines().map(|line| shorten_end(line, room)).collect();
+            *head = lines.join("\n");
+        }
         for cell in self.rows.iter_mut().filter_map(|row| row.cells.get_mut(last)) {
             let lines: Vec<String> = cell.lines().map(|line| shorten(line, room)).collect();
             *cell = lines.join("\n");

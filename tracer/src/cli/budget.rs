@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 /// More energy was used than a budget allows.
 const EXCEEDED: u8 = 122;
+/// A budget has a name that no sample of the run shows.
+const UNKNOWN: u8 = 121;
 
 /// A counter says too little to tell whether more was used.
 const NOT_JUDGED: u8 = 123;
@@ -21,15 +23,21 @@ pub(super) struct BudgetArgs {
     #[arg(help_heading = "Budgets", long, value_name = "ENERGY")]
     pub budget: Option<Budget>,
 
-    /// The same for an API call or a function, such as torch.autograd.backward=2J; may be repeated
+    /// The same for an API call, a function or a line, such as torch.autograd.backward=2J or train.py:87=1J; may be repeated; exit status 121
+    /// for a name that no sample shows
     #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_call)]
     pub budget_call: Vec<Budget>,
+
+    /// The same for what a run may be without
+    #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_call)]
+    pub budget_call_optional: Vec<Budget>,
 }
 
 impl BudgetArgs {
     /// All of them.
     pub(super) fn all(&self) -> Vec<Budget> {
-        self.budget.iter().chain(&self.budget_call).cloned().collect()
+        let optional = self.budget_call_optional.iter().cloned().map(Budget::that_may_be_absent);
+        self.budget.iter().chain(&self.budget_call).cloned().chain(optional).collect()
     }
 }
 
@@ -42,6 +50,7 @@ fn of_call(text: &str) -> Result<Budget, NoBudget> {
 pub(super) fn exit_code(command: u8, budgets: Verdict) -> ExitCode {
     ExitCode::from(match (command, budgets) {
         (0, Verdict::Exceeded) => EXCEEDED,
+        (0, Verdict::Unknown) => UNKNOWN,
         (0, Verdict::NotMeasured) => OWN_FAILURE,
         (0, Verdict::NotJudged) => NOT_JUDGED,
         (status, _) => status,
@@ -62,6 +71,7 @@ mod tests {
         };
         is(0, Verdict::Kept, 0);
         is(0, Verdict::Exceeded, 122);
+        is(0, Verdict::Unknown, 121);
         is(0, Verdict::NotMeasured, 125);
         is(0, Verdict::NotJudged, 123);
         is(3, Verdict::Exceeded, 3);

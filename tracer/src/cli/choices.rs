@@ -79,6 +79,17 @@ pub(super) fn rows() -> impl TypedValueParser<Value = By> {
     ])
 }
 
+/// What two recordings are compared in.
+pub(super) fn compared() -> impl TypedValueParser<Value = By> {
+    one_of(&[
+        (By::Python, "python", "Python functions, with all that they call"),
+        (By::Api, "api", "Calls of packages, with all that they call"),
+        (By::Call, "call", "Lines of the program and what each calls, with all of that"),
+        (By::Line, "line", "Lines of the program, with all that they call"),
+        (By::Function, "function", "Functions themselves, native ones too"),
+    ])
+}
+
 /// Which frames of native code are shown.
 pub(super) fn native_frames() -> impl TypedValueParser<Value = NativeFrames> {
     one_of(&[

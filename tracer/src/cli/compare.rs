@@ -23,8 +23,19 @@ use std::time::Duration;
 /// Longest suite file.
 const MOST_BYTES: u64 = 1 << 20;
 /// Options of `record` that a study decides itself.
-const OWN: [&str; 10] =
-    ["command", "pid", "cgroup", "all", "duration", "output", "svg", "no_svg", "budget", "budget_call"];
+const OWN: [&str; 11] = [
+    "command",
+    "pid",
+    "cgroup",
+    "all",
+    "duration",
+    "output",
+    "svg",
+    "no_svg",
+    "budget",
+    "budget_call",
+    "budget_call_optional",
+];
 
 /// What the user typed after `compare`.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use energy_trace_attribution::attribute_owned;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_report::diff::{self, Comparison, DiffOptions};
 use energy_trace_report::native_frames::NativeFrames;
-use energy_trace_report::{ReportError, diff_flame, diff_json};
+use energy_trace_report::{By, ReportError, diff_flame, diff_json, diff_parts, diff_table};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,12 +45,16 @@ pub(super) struct DiffArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Which frames of native code count as functions
-    #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH", default_value = "libraries")]
-    pub native_frames: NativeFrames,
+    /// What to compare [default: Python functions of Python programs, else functions]
+    #[arg(long, value_parser = choices::compared())]
+    pub by: Option<By>,
 
-    /// Most rows of functions that did not change
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// Which frames of native code count, by function
+    #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH")]
+    pub native_frames: Option<NativeFrames>,
+
+    /// Most rows of what did not change
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub rows: usize,
 
     /// Where to charge the energy of worker threads
@@ -104,31 +108,43 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
             })
             .collect::<Result<Vec<Profile>, Failure>>()
     };
+    let named = |files: &[PathBuf]| -> Vec<String> {
+        files.iter().map(|file| file.to_string_lossy().into_owned()).collect()
+    };
+    let files = [named(before), named(after)];
     let (before, after) = (read(before)?, read(after)?);
     let stdout = std::io::stdout();
     let work = args.per.as_deref().map_or(diff::Work::Counts(args.per_count.0), diff::Work::Calls);
+    let usual = || match args.native_frames {
+        Some(_) => By::Function,
+        None => diff_parts::usual([&before, &after]),
+    };
     let options = DiffOptions {
+        files: [&files[0], &files[1]],
         work,
-        native_frames: args.native_frames,
+        by: args.by.unwrap_or_else(usual),
+        native_frames: args.native_frames.unwrap_or_default(),
         rows: args.rows,
         color: common.color.resolve(stdout.is_terminal()),
         width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
     };
     let compared = diff::compare([&before, &after], &options).map_err(|e| Failure::own(&e))?;
     // What cannot be drawn can be read all the same.
-    let drawn = draw(args, &compared, &options);
+    let drawn = draw(args, &compared, options);
     let shown = write_to(None, |out| match args.format {
-        Format::Table => diff::write(out, &compared, &options),
+        Format::Table => diff_table::write(out, &compared, &options),
         Format::Json => diff_json::write(out, &compared, &options),
     })?;
     drawn.map(|()| shown)
 }
 
-/// The flame graph, where one is wanted.
-fn draw(args: &DiffArgs, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Result<(), Failure> {
+/// The flame graph, where one is wanted: what is coloured are functions whose own energy changed.
+fn draw(args: &DiffArgs, compared: &Comparison<'_>, options: DiffOptions<'_>) -> Result<(), Failure> {
     let Some(path) = args.svg.as_deref() else { return Ok(()) };
+    let options = DiffOptions { by: By::Function, ..options };
+    let compared = diff::compare(compared.sides, &options).map_err(|e| Failure::own(&e))?;
     let mut svg = Vec::new();
-    diff_flame::write(&mut svg, compared, options).map_err(|e| not_drawn(&e, path))?;
+    diff_flame::write(&mut svg, &compared, &options).map_err(|e| not_drawn(&e, path))?;
     write_to(Some(path), |out| out.write_all(&svg)).map(|_| ())
 }
 

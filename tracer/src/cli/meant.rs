@@ -3,6 +3,7 @@
 //! A shell's user writes a whole command in quotes, variables before it, a command of the shell itself, a script. Names are looked at, and
 //! the first two bytes of a script. Leaves out commands of energy-trace that are mistyped (`first_word.rs`).
 
+use super::closed::closed_folder;
 use crate::foreign::Root;
 use crate::plan::RecordPlan;
 use crate::privileges::shell_word;
@@ -307,9 +308,12 @@ impl<'a> Typed<'a> {
                 "it is a file that is not executable: {how}, or make it a program with `chmod +x {mode}`"
             ));
         }
-        (why != ErrorKind::PermissionDenied).then(|| {
-            format!("it is no program of this machine, and its first line names no interpreter (as `#!/usr/bin/env python3` does): {how}")
-        })
+        if why == ErrorKind::PermissionDenied {
+            return closed_folder(Path::new(&first));
+        }
+        Some(format!(
+            "it is no program of this machine, and its first line names no interpreter (as `#!/usr/bin/env python3` does): {how}"
+        ))
     }
 
     fn as_folder(&self, folder: &str) -> String {

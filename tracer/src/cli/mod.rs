@@ -8,6 +8,7 @@ mod arguments;
 mod budget;
 mod carbon;
 mod choices;
+mod closed;
 mod command_line;
 mod common;
 mod compare;

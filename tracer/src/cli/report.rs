@@ -14,6 +14,8 @@ use energy_trace_model::profile::{Profile, View};
 use energy_trace_report::budgets::{self, Checked, Verdict};
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::markdown::MarkdownOptions;
+use energy_trace_report::native_frames::NativeFrames;
+use energy_trace_report::own_rows::with_frames;
 use energy_trace_report::shown::shown;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
@@ -30,7 +32,7 @@ pub(super) struct ReportArgs {
     pub file: PathBuf,
 
     /// Show the summary that a recording ends with
-    #[arg(long, conflicts_with_all = ["format", "by", "rows", "short_names"])]
+    #[arg(long, conflicts_with_all = ["format", "by", "rows", "short_names", "native_frames"])]
     pub summary: bool,
 
     /// Output format
@@ -52,6 +54,10 @@ pub(super) struct ReportArgs {
     /// Drop C++ template arguments in tables
     #[arg(long)]
     pub short_names: bool,
+
+    /// Frames of native code in rows by function, line and stack [default: of a Python program its own lines first, else all]
+    #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH")]
+    pub native_frames: Option<NativeFrames>,
 
     /// Number of rows in each table
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -136,15 +142,22 @@ fn show(
                 width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
                 // Programs get whole names: JSON and CSV keep what a symbol is.
                 short_names: args.short_names,
+                native_frames: args.native_frames,
             };
             table::write(out, profile, &options)
         }
         Format::Json => {
             let rows = (args.by != By::Function).then_some((args.by, args.level));
+            let profile = &*with_frames(profile, args.by, args.native_frames);
             json::write(out, profile, &JsonOptions { pretty: stdout.is_terminal(), rows, budgets: checked })
         }
-        Format::Csv if args.by == By::Function => csv::write(out, profile),
-        Format::Csv => csv::write_rows(out, profile, args.by, args.level),
+        Format::Csv => {
+            let profile = &*with_frames(profile, args.by, args.native_frames);
+            match args.by {
+                By::Function => csv::write(out, profile),
+                by => csv::write_rows(out, profile, by, args.level),
+            }
+        }
         Format::Markdown => {
             let options = MarkdownOptions { rows: args.rows, budgets: checked.to_vec() };
             markdown::write(out, profile, &options)

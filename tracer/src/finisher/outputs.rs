@@ -301,9 +301,18 @@ impl Svg {
             self.place.give_name(&self.file, &self.name)?;
             self.named = true;
         }
-        self.place.take_in(&self.name)?;
+        let old = self.keep_old();
+        self.place.take_in(&self.name).inspect_err(|_| put_back(&self.place, old.as_ref()))?;
         self.named = false;
         Ok(())
+    }
+
+    /// An older flame graph is kept beside the older recording; where it cannot be, it is replaced all the same.
+    fn keep_old(&self) -> Option<OsString> {
+        let found = self.place.look().ok()??;
+        let old = self.place.name_with(".old");
+        let is_file = matches!(kind(&found), Kind::File);
+        (is_file && self.place.put_aside(&old).is_ok()).then_some(old)
     }
 }
 
@@ -344,7 +353,7 @@ mod tests {
     }
 
     /// Where the file system has no files without a name, the flame graph has a hidden one until it is put into its place, and nothing is left
-    /// of it when there is none to put.
+    /// of it when there is none to put. An older flame graph is kept, as an older recording is.
     #[test]
     fn a_hidden_name_does_as_well() {
         let dir = tempfile::tempdir().unwrap();
@@ -363,7 +372,8 @@ mod tests {
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count()), ("older", 2));
         assert_eq!(svg.put(b"newer").unwrap(), path);
         drop(svg);
-        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count()), ("newer", 1));
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count()), ("newer", 2));
+        assert_eq!(fs::read_to_string(dir.path().join("x.svg.old")).unwrap(), "older");
     }
 
     /// A file that is discarded takes nothing with it that somebody else has put into its place.

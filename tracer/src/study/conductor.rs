@@ -5,14 +5,12 @@
 use super::folder::{Folder, FolderError};
 use super::machine::{self, Load};
 use super::metrics::{Metric, read_end};
+use super::numbers::measured;
 use super::order::{Answer, Order};
 use super::plan::{Plan, Step};
 use crate::roles::channel::{Channel, ChannelError};
-use energy_trace_attribution::attribute;
-use energy_trace_model::profile::Options;
-use energy_trace_model::recording::file;
 use energy_trace_report::sentences;
-use energy_trace_report::study::{Measured, Outcome, Run, Study};
+use energy_trace_report::study::{Design, Outcome, Run, Study};
 use energy_trace_report::study_tables::{dataset, markup, page, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
@@ -335,6 +333,12 @@ impl Conductor<'_> {
             programs: self.plan.programs.clone(),
             runs: self.runs,
             notes,
+            design: Design {
+                warm_ups: self.plan.warm_ups,
+                rest_s: self.plan.rest.as_secs_f64(),
+                stable: self.plan.stable,
+                record: self.plan.record.clone(),
+            },
         }
     }
 }
@@ -346,12 +350,6 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
         last.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &w| (low.min(w), high.max(w)));
     // A look that took no time has no power.
     last.iter().all(|watts| watts.is_finite()) && most - least <= part * f64::midpoint(least, most)
-}
-
-/// The numbers of a recording. What workers use is their callers', as in reports: the joules of a call are those of all that it has done.
-fn measured(path: &Path, counted: &BTreeSet<String>) -> Result<Measured, String> {
-    let recording = file::read(path).map_err(|error| error.to_string())?;
-    Ok(Measured::of(&attribute(&recording, &Options::logical()), counted))
 }
 
 /// Tables and data sets, beside the runs.

@@ -105,7 +105,8 @@ impl Folder {
             (Some(there), _) if there.schema != SCHEMA => {
                 Err(FolderError::Foreign { path: file, why: format!("its schema is not {SCHEMA}") })
             }
-            (Some(there), wanted) if wanted.as_ref().is_none_or(|wanted| wanted.is_same(&there)) => Ok(there),
+            (Some(there), None) => Ok(there),
+            (Some(there), Some(wanted)) if wanted.is_same(&there) => Ok(there.with_labels_of(&wanted)),
             (Some(_), _) => Err(FolderError::OtherStudy(self.path.clone())),
             (None, None) => Err(FolderError::NoStudy(self.path.clone())),
             (None, Some(wanted)) => self.write_json("plan.json", &wanted).map(|()| wanted),

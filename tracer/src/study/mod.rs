@@ -13,6 +13,7 @@ mod folder;
 pub mod launcher;
 mod machine;
 mod metrics;
+mod numbers;
 mod order;
 pub mod plan;
 pub mod suite;

@@ -100,10 +100,23 @@ impl Plan {
         numbered.map(|((program, round, purpose), number)| Step { number, program, round, purpose }).collect()
     }
 
-    /// Whether another plan asks for the same runs.
+    /// Whether another plan asks for the same runs, whatever their programs are called.
     pub fn is_same(&self, other: &Self) -> bool {
-        let of = |plan: &Self| Self { notes: Vec::new(), seed: 0, ..plan.clone() };
+        let of = |plan: &Self| {
+            let mut plan = Self { notes: Vec::new(), seed: 0, ..plan.clone() };
+            plan.programs.iter_mut().for_each(|program| program.label.clear());
+            plan
+        };
         of(self) == of(other)
+    }
+
+    /// The plan with the names of programs that another one of the same runs has.
+    #[must_use]
+    pub fn with_labels_of(mut self, other: &Self) -> Self {
+        for (program, of) in self.programs.iter_mut().zip(&other.programs) {
+            program.label.clone_from(&of.label);
+        }
+        self
     }
 }
 
@@ -198,7 +211,12 @@ mod tests {
         }
         assert!(balance.values().all(|more| *more == 0), "{balance:?}");
         assert_eq!(steps, plan.steps());
-        assert_ne!(steps, Plan { seed: 5, ..plan }.steps());
+        assert_ne!(steps, Plan { seed: 5, ..plan.clone() }.steps());
+        // The same runs under other names are the same runs.
+        let named =
+            Plan { programs: programs(&words("a -- b -x -- c"), &words("x y z")).unwrap(), ..plan.clone() };
+        assert!(named.is_same(&plan) && !Plan { rounds: 3, ..named.clone() }.is_same(&plan));
+        assert_eq!(plan.with_labels_of(&named), named);
     }
 
     /// Words between dashes are programs; what is none is refused.

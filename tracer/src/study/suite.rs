@@ -242,11 +242,7 @@ impl Suite {
         let pairs = |of: &dyn Fn(&String) -> bool| -> Vec<String> {
             used.iter().filter(|(name, _)| of(name)).map(|(name, value)| format!("{name}={value}")).collect()
         };
-        let default = if used.is_empty() {
-            command.join(" ")
-        } else {
-            used.values().cloned().collect::<Vec<_>>().join(" ")
-        };
+        let default = if used.is_empty() { command.join(" ") } else { label_of(&used) };
         let group = match &self.compare {
             Some(compared) => pairs(&|name| name != compared).join(" "),
             // Sizes of one program are no rivals.
@@ -260,6 +256,16 @@ impl Suite {
             variables: used,
         })
     }
+}
+
+/// A name for tables: words as they are, what is no word with its variable: `torch, batch=1`.
+fn label_of(variables: &BTreeMap<String, String>) -> String {
+    let is_word = |value: &str| value.parse::<f64>().is_err() && value.parse::<bool>().is_err();
+    let (words, others): (Vec<_>, Vec<_>) = variables.iter().partition(|(_, value)| is_word(value));
+    let words: Vec<String> = words.into_iter().map(|(_, value)| value.clone()).collect();
+    let words = Some(words.join(" ")).filter(|words| !words.is_empty());
+    let others = others.into_iter().map(|(name, value)| format!("{name}={value}"));
+    words.into_iter().chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether two programs are held against each other.
@@ -312,7 +318,7 @@ when = { framework = "tf", batch = 64 }
         let suite = Suite::parse(SUITE).unwrap();
         let programs = suite.programs(Path::new("/s")).unwrap();
         let labels: Vec<&str> = programs.iter().map(|of| of.label.as_str()).collect();
-        assert_eq!(labels, ["1 torch", "1 tf", "64 torch", "64 tf", "extra 64"]);
+        assert_eq!(labels, ["torch, batch=1", "tf, batch=1", "torch, batch=64", "tf, batch=64", "extra 64"]);
         let groups: Vec<&str> = programs.iter().map(|of| of.group.as_str()).collect();
         assert_eq!(groups, ["batch=1", "batch=1", "batch=64", "batch=64", "batch=64"]);
         assert_eq!(programs[3].command, ["python3", "tf.py", "64", "--", "{other}"]);

@@ -42,6 +42,8 @@ pub enum Verdict {
     Differ,
     /// No difference is shown; that is not to say that there is none.
     NotShown,
+    /// The numbers are the same in every pair.
+    Equal,
     /// Too few pairs for any result to be one.
     TooFew {
         /// How many it takes at least.
@@ -67,10 +69,11 @@ pub fn compare(pairs: &[(f64, f64)], seed: u64) -> Comparison {
 }
 
 /// The verdict, from a p-value that was corrected for `tests` tests.
-pub fn judge(adjusted: f64, pairs: usize, tests: usize) -> Verdict {
+pub fn judge(found: &Comparison, adjusted: f64, tests: usize) -> Verdict {
     let needed = least_pairs(ALPHA, tests);
     match () {
-        () if pairs < needed => Verdict::TooFew { needed },
+        () if found.pairs > 0 && found.tested.is_none() => Verdict::Equal,
+        () if found.pairs < needed => Verdict::TooFew { needed },
         () if adjusted <= ALPHA => Verdict::Differ,
         () => Verdict::NotShown,
     }

@@ -76,11 +76,20 @@ impl<'a> Joints<'a> {
     /// A worker's own stack (`None`: no sample saw it) below that of who asked.
     pub(super) fn join(&mut self, above: Option<StackId>, own: Option<StackId>) -> StackId {
         let frames = match own {
+            Some(own) if above.is_some() => self.own_work(own),
             Some(own) => self.recording.frames_of(own).map(|(frame, _)| frame).collect(),
             None => vec![self.new_frame(1)],
         };
         let joined = frames.into_iter().fold(above, |stack, frame| Some(self.call(stack, frame)));
         joined.or(own).unwrap_or_default()
+    }
+
+    /// The frames of what a worker does. A forked process still has those that it was forked in: they are its parent's, and over.
+    fn own_work(&self, own: StackId) -> Vec<FrameId> {
+        let frames: Vec<(FrameId, &Frame)> = self.recording.frames_of(own).collect();
+        let forked = frames.iter().rposition(|(_, frame)| is_start_of_fork(frame)).map_or(0, |at| at + 1);
+        let work = frames.get(forked..).filter(|work| !work.is_empty()).unwrap_or(&frames);
+        work.iter().map(|(frame, _)| *frame).collect()
     }
 
     /// What the recording lacks of the stacks that were made.
@@ -136,6 +145,13 @@ impl<'a> Joints<'a> {
         self.requesters.insert((thread, stack), frames.clone());
         frames
     }
+}
+
+/// Whether a frame is the function of `multiprocessing` in which a forked process begins.
+fn is_start_of_fork(frame: &Frame) -> bool {
+    frame.kind == FrameKind::Python
+        && frame.module == "multiprocessing.process"
+        && frame.name.ends_with("_bootstrap")
 }
 
 /// The outermost place of a thread.

@@ -33,17 +33,17 @@ function showQuality(model, place) {
   const { facts, merged } = model;
   const shares = Object.entries(facts.verdicts).map(([verdict, count]) => `stacks ${verdict}: ${count} (${percent(count, facts.samples)})`);
   const notes = [
-    facts.intervals + ". They are shown for the whole run only: nothing says how sure a part of it is.",
     `Energy is placed in time by who ran when and by the counter, in steps of ${seconds(model.bins.width_ns)} s; over the whole run all sums are those of the ledger, to the microjoule.`,
     `Workers are charged in the ${facts.view} view; idle energy: ${facts.idle}; split: ${facts.attribution}.`,
   ];
+  if (facts.intervals) notes.unshift(facts.intervals + ". They are shown for the whole run only: nothing says how sure a part of it is.");
   if (facts.estimate) notes.unshift(facts.estimate);
   if (facts.modelled) notes.unshift("All joules are CPU time times a constant: shares are worth more than totals.");
   if (merged) notes.unshift(`${merged.stacks} stacks, the smallest, with ${joules(merged.energy)} together, are one stack for each thread in this page; reports on the command line have them all.`);
   const machine = [`${facts.cpu}, ${facts.cpus} CPUs, kernel ${facts.kernel}`, ...facts.python, ...facts.sources,
     `${facts.samples} samples at ${facts.hz} Hz, ${facts.lost} events lost`, ...shares];
   place.replaceChildren(...list("Warnings", facts.warnings, "None."), ...list("What the numbers mean", notes),
-    ...list("Remarks that change no number", facts.remarks), ...list("Machine, sources, samples", machine));
+    ...list("Notes, without effect on any number", facts.remarks), ...list("Machine, sources, samples", machine));
 }
 
 function list(title, items, none) {

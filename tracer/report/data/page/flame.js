@@ -14,7 +14,7 @@ function makeFlame(model, place) {
   const flame = { model, zoom: 0, selected: 0, search: null, boxes: [], sides: [], byCallee: false };
   turn(flame, false);
   flame.canvas = make("canvas", { class: "flame", tabindex: 0, role: "application" });
-  flame.input = make("input", { type: "search", placeholder: "search (regex)", "aria-label": "Search frames" });
+  flame.input = make("input", { type: "search", placeholder: "search (regex): /", "aria-label": "Search frames" });
   flame.matched = make("output", { "aria-live": "polite" });
   const reset = make("button", { type: "button" }, "reset zoom");
   const callee = make("button", { type: "button", "aria-pressed": "false", title: "Functions at the top, their callers below" }, "by callee");
@@ -167,13 +167,39 @@ function paintBox(flame, pen, letter, { node, x, width, depth, isPath }) {
   pen.fillRect(x, depth * FLAME.row, Math.max(width - 0.6, 0.4), FLAME.row - 1);
   const room = Math.floor((width - 6) / letter);
   pen.fillStyle = "#000000";
-  if (room >= 3) pen.fillText(name.length <= room ? name : `${name.slice(0, room - 1)}…`, x + 3, (depth + 0.5) * FLAME.row);
+  if (room >= 3) pen.fillText(fitting(flame.model.flame.kinds[frame], name, room), x + 3, (depth + 0.5) * FLAME.row);
   if (node === flame.selected) {
     pen.strokeStyle = getComputedStyle(document.body).color;
     pen.lineWidth = 2;
     pen.strokeRect(x + 1, depth * FLAME.row + 1, Math.max(width - 2, 1), FLAME.row - 3);
   }
   pen.globalAlpha = 1;
+}
+
+/** As much of a name as fits: without arguments, then without what is before the last part, then cut off; as in the SVG. */
+function fitting(kind, name, room) {
+  if (name.length <= room) return name;
+  const separator = { python: ".", native: "::", inlined: "::", gpu: "::" }[kind];
+  let rest = separator === "::" ? withoutBrackets(name) : separator === "." ? name.replaceAll(".<locals>", "") : name;
+  while (rest.length > room) {
+    const at = separator === undefined ? -1 : rest.indexOf(separator);
+    if (at < 0) return `${rest.slice(0, room - 1)}…`;
+    rest = rest.slice(at + separator.length);
+  }
+  return rest;
+}
+
+/** `a::b<c<d>>::e(int)` becomes `a::b<…>::e(…)`. */
+function withoutBrackets(name) {
+  let [text, depth, last] = ["", 0, ""];
+  for (const letter of name) {
+    const closes = depth > 0 && (letter === ")" || (letter === ">" && last !== "-"));
+    depth -= closes ? 1 : 0;
+    if (depth === 0) text += letter;
+    if (letter === "(" || letter === "<") text += depth++ === 0 ? "…" : "";
+    last = letter;
+  }
+  return text;
 }
 
 /** Always the same for the same name. */

@@ -171,6 +171,16 @@ byId("range").addEventListener("submit", (event) => {
   event.preventDefault();
   typed();
 });
+// `/` goes to the search of the view, a digit sorts by that column.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+  const column = byId("panel").querySelectorAll("th button")[Number(event.key) - 1];
+  const search = event.key === "/" ? byId("panel").querySelector("input[type=search]") : null;
+  if (!column && !search) return;
+  event.preventDefault();
+  column?.click();
+  search?.focus();
+});
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (width === window.innerWidth) return;

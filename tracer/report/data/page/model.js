@@ -77,17 +77,18 @@ function sumTree(tree, nodes, values) {
   return { own, total };
 }
 
-/** What each label of a view has itself and in total, and its time. A stack has each label once. */
+/** What each label of a view has itself and in total, and its time of both. A stack has each label once. */
 function sumView(view, sums) {
-  const [own, total, cpu] = [0, 1, 2].map(() => new Float64Array(view.names.length));
+  const [own, total, ownCpu, cpu] = [0, 1, 2, 3].map(() => new Float64Array(view.names.length));
   view.own.forEach((label, row) => (own[label] += sums.energy[row]));
+  view.own.forEach((label, row) => (ownCpu[label] += sums.time[row]));
   const energy = sumTree(view.tree, view.nodes, sums.energy).total;
   const time = sumTree(view.tree, view.nodes, sums.time).total;
   for (let node = 1; node < energy.length; node++) {
     total[view.tree.label[node]] += energy[node];
     cpu[view.tree.label[node]] += time[node];
   }
-  return { own, total, cpu };
+  return { own, total, ownCpu, cpu };
 }
 
 /** Busy CPUs in place of power, for a recording without energy. */

@@ -136,7 +136,7 @@ impl<'a> CallTable<'a> {
                 Label { name: format!("import {package}"), kind: Kind::Import, without_name: None }
             }
             Entry::NotNamed(package) => {
-                let name = format!("[not named: {package}]");
+                let name = format!("[{package}, call unknown]");
                 Label { name, kind: Kind::NotNamed, without_name: Some(package.to_owned()) }
             }
         }

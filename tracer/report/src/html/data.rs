@@ -28,7 +28,7 @@ const OF_ROW: usize = 100;
 const OF_ENTRY: usize = 12;
 const OF_NODE: usize = 20;
 /// In how many tables a name is.
-const OF_NAME: usize = 4;
+const OF_NAME: usize = 6;
 
 /// Stands for the stacks that are put together.
 const SMALL: &str = "[stacks too small for this page]";

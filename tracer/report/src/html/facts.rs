@@ -31,7 +31,7 @@ pub(super) struct Facts {
     sources: Vec<String>,
     verdicts: BTreeMap<String, u64>,
     estimate: Option<String>,
-    intervals: &'static str,
+    intervals: Option<&'static str>,
     /// What changes numbers, and what does not.
     warnings: Vec<String>,
     remarks: Vec<String>,
@@ -74,7 +74,7 @@ impl Facts {
             sources: used.map(source).collect(),
             verdicts: run::verdicts(profile),
             estimate: estimate_note(profile).map(text),
-            intervals: sentences::INTERVALS,
+            intervals: (!run::is_modelled(profile, choice)).then_some(sentences::INTERVALS),
             warnings: changing.iter().map(sentence).collect(),
             remarks: others.iter().map(sentence).collect(),
         }

@@ -4,12 +4,15 @@
 
 use super::trees::Tree;
 use crate::By;
-use crate::call_rows::{Made, made_name, made_path};
+use crate::call_rows::{Made, made_name, made_path, made_short_name, short_call};
 use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
+use crate::inside::{Inside, weight};
 use crate::names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
 use crate::native_frames::{self, NativeFrames};
+use crate::own_rows::{Own, OwnCode, is_python_program};
+use crate::rows::mark;
 use crate::shown::shown;
 use crate::uncertainty::Uncertainties;
 use energy_trace_model::profile::{Profile, ProfileRow};
@@ -21,6 +24,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Functions with a smaller part of the program's energy have no interval in the page.
 const SMALLEST: i64 = 500;
 
+/// What is no row of the program's own code, in its tables.
+const NOT_OWN: &str = "[code of packages and of the interpreter]";
+
 /// Longer names lose their middle in the page.
 pub(super) const LONGEST: usize = 160;
 
@@ -30,6 +36,8 @@ pub(super) const LONGEST: usize = 160;
 pub(super) struct View {
     by: &'static str,
     title: &'static str,
+    /// Whether those with the most energy in total come first, and not those with the most of their own.
+    by_total: bool,
     names: Vec<String>,
     tree: Tree,
     /// The node of each row, and the label that its energy is own energy of.
@@ -37,21 +45,53 @@ pub(super) struct View {
     own: Vec<u32>,
     /// The 95 % interval of labels over the whole run, in microjoules.
     intervals: BTreeMap<usize, [i64; 2]>,
+    /// What is doubtful about a label's number over the whole run, in one character, as in the text.
+    marks: BTreeMap<usize, &'static str>,
+    /// A label that is no row.
+    hidden: Option<usize>,
+    /// Inside of which other labels one lies, as it stands behind its name.
+    inside: BTreeMap<usize, String>,
 }
 
 /// All tables, in the order of their tabs.
 pub(super) fn views(profile: &Profile) -> Vec<View> {
     let python = native_frames::folded(profile, NativeFrames::None);
-    vec![
-        api(profile),
-        calls(profile),
-        of_frames(&python, (By::Python, "Python functions"), place_name),
-        functions(profile),
-        of_frames(profile, (By::Line, "Lines"), line_name),
-        of_frames(profile, (By::Library, "Libraries"), library_name),
-        threads(profile),
-        processes(profile),
-    ]
+    let lines = |profile: &Profile, title| of_frames(profile, (By::Line, title), line_name);
+    let mut views = Vec::new();
+    let is_python = is_python_program(&python);
+    if is_python {
+        views.push(own(&python, (By::Line, "Lines of this program"), Own::Lines));
+    }
+    views.extend([api(profile), calls(profile)]);
+    if is_python {
+        views.push(own(&python, (By::Python, "Functions of this program"), Own::Functions));
+    }
+    views.push(of_frames(&python, (By::Python, "Python functions"), place_name));
+    views.push(functions(profile));
+    views.push(lines(if is_python { &python } else { profile }, "Lines"));
+    if is_python {
+        views.push(lines(profile, "Lines with native code"));
+    }
+    views.push(of_frames(profile, (By::Library, "Libraries"), library_name));
+    views.extend([threads(profile), processes(profile)]);
+    views
+}
+
+/// The program's own code, with all that it calls.
+fn own(python: &Profile, what: (By, &'static str), own: Own) -> View {
+    let code = OwnCode::of(python, own);
+    let rest = code.names().len();
+    let names = || code.names().iter().cloned().chain([NOT_OWN.to_owned()]).collect();
+    let path = |row: &ProfileRow, path: &mut Vec<usize>| {
+        code.path(row, path);
+        if code.is_called(row) {
+            path.push(rest);
+        }
+    };
+    let inside = |label: usize, inside: &Inside| code.inside(label, inside);
+    let view = view(python, what, path, names, inside);
+    let hidden = view.names.iter().position(|name| name == NOT_OWN);
+    View { by_total: true, hidden, ..view }
 }
 
 /// A name as the page shows it.
@@ -65,10 +105,13 @@ fn view(
     (by, title): (By, &'static str),
     mut path: impl FnMut(&ProfileRow, &mut Vec<usize>),
     names: impl FnOnce() -> Vec<String>,
+    lies_in: impl Fn(usize, &Inside) -> String,
 ) -> View {
     let mut paths = Vec::with_capacity(profile.rows.len());
+    let (mut inside, weight) = (Inside::default(), weight(profile));
     let groups = fold(profile, |row, labels| {
         path(row, labels);
+        inside.add(labels, weight(row));
         paths.push(labels.clone());
     });
     // By how many rows have a label, the most first.
@@ -84,33 +127,58 @@ fn view(
     }
     let all = names();
     let names = order.iter().map(|&label| all.get(label).map_or_else(String::new, |name| name_shown(name)));
-    let intervals = intervals(profile, groups).into_iter();
-    let intervals = intervals.map(|(label, interval)| (rank(&label) as usize, interval)).collect();
-    View { by: by.name(), title, names: names.collect(), tree, nodes, own, intervals }
+    let inside = groups.keys().map(|label| (rank(label) as usize, lies_in(*label, &inside)));
+    let inside = inside.filter(|(_, text)| !text.is_empty()).collect();
+    let sure = how_sure(profile, groups);
+    let intervals =
+        sure.iter().filter_map(|(label, (interval, _))| Some((rank(label) as usize, (*interval)?))).collect();
+    let marks = sure.iter().filter(|(_, (_, mark))| !mark.is_empty());
+    let marks = marks.map(|(label, (_, mark))| (rank(label) as usize, *mark)).collect();
+    let by_total = matches!(by, By::Api | By::Call);
+    View {
+        by: by.name(),
+        title,
+        by_total,
+        names: names.collect(),
+        tree,
+        nodes,
+        own,
+        intervals,
+        marks,
+        hidden: None,
+        inside,
+    }
 }
 
-/// The intervals of labels that have enough of the whole for anybody to ask.
-fn intervals(profile: &Profile, groups: BTreeMap<usize, (Spent, Vec<usize>)>) -> BTreeMap<usize, [i64; 2]> {
+/// Of labels that lie in nothing, or of which nobody asks.
+fn in_nothing(_: usize, _: &Inside) -> String {
+    String::new()
+}
+
+/// The interval of a label and its mark, the interval of those alone that have enough of the whole for anybody to ask.
+type HowSure = (Option<[i64; 2]>, &'static str);
+
+fn how_sure(profile: &Profile, groups: BTreeMap<usize, (Spent, Vec<usize>)>) -> BTreeMap<usize, HowSure> {
     let uncertainties = Uncertainties::new(profile);
     let choice = uncertainties.choice;
     let whole = crate::run::target(profile, choice).as_uj();
-    if crate::run::is_modelled(profile, choice) || profile.certainty.domains.is_empty() {
-        return BTreeMap::new();
-    }
-    let large = groups.into_iter().filter(|(_, (spent, _))| {
-        crate::run::chosen(&spent.total.energy, choice).as_uj().saturating_mul(SMALLEST) >= whole
-    });
-    let known = large.filter_map(|(label, (spent, rows))| {
-        let (low, high) = uncertainties.uncertainty(&spent.total, &rows)?.ci95;
-        Some((label, [low.as_uj(), high.as_uj()]))
-    });
-    known.collect()
+    let is_modelled = crate::run::is_modelled(profile, choice);
+    let is_known = !is_modelled && !profile.certainty.domains.is_empty();
+    let sure = |(label, (spent, rows)): (usize, (Spent, Vec<usize>))| {
+        let is_large =
+            crate::run::chosen(&spent.total.energy, choice).as_uj().saturating_mul(SMALLEST) >= whole;
+        let found = (is_known && is_large).then(|| uncertainties.uncertainty(&spent.total, &rows)).flatten();
+        let flags = uncertainties.flags(&spent.total, found.as_ref());
+        let interval = found.map(|found| [found.ci95.0.as_uj(), found.ci95.1.as_uj()]);
+        (label, (interval, mark(&flags, is_modelled)))
+    };
+    groups.into_iter().map(sure).collect()
 }
 
 fn functions(profile: &Profile) -> View {
     let table = FunctionTable::new(profile);
     let names = || (0..table.count()).map(|number| table.name(number)).collect();
-    view(profile, (By::Function, "Functions"), |row, path| table.path(row, path), names)
+    view(profile, (By::Function, "Functions"), |row, path| table.path(row, path), names, in_nothing)
 }
 
 /// Rows of what `name` makes of each frame.
@@ -127,7 +195,7 @@ fn of_frames(profile: &Profile, what: (By, &'static str), name: impl Fn(&Frame) 
             path.push(missing);
         }
     };
-    view(profile, what, path, || names.labels().to_vec())
+    view(profile, what, path, || names.labels().to_vec(), in_nothing)
 }
 
 fn api(profile: &Profile) -> View {
@@ -140,7 +208,12 @@ fn api(profile: &Profile) -> View {
     }
     let mut paths = paths.into_iter();
     let names = || table.labels().iter().map(|label| label.name.clone()).collect();
-    view(profile, (By::Api, "API calls"), |_, path| path.extend(paths.next().unwrap_or_default()), names)
+    let name = |label: usize| {
+        table.labels().get(label).map_or_else(String::new, |label| short_call(&label.name).to_owned())
+    };
+    let inside = |label: usize, inside: &Inside| inside.of(label, name);
+    let path = |_: &ProfileRow, path: &mut Vec<usize>| path.extend(paths.next().unwrap_or_default());
+    view(profile, (By::Api, "API calls"), path, names, inside)
 }
 
 /// The program's lines and what each called.
@@ -156,7 +229,15 @@ fn calls(profile: &Profile) -> View {
     }
     let mut paths = paths.into_iter();
     let names = || made.labels().iter().map(|made| made_name(made, table.labels())).collect();
-    view(profile, (By::Call, "Calls by line"), |_, path| path.extend(paths.next().unwrap_or_default()), names)
+    let inside = |label: usize, inside: &Inside| {
+        let beside = made.labels().get(label);
+        inside.of(label, |holder| match (made.labels().get(holder), beside) {
+            (Some(holder), Some(beside)) => made_short_name(holder, beside, table.labels()),
+            _ => String::new(),
+        })
+    };
+    let path = |_: &ProfileRow, path: &mut Vec<usize>| path.extend(paths.next().unwrap_or_default());
+    view(profile, (By::Call, "Calls by line"), path, names, inside)
 }
 
 fn threads(profile: &Profile) -> View {
@@ -164,7 +245,7 @@ fn threads(profile: &Profile) -> View {
     let names = || names.chain([MISSING.to_owned()]).collect();
     let known = profile.threads.len();
     let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(row.thread.index().min(known));
-    view(profile, (By::Thread, "Threads"), path, names)
+    view(profile, (By::Thread, "Threads"), path, names, in_nothing)
 }
 
 fn processes(profile: &Profile) -> View {
@@ -174,5 +255,5 @@ fn processes(profile: &Profile) -> View {
     let of_row =
         |row: &ProfileRow| profile.threads.get(row.thread.index()).map(|thread| thread.process.index());
     let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(of_row(row).unwrap_or(known).min(known));
-    view(profile, (By::Process, "Processes"), path, names)
+    view(profile, (By::Process, "Processes"), path, names, in_nothing)
 }

@@ -17,7 +17,7 @@ use energy_trace_model::recording::record::{
     RecordingDiagnostic, SourceNote,
 };
 
-const MODEL_DEFAULTS: &str = "no energy counter: joules are CPU time times a constant, may be off by 2x";
+const MODEL_DEFAULTS: &str = "may be off by 2x: no energy counter, joules are CPU time times a constant";
 
 /// What was found, in lines that fit a terminal of 80 columns: what is the same of several domains or processes is said once.
 pub(crate) fn in_brief<'a>(found: impl Iterator<Item = &'a Diagnostic>) -> Vec<String> {

@@ -5,17 +5,19 @@
 use crate::budgets::{Checked, Verdict};
 use crate::sentences::counters::in_no_number;
 use crate::summary_rows::plus_minus;
+use crate::table_cells::in_unit;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 
-/// `budget exceeded: torch.autograd.backward used 2.41 J of 2 J (±4%)`.
+/// `budget exceeded: torch.autograd.backward used 2.41 J of 2.00 J (±4%)`.
 pub fn budget(checked: &Checked) -> String {
-    let Checked { budget, used, uncertainty, seen, quality, missing, verdict } = checked;
+    let Checked { budget, used, seen, missing, verdict, .. } = checked;
     let what = budget.call.as_deref().unwrap_or("the program");
-    let limit = joules(budget.limit);
+    let limit = in_unit(budget.limit.as_joules(), "J");
     match verdict {
         Verdict::NotJudged => {
-            let at_least = seen.then(|| format!("used {} of {limit} at least", joules(*used)));
+            let at_least =
+                seen.then(|| format!("used {} of {limit} at least", in_unit(used.as_joules(), "J")));
             let known = at_least.filter(|_| *used > MicroJoules::ZERO).unwrap_or(format!("may use {limit}"));
             let why = missing.as_ref().map(in_no_number).unwrap_or_default();
             format!("budget cannot be judged: {what} {known}; {why}")
@@ -23,20 +25,42 @@ pub fn budget(checked: &Checked) -> String {
         Verdict::NotMeasured => {
             format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
         }
-        _ if !seen => format!("budget kept: {what} may use {limit}, and no sample shows such a call"),
+        Verdict::Unknown => unknown(what, checked.meant.as_deref()),
+        Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),
         Verdict::Exceeded | Verdict::Kept => {
             let word = if *verdict == Verdict::Exceeded { "exceeded" } else { "kept" };
-            let sure = uncertainty.as_ref().map(|uncertainty| plus_minus(*used, Some(uncertainty)));
-            let estimated = (*quality == Some(Quality::Estimated)).then(|| "estimated".to_owned());
-            let notes: Vec<String> = estimated.into_iter().chain(sure.filter(|text| text != "-")).collect();
-            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-            format!("budget {word}: {what} used {} of {limit}{notes}", joules(*used))
+            let [used, limit] = told_apart(*used, budget.limit);
+            format!("budget {word}: {what} used {used} of {limit}{}", notes(checked))
         }
     }
 }
 
-/// To the microjoule, without zeros at the end: who compares two numbers must see that they differ.
-fn joules(energy: MicroJoules) -> String {
+fn unknown(what: &str, meant: Option<&str>) -> String {
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    format!(
+        "budget not checked: no sample shows a call, function or line of the name {what}; {meant}`energy-trace report --by api` shows names; \
+         --budget-call-optional is for what a run may be without"
+    )
+}
+
+/// Where the number comes from, and how sure it is. How much of a model's joules are this call's is what the model takes for granted.
+fn notes(checked: &Checked) -> String {
+    let is_estimated = checked.quality == Some(Quality::Estimated);
+    let sure = checked.uncertainty.as_ref().filter(|_| !is_estimated);
+    let sure = sure.map(|uncertainty| plus_minus(checked.used, Some(uncertainty)));
+    let estimated = is_estimated.then(|| "estimated".to_owned());
+    let notes: Vec<String> = estimated.into_iter().chain(sure.filter(|text| text != "-")).collect();
+    if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) }
+}
+
+/// Two energies with three digits; to the microjoule where they differ and that does not show it.
+fn told_apart(one: MicroJoules, other: MicroJoules) -> [String; 2] {
+    let short = [one, other].map(|energy| in_unit(energy.as_joules(), "J"));
+    if short[0] != short[1] || one == other { short } else { [one, other].map(whole) }
+}
+
+/// To the microjoule, without zeros at the end.
+fn whole(energy: MicroJoules) -> String {
     let text = format!("{:.6}", energy.as_joules());
     format!("{} J", text.trim_end_matches('0').trim_end_matches('.'))
 }

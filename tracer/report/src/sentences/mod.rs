@@ -19,6 +19,7 @@ mod recording;
 mod sensors;
 mod sources;
 pub(crate) mod study;
+mod study_methods;
 #[cfg(test)]
 pub(crate) mod tests;
 

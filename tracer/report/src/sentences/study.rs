@@ -1,12 +1,14 @@
 //! Sentences of a study: its title, what a verdict means, and runs that failed.
 //!
-//! Leaves out tables (`study/table.rs`, `study/markup.rs`).
+//! Leaves out tables (`study_tables`), and how a study was made (`study_methods.rs`).
 
 use super::counted;
+pub(crate) use super::study_methods::{load, methods};
 use crate::shown::shown;
-use crate::study::{Block, Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study, Sweep};
+use crate::study::{Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study, Sweep};
 use energy_trace_statistics::comparison::Verdict;
 use energy_trace_statistics::effect::Magnitude;
+use energy_trace_statistics::location::median;
 use std::collections::BTreeSet;
 
 /// `study of 2 programs, 20 rounds, seed 7 (estimated energy)`.
@@ -26,11 +28,6 @@ pub(crate) fn title(study: &Study, grade: Option<Grade>) -> String {
 }
 
 /// `energy of the program, J`.
-pub(crate) fn quantity(block: &Block) -> String {
-    quantity_of(block.kind, &block.quantity, &block.unit)
-}
-
-/// The same of its parts.
 pub(crate) fn quantity_of(kind: Kind, name: &str, unit: &str) -> String {
     let of = match kind {
         Kind::Run => "",
@@ -53,9 +50,17 @@ pub(crate) fn verdict(cell: &Cell) -> String {
         None if cell.runs == 0 => "no run".to_owned(),
         None if cell.alone => String::new(),
         None => "least".to_owned(),
-        Some(Verdict::Differ) => "differs".to_owned(),
-        Some(Verdict::NotShown) => "not shown".to_owned(),
-        Some(Verdict::TooFew { needed }) => format!("needs {needed}"),
+        Some(verdict) => word(verdict),
+    }
+}
+
+/// The same of two programs.
+pub(crate) fn word(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Differ => "differs".to_owned(),
+        Verdict::NotShown => "not shown".to_owned(),
+        Verdict::Equal => "equal".to_owned(),
+        Verdict::TooFew { needed } => format!("needs {needed}"),
     }
 }
 
@@ -77,7 +82,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     notes.extend(study.notes.iter().cloned());
     notes.push(
         "ratio: to the least median, with a 95 % bootstrap interval; ±: half of the interquartile range; p: Wilcoxon signed-rank over \
-         rounds, by Holm; Â12: chance that a run uses more than a run of the least"
+         rounds, corrected by Holm; Â12: chance that a run uses more than a run of the least"
             .to_owned(),
     );
     let verdicts: Vec<Verdict> = groups
@@ -101,7 +106,43 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     notes.extend(groups.iter().filter_map(detectable));
     notes.extend(groups.iter().filter_map(correlation));
     notes.extend(uneven_work(study));
+    notes.extend(counted_parts(study));
     notes
+}
+
+/// The columns that had no room.
+pub(crate) fn left_out<'a>(columns: impl Iterator<Item = &'a str>) -> Option<String> {
+    let columns: Vec<&str> = columns.collect();
+    let named = columns.join(", ");
+    (!columns.is_empty())
+        .then(|| format!("this terminal has no room for {named}: they are in the folder's table.txt"))
+}
+
+/// How much of a program's energy was in the calls that it counted: what the rest of a table is about is not these.
+fn counted_parts(study: &Study) -> Vec<String> {
+    let counted = study.runs.iter().flat_map(|run| run.counts.keys());
+    let names: BTreeSet<&String> = counted.collect();
+    let said = names.into_iter().filter_map(|name| {
+        let parts = (0..study.programs.len()).filter_map(|at| {
+            let label = &study.programs.get(at)?.label;
+            Some(format!("{:.1} % ({label})", 100.0 * part_of_program(study, at, name)?))
+        });
+        let parts: Vec<String> = parts.collect();
+        let of = format!("calls of {name} are {} of the energy of the whole process", parts.join(", "));
+        (!parts.is_empty()).then(|| format!("{of}; the rest is start-up, imports and all else that it does"))
+    });
+    said.collect()
+}
+
+/// The part of a program's energy that calls of this name are, the median of its runs.
+pub(crate) fn part_of_program(study: &Study, program: usize, name: &str) -> Option<f64> {
+    let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
+    let part = |run: &Run| {
+        let of = run.measured.as_ref()?;
+        Some(of.counted.get(name)? / of.joules).filter(|part| part.is_finite())
+    };
+    let parts: Vec<f64> = runs.filter_map(part).collect();
+    (!parts.is_empty()).then(|| median(&parts))
 }
 
 /// Part by which a whole number that runs of one program print may vary before it is said.

@@ -42,6 +42,18 @@ pub struct Measured {
     pub other_joules: f64,
     /// How good they are; `None` without energy.
     pub grade: Option<Grade>,
+    /// CPU time of the program.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
+    /// CPU time of other programs while it ran; filled in by who has the recording.
+    #[serde(default)]
+    pub other_cpu_seconds: Option<f64>,
+    /// Where energy comes from, a source each, with its parameters; filled in by who has the recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<String>,
+    /// The interpreters of its processes; likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<String>,
     /// Temperatures in degrees Celsius and clocks in megahertz during the run, by columns of the data set: `celsius_max:cpu-0`.
     #[serde(default)]
     pub conditions: BTreeMap<String, f64>,
@@ -74,12 +86,20 @@ impl Measured {
             idle_joules: sum(|row| row.idle),
             other_joules: sum(|row| row.other),
             grade: run::split_quality(profile, choice).map(grade),
+            cpu_seconds: Some(seconds(profile.rows.iter().map(|row| row.time_ns))),
+            other_cpu_seconds: None,
+            meters: Vec::new(),
+            runtimes: Vec::new(),
             conditions: conditions(profile),
             counted: of_counted(profile, counted, &calls),
             calls: without_crumbs(calls, joules),
             functions: without_crumbs(functions(profile), joules),
         }
     }
+}
+
+fn seconds(ns: impl Iterator<Item = u64>) -> f64 {
+    ns.fold(0, u64::saturating_add) as f64 / 1e9
 }
 
 /// Mean and extreme of each temperature, and the mean of each clock but those of memory.

@@ -10,7 +10,7 @@ mod sweeps;
 
 pub use measured::{Grade, Measured};
 pub use quantities::Kind;
-pub use results::{Block, Cell, Group, results};
+pub use results::{Beside, Block, Cell, Group, results};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use sweeps::{Sweep, SweepPoint, sweeps};
@@ -40,6 +40,22 @@ pub struct Study {
     pub runs: Vec<Run>,
     /// What a reader should know of the machine, a sentence each.
     pub notes: Vec<String>,
+    /// How runs were made.
+    #[serde(default)]
+    pub design: Design,
+}
+
+/// How the runs of a study are made, beside their number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Runs of each program before the first round.
+    pub warm_ups: u32,
+    /// Seconds of pause before each run.
+    pub rest_s: f64,
+    /// The part within which power had to be the same in a row of looks before each run; `None`: nobody waited for that.
+    pub stable: Option<f64>,
+    /// Options of recordings.
+    pub record: Vec<String>,
 }
 
 /// One program of a study.

@@ -44,8 +44,8 @@ pub struct Block {
     pub cells: Vec<Cell>,
     /// How many tests were corrected for.
     pub tests: usize,
-    /// Uncorrected p-value and Â12 of each two programs, by their positions in the study, the first one first.
-    pub pairs: BTreeMap<(usize, usize), (f64, f64)>,
+    /// Each two programs beside each other, by their positions in the study, the first one first; with the p-values of every table.
+    pub pairs: BTreeMap<(usize, usize), Beside>,
 }
 
 /// One quantity of one program.
@@ -69,7 +69,7 @@ pub struct Cell {
     pub beside_least: Option<Beside>,
 }
 
-/// A program beside the one with the least.
+/// A program beside another one, as beside the one with the least.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Beside {
     /// The numbers.
@@ -168,15 +168,17 @@ impl Compared {
 
     fn into_block(mut self, quantity: Quantity<'_>, adjusted: &BTreeMap<Pair, f64>, tests: usize) -> Block {
         let alone = self.cells.len() < 2;
+        let beside = |(pair, found): (&Pair, &Comparison)| {
+            let p = adjusted.get(pair).copied().unwrap_or(1.0);
+            (*pair, Beside { found: *found, p, verdict: judge(found, p, tests) })
+        };
+        let pairs: BTreeMap<Pair, Beside> = self.pairs.iter().map(beside).collect();
         for cell in &mut self.cells {
             cell.alone = alone;
             let Some(least) = self.least.filter(|least| *least != cell.program) else { continue };
             let pair = (least.min(cell.program), least.max(cell.program));
-            let found = self.pairs.get(&pair).zip(adjusted.get(&pair));
-            cell.beside_least =
-                found.map(|(&found, &p)| Beside { found, p, verdict: judge(p, found.pairs, tests) });
+            cell.beside_least = pairs.get(&pair).copied();
         }
-        let pairs = self.pairs.iter().map(|(pair, found)| (*pair, (found.p(), found.a12))).collect();
         let Quantity { kind, name, unit, .. } = quantity;
         Block { kind, quantity: name, unit, cells: self.cells, tests, pairs }
     }

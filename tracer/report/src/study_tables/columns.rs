@@ -133,7 +133,7 @@ fn tell_apart(columns: &mut [Column]) {
 type Of = fn(&Study, &Run) -> Option<Entry>;
 
 /// Columns of every data set.
-const FIXED: [(&str, Kind, Of); 15] = [
+const FIXED: [(&str, Kind, Of); 18] = [
     ("run", Kind::Whole, |_, run| i64::try_from(run.number).ok().map(Entry::Whole)),
     ("round", Kind::Whole, |_, run| Some(Entry::Whole(run.round.into()))),
     ("purpose", Kind::Text, |_, run| text(sentences::purpose_word(run.purpose))),
@@ -145,6 +145,9 @@ const FIXED: [(&str, Kind, Of); 15] = [
     ("machine_joules", Kind::Real, |_, run| measured(run, |of| of.machine_joules)),
     ("idle_joules", Kind::Real, |_, run| measured(run, |of| of.idle_joules)),
     ("other_joules", Kind::Real, |_, run| measured(run, |of| of.other_joules)),
+    ("cpu_seconds", Kind::Real, |_, run| run.measured.as_ref()?.cpu_seconds.map(Entry::Real)),
+    ("other_cpu_seconds", Kind::Real, |_, run| run.measured.as_ref()?.other_cpu_seconds.map(Entry::Real)),
+    ("meter", Kind::Text, |_, run| text(&run.measured.as_ref()?.meters.join("; "))),
     ("energy", Kind::Text, |_, run| text(sentences::grade_word(run.measured.as_ref()?.grade))),
     ("busy_cpus_before", Kind::Real, |_, run| run.busy_cpus.map(Entry::Real)),
     ("celsius_before", Kind::Real, |_, run| run.celsius.map(Entry::Real)),

@@ -66,6 +66,7 @@ pub fn json(out: &mut dyn Write, study: &Study) -> io::Result<()> {
         "per": study.per,
         "noted": study.noted,
         "notes": sentences::notes(study, &groups),
+        "methods": sentences::methods(study),
         "growth": sweeps(study).iter().map(of_sweep).collect::<Vec<_>>(),
         "results": groups.iter().map(|group| of_group(study, group)).collect::<Vec<_>>(),
         "runs": study.runs,

@@ -17,15 +17,26 @@ pub(super) fn in_markdown(text: &str) -> String {
 /// The same of LaTeX.
 pub(super) fn in_latex(text: &str) -> String {
     let mut safe = String::new();
-    for letter in shown(text).chars() {
+    for letter in shown(text).replace("Â12", "Â").chars() {
         match letter {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => safe.extend(['\\', letter]),
             '\\' => safe.push_str("\\textbackslash{}"),
             '~' => safe.push_str("\\textasciitilde{}"),
             '^' => safe.push_str("\\textasciicircum{}"),
-            'Â' => safe.push_str("\\^A"),
+            'Â' => safe.push_str("$\\hat{A}_{12}$"),
             'ρ' => safe.push_str("$\\rho$"),
+            'µ' => safe.push_str("$\\mu$"),
             '²' => safe.push_str("$^2$"),
+            '°' => safe.push_str("$^\\circ$"),
+            '→' => safe.push_str("$\\to$"),
+            '×' => safe.push_str("$\\times$"),
+            '…' => safe.push_str("\\ldots{}"),
+            '∿' => safe.push_str("$\\sim$"),
+            // Two of them would be a dash.
+            '-' if safe.ends_with('-') => safe.push_str("{}-"),
+            // What is another letter in the old font encoding, and what may not stand behind the end of a row.
+            '|' => safe.push_str("\\textbar{}"),
+            '[' | ']' | '*' => safe.extend(['{', letter, '}']),
             '±' => safe.push_str("$\\pm$"),
             '–' => safe.push_str("--"),
             '<' => safe.push_str("$<$"),
@@ -34,4 +45,32 @@ pub(super) fn in_latex(text: &str) -> String {
         }
     }
     safe
+}
+
+/// The head of a column, in a line for each part of it.
+pub(super) fn latex_head(text: &str) -> String {
+    match text.contains(", ") {
+        true => {
+            format!("\\shortstack[r]{{{}}}", text.split(", ").map(in_latex).collect::<Vec<_>>().join("\\\\"))
+        }
+        false => in_latex(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{in_latex, latex_head};
+
+    /// What LaTeX would take for its own is written as the letter that it is; a row can begin with anything.
+    #[test]
+    fn letters_of_latex() {
+        assert_eq!(in_latex("a_b & 5 % {x}"), "a\\_b \\& 5 \\% \\{x\\}");
+        assert_eq!(
+            in_latex("[own code] --power 3 µJ ±1 Â12 <m>"),
+            "{[}own code{]} -{}-power 3 $\\mu$J $\\pm$1 $\\hat{A}_{12}$ $<$m$>$"
+        );
+        assert_eq!(in_latex("1.1–1.2"), "1.1--1.2");
+        assert_eq!(latex_head("time s, loop"), "\\shortstack[r]{time s\\\\loop}");
+        assert_eq!(latex_head("p (Holm)"), "p (Holm)");
+    }
 }

@@ -1,13 +1,16 @@
 //! Tables of a study in the layouts that published ones have.
 //!
-//! `models`: a model a row, frameworks side by side, with p/p_min and Bonferroni's correction (Georgiou et al., ICSE 2022, tables 2 and 3).
-//! `correlations`: energy with time (their table 4). `calls`: what calls came to (their tables 5 to 8). `configurations`: a configuration a
-//! row, with watts (Alizadeh and Castor, CAIN 2024, tables 1 and 3). `growth`: fixed and growing joules. Leaves out the numbers (`study`).
+//! `models`: a model a row, frameworks side by side, with p/p_min (Georgiou et al., ICSE 2022, tables 2 and 3). `correlations`: energy with
+//! time (their table 4). `calls`: what calls came to (their tables 5 to 8). `configurations`: a configuration a row, with watts (Alizadeh and
+//! Castor, CAIN 2024, tables 1 and 3; in `configurations.rs`). `growth`: fixed and growing joules. Medians and p-values are those of the main
+//! tables. Leaves out the numbers (`study`).
 
-use super::numbers::{digits, p_value};
+use super::configurations::configurations;
+use super::numbers::{Scale, p_value};
 pub use super::sheet::As;
 use super::sheet::{Field, Sheet};
 use super::sweep;
+use super::table::p_of;
 use crate::sentences::study as sentences;
 use crate::study::{Block, Cell, Group, Kind, Measured, Program, Run, Study, results};
 use energy_trace_statistics::correlation::spearman;
@@ -48,6 +51,8 @@ pub fn write(out: &mut dyn Write, study: &Study, layout: Layout, how: As) -> io:
         Layout::Growth => sweep::sheet(study),
     };
     sheet.notes.splice(0..0, sentences::estimated(&groups));
+    sheet.notes.extend(sentences::load(study));
+    sheet.methods = sentences::methods(study);
     sheet.write(out, how)
 }
 
@@ -69,59 +74,78 @@ fn sides(study: &Study) -> Vec<&str> {
     found
 }
 
-/// Energies of the program, by class where there are several, and time: in the words of the results.
-fn columns(groups: &[Group]) -> Vec<&str> {
-    let blocks = || groups.iter().flat_map(|group| &group.blocks).filter(|block| block.kind == Kind::Run);
-    let is_class = |block: &&Block| block.quantity.starts_with("energy of the program, ");
-    let mut found: Vec<&str> = Vec::new();
-    for block in blocks().filter(is_class) {
-        if !found.contains(&block.quantity.as_str()) {
-            found.push(&block.quantity);
+/// Energies of the program, by class where there are several, time, and one call of what programs counted: in the words of the results.
+pub(super) fn columns(groups: &[Group]) -> Vec<(Kind, &str)> {
+    let blocks = || groups.iter().flat_map(|group| &group.blocks);
+    let is_class = |block: &&Block| block.quantity.starts_with(OF_CLASS);
+    let mut classes: Vec<(Kind, &str)> = Vec::new();
+    for block in blocks().filter(|block| block.kind == Kind::Run).filter(is_class) {
+        if !classes.contains(&(Kind::Run, block.quantity.as_str())) {
+            classes.push((Kind::Run, &block.quantity));
         }
     }
-    if found.is_empty() {
-        found.push("energy of the program");
+    if classes.is_empty() {
+        classes.push((Kind::Run, PROGRAM));
     }
-    found.push("time");
-    found
+    let counted = blocks().filter(|block| block.kind == Kind::Counted);
+    let counted: BTreeSet<(Kind, &str)> =
+        counted.map(|block| (block.kind, block.quantity.as_str())).collect();
+    classes.into_iter().chain([(Kind::Run, "time")]).chain(counted).collect()
 }
 
-fn block<'a>(group: &'a Group, quantity: &str) -> Option<&'a Block> {
-    group.blocks.iter().find(|block| block.kind == Kind::Run && block.quantity == quantity)
+/// The energy of the program, and of it in a class of domains, in the words of the results.
+pub(super) const PROGRAM: &str = "energy of the program";
+pub(super) const OF_CLASS: &str = "energy of the program, ";
+
+pub(super) fn block<'a>(group: &'a Group, (kind, quantity): (Kind, &str)) -> Option<&'a Block> {
+    group.blocks.iter().find(|block| block.kind == kind && block.quantity == quantity)
+}
+
+/// A column's name above it.
+pub(super) fn short((kind, quantity): (Kind, &str)) -> String {
+    match kind {
+        Kind::Counted => sentences::quantity_of(kind, quantity, ""),
+        _ => match quantity.strip_prefix(OF_CLASS) {
+            Some(class) => format!("{class} energy"),
+            None => quantity.replace(PROGRAM, "energy"),
+        },
+    }
+}
+
+/// The unit of a column, with the prefix that its medians need.
+pub(super) fn scale_of(groups: &[Group], column: (Kind, &str)) -> Scale {
+    let blocks = || groups.iter().filter_map(|group| block(group, column));
+    let unit = blocks().next().map_or("", |block| &block.unit);
+    Scale::of(unit, blocks().flat_map(|block| &block.cells).map(|cell| cell.median))
 }
 
 fn models(study: &Study, groups: &[Group]) -> Sheet {
     let (sides, columns) = (sides(study), columns(groups));
+    let scales: Vec<Scale> = columns.iter().map(|column| scale_of(groups, *column)).collect();
     let mut heads = vec!["model".to_owned()];
-    for column in &columns {
-        let unit = groups.iter().find_map(|group| block(group, column)).map_or("", |block| &block.unit);
-        let short = column.replace("energy of the program, ", "").replace("energy of the program", "energy");
-        heads.extend(sides.iter().map(|side| format!("{short} {unit}, {side}")));
-        heads.extend([format!("{short}, p/p_min"), format!("{short}, p (Â12)")]);
+    for (column, scale) in columns.iter().zip(&scales) {
+        let short = short(*column);
+        heads.extend(sides.iter().map(|side| format!("median {short} {}, {side}", scale.unit)));
+        heads.extend([format!("{short}, p/p_min"), format!("{short}, p by Holm (Â12)")]);
     }
-    let tests: usize = groups
-        .iter()
-        .flat_map(|group| columns.iter().filter_map(|column| block(group, column)))
-        .map(|block| block.pairs.len())
-        .sum();
     let row = |group: &Group| {
         let mut row = vec![Field::from(values_of(&group.name))];
-        columns.iter().for_each(|column| {
-            row.extend(match block(group, column) {
-                Some(block) => of_model(study, block, &sides, tests),
+        columns.iter().zip(&scales).for_each(|(column, scale)| {
+            row.extend(match block(group, *column) {
+                Some(block) => of_model(study, block, scale, &sides),
                 None => vec![Field::default(); sides.len() + 2],
             });
         });
         row
     };
     let notes = vec![
-        "means of all runs; p/p_min: the largest mean over the least".to_owned(),
-        format!(
-            "p: Wilcoxon's signed-rank test over rounds, times {tests} for all tests of this table (Bonferroni); Â12: chance that a run of \
-             the second uses more; of more than two, the pair with the largest p"
-        ),
+        "medians of all runs; p/p_min: the largest over the least".to_owned(),
+        "p: Wilcoxon's signed-rank test over rounds, corrected by Holm for the pairs of a row, as in the other tables; Â12: chance that a run of \
+         the one with more uses more; of more than two, the pair with the largest p"
+            .to_owned(),
     ];
-    Sheet { heads, words: 1, rows: groups.iter().filter(|of| !of.is_alone()).map(row).collect(), notes }
+    let rows = groups.iter().filter(|of| !of.is_alone()).map(row).collect();
+    Sheet { heads, words: 1, rows, notes, ..Sheet::default() }
 }
 
 /// `model=ncf phase=train` without the names of variables.
@@ -130,23 +154,24 @@ fn values_of(group: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn of_model(study: &Study, block: &Block, sides: &[&str], tests: usize) -> Vec<Field> {
-    let mean = |cell: &Cell| mean_with_interval(&cell.values).map(|of| of.value);
+fn of_model(study: &Study, block: &Block, scale: &Scale, sides: &[&str]) -> Vec<Field> {
     let cell_of = |wanted: &str| {
         let is_it =
             |cell: &&Cell| study.programs.get(cell.program).is_some_and(|of| side(study, of) == wanted);
-        block.cells.iter().find(is_it)
+        block.cells.iter().find(is_it).map(|cell| cell.median).filter(|median| median.is_finite())
     };
-    let means: Vec<Option<f64>> = sides.iter().map(|side| cell_of(side).and_then(mean)).collect();
-    let least = means.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let most = means.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-    let shown = means
+    let medians: Vec<Option<f64>> = sides.iter().map(|side| cell_of(side)).collect();
+    let least = medians.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let most = medians.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+    let shown = medians
         .iter()
-        .map(|mean| Field { text: mean.map_or_else(String::new, digits), best: *mean == Some(least) });
-    let ratio = if least > 0.0 { format!("{:.2}", most / least) } else { String::new() };
-    let weakest = block.pairs.values().max_by(|one, other| one.0.total_cmp(&other.0));
-    let p = weakest
-        .map_or_else(String::new, |(p, a12)| format!("{} ({a12:.2})", p_value((p * tests as f64).min(1.0))));
+        .map(|of| Field { text: of.map_or_else(String::new, |of| scale.show(of)), best: *of == Some(least) });
+    let ratio = if least > 0.0 && most.is_finite() { format!("{:.2}", most / least) } else { String::new() };
+    let weakest = block.pairs.values().max_by(|one, other| one.p.total_cmp(&other.p));
+    let p = weakest.map_or_else(String::new, |beside| match p_of(beside) {
+        Some(p) => format!("{p} ({:.2})", beside.found.a12),
+        None => sentences::word(beside.verdict),
+    });
     shown.chain([Field::from(ratio), Field::from(p)]).collect()
 }
 
@@ -178,77 +203,8 @@ fn correlations(study: &Study) -> Sheet {
         words: 1,
         rows: classes.iter().map(row).collect(),
         notes: vec![format!("Spearman's ρ over all runs of all models ({counts})")],
+        ..Sheet::default()
     }
-}
-
-fn configurations(study: &Study, groups: &[Group]) -> Sheet {
-    let names: BTreeSet<&String> = study.programs.iter().flat_map(|of| of.variables.keys()).collect();
-    let has = |kind| groups.iter().flat_map(|group| &group.blocks).any(|block| block.kind == kind);
-    let columns = columns(groups);
-    let several = columns.len() > 2;
-    let mut heads: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
-    if names.is_empty() {
-        heads.push("program".to_owned());
-    }
-    let words = heads.len();
-    heads.push("power, W".to_owned());
-    let classes =
-        columns.iter().filter(|_| several).filter_map(|of| of.strip_prefix("energy of the program, "));
-    heads.extend(classes.map(|class| format!("{class} energy, J")));
-    heads.extend(["total energy, J", "time, s"].map(str::to_owned));
-    if has(Kind::Counted) {
-        heads.extend(["one input, J", "verdict, program", "verdict, one input"].map(str::to_owned));
-    } else {
-        heads.push("verdict".to_owned());
-    }
-    let mut rows = Vec::new();
-    for group in groups {
-        let programs: BTreeSet<usize> =
-            group.blocks.iter().flat_map(|block| &block.cells).map(|cell| cell.program).collect();
-        for at in programs {
-            let Some(program) = study.programs.get(at) else { continue };
-            let values = names.iter().map(|name| program.variables.get(*name).cloned().unwrap_or_default());
-            let mut row: Vec<Field> = values.map(Field::from).collect();
-            if names.is_empty() {
-                row.push(program.label.clone().into());
-            }
-            row.extend(of_configuration(group, at, &columns, has(Kind::Counted)));
-            rows.push(row);
-        }
-    }
-    let notes = vec![
-        "medians; the least of its group is set off; power: energy of the program over time; verdict: on energy, beside the least".to_owned(),
-    ];
-    Sheet { heads, words, rows, notes }
-}
-
-fn of_configuration(group: &Group, program: usize, columns: &[&str], counted: bool) -> Vec<Field> {
-    let of = |block: Option<&Block>| {
-        let cells = block.map(|block| block.cells.as_slice()).unwrap_or_default();
-        let cell = cells.iter().find(|cell| cell.program == program);
-        let least = cells.iter().map(|cell| cell.median).fold(f64::INFINITY, f64::min);
-        let best = cells.len() > 1 && cell.is_some_and(|cell| cell.median == least);
-        Field { text: cell.map_or_else(String::new, |cell| digits(cell.median)), best }
-    };
-    let median_of = |quantity: &str| {
-        let cells = block(group, quantity).map(|block| block.cells.as_slice()).unwrap_or_default();
-        cells.iter().find(|cell| cell.program == program).map_or(f64::NAN, |cell| cell.median)
-    };
-    let watts = median_of("energy of the program") / median_of("time");
-    let mut row = vec![Field::from(digits(watts))];
-    let classes = columns.iter().filter(|column| **column != "energy of the program");
-    let classes = classes.filter(|column| **column != "time");
-    row.extend(classes.map(|column| of(block(group, column))));
-    row.extend(["energy of the program", "time"].map(|column| of(block(group, column))));
-    let verdict = |block: Option<&Block>| {
-        let cell = block.and_then(|block| block.cells.iter().find(|cell| cell.program == program));
-        Field::from(cell.map(sentences::verdict).unwrap_or_default())
-    };
-    let input = group.blocks.iter().find(|block| block.kind == Kind::Counted);
-    row.extend(counted.then(|| of(input)));
-    row.push(verdict(block(group, "energy of the program")));
-    row.extend(counted.then(|| verdict(input)));
-    row
 }
 
 fn calls(study: &Study) -> Sheet {
@@ -258,16 +214,29 @@ fn calls(study: &Study) -> Sheet {
             study.runs.iter().filter(|run| run.program == Some(at) && run.counts()).collect();
         let mut of_program = calls_of(&runs);
         of_program.sort_by(|one, other| other.joules.total_cmp(&one.joules));
-        rows.extend(of_program.into_iter().map(|call| call.row(&program.label)));
+        rows.extend(of_program.into_iter().map(|call| (program.label.as_str(), call)));
     }
-    let heads = ["program", "call", "n", "calls", "J", "of the run, %", "J of one call", "95 %"];
+    let each = rows.iter().flat_map(|(_, call)| mean_with_interval(&call.each)).map(|of| of.value);
+    let scales = [Scale::of("J", rows.iter().map(|(_, call)| call.joules)), Scale::of("J", each)];
+    let rows = rows.iter().map(|(program, call)| call.row(program, &scales)).collect();
+    let [whole, one] = scales.map(|scale| scale.unit);
+    let heads = [
+        "program",
+        "call",
+        "n",
+        "median calls",
+        &format!("median {whole}"),
+        "of the run, %",
+        &format!("mean {one} of one call"),
+        "95 %",
+    ];
     let notes = vec![
         "J: median of runs, with what is called; of the run: of the energy of the program".to_owned(),
         "calls: median of what each run printed; J of one call: mean of runs with Student's 95 % interval; others are calls of packages with \
          1 % of the energy or more, uncounted"
             .to_owned(),
     ];
-    Sheet { heads: heads.map(str::to_owned).into(), words: 2, rows, notes }
+    Sheet { heads: heads.map(str::to_owned).into(), words: 2, rows, notes, ..Sheet::default() }
 }
 
 struct CallRow {
@@ -280,18 +249,19 @@ struct CallRow {
 }
 
 impl CallRow {
-    fn row(self, program: &str) -> Vec<Field> {
+    fn row(&self, program: &str, [whole, one]: &[Scale; 2]) -> Vec<Field> {
         let each = mean_with_interval(&self.each);
         let interval = each.and_then(|of| of.interval);
         let cells = [
             program.to_owned(),
-            self.name,
+            self.name.clone(),
             self.runs.to_string(),
             self.count.map_or_else(String::new, |count| format!("{count:.0}")),
-            digits(self.joules),
+            whole.show(self.joules),
             format!("{:.1}", 100.0 * self.share),
-            each.map_or_else(String::new, |of| digits(of.value)),
-            interval.map_or_else(String::new, |(low, high)| format!("{} to {}", digits(low), digits(high))),
+            each.map_or_else(String::new, |of| one.show(of.value)),
+            interval
+                .map_or_else(String::new, |(low, high)| format!("{} to {}", one.show(low), one.show(high))),
         ];
         cells.map(Field::from).into()
     }

@@ -1,15 +1,16 @@
 //! The results of a study as Markdown, LaTeX and CSV, a row for each program and quantity. Leaves out the terminal (`table`).
 
 use super::escaped::{in_latex, in_markdown};
-use super::table::{cells_of, shown_blocks};
+use super::numbers::Scale;
+use super::table::{cells_of, scale, shown_blocks};
 use crate::csv_cells::Cells;
 use crate::sentences::study as sentences;
 use crate::shown::shown;
-use crate::study::{Block, Cell, Study, results};
+use crate::study::{Block, Cell, Group, Study, results};
 use std::io::{self, Write};
 
 const HEADS: [&str; 10] =
-    ["program", "n", "median", "spread", "ratio", "95 % interval", "p", "Â12", "verdict", "effect"];
+    ["program", "n", "median", "spread", "ratio", "95 % interval", "p (Holm)", "Â12", "verdict", "effect"];
 
 /// Writes Markdown: a table for each quantity.
 ///
@@ -24,19 +25,30 @@ pub fn markdown(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<(
             writeln!(out, "\n## {}", in_markdown(&group.name))?;
         }
         for block in shown_blocks(group, rows) {
-            writeln!(out, "\n**{}**\n", in_markdown(&sentences::quantity(block)))?;
+            let scale = scale(block);
+            let title = sentences::quantity_of(block.kind, &block.quantity, &scale.unit);
+            writeln!(out, "\n**{}**\n", in_markdown(&title))?;
             writeln!(out, "| {} |\n|{}", HEADS.join(" | "), "---|".repeat(HEADS.len()))?;
             for cell in &block.cells {
-                let cells: Vec<String> = row(study, cell).iter().map(|text| in_markdown(text)).collect();
+                let cells = row(study, cell, &scale);
+                let cells: Vec<String> = cells.iter().map(|text| in_markdown(text)).collect();
                 writeln!(out, "| {} |", cells.join(" | "))?;
             }
         }
     }
     writeln!(out)?;
-    sentences::notes(study, &groups).iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))
+    all_notes(study, &groups).iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))?;
+    writeln!(out, "\n## Methods\n\n{}", in_markdown(&sentences::methods(study)))
 }
 
-/// Writes LaTeX: one `tabular` a group, for booktabs.
+/// What a reader needs to know, and where the machine's load changed power.
+fn all_notes(study: &Study, groups: &[Group]) -> Vec<String> {
+    let mut notes = sentences::notes(study, groups);
+    notes.extend(sentences::load(study));
+    notes
+}
+
+/// Writes LaTeX: one `tabular` a group, for booktabs, and the methods as a paragraph.
 ///
 /// # Errors
 /// When the writer refuses.
@@ -49,16 +61,18 @@ pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
         let heads: Vec<String> = HEADS.iter().map(|head| in_latex(head)).collect();
         writeln!(out, "{} \\\\", heads.join(" & "))?;
         for block in shown_blocks(group, rows) {
-            let title = in_latex(&sentences::quantity(block));
+            let scale = scale(block);
+            let title = in_latex(&sentences::quantity_of(block.kind, &block.quantity, &scale.unit));
             writeln!(out, "\\midrule\n\\multicolumn{{{}}}{{l}}{{\\emph{{{title}}}}} \\\\", HEADS.len())?;
             for cell in &block.cells {
-                let cells: Vec<String> = row(study, cell).iter().map(|text| in_latex(text)).collect();
+                let cells: Vec<String> = row(study, cell, &scale).iter().map(|text| in_latex(text)).collect();
                 writeln!(out, "{} \\\\", cells.join(" & "))?;
             }
         }
         writeln!(out, "\\bottomrule\n\\end{{tabular}}\n")?;
     }
-    sentences::notes(study, &groups).iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))
+    all_notes(study, &groups).iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))?;
+    writeln!(out, "\\paragraph{{Methods.}} {}", in_latex(&sentences::methods(study)))
 }
 
 /// Writes CSV: all quantities, numbers whole.
@@ -134,9 +148,9 @@ fn csv_row(study: &Study, block: &Block, cell: &Cell) -> Vec<String> {
     ]
 }
 
-fn row(study: &Study, cell: &Cell) -> Vec<String> {
+fn row(study: &Study, cell: &Cell, scale: &Scale) -> Vec<String> {
     let mut cells = vec![label(study, cell)];
-    cells.extend(cells_of(cell));
+    cells.extend(cells_of(cell, scale));
     cells.push(sentences::magnitude(cell).to_owned());
     cells
 }

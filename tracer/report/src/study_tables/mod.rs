@@ -4,6 +4,7 @@
 //! `columns` are those of data sets; `sweep` is about growth with a size; `sheet` is what every layout is. Leaves out what is in them (`study`), and where they go.
 
 mod columns;
+mod configurations;
 pub mod dataset;
 mod escaped;
 pub mod layouts;

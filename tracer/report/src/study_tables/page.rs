@@ -2,10 +2,10 @@
 //!
 //! Leaves out how dots are drawn (`plots`), and the numbers (`study`).
 
-use super::numbers::{digits, p_value};
+use super::numbers::Scale;
 use super::plots;
 use super::sweep::with_interval;
-use super::table::{failed_runs, shown_blocks};
+use super::table::{failed_runs, p_of, scale, shown_blocks};
 use crate::html::source_of_style;
 use crate::sentences::study as sentences;
 use crate::shown::shown;
@@ -34,6 +34,7 @@ pub fn write(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
     let mut notes = sentences::notes(study, &groups);
     let all_sweeps = sweeps(study);
     notes.extend(sentences::sweep_notes(study, &all_sweeps));
+    notes.extend(sentences::load(study));
     list(out, "what to know", &notes)?;
     growth(out, study, &all_sweeps)?;
     for group in groups.iter().filter(|group| all_sweeps.is_empty() || !group.is_alone()) {
@@ -42,6 +43,7 @@ pub fn write(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
     }
     let failed: Vec<String> = failed_runs(study).map(|run| sentences::failed(study, run)).collect();
     list(out, "failed runs", &failed)?;
+    writeln!(out, "<h2>methods</h2>\n<p>{}</p>", safe(&sentences::methods(study)))?;
     programs(out, study)?;
     writeln!(out, "</body></html>")
 }
@@ -82,27 +84,32 @@ fn growth(out: &mut dyn Write, study: &Study, all: &[Sweep]) -> io::Result<()> {
 }
 
 fn block(out: &mut dyn Write, study: &Study, block: &Block) -> io::Result<()> {
-    let name = sentences::quantity(block);
+    let scale = scale(block);
+    let name = sentences::quantity_of(block.kind, &block.quantity, &block.unit);
+    let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
     writeln!(out, "<section><h3>{}</h3>\n{}", safe(&name), plots::runs(study, block, &shown(&name)))?;
     writeln!(
         out,
-        "<table><tr><th>program<th>n<th>median<th>ratio<th>95 %<th>p<th>Â12<th>verdict<th>effect</tr>"
+        "<table><tr><th>program<th>n<th>median{}<th>±<th>ratio<th>95 %<th>p (Holm)<th>Â12<th>verdict<th>effect</tr>",
+        safe(&unit)
     )?;
-    block.cells.iter().try_for_each(|cell| row(out, study, cell))?;
+    block.cells.iter().try_for_each(|cell| row(out, study, cell, &scale))?;
     writeln!(out, "</table></section>")
 }
 
-fn row(out: &mut dyn Write, study: &Study, cell: &Cell) -> io::Result<()> {
+fn row(out: &mut dyn Write, study: &Study, cell: &Cell, scale: &Scale) -> io::Result<()> {
+    let (low, high) = cell.quartiles;
     let label = study.programs.get(cell.program).map_or("", |program| &program.label);
     let beside = cell.beside_least.as_ref();
     let of = |text: Option<String>| text.unwrap_or_default();
     let cells = [
         label.to_owned(),
         sentences::runs(cell),
-        digits(cell.median),
+        scale.show(cell.median),
+        if cell.runs > 0 { scale.show((high - low) / 2.0) } else { String::new() },
         of(beside.and_then(|of| of.found.ratio).map(|ratio| format!("{ratio:.3}"))),
         of(beside.and_then(|of| of.found.interval).map(|(low, high)| format!("{low:.3} to {high:.3}"))),
-        of(beside.map(|of| p_value(of.p))),
+        of(beside.and_then(p_of)),
         of(beside.map(|of| format!("{:.2}", of.found.a12))),
         sentences::verdict(cell),
         sentences::magnitude(cell).to_owned(),

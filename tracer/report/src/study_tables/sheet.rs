@@ -1,11 +1,13 @@
 //! A plain table of any layout, for a terminal, a page, a paper or a spreadsheet. Leaves out what is in it (`layouts`, `sweep`).
 
-use super::escaped::{in_latex, in_markdown};
+use super::escaped::{in_latex, in_markdown, latex_head};
 use crate::csv_cells::Cells;
+use crate::names::shorten_end;
 use crate::shown::shown;
-use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look};
+use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look, TITLE};
 use anstyle::Style;
 use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Heads, rows, and what a reader needs to know.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +17,8 @@ pub(super) struct Sheet {
     pub(super) words: usize,
     pub(super) rows: Vec<Vec<Field>>,
     pub(super) notes: Vec<String>,
+    /// How the study was made.
+    pub(super) methods: String,
 }
 
 /// A cell; the best of a row or group is set off.
@@ -43,6 +47,15 @@ pub enum As {
     Csv,
 }
 
+/// Whether columns side by side have room, their heads in lines.
+fn fits(heads: &[String], rows: &[Vec<String>], width: usize) -> bool {
+    let of_head = |head: &String| head.split(", ").map(str::width).max().unwrap_or(0);
+    let of_rows =
+        |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
+    let taken = heads.iter().enumerate().map(|(at, head)| of_head(head).max(of_rows(at)) + 2);
+    taken.sum::<usize>() <= width
+}
+
 impl Sheet {
     pub(super) fn write(&self, out: &mut dyn Write, how: As) -> io::Result<()> {
         match how {
@@ -54,14 +67,36 @@ impl Sheet {
     }
 
     fn text(&self, out: &mut dyn Write, width: Option<u16>) -> io::Result<()> {
-        let look = Look { color: false, width: Some(width.map_or(FILE_WIDTH, usize::from)) };
+        let width = width.map_or(FILE_WIDTH, usize::from);
+        let look = Look { color: false, width: Some(width) };
         let cell = |field: &Field| format!("{}{}", shown(&field.text), if field.best { "*" } else { "" });
-        let rows = self.rows.iter().map(|row| row.iter().map(cell).collect());
-        let rows = rows.map(|cells| GridRow { cells, style: Style::new() }).collect();
-        let heads = self.heads.iter().map(|head| shown(head).replace(", ", "\n")).collect();
-        Grid { heads, words: self.words, rows, ..Grid::default() }.write(out, look)?;
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+        let heads: Vec<String> = self.heads.iter().map(|head| shown(head).into_owned()).collect();
+        if fits(&heads, &rows, width) {
+            let heads = heads.iter().map(|head| head.replace(", ", "\n")).collect();
+            let rows = rows.into_iter().map(|cells| GridRow { cells, style: Style::new() }).collect();
+            Grid { heads, words: self.words, rows, ..Grid::default() }.write(out, look)?;
+        } else {
+            rows.iter().try_for_each(|row| self.record(out, look, &heads, row))?;
+        }
         writeln!(out)?;
-        look.bullets(out, "·", &self.notes)
+        look.bullets(out, "·", &self.notes)?;
+        writeln!(out, "\nMethods")?;
+        look.bullets(out, " ", std::slice::from_ref(&self.methods))
+    }
+
+    /// A row that is wider than the terminal: its words, and below them each number behind its head.
+    fn record(&self, out: &mut dyn Write, look: Look, heads: &[String], row: &[String]) -> io::Result<()> {
+        let (words, numbers) = row.split_at(self.words.min(row.len()));
+        let named = heads.iter().skip(self.words).zip(numbers).filter(|(_, cell)| !cell.is_empty());
+        let named: Vec<String> = named.map(|(head, cell)| format!("{head}: {cell}")).collect();
+        let words = heads.iter().zip(words).map(|(head, word)| format!("{head} {word}"));
+        look.line(
+            out,
+            TITLE,
+            &shorten_end(&words.collect::<Vec<_>>().join(", "), look.width.unwrap_or(FILE_WIDTH)),
+        )?;
+        look.bullets(out, " ", &[named.join("; ")])
     }
 
     fn markdown(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -76,13 +111,14 @@ impl Sheet {
             writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
         }
         writeln!(out)?;
-        self.notes.iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))
+        self.notes.iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))?;
+        writeln!(out, "\nMethods: {}", in_markdown(&self.methods))
     }
 
     fn latex(&self, out: &mut dyn Write) -> io::Result<()> {
         let words = "l".repeat(self.words);
         let numbers = "r".repeat(self.heads.len().saturating_sub(self.words));
-        let heads: Vec<String> = self.heads.iter().map(|head| in_latex(head)).collect();
+        let heads: Vec<String> = self.heads.iter().map(|head| latex_head(head)).collect();
         writeln!(out, "% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{words}{numbers}}}\n\\toprule")?;
         writeln!(out, "{} \\\\\n\\midrule", heads.join(" & "))?;
         for row in &self.rows {
@@ -93,7 +129,8 @@ impl Sheet {
             writeln!(out, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "))?;
         }
         writeln!(out, "\\bottomrule\n\\end{{tabular}}")?;
-        self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))
+        self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))?;
+        writeln!(out, "\\paragraph{{Methods.}} {}", in_latex(&self.methods))
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {

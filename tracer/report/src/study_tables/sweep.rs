@@ -70,5 +70,6 @@ pub(super) fn sheet(study: &Study) -> Sheet {
         words: 2,
         rows: all.iter().map(row).collect(),
         notes,
+        ..Sheet::default()
     }
 }

@@ -36,6 +36,10 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         idle_joules: 4.0,
         other_joules: 0.0,
         grade: Some(Grade::Estimated),
+        cpu_seconds: Some(seconds / 2.0),
+        other_cpu_seconds: Some(0.01),
+        meters: vec!["model (package-0)".into()],
+        runtimes: vec!["CPython 3.11.2".into()],
         conditions: BTreeMap::from([("celsius_max:cpu-0".into(), 61.5), ("mhz_mean:cpus".into(), 2_400.0)]),
         calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
         functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
@@ -43,7 +47,18 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
     };
     let counts = BTreeMap::from([("step".into(), 10.0)]);
     let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
-    Run { number, program: Some(program), round, measured: Some(measured), metrics, counts, ..Run::default() }
+    let facts = [("cpu", "Test CPU"), ("kernel", "6.1"), ("version", ["2.15", "2.16", "2.15"][program])];
+    let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    Run {
+        number,
+        program: Some(program),
+        round,
+        measured: Some(measured),
+        metrics,
+        counts,
+        facts,
+        ..Run::default()
+    }
 }
 
 fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
@@ -143,7 +158,12 @@ fn formats() {
     for text in &all {
         assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
     }
-    assert!(all[1].contains("a\\|b\\_") && all[2].contains("a|b\\_\\{x\\}"), "{}\n{}", all[1], all[2]);
+    assert!(
+        all[1].contains("a\\|b\\_") && all[2].contains("a\\textbar{}b\\_\\{x\\}"),
+        "{}\n{}",
+        all[1],
+        all[2]
+    );
     assert_eq!(all[4].lines().count(), 61);
     let json: serde_json::Value = serde_json::from_str(&all[5]).unwrap();
     assert_eq!(json["results"][0]["quantities"][0]["programs"][1]["verdict"], "differs");
@@ -240,8 +260,8 @@ fn growth_and_layouts() {
         layouts::write(&mut out, &sized, layout, how).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
-        let has_verdicts = text.contains("verdict, program") && text.contains("verdict, one input");
-        assert_eq!(has_verdicts, matches!(layout, Layout::Configurations), "{text}");
+        let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("Wilcoxon's signed-rank test over rounds, with Holm's correction"), "{text}");
     }
     let mut out = Vec::new();
     page::write(&mut out, &sized, 5).unwrap();
@@ -261,4 +281,131 @@ fn nothing() {
         ..Run::default()
     });
     assert!(said(&empty, 80).contains("disk full"));
+}
+
+fn sheet(study: &Study, layout: Layout, how: As) -> String {
+    let mut out = Vec::new();
+    layouts::write(&mut out, study, layout, how).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The cells of a row of CSV, by their heads.
+fn row(csv: &str, start: &str) -> BTreeMap<String, String> {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let row = reader.records().map(Result::unwrap).find(|row| &row[0] == start).unwrap();
+    // The second of two columns of a name is the other's.
+    let cells: Vec<(String, String)> =
+        heads.iter().zip(&row).map(|(head, cell)| (head.to_owned(), cell.to_owned())).collect();
+    cells.into_iter().rev().collect()
+}
+
+/// One question has one median, one p-value and one correction, whatever the layout.
+#[test]
+fn tables_agree() {
+    let mut found = study(20);
+    for (program, framework) in found.programs.iter_mut().zip(["torch", "tf", "jax"]) {
+        program.variables = BTreeMap::from([("framework".into(), framework.into())]);
+        program.group = "batch=1".into();
+    }
+    found.compared = Some("framework".into());
+    let groups = results(&found);
+    let cells = &groups[0].blocks[0].cells;
+    let p = format!("{:.4}", cells[1].beside_least.unwrap().p).replace("0.0000", "<0.0001");
+    let configuration = row(&sheet(&found, Layout::Configurations, As::Csv), "tf");
+    let model = row(&sheet(&found, Layout::Models, As::Csv), "1");
+    let median = format!("{:.2}", cells[1].median);
+    assert_eq!((&configuration["total energy, J"], &model["median energy J, tf"]), (&median, &median));
+    assert_eq!((&configuration["p (Holm)"], &configuration["verdict"]), (&p, &"differs".to_owned()));
+    assert_eq!((configuration["n"].as_str(), configuration["accuracy"].as_str()), ("20", "0.9000"));
+    assert_eq!((configuration["version"].as_str(), configuration["busy CPUs"].as_str()), ("2.16", "0.50"));
+    assert_eq!(configuration["of the program, %"], "50.0");
+    // Half of the energy is in ten steps.
+    let step: f64 = configuration["one call of step, mJ"].parse().unwrap();
+    assert!((step - cells[1].median * 50.0).abs() < 0.1, "{configuration:?}");
+    // Of three pairs the largest p is that of the two that are alike.
+    let weakest = groups[0].blocks[0].pairs.values().map(|pair| pair.p).fold(0.0, f64::max);
+    assert!(model["energy, p by Holm (Â12)"].starts_with(&format!("{weakest:.4}")), "{model:?}");
+}
+
+/// What is the same in all runs is equal; what no number of so few rounds could show has no p-value.
+#[test]
+fn equal_and_too_few() {
+    let said = said(&study(20), 120);
+    let accuracy = said.split("accuracy").nth(1).unwrap();
+    assert_eq!(accuracy.lines().nth(3).unwrap().split_whitespace().last(), Some("equal"), "{said}");
+    let few = results(&study(4));
+    let verdict = few[0].blocks[0].cells[1].beside_least.unwrap();
+    assert_eq!((verdict.verdict, table::p_of(&verdict)), (Verdict::TooFew { needed: 7 }, None));
+}
+
+/// Columns go in their order where there is no room, no line is longer than the terminal, and the table says which went.
+#[test]
+fn narrow_terminals() {
+    for (width, gone) in [(100, ""), (75, "Â12"), (60, "Â12, 95 %"), (58, "Â12, 95 %, ±")] {
+        let said = said(&study(20), width);
+        let tables = said.split("no room").next().unwrap();
+        assert!(tables.lines().all(|line| line.chars().count() <= usize::from(width)), "{said}");
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = words.split("no room for ").nth(1).and_then(|rest| rest.split(": they").next());
+        assert_eq!(told.unwrap_or_default(), gone, "{said}");
+        assert!(said.contains("differs") && said.contains("10."), "{said}");
+    }
+}
+
+/// The paragraph names machine, versions, rounds, rests and meter in every format; a version that differs has each program's.
+#[test]
+fn methods_in_every_format() {
+    let mut found = study(20);
+    found.design.rest_s = 10.0;
+    type Format = fn(&mut dyn std::io::Write, &Study) -> std::io::Result<()>;
+    let formats: [Format; 5] = [
+        |out, study| table::write(out, study, &table::Options { rows: 5, color: false, width: None }),
+        |out, study| markup::markdown(out, study, 5),
+        |out, study| markup::latex(out, study, 5),
+        |out, study| page::write(out, study, 5),
+        dataset::json,
+    ];
+    for format in formats {
+        let mut out = Vec::new();
+        format(&mut out, &found).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "Test CPU, Linux 6.1",
+            "20 rounds",
+            "10 s of rest",
+            "model (package-0)",
+            "2.15 (plain), 2.16 (a",
+            "interpreter CPython 3.11.2",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+}
+
+/// Runs that waited for busy CPUs drew less power: the table says so, of no program whose power is steady.
+#[test]
+fn load_that_changed_watts() {
+    let mut busy = study(6);
+    assert!(!said(&busy, 160).contains("it waited for them"));
+    for run in busy.runs.iter_mut().filter(|run| run.program == Some(1) && run.round > 3) {
+        let of = run.measured.as_mut().unwrap();
+        (of.seconds, of.other_cpu_seconds) = (of.seconds * 2.0, Some(of.seconds));
+    }
+    let said = said(&busy, 160);
+    assert_eq!(said.matches("power was").count(), 1, "{said}");
+    assert!(said.contains("it waited for"), "{said}");
+}
+
+/// A layout that is wider than the terminal is a record a row, with every number behind its head; no line is longer than the terminal.
+#[test]
+fn wide_layouts_on_narrow_terminals() {
+    for width in [60, 80, 200] {
+        let said = sheet(&study(20), Layout::Configurations, As::Text(Some(width)));
+        assert!(said.lines().all(|line| line.chars().count() <= usize::from(width)), "{said}");
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.contains("total energy, J: 10."), width < 200, "{said}");
+        assert!(said.contains("plain") && said.contains("differs"), "{said}");
+    }
 }

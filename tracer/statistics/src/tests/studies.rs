@@ -34,7 +34,7 @@ fn share(n: usize, more: f64, holds: impl Fn(&[(f64, f64)]) -> bool) -> f64 {
 
 fn differ(pairs: &[(f64, f64)]) -> bool {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    signed_rank(&differences).is_some_and(|tested| judge(tested.p, pairs.len(), 1) == Verdict::Differ)
+    signed_rank(&differences).is_some_and(|tested| judge(&compare(pairs, 1), tested.p, 1) == Verdict::Differ)
 }
 
 /// 5 % more energy is found with 20 pairs; of equal programs, as also of run times that are equal, at most one study in twenty finds
@@ -112,6 +112,6 @@ fn too_few() {
         (0, 0, Verdict::TooFew { needed: 6 }),
     ] {
         let found = compare(&pairs(n), 1);
-        assert_eq!(judge(found.p() * tests as f64, found.pairs, tests), wanted, "{n} pairs, {tests} tests");
+        assert_eq!(judge(&found, found.p() * tests as f64, tests), wanted, "{n} pairs, {tests} tests");
     }
 }

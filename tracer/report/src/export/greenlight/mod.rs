@@ -183,11 +183,13 @@ impl Export<'_> {
         let joules = |class| total.energy[class].as_joules();
         let ends = |(low, high): (MicroJoules, MicroJoules)| [low.as_joules(), high.as_joules()];
         let choice = run::headline(self.profile);
+        // Of a model's joules an interval would be about the watts of functions, while the time is known.
+        let is_counted = !run::is_modelled(self.profile, choice);
         EnergyLine {
             cpu_j: joules(DomainClass::Package),
             ram_j: joules(DomainClass::Dram),
             gpu_j: joules(DomainClass::Gpu),
-            ci95_j: site.row.uncertainty.as_ref().map(|of| ends(of.ci95)),
+            ci95_j: site.row.uncertainty.as_ref().filter(|_| is_counted).map(|of| ends(of.ci95)),
             quality: run::quality(self.profile, choice).map(run::quality_word),
             cpu_seconds: total.time_ns as f64 / 1e9,
             samples: total.samples,

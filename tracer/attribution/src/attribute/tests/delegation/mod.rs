@@ -190,6 +190,27 @@ fn a_loader_process() {
     );
 }
 
+/// A forked process still has the frames in which its parent forked it: what it does begins behind them.
+#[test]
+fn a_forked_process_begins_at_its_loop() {
+    let mut world = World::new();
+    let parent = world.process(None);
+    let main = world.thread(parent, "python");
+    let child = world.process(Some(parent));
+    let loader = world.thread(child, "python");
+    let forked = "p:main p:start p:multiprocessing.process/BaseProcess._bootstrap l:worker_loop p:decode";
+    world.runs(main, 0, 40, "p:main p:train");
+    world.runs(loader, 0, 60, forked);
+    world.waits(main, 40, "p:main p:next_batch");
+    world.wakes(loader, main, 60);
+    world.runs(main, 60, 100, "p:main p:train");
+    let seen = world.logical();
+    assert_eq!(
+        seen,
+        expect(&[("main;train", 60_000), ("main;next_batch;[on behalf of];worker_loop;decode", 40_000)])
+    );
+}
+
 /// What helps a loader's process (a thread that hands its files over, a native thread) works for whom that process works for, not for its
 /// other threads that happen to sleep.
 #[test]

@@ -1,0 +1,138 @@
+//! What two runs are compared in: functions themselves, or Python functions, API calls, lines and their calls with all that they call.
+//!
+//! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Leaves out
+//! what counts as a change (`diff.rs`).
+
+use super::diff::DiffOptions;
+use super::fold::Cost;
+use super::names::{CALLS, file_name, frame_name, line_name};
+use super::native_frames::{self, NativeFrames};
+use super::own_rows::{Own, is_python_program, own_rows};
+use super::rows::{Row, frame_rows, rows};
+use super::summary_rows::innermost;
+use super::uncertainty::Uncertainties;
+use super::{By, short_names};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_model::recording::mark::Mark;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use std::collections::HashMap;
+
+/// Something of a run that has a counterpart in others.
+pub(crate) struct Part {
+    /// The same in all runs.
+    pub(crate) key: String,
+    /// What it is called in this one.
+    pub(crate) name: String,
+    pub(crate) cost: Cost,
+    pub(crate) uncertainty: Option<Uncertainty>,
+}
+
+/// What is compared where nobody says: Python functions, of Python programs.
+pub fn usual(sides: [&[Profile]; 2]) -> By {
+    let is_python =
+        |profile: &Profile| is_python_program(&native_frames::folded(profile, NativeFrames::None));
+    if sides.into_iter().flatten().all(is_python) { By::Python } else { By::Function }
+}
+
+/// Whether a part holds what it calls.
+pub(crate) const fn is_inclusive(by: By) -> bool {
+    !matches!(by, By::Function)
+}
+
+/// The parts of a run.
+pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
+    let profile = &*short_names::chosen(profile, true);
+    let python = || native_frames::folded(profile, NativeFrames::None);
+    match options.by {
+        By::Python => {
+            let python = python();
+            let rows = frame_rows(&python, &Uncertainties::new(&python), frame_name);
+            whole_rows(rows, |row| row.name.clone())
+        }
+        By::Api => whole_rows(rows(profile, By::Api), |row| row.name.clone()),
+        By::Call => {
+            let places = Places::of(profile);
+            whole_rows(rows(profile, By::Call), |row| places.of_call(row))
+        }
+        By::Line => {
+            let places = Places::of(profile);
+            whole_rows(own_rows(&python(), Own::Lines), |row| places.of_line(row))
+        }
+        _ => {
+            let profile = &*native_frames::folded(profile, options.native_frames);
+            let rows = innermost(profile, frame_name).into_iter();
+            let part = |row: super::summary_rows::TopRow| Part {
+                key: row.name.clone(),
+                name: row.name,
+                cost: row.cost,
+                uncertainty: row.uncertainty,
+            };
+            rows.map(part).collect()
+        }
+    }
+}
+
+/// Rows with all that they call. Marks between who asks and who works hold what others hold.
+fn whole_rows(rows: Vec<Row>, key: impl Fn(&Row) -> String) -> Vec<Part> {
+    let marks = [Mark::OnBehalfOf, Mark::OnBehalfOfAfterCall].map(Mark::name);
+    let rows = rows.into_iter().filter(|row| !marks.contains(&row.name.as_str()));
+    let part = |row: Row| Part {
+        key: key(&row),
+        name: row.name,
+        cost: row.spent.total,
+        uncertainty: row.uncertainty,
+    };
+    rows.map(part).collect()
+}
+
+/// Where lines are in their functions.
+struct Places<'a> {
+    by_name: HashMap<String, String>,
+    by_line: HashMap<(&'a str, u32), String>,
+}
+
+impl<'a> Places<'a> {
+    fn of(profile: &'a Profile) -> Self {
+        let mut places = Self { by_name: HashMap::new(), by_line: HashMap::new() };
+        for frame in profile.frames.iter().filter(|frame| frame.kind == FrameKind::Python) {
+            places.by_name.insert(line_name(frame), place(frame));
+            places.by_line.entry((&frame.file, frame.line)).or_insert_with(|| place(frame));
+        }
+        places
+    }
+
+    fn of_line(&self, row: &Row) -> String {
+        self.by_name.get(&row.name).unwrap_or(&row.name).clone()
+    }
+
+    fn of_call(&self, row: &Row) -> String {
+        let Some(site) = &row.site else { return row.name.clone() };
+        let place = self.by_line.get(&(site.file.as_str(), site.line));
+        place.map_or_else(|| row.name.clone(), |place| format!("{place}{CALLS}{}", site.api))
+    }
+}
+
+/// A function, and how far below its beginning.
+fn place(frame: &Frame) -> String {
+    let below = frame.line.saturating_sub(frame.first_line);
+    format!("{} {} +{below}", frame_name(frame), file_name(&frame.file))
+}
+
+/// What a part is called that both sides have: as in the second, with its line in the first where it has moved.
+pub(crate) fn name_of_both(a: Option<&str>, b: Option<&str>) -> String {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => match line_of(a) {
+            Some(line) => format!("{b}  (in A :{line})"),
+            None => b.to_owned(),
+        },
+        (a, b) => b.or(a).unwrap_or_default().to_owned(),
+    }
+}
+
+/// The number behind the file of a line, or of a line and its call.
+fn line_of(name: &str) -> Option<&str> {
+    let place = name.split_once(CALLS).map_or(name, |(place, _)| place);
+    let (_, line) = place.rsplit_once(':')?;
+    line.bytes().all(|byte| byte.is_ascii_digit()).then_some(line)
+}

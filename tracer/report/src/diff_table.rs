@@ -1,0 +1,282 @@
+//! A difference as a table: the program, what changed, and the largest of the rest; and what to do where one run of a side is all there is.
+//!
+//! Leaves out what counts as a change (`diff.rs`).
+
+use super::diff::{Change, Comparison, DiffOptions, Work, in_uj, worst_quality};
+use super::shown::shown;
+use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
+use super::{By, names, run};
+use anstyle::{AnsiColor, Style};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::Quality;
+use std::io::{self, Write};
+
+/// Below this width there is no column for chance: its verdict is the mark.
+const NARROW: usize = 80;
+
+/// Writes the table.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
+    let width = options.width.map_or(FILE_WIDTH, usize::from);
+    let look = Look { color: options.color, width: Some(width) };
+    for line in heading(compared, options) {
+        look.line(out, TITLE, &names::shorten_end(&shown(&line), width))?;
+    }
+    let all = &compared.changes;
+    let (real, rest): (Vec<&Change>, Vec<&Change>) = all.iter().skip(1).partition(|change| change.is_real());
+    let rest_shown = rest.iter().copied().take(options.rows);
+    let rows: Vec<&Change> = all.iter().take(1).chain(real.iter().copied()).chain(rest_shown).collect();
+    writeln!(out)?;
+    grid(&rows, compared, options.by, width).write(out, look)?;
+    writeln!(out)?;
+    if is_known(compared) {
+        return look.bullets(out, " ", &[found(real.len(), rest.len(), options.by)]);
+    }
+    let (sentence, commands) = of_single_runs(compared);
+    look.bullets(out, " ", &[sentence])?;
+    // What is to be typed is never cut.
+    commands.iter().try_for_each(|line| look.line(out, Style::new(), line))
+}
+
+/// `A  before.data (1 run)` and `B  …`, and what was recorded: once where it is the same.
+fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> {
+    let recorded = compared.sides.map(|side| side.first().map_or_else(String::new, run::what_was_recorded));
+    let is_same = recorded[0] == recorded[1];
+    let mut lines = Vec::new();
+    for (at, letter) in ["A", "B"].into_iter().enumerate() {
+        let (side, files) = (compared.sides[at], options.files[at]);
+        let runs = if side.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.len()) };
+        let what = if is_same { String::new() } else { format!(": {}", recorded[at]) };
+        lines.push(format!("{letter}  {} ({runs}{}){what}", named(files), quality(side)));
+    }
+    let [what, _] = recorded;
+    lines.extend(is_same.then(|| format!("   both: {what}")));
+    if let Work::Calls(name) = options.work {
+        lines.push(format!("joules of a call of {name}"));
+    }
+    lines
+}
+
+/// `a.data`, or `a1.data … a9.data`.
+fn named(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, between @ .., last] => {
+            format!("{first} {} {last}", if between.is_empty() { "and" } else { "…" })
+        }
+    }
+}
+
+fn quality(side: &[Profile]) -> &'static str {
+    match worst_quality(side) {
+        None => ", no energy",
+        Some(Quality::Estimated) => ", estimated",
+        Some(_) => "",
+    }
+}
+
+/// Whether each side shows how much its runs differ.
+fn is_known(compared: &Comparison<'_>) -> bool {
+    compared.sides.iter().all(|side| side.len() > 1)
+}
+
+fn found(real: usize, rest: usize, by: By) -> String {
+    let what = match by {
+        By::Line => "line",
+        By::Api | By::Call => "call",
+        _ => "function",
+    };
+    let count = |count: usize| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    format!("{} changed by more than chance explains (*), {} did not", count(real), count(rest))
+}
+
+/// What single runs say, and the commands that would make it certain.
+fn of_single_runs(compared: &Comparison<'_>) -> (String, [String; 2]) {
+    let by = match compared.changes.first() {
+        Some(whole) if whole.sides[0].joules > 0.0 => format!(" by {}", relative(whole)),
+        _ => String::new(),
+    };
+    let runs = match compared.sides.iter().all(|side| side.len() == 1) {
+        true => format!("one run each: these two differ{by}"),
+        false => format!("one run of a side: these runs differ{by}"),
+    };
+    let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
+    let commands = [
+        format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {}; done", words(command)),
+        "    energy-trace diff a*.data --vs b*.data   (b*.data: the same with what you changed)".to_owned(),
+    ];
+    (format!("{runs}; whether it repeats, five runs of each tell:"), commands)
+}
+
+/// Longest command that is put into a line to be typed.
+const LONGEST: usize = 120;
+
+/// A command as it is typed; the word for one where it is long, or would have to be quoted.
+fn words(command: &[String]) -> String {
+    let is_plain = |word: &String| {
+        let is_plain = |c: char| c.is_alphanumeric() || "._-/=+:,@%".contains(c);
+        !word.is_empty() && word.chars().all(is_plain)
+    };
+    let typed = command.join(" ");
+    let fits = !command.is_empty() && command.iter().all(is_plain) && typed.len() <= LONGEST;
+    if fits { typed } else { "COMMAND".to_owned() }
+}
+
+fn relative(change: &Change) -> String {
+    match change.sides[0].joules {
+        before if before > 0.0 => format!("{:+.1}%", 100.0 * change.joules() / before),
+        _ => "new".to_owned(),
+    }
+}
+
+fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Grid {
+    let largest = rows.iter().flat_map(|change| change.sides.iter().map(|side| in_uj(side.joules)));
+    let scale = EnergyScale::for_largest(largest);
+    let known = is_known(compared);
+    let has_chance = known && width >= NARROW;
+    let columns = |cells: [String; 7]| -> Vec<String> {
+        let left_out = |at| at == 4 && !has_chance || at == 5 && !known;
+        cells.into_iter().enumerate().filter(|(at, _)| !left_out(*at)).map(|(_, cell)| cell).collect()
+    };
+    let row = |change: &&Change| {
+        let [a, b] = change.sides.map(|side| scale.show(in_uj(side.joules)));
+        let difference = scale.show(in_uj(change.joules()));
+        let is_more = change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty();
+        let sign = if is_more { "+" } else { "" };
+        let chance = change.by_chance.map_or_else(String::new, |far| format!("±{}", scale.show(in_uj(far))));
+        let mark = if change.is_real() { "*" } else { "" };
+        let name = change.name.as_deref().map_or("the program".into(), shown).into_owned();
+        let cells = [a, b, format!("{sign}{difference}"), relative(change), chance, mark.to_owned(), name];
+        GridRow { cells: columns(cells), style: style(change) }
+    };
+    let unit = scale.unit;
+    let heads = [
+        format!("A {unit}"),
+        format!("B {unit}"),
+        "change".into(),
+        "".into(),
+        "chance".into(),
+        "".into(),
+        what(by).into(),
+    ];
+    let rows = rows.iter().map(row).collect();
+    Grid { heads: columns(heads), words: 0, name_last: true, no_rule: true, rows }
+}
+
+/// What a row is.
+const fn what(by: By) -> &'static str {
+    match by {
+        By::Python => "Python function, with callees",
+        By::Api => "API call, with callees",
+        By::Call => "line → call, with callees",
+        By::Line => "line of the program, with callees",
+        _ => "function, itself",
+    }
+}
+
+/// Red for more and green for less, where it is more than chance.
+fn style(change: &Change) -> Style {
+    match (change.is_real(), change.joules() > 0.0) {
+        (false, _) => Style::new(),
+        (true, true) => AnsiColor::Red.on_default(),
+        (true, false) => AnsiColor::Green.on_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{named, words, write};
+    use crate::By;
+    use crate::diff::{DiffOptions, Work, compare};
+    use crate::native_frames::NativeFrames;
+    use crate::tests::training_runs::measured_training;
+    use energy_trace_model::profile::Profile;
+    use energy_trace_model::recording::record::DomainClass;
+    use energy_trace_model::units::MicroJoules;
+
+    fn hotter() -> Profile {
+        let (mut run, more) = (measured_training(), MicroJoules::from_uj(50_500_000));
+        run.rows[7].energy[DomainClass::Package] += more;
+        (run.ledger[0].target, run.ledger[0].measured) =
+            (run.ledger[0].target + more, run.ledger[0].measured + more);
+        run
+    }
+
+    fn said(runs: usize, width: u16, by: By) -> String {
+        let (before, after) = (vec![measured_training(); 3], vec![hotter(); 3]);
+        let files = [["a1", "a2", "a3"], ["b1", "b2", "b3"]].map(|side| side.map(|of| format!("{of}.data")));
+        let options = DiffOptions {
+            files: [&files[0][..runs], &files[1][..runs]],
+            work: Work::Counts([1.0; 2]),
+            by,
+            native_frames: NativeFrames::Libraries,
+            rows: 3,
+            color: false,
+            width: Some(width),
+        };
+        let compared = compare([&before[..runs], &after[..runs]], &options).unwrap();
+        let mut out = Vec::new();
+        write(&mut out, &compared, &options).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Sides have the names of their files, a table has one unit, and of single runs it says what they differ by and which commands tell more.
+    #[test]
+    fn what_it_says() {
+        let several = said(3, 80, By::Function);
+        for part in [
+            "A  a1.data … a3.data (3 runs)",
+            "   both: python3 examples",
+            "+50.50",
+            "+50.0%",
+            "  *  ",
+            "1 function changed",
+        ] {
+            assert!(several.contains(part), "{part}\n{several}");
+        }
+        assert!(!several.contains("mJ") && several.contains("±"), "{several}");
+        let single = said(1, 80, By::Python);
+        for part in [
+            "B  b1.data (1 run)",
+            "+50.50",
+            "one run each: these two differ by +18.0%;",
+            "sudo energy-trace -o a$i.data python3 examples/torch_train.py 20; done",
+            "energy-trace diff a*.data --vs b*.data",
+        ] {
+            assert!(single.contains(part), "{part}\n{single}");
+        }
+        assert!(!single.contains(['±', '?']) && !single.contains("nothing is known"), "{single}");
+    }
+
+    /// The table keeps to the width, by whatever it compares.
+    #[test]
+    fn keeps_to_the_width() {
+        for (by, width) in [By::Function, By::Python, By::Api, By::Call, By::Line]
+            .into_iter()
+            .flat_map(|by| [(by, 60), (by, 80)])
+        {
+            for runs in [1, 3] {
+                let text = said(runs, width, by);
+                // What is to be typed stands behind four spaces.
+                let mut lines = text
+                    .lines()
+                    .filter(|line| !line.starts_with("    for i") && !line.starts_with("    energy"));
+                assert!(lines.all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            }
+        }
+    }
+
+    /// A command that a shell would take apart is not put into a line to be typed.
+    #[test]
+    fn commands() {
+        let of = |command: &[&str]| words(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["python3", "a.py", "--n=3"]), "python3 a.py --n=3");
+        for odd in [&["sh", "-c", "rm -rf $x"][..], &["a\u{1b}[2J"], &[], &["x"; 90]] {
+            assert_eq!(of(odd), "COMMAND");
+        }
+        assert_eq!(named(&["a".into(), "b".into()]), "a and b");
+    }
+}
