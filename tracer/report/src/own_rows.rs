@@ -90,7 +90,8 @@ impl<'a> OwnCode<'a> {
             }
             number
         };
-        let of_frame = python.frames.iter().map(|frame| is_own(frame).then(|| number(frame))).collect();
+        let of_frame =
+            python.frames.iter().map(|frame| is_own(frame, python).then(|| number(frame))).collect();
         Self { python, own, names: names.labels().to_vec(), speakers, of_frame }
     }
 
@@ -150,8 +151,8 @@ pub(crate) fn own_rows(python: &Profile, own: Own) -> Vec<Row> {
     groups.into_iter().filter_map(row).collect()
 }
 
-fn is_own(frame: &Frame) -> bool {
-    frame.kind == FrameKind::Python && owner(frame) == Owner::Program
+fn is_own(frame: &Frame, of: &Profile) -> bool {
+    frame.kind == FrameKind::Python && owner(frame, &of.public_names) == Owner::Program
 }
 
 #[cfg(test)]
