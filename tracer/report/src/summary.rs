@@ -73,7 +73,7 @@ impl Summary<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let look = Look { color: self.options.color, width: Some(self.width) };
         let (head, tail) = (self.heading(), self.ending());
-        let upper = self.upper_table();
+        let upper = self.upper_table(LINES.saturating_sub(head.len() + tail.len() + FEWEST_FUNCTIONS + 5));
         // A blank line before each table, the heads, and perhaps the line that explains marks.
         let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1) + 3;
         let (lower, own) = self.lower_tables(LINES.saturating_sub(taken));
@@ -95,12 +95,13 @@ impl Summary<'_> {
     }
 
     /// What is shown above the functions: API calls, or the programs of a recording that has no command.
-    fn upper_table(&self) -> Option<Top> {
+    fn upper_table(&self, room: usize) -> Option<Top> {
         let header = &self.profile.run.header;
-        let top = match header.command.is_empty() || header.system_wide {
+        let mut top = match header.command.is_empty() || header.system_wide {
             true => processes(self.profile, self.measure),
             false => calls(self.profile, self.measure),
         };
+        top.keep(room.clamp(FEWEST_CALLS, CALLS));
         (!top.rows.is_empty()).then_some(top)
     }
 
