@@ -525,7 +525,7 @@ fn command_lines_without_end() {
 
 /// S4: a library with 400 MB of unwind information for a page of code: nobody's samples are lost while it is looked into.
 #[test]
-fn unwind_information_without_end() {
+fn unwind_information_holds_nobody_up() {
     let place = place();
     let recorded = record(&place, &["--no-svg", "-F", "999"], &part(&place, "rows", 6), &[]);
     assert_code(&recorded.output, 0);
