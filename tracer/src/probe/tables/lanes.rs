@@ -243,8 +243,8 @@ mod tests {
         assert!(lanes.keep(7, 0, LIBC, &file) && lanes.keep(8, 1, LIBC, &file));
         let kept: Vec<Kept> = collected(&mut lanes, 2).into_iter().map(|(_, kept)| kept.unwrap()).collect();
         let at = kept[0].facts.entry;
-        let mut rule = |lanes: &mut Lanes, of: usize| {
-            lanes.rule(&kept[of], (LIBC, of as u32), at).map(|rule| rule.is_some())
+        let rule = |lanes: &mut Lanes, of: usize| {
+            lanes.rule(&kept[of], (LIBC, u32::try_from(of).unwrap()), at).map(|rule| rule.is_some())
         };
         assert_eq!([rule(&mut lanes, 0), rule(&mut lanes, 1)], [Ok(true); 2]);
         assert!(lanes.keep(7, 2, LIBC, &file));
