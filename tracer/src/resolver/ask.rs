@@ -2,7 +2,7 @@
 //!
 //! What an answer says of a file may be wrong; what the recorder relies on is checked here. Leaves out the worker's process (`client.rs`).
 
-use super::client::{ResolveError, SOON, Worker};
+use super::client::{ResolveError, Worker};
 use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
 use crate::symbolize::python_calls::PythonCalls;
 use crate::symbolize::python_module::ModuleFacts;
@@ -79,7 +79,7 @@ impl Worker {
     /// # Errors
     /// When there is no answer.
     pub fn rule(&self, label: &str, number: u32, svma: u64) -> Result<PlainRule, ResolveError> {
-        self.ask(label, &Question::Rule { number, svma }, &[], SOON)
+        self.ask(label, &Question::Rule { number, svma }, &[], RULE)
     }
 
     /// The function, made at run time, that an address is in: `code` has the bytes from `start` on.

@@ -236,7 +236,7 @@ impl Worker {
             return Err(ResolveError::Unavailable("it has ended".into()));
         };
         // Whoever makes it wait has less of its time the next time.
-        let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST.min(patience)).min(self.longest);
+        let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST).min(self.longest);
         let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
         let sent = process.channel.send(question, &files, Some(patience));
         let answer = sent.and_then(|()| process.answer::<Result<T, Fault>>(patience));
@@ -279,8 +279,8 @@ impl Drop for Worker {
 /// How many times as long an answer may take where its worker waits for a CPU.
 const BUSY: u32 = 4;
 /// What the thread that empties the ring buffers waits for an answer.
-pub(super) const SOON: Duration = Duration::from_millis(50);
-/// What is waited for in any case, where an answer is worth as much.
+const SOON: Duration = Duration::from_millis(50);
+/// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 const fn failure_of(error: &ChannelError) -> ReadFailure {
