@@ -49,10 +49,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
         RecordingDiagnostic::ProcessesNotAnswering { processes, more } => not_answering(processes, *more),
-        RecordingDiagnostic::CommandLinesCut { programs } => format!(
-            "the command lines of {programs} programs are long, and recorded in part: of each 4 KiB, of all of one user's 1 MiB, then the \
-             program's name alone"
-        ),
+        RecordingDiagnostic::CommandLinesCut { programs } => command_lines_cut(*programs),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
         RecordingDiagnostic::PushTimes { samples, events } => {
             format!("samples {}; events {}", numbers(samples), numbers(events))
@@ -135,6 +132,13 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
          have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
          --unwind-memory {} gives them twice the room",
         mib.saturating_mul(2)
+    )
+}
+
+fn command_lines_cut(programs: u64) -> String {
+    format!(
+        "the command lines of {programs} programs are long, and recorded in part: of each 4 KiB, of all of one user's 1 MiB, then the \
+         program's name alone"
     )
 }
 
