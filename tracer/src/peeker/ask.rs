@@ -91,13 +91,10 @@ impl Peeker {
         self.answer(pid, &Question::Program)
     }
 
-    /// What these variables were when a process started.
-    pub fn variables(&self, pid: Pid, names: &[&str]) -> Answer<Vec<Option<String>>> {
+    /// What these variables were when a process started; `None` where that cannot be read.
+    pub fn variables(&self, pid: Pid, names: &[&str]) -> Answer<Option<Vec<Option<String>>>> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let wanted = names.len();
-        let mut values: Vec<Option<String>> = self.answer(pid, &Question::Variables { names })?;
-        values.resize(wanted, None);
-        Ok(values)
+        self.answer(pid, &Question::Variables { names })
     }
 
     /// The code mappings of a process, where any of its mappings holds this address.

@@ -41,7 +41,7 @@ pub(super) enum Question {
     IsStillNamed { layout: CodeLayout, code: CodeObject, named: Named },
     /// Who it is: `Program`.
     Program,
-    /// What these variables were when it started: `Vec<Option<String>>`.
+    /// What these variables were when it started: `Option<Vec<Option<String>>>`; nothing where that cannot be read.
     Variables { names: Vec<String> },
     /// Its code mappings, where one of all its mappings holds the address: `Option<AddressSpace>`.
     Mappings { holding: Option<u64> },

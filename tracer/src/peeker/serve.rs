@@ -154,14 +154,16 @@ fn read_first(path: &str, most: usize) -> (Vec<u8>, bool) {
     (text, is_longer)
 }
 
-fn variables(pid: Pid, names: &[String]) -> Vec<Option<String>> {
-    let (text, _) = read_first(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT);
+fn variables(pid: Pid, names: &[String]) -> Option<Vec<Option<String>>> {
+    let mut text = Vec::new();
+    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(MOST_ENVIRONMENT as u64).read_to_end(&mut text).ok()?;
     let value = |name: &String| {
         let mut entries = text.split(|&byte| byte == 0);
         let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         Some(String::from_utf8_lossy(value.get(..LONGEST_VALUE).unwrap_or(value)).into_owned())
     };
-    names.iter().map(value).collect()
+    Some(names.iter().map(value).collect())
 }
 
 fn open(pid: Pid, mapping: &Mapping, or_here: bool) -> io::Result<File> {

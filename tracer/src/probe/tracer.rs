@@ -218,12 +218,18 @@ impl Tracer {
         let start = crate::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
-        if self.config.live {
-            let worker = Arc::clone(&collector.stacks.worker);
-            collector.live = Some(Live::start(self.cpus.online(), self.config.reader, worker, start)?);
-        }
+        collector.live = self.start_live(&collector, start)?;
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
+    }
+
+    /// Where somebody looks meanwhile.
+    fn start_live(&self, collector: &Collector, start: KtimeNs) -> Result<Option<Live>, ProbeError> {
+        if !self.config.live {
+            return Ok(None);
+        }
+        let worker = Arc::clone(&collector.stacks.worker);
+        Ok(Some(Live::start(self.cpus.online(), self.config.reader, worker, start)?))
     }
 
     /// Starts to sample, by the event and at the rate that can be had.

@@ -4,7 +4,7 @@
 
 use super::client::ResolveError;
 use super::question::{Histories, NameFacts, PlainHistory, PlainRule, Question, RowsHead, full_rule};
-use super::worker::{SOON, Worker};
+use super::worker::Worker;
 use crate::foreign::owner_of_file;
 use crate::roles::room::List;
 use crate::symbolize::python_calls::PythonCalls;
@@ -88,7 +88,7 @@ impl Worker {
     /// # Errors
     /// When there is no answer.
     pub fn rule(&self, label: &str, number: u32, svma: u64) -> Result<PlainRule, ResolveError> {
-        self.ask(label, &Question::Rule { number, svma }, &[], SOON)
+        self.ask(label, &Question::Rule { number, svma }, &[], RULE)
     }
 
     /// The function, made at run time by a program of this owner, that an address is in: `code` has the bytes from `start` on.

@@ -28,7 +28,7 @@ const MOST_PROCESSES: usize = 4;
 const BUSY: u32 = 4;
 
 /// What the thread that empties the ring buffers waits for an answer.
-pub(super) const SOON: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(50);
 
 /// One line of questions, each asked when the one before is answered.
 pub struct Worker {
@@ -147,7 +147,7 @@ impl Worker {
         let Some(patience) = patience else {
             return Err(ResolveError::Unavailable("other files of the same owner cost too much".into()));
         };
-        let patience = patience.min(inquiry.worth).min(self.longest);
+        let patience = patience.min(self.longest);
         let (given, files) = self.answer_of(&mut state, inquiry, patience)?;
         match given {
             Ok(answer) => {

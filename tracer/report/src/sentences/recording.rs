@@ -51,10 +51,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
         RecordingDiagnostic::ProcessesNotAnswering { processes, more } => not_answering(processes, *more),
-        RecordingDiagnostic::CommandLinesCut { programs } => format!(
-            "command lines of {} are long and recorded in part: 4 KiB of each, 1 MiB of all of one user's, then the program's name alone",
-            counted(*programs, "program")
-        ),
+        RecordingDiagnostic::CommandLinesCut { programs } => command_lines_cut(*programs),
         RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
         RecordingDiagnostic::PushTimes { samples, events } => {
             format!("samples {}; events {}", numbers(samples), numbers(events))
@@ -150,6 +147,13 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
         counted(dropped, "time"),
         were(without, "file"),
         mib.saturating_mul(2)
+    )
+}
+
+fn command_lines_cut(programs: u64) -> String {
+    format!(
+        "command lines of {} are long and recorded in part: 4 KiB of each, 1 MiB of all of one user's, then the program's name alone",
+        counted(programs, "program")
     )
 }
 

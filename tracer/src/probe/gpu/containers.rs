@@ -167,7 +167,7 @@ fn install(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener
 
 /// The search path of a process's loader, as the process was started.
 fn read_search(pid: Pid, peeker: &Peeker) -> Vec<PathBuf> {
-    let variables = peeker.variables(pid, &["LD_LIBRARY_PATH"]).unwrap_or_default();
+    let variables = peeker.variables(pid, &["LD_LIBRARY_PATH"]).ok().flatten().unwrap_or_default();
     folders_of(&variables.into_iter().flatten().next().unwrap_or_default())
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn read_variables(
         Some(variables) => NAMES.map(|name| {
             variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
         }),
-        None => peeker.variables(pid, &NAMES).ok()?.try_into().ok()?,
+        None => peeker.variables(pid, &NAMES).ok()??.try_into().ok()?,
     };
     Some(DeviceVariables { visible, order })
 }
@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(variables.visible.as_deref(), Some("3,1"));
         assert_eq!(variables.order.as_deref(), Some("PCI_BUS_ID"));
         let nobody = Pid::new(u32::MAX >> 1);
-        assert_eq!(read_variables(nobody, &[], &worker, &peeker).unwrap_or_default().visible, None);
+        assert_eq!(read_variables(nobody, &[], &worker, &peeker), None);
     }
 }

@@ -5,7 +5,7 @@
 //! whole tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
-use super::lanes::{Kept as KeptFile, Lanes};
+use super::lanes::{Kept as KeptFile, Lanes, News};
 use crate::foreign::{Pool, Room, owner_of_process};
 use crate::host::open_files;
 use crate::peeker::{Peeker, TargetMemory};
@@ -125,10 +125,19 @@ impl UnwindFiles {
 
     /// Takes in what workers found out; where a file of this user was asked about just now, a moment is waited for it.
     fn collect(&mut self, of: Option<u32>) {
-        for (number, kept) in self.lanes.collect(of) {
+        for news in self.lanes.collect(of) {
             self.news += 1;
+            let (number, is) = match news {
+                News::Kept(number, kept) => (number, kept.map_or(Is::Useless, Is::Kept)),
+                News::Rule(number, _, None) => (number, Is::Useless),
+                News::Rule(number, svma, Some((rule, full))) => {
+                    let rule = full.map_or(rule, |full| self.full.number(full));
+                    self.remember((number, svma, rule));
+                    continue;
+                }
+            };
             if let Some(Some(file)) = self.files.get_mut(number as usize) {
-                file.is = kept.map_or(Is::Useless, Is::Kept);
+                file.is = is;
             }
         }
     }
@@ -138,6 +147,12 @@ impl UnwindFiles {
         self.numbers.retain(|_, known| *known != number);
         if let Some(file) = self.files.get_mut(number as usize) {
             *file = None;
+        }
+    }
+
+    fn remember(&mut self, kept: Kept) {
+        if let Some(slot) = self.kept.get_mut(place_of(kept.1)) {
+            *slot = Some(kept);
         }
     }
 
@@ -177,16 +192,13 @@ impl UnwindFiles {
             }
             known => known,
         }?;
-        let place = (svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
-        if let Some(Some((of, at, rule))) = self.kept.get(place)
+        if let Some(Some((of, at, rule))) = self.kept.get(place_of(svma))
             && (*of, *at) == (number, svma)
         {
             return Ok(*rule);
         }
         let rule = self.ask(number, svma)?;
-        if let Some(slot) = self.kept.get_mut(place) {
-            *slot = Some((number, svma, rule));
-        }
+        self.remember((number, svma, rule));
         Ok(rule)
     }
 
@@ -230,6 +242,11 @@ impl UnwindFiles {
         let rule = self.rule(pid, space, pc, peeker).ok()?;
         u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
+}
+
+/// The place of an address's rule among those that are kept.
+const fn place_of(svma: u64) -> usize {
+    (svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize
 }
 
 /// The rules of one process, for a walk.
