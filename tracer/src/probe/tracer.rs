@@ -282,6 +282,18 @@ impl Tracer {
         }
     }
 
+    /// What became of the files, the memory and the names of targets.
+    fn found_in_targets(&self, collector: &Collector) -> Vec<RecordingDiagnostic> {
+        let stacks = &collector.stacks;
+        let mut found: Vec<_> =
+            not_answering(&stacks.processes).into_iter().chain(stacks.out.cut_names()).collect();
+        if let Some(resolver) = &self.resolver {
+            found.extend(files_not_read(resolver));
+            found.extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
+        }
+        found
+    }
+
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
     ///
     /// `python`: what was told of calls of Python functions, where they were counted.
@@ -321,13 +333,8 @@ impl Tracer {
                     send_names(&collector.stacks, self.config.names);
                     send_public_names(&collector.stacks, self.config.reader);
                 }
-                self.diagnostics.extend(not_answering(&collector.stacks.processes));
-                self.diagnostics.extend(collector.stacks.out.cut_names());
-                if let Some(resolver) = &self.resolver {
-                    self.diagnostics.extend(files_not_read(resolver));
-                    self.diagnostics
-                        .extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
-                }
+                let found = self.found_in_targets(&collector);
+                self.diagnostics.extend(found);
             }
             Some(None) => {
                 self.diagnostics.push(RecordingDiagnostic::ReaderDied);

@@ -102,8 +102,9 @@ const WAITS: [&str; 15] = [
 const WAITING_METHODS: [&str; 6] =
     ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
 /// Files of that room that may make such a call, and why.
-const MAY_WAIT: [(&str, &str); 9] = [
+const MAY_WAIT: [(&str, &str); 10] = [
     ("tracer/src/probe/bpf", "files of the kernel and of this process"),
+    ("tracer/src/probe/priority.rs", "lists of CPUs, files of the kernel"),
     ("tracer/src/probe/sampling", "files of the kernel"),
     (
         "tracer/src/probe/processes/process.rs",

@@ -40,11 +40,9 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::MappingsFull { processes, places, places_each } => {
             mappings_full(*processes, *places, *places_each)
         }
-        RecordingDiagnostic::PythonNamesLimited { mib, times, mark } => format!(
-            "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is \
-             {mark}; their energy and time are right; record a shorter part of the program",
-            counted(*times, "time")
-        ),
+        RecordingDiagnostic::PythonNamesLimited { mib, times, mark } => {
+            python_names_limited(*mib, *times, mark)
+        }
         RecordingDiagnostic::NamesNotLookedUp { files } => format!(
             "{} gone before that could be opened, so functions there have no names: removed meanwhile, or of a program that ended at once",
             were(*files, "file")
@@ -147,6 +145,14 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
         counted(dropped, "time"),
         were(without, "file"),
         mib.saturating_mul(2)
+    )
+}
+
+fn python_names_limited(mib: u64, times: u64, mark: &str) -> String {
+    format!(
+        "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is {mark}; their \
+         energy and time are right; record a shorter part of the program",
+        counted(times, "time")
     )
 }
 
