@@ -209,7 +209,7 @@ fn one_is_one() {
         Diagnostic::FewSamples { samples: 1 },
         Diagnostic::OverlappingSlices { times: 1 },
         Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 1)])),
-        Diagnostic::of("gpu-0", DomainDiagnostic::ImplausiblePower { intervals: 1 }),
+        Diagnostic::of("gpu-0", DomainDiagnostic::ReadingsLeftOut { readings: 1 }),
         Diagnostic::Recorded(R::MachinePaused { times: 1, cpu_ns: 1 }),
         Diagnostic::Recorded(R::MappingsFull { processes: 1, places: 9, places_each: 9 }),
         Diagnostic::Recorded(R::NamesNotLookedUp { files: 1 }),
