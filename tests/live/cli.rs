@@ -205,6 +205,8 @@ fn kernel_without_btf_or_bpf() {
     assert_code(&output, 125);
     assert_says(&output, &["CONFIG_BPF_SYSCALL"]);
     put("root/proc/sys/kernel/unprivileged_bpf_disabled", "2");
+    put("root/sys/kernel/notes", "");
+    put("root/sys/kernel/mm/ksm/run", "0");
     let output = place.run(&["--path.rootfs", "root", "--", "touch", "ran"]);
     assert_code(&output, 125);
     assert_says(&output, &["CONFIG_DEBUG_INFO_BTF"]);

@@ -207,33 +207,3 @@ fn code_that_is_gone_at_the_end() {
     assert!(count("[jit: made_code]") > 10, "{innermost:?}");
     assert_eq!((count("[jit]"), count("[unknown: unmapped address]")), (0, 0), "{innermost:?}");
 }
-
-/// CPython's own perf support names its functions: by a map from 3.12 on, by a dump from 3.13 on.
-#[test]
-fn names_of_cpython() {
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let versions = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
-    let pythons: Vec<(bool, PathBuf)> = versions
-        .filter_map(|folder| {
-            let name = folder.file_name().into_string().ok()?;
-            let minor: u32 = name.strip_prefix("3.")?.split('.').next()?.parse().ok()?;
-            (minor >= 12).then(|| (minor >= 13, folder.path().join("bin/python3")))
-        })
-        .collect();
-    for (dumps, python) in pythons {
-        for option in [Some("perf"), dumps.then_some("perf_jit")].into_iter().flatten() {
-            let place = place();
-            std::fs::write(
-                place.path("spin.py"),
-                "import time\ndef busy(n):\n    s = 0\n    for i in range(n): s += i * i\n    return s\nwhile time.process_time() < 0.8: busy(3000)\n",
-            )
-            .unwrap();
-            let script = place.path("spin.py");
-            let command = [python.to_str().unwrap(), "-X", option, script.to_str().unwrap()];
-            let recording = record(&place, &[], &command);
-            let named = |frame: &&Frame| frame.name.starts_with("py::busy:") && frame.module == "[jit]";
-            let samples = stacks(&recording).iter().filter(|stack| stack.iter().any(named)).count();
-            assert!(samples > 0, "{} -X {option}: {samples}", python.display());
-        }
-    }
-}

@@ -110,7 +110,7 @@ fn counter_that_never_moves() {
     assert_eq!(finished.status.code(), Some(123), "{}", finished.stderr);
     for text in [
         "no energy was measured",
-        "\n! package-0: none of its energy",
+        "\n! package-0, package-1: none of its energy",
         "did not move",
         "budget cannot be judged",
     ] {

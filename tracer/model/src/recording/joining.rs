@@ -264,7 +264,7 @@ fn join_slices(to: &mut Recording, from: &Recording, behind: &Behind, old: Stret
         let taken = if is_target(slice) { &none } else { &vec![old] };
         slices.extend(without(&behind.slice(*slice), taken));
     }
-    slices.sort_by_key(|slice| (slice.cpu, slice.start));
+    slices.sort_by_key(|slice| (slice.cpu, slice.start, slice.end));
     let is_second = |slice: &Slice| matches!(slice.who, CpuOwner::Target(key) if key.get() >= behind.threads);
     for at in 1..slices.len() {
         let [.., before, slice] = slices.get_mut(..=at).unwrap_or_default() else { continue };
@@ -272,6 +272,7 @@ fn join_slices(to: &mut Recording, from: &Recording, behind: &Behind, old: Stret
             before.end = slice.start;
         }
     }
+    slices.retain(|slice| slice.start < slice.end);
     to.slices = slices;
 }
 
