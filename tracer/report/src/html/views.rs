@@ -127,7 +127,8 @@ fn view(
     }
     let all = names();
     let names = order.iter().map(|&label| all.get(label).map_or_else(String::new, |name| name_shown(name)));
-    let inside = groups.keys().map(|label| (rank(label) as usize, shown(&lies_in(*label, &inside))));
+    let inside =
+        groups.keys().map(|label| (rank(label) as usize, shown(&lies_in(*label, &inside)).into_owned()));
     let inside = inside.filter(|(_, text)| !text.is_empty()).collect();
     let sure = how_sure(profile, groups);
     let intervals =
