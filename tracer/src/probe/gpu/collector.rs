@@ -11,7 +11,6 @@ use crate::peeker::Peeker;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::object::LaunchProbes;
 use crate::probe::stacks::builder::StackBuilder;
-use crate::probe::stacks::raw_stacks::Unwound;
 use crate::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
@@ -49,8 +48,8 @@ impl GpuCollector {
     /// A stack of the call that follows.
     pub(crate) fn stack(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
         stacks.sampled_thread(head, comm);
-        let unwound = stacks.unwind(head, raw);
-        let raw = if let Unwound::Walked(walked) = &unwound { walked } else { raw };
+        let unwound = stacks.unwind_now(head, raw);
+        let raw = unwound.as_ref().unwrap_or(raw);
         let callers = without_ours(head.pid, raw, &stacks.processes);
         let nameless = stacks.nameless;
         let (stack, status) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));

@@ -98,6 +98,18 @@ impl StackBuilder {
         }
     }
 
+    /// The same of a stack that is wanted at once: files are waited for as long as their users have time left. `None`: it stands as it is.
+    pub(crate) fn unwind_now(&mut self, head: Head, raw: &RawStack) -> Option<RawStack> {
+        match self.unwind(head, raw) {
+            Unwound::AsItIs => None,
+            Unwound::Walked(walked) => Some(walked),
+            Unwound::Later(mut capture) => {
+                let walked = self.raw.walk_now(&mut capture, raw, &self.processes);
+                Some(self.prove(head.pid, &walked).unwrap_or(walked))
+            }
+        }
+    }
+
     /// The same of what was put off; `None`: not yet.
     pub(crate) fn unwind_again(
         &mut self,

@@ -27,6 +27,8 @@ const MOST_OF_ONE: usize = 6 << 20;
 const MOST_OF_ALL: usize = 18 << 20;
 /// How long one is kept.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// How often a file is waited for a moment, for a stack that is wanted at once.
+const MOST_WAITS: usize = 50;
 
 /// What became of a sample that may have a capture.
 pub(crate) enum Unwound {
@@ -149,6 +151,25 @@ impl RawStacks {
         }
         *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
         Some(better(stack, walked))
+    }
+
+    /// Walks a capture that was put off now, and waits for files as long as their users have time left: for a stack on which others build at once.
+    pub(crate) fn walk_now(
+        &mut self,
+        capture: &mut Waiting,
+        stack: &RawStack,
+        processes: &Processes,
+    ) -> RawStack {
+        for _ in 0..MOST_WAITS {
+            if !self.files.borrow_mut().wait() {
+                break;
+            }
+            if let Some(walked) = self.try_again(capture, stack, (processes, capture.head.at)) {
+                return walked;
+            }
+        }
+        let never = KtimeNs::from_ns(u64::MAX);
+        self.try_again(capture, stack, (processes, never)).unwrap_or_else(|| stack.clone())
     }
 
     fn walk(&self, capture: &Waiting, processes: &Processes, anchors: &Anchors) -> Option<Walked> {

@@ -31,6 +31,9 @@ use tracer_ebpf::wire::{end, register};
 /// Rules that are kept: a walk asks for the same return addresses again and again.
 const KEPT: usize = 1 << 14;
 
+/// Who has what no user in particular has.
+const NOBODY: u32 = u32::MAX;
+
 /// A rule that is kept: the file's number, the address (SVMA).
 type Kept = (u32, u64, Rule);
 
@@ -102,7 +105,9 @@ impl UnwindFiles {
             Room::Instead(_, other) => self.close(other),
             Room::Free => (),
         }
-        let (file, path, owner) = (Arc::new(opened.file), mapping.path.clone(), opened.owner);
+        // Of a copy a user's file system says whose it is.
+        let owner = if opened.is_copy { NOBODY } else { opened.owner };
+        let (file, path) = (Arc::new(opened.file), mapping.path.clone());
         self.files.push(Some(UnwindFile { file, path, owner, is: Is::Asked }));
         self.numbers.insert(key.clone(), number);
         self.keep(number);
@@ -125,7 +130,20 @@ impl UnwindFiles {
 
     /// Takes in what workers found out; where a file of this user was asked about just now, a moment is waited for it.
     fn collect(&mut self, of: Option<u32>) {
-        for news in self.lanes.collect(of) {
+        let found = self.lanes.collect(of);
+        self.take_in(found);
+    }
+
+    /// Waits a moment for what workers find out; false where nothing is awaited, or whoever made it has no time left.
+    pub(crate) fn wait(&mut self) -> bool {
+        let found = self.lanes.wait();
+        let waited = found.is_some();
+        self.take_in(found.unwrap_or_default());
+        waited
+    }
+
+    fn take_in(&mut self, found: Vec<News>) {
+        for news in found {
             self.news += 1;
             let (number, is) = match news {
                 News::Kept(number, kept) => (number, kept.map_or(Is::Useless, Is::Kept)),
