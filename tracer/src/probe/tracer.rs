@@ -318,7 +318,7 @@ impl Tracer {
                 self.diagnostics.extend(not_answering(&collector.stacks.processes));
                 self.diagnostics.extend(collector.stacks.out.cut_names());
                 if let Some(resolver) = &self.resolver {
-                    self.diagnostics.extend(files_not_read(resolver));
+                    self.diagnostics.extend(files_not_read(resolver, &collector.stacks.processes.peeker));
                     self.diagnostics
                         .extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
                 }
