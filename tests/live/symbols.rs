@@ -207,3 +207,26 @@ fn code_that_is_gone_at_the_end() {
     assert!(count("[jit: made_code]") > 10, "{innermost:?}");
     assert_eq!((count("[jit]"), count("[unknown: unmapped address]")), (0, 0), "{innermost:?}");
 }
+
+/// Code that is in no ELF file has the names of the perf map wherever it is, and the program's own code keeps its name where it was moved to
+/// anonymous memory; what calls it is there.
+#[test]
+fn code_in_each_kind_of_memory() {
+    let place = place();
+    let (source, program) = (tests_dir().join("workloads/code_homes.c"), place.path("code_homes"));
+    must("cc", &["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()]);
+    let recording = record(&place, &[], &[program.to_str().unwrap(), "0.2"]);
+    let stacks = stacks(&recording);
+    for (name, module) in [
+        ("in_memfd", "[jit]"),
+        ("in_shm", "[jit]"),
+        ("in_sysv", "[jit]"),
+        ("moved_text", program.to_str().unwrap()),
+    ] {
+        let mut of_place = stacks
+            .iter()
+            .filter(|stack| stack.iter().any(|frame| frame.name == name && frame.module == module));
+        assert!(of_place.clone().count() > 10, "{name}: {:?}", recording.frames);
+        assert!(of_place.any(|stack| stack.iter().any(|frame| frame.name == "drive")), "{name}");
+    }
+}

@@ -60,8 +60,18 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity<'a> {
     Api(String),
-    Python { module: &'a str, name: &'a str, file: &'a str, first_line: u32 },
-    Symbol { kind: FrameKind, module: &'a str, name: &'a str, address: u64 },
+    Python {
+        module: &'a str,
+        name: &'a str,
+        file: &'a str,
+        first_line: u32,
+    },
+    /// All code of a library without a name is one function.
+    Symbol {
+        kind: FrameKind,
+        module: &'a str,
+        name: &'a str,
+    },
     Mark(&'a str),
 }
 
@@ -209,7 +219,7 @@ impl<'a> FunctionTable<'a> {
 }
 
 fn identity(frame: &Frame) -> Identity<'_> {
-    let Frame { kind, name, module, file, first_line, address, .. } = frame;
+    let Frame { kind, name, module, file, first_line, .. } = frame;
     match kind {
         FrameKind::Python if !name.contains('<') && cell_of(file).is_some() => {
             Identity::Python { module, name, file: "", first_line: 0 }
@@ -217,8 +227,8 @@ fn identity(frame: &Frame) -> Identity<'_> {
         FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
         FrameKind::Special => Identity::Mark(name),
         FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu | FrameKind::Inlined => {
-            let address = if name.is_empty() { *address } else { 0 };
-            Identity::Symbol { kind: *kind, module, name, address }
+            let name = if is_nameless(frame) { "" } else { name };
+            Identity::Symbol { kind: *kind, module, name }
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn frame_name(frame: &Frame) -> String {
     let cell = cell_of(&frame.file).filter(|_| frame.kind == FrameKind::Python && frame.name == "<module>");
     let name = match cell {
         Some(number) => format!("<cell {number}>"),
-        None if frame.name.is_empty() => stand_in(frame),
+        None if frame.name.is_empty() || is_nameless(frame) => stand_in(frame),
         None => frame.name.clone(),
     };
     match frame.kind {
@@ -44,13 +44,14 @@ pub(crate) fn place_name(frame: &Frame) -> String {
     line_name(&Frame { line: frame.first_line, ..frame.clone() })
 }
 
-/// Stands in for a name that was not found: `libtorch_cpu.so+0x1f40`.
+/// Stands in for a name that was not found: all such code of a library is one function, `[libtorch_cpu.so]`.
 fn stand_in(frame: &Frame) -> String {
     match (frame.kind, file_name(&frame.module)) {
         (FrameKind::Python, _) => "<unknown>".to_owned(),
         (FrameKind::Special, _) => "[unknown]".to_owned(),
-        (_, "") => format!("[unknown code]+0x{:x}", frame.address),
-        (_, library) => format!("{library}+0x{:x}", frame.address),
+        (_, "") => "[unknown code]".to_owned(),
+        (_, memory) if memory.starts_with('[') => memory.to_owned(),
+        (_, library) => format!("[{library}]"),
     }
 }
 
@@ -299,7 +300,9 @@ mod tests {
         assert_eq!(name(FrameKind::Python, "torch.autograd", "backward"), "torch.autograd.backward");
         assert_eq!(name(FrameKind::Python, "", "main"), "main");
         assert_eq!(name(FrameKind::Native, "/usr/lib/libc.so.6", "memcpy"), "memcpy");
-        assert_eq!(name(FrameKind::Native, "/usr/lib/libfoo.so", ""), "libfoo.so+0x1f40");
+        assert_eq!(name(FrameKind::Native, "/usr/lib/libfoo.so", ""), "[libfoo.so]");
+        assert_eq!(name(FrameKind::Native, "/usr/lib/libfoo.so", "libfoo.so+0x1f40"), "[libfoo.so]");
+        assert_eq!(name(FrameKind::Native, "[jit]", ""), "[jit]");
         assert_eq!(name(FrameKind::Kernel, "", "do_syscall_64"), "do_syscall_64_[k]");
         assert_eq!(name(FrameKind::Gpu, "", "sgemm"), "sgemm_[g]");
         assert_eq!(name(FrameKind::Special, "", "[no unwind info]"), "[no unwind info]");

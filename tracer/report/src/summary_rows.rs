@@ -13,7 +13,7 @@ use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
-use energy_trace_model::recording::mark::{Mark, program_of_jit};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
@@ -234,7 +234,7 @@ fn name_and_place(frame: &Frame) -> String {
             if !library.is_empty()
                 && !is_nameless(frame)
                 && frame.name != library
-                && program_of_jit(frame).is_none() =>
+                && !frame.name.starts_with('[') =>
         {
             format!("{} {library}", frame_name(frame))
         }

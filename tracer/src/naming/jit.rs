@@ -2,7 +2,8 @@
 //!
 //! A `jit-PID.dump` (`jitdump.rs`) is found by its mapping, which the JIT makes for that purpose, and opened while the process lives; what
 //! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
-//! anybody may write a file of that name to `/tmp`. The resolver reads them. Code without either is named by its program: `[jit: node]`.
+//! anybody may write a file of that name to `/tmp`. The resolver reads them. Code without either is called after what calls it
+//! (`made_by.rs`), or its program: `[jit: node]`.
 
 use crate::foreign::Root;
 use crate::peeker::{OpenedFile, Peeker};
@@ -20,9 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Letters of a program's name that are shown.
-const MOST_LETTERS: usize = 32;
+const MOST_LETTERS: usize = 48;
 /// Dumps of one process that are kept open.
 const MOST_DUMPS: usize = 4;
+/// Callers of a place that are kept.
+const MOST_CALLERS: usize = 24;
 
 /// A program that runs code made at run time, and the files with the names.
 #[derive(Debug)]
@@ -42,11 +45,15 @@ pub struct JitProcess {
 }
 
 /// A place in such code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct JitPlace {
     frame: FrameId,
     first: KtimeNs,
     last: KtimeNs,
+    /// Its callers when it was first seen with some, the nearest first.
+    callers: Vec<FrameId>,
+    /// None is missing before the first one.
+    is_called: bool,
 }
 
 /// What a frame is called: from each time on, the first from the beginning.
@@ -76,17 +83,32 @@ impl JitProcess {
         }
     }
 
-    /// The frame of a place that was seen, if it was seen before.
-    pub fn see(&mut self, address: u64, at: KtimeNs) -> Option<FrameId> {
+    /// What code is called that nothing else names.
+    pub fn nameless(&self) -> &str {
+        &self.nameless
+    }
+
+    /// The frame of a place that was seen, if it was seen before, and whether its callers are known.
+    pub fn see(&mut self, address: u64, at: KtimeNs) -> Option<(FrameId, bool)> {
         let place = self.places.get_mut(&address)?;
         place.last = place.last.max(at);
         place.first = place.first.min(at);
-        Some(place.frame)
+        Some((place.frame, place.is_called))
     }
 
     /// A place that was seen for the first time.
     pub fn add(&mut self, address: u64, at: KtimeNs, frame: FrameId) {
-        self.places.insert(address, JitPlace { frame, first: at, last: at });
+        let place = JitPlace { frame, first: at, last: at, callers: Vec::new(), is_called: false };
+        self.places.insert(address, place);
+    }
+
+    /// Who called a place, the nearest first; `is_sure`: none is missing before the first.
+    pub fn called(&mut self, address: u64, is_sure: bool, callers: &[FrameId]) {
+        let Some(place) = self.places.get_mut(&address).filter(|place| !place.is_called) else { return };
+        if is_sure || place.callers.is_empty() {
+            place.callers = callers.iter().copied().take(MOST_CALLERS).collect();
+            place.is_called = is_sure;
+        }
     }
 
     /// Opens the dumps among the mappings of the process, as they were read then, that are not open yet: one may be mapped long after its code.
@@ -117,8 +139,8 @@ impl JitProcess {
         self.user.map_or(Owner::Several, Owner::of_user)
     }
 
-    /// The names of all places that were seen.
-    pub fn names(&self, worker: &Worker) -> Vec<JitNames> {
+    /// The names of all places that were seen. `made_by` calls one after its callers.
+    pub fn names(&self, worker: &Worker, made_by: impl Fn(&[FrameId]) -> Option<String>) -> Vec<JitNames> {
         let wanted: Vec<u64> = self.places.keys().copied().collect();
         let label = |what: &str| format!("{what} of process {}", self.own_pid);
         let mut histories: BTreeMap<u64, History> = BTreeMap::new();
@@ -134,8 +156,9 @@ impl JitProcess {
         let map: BTreeMap<u64, String> = map.into_iter().flatten().collect();
         let names = |(address, place): (&u64, &JitPlace)| {
             let history = histories.get(address);
-            let otherwise = map.get(address).map_or(self.nameless.as_str(), String::as_str);
-            names_of(*place, history.map_or(&[], Vec::as_slice), otherwise)
+            let otherwise = map.get(address).cloned().or_else(|| made_by(&place.callers));
+            let otherwise = otherwise.as_deref().unwrap_or(&self.nameless);
+            names_of(place, history.map_or(&[], Vec::as_slice), otherwise)
         };
         self.places.iter().map(names).collect()
     }
@@ -148,8 +171,8 @@ impl JitProcess {
     }
 }
 
-/// What nameless code of a program is called. The program chooses its file's name: letters that mean something in stacks are left out.
-fn nameless(program: &Path) -> String {
+/// What nameless code of a program, or a library, is called. Others choose its file's name: letters that mean something in stacks are left out.
+pub(super) fn nameless(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let is_plain = |letter: &char| letter.is_alphanumeric() || "._+-".contains(*letter);
     let plain: String =
@@ -181,7 +204,7 @@ fn is_dump(path: &str) -> bool {
 }
 
 /// The names of a place between its first and its last sample. `otherwise` names it before its history begins and in gaps.
-fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise: &str) -> JitNames {
+fn names_of(place: &JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise: &str) -> JitNames {
     let name = |name: &Option<Arc<str>>| name.as_deref().unwrap_or(otherwise).to_owned();
     let before = history.partition_point(|(at, _)| *at <= place.first);
     let first = history[..before].last().map_or_else(|| otherwise.to_owned(), |(_, n)| name(n));
@@ -207,9 +230,10 @@ mod tests {
 
     fn names(first: u64, last: u64, history: &[(u64, Option<&str>)]) -> (String, Vec<(u64, String)>) {
         let at = KtimeNs::from_ns;
-        let place = JitPlace { frame: FrameId::new(0), first: at(first), last: at(last) };
+        let (frame, callers) = (FrameId::new(0), Vec::new());
+        let place = JitPlace { frame, first: at(first), last: at(last), callers, is_called: false };
         let history: History = history.iter().map(|&(ns, name)| (at(ns), name.map(Into::into))).collect();
-        let found = names_of(place, &history, "[jit]");
+        let found = names_of(&place, &history, "[jit]");
         (found.first, found.later.into_iter().map(|(at, name)| (at.as_ns(), name)).collect())
     }
 

@@ -4,18 +4,21 @@
 //! frame without a name keeps its library and offset: "could not" is an answer, with its reason in the log. On request debug information
 //! gives source lines and the functions that the compiler put into others.
 //!
-//! `frames` names them all, by `library` and `debug_file`; `jit` knows code that was made at run time; `public_names` what users call the
-//! functions of packages; `turns` says whose files come first. Leaves out looking into files: a resolver's worker does (`symbolize/`).
+//! `frames` names them all, by `library` and `debug_file`; `jit` and `made_by` know code that was made at run time; `public_names` what
+//! users call the functions of packages; `turns` says whose files come first. Leaves out looking into files: a resolver's worker does
+//! (`symbolize/`).
 
 mod debug_file;
 mod frames;
 mod jit;
 mod library;
+mod made_by;
 mod public_names;
 mod turns;
 
 pub use frames::{FrameNames, name_frames};
 pub use jit::{JitNames, JitProcess};
 pub use library::Library;
+pub use made_by::Callers;
 pub use public_names::find_public_names;
 pub use turns::in_turn;

@@ -1,7 +1,7 @@
 //! The questions, each with the type of its answer.
 
 use super::client::{Peeker, Unanswered};
-use super::question::{FileFacts, Known, OpenedFile, Program, Question, RootFacts, Seen};
+use super::question::{FileFacts, Known, NotOpened, OpenedFile, Program, Question, RootFacts, Seen};
 use crate::foreign::{FoundRoot, Root};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::CalledOn;
@@ -102,12 +102,20 @@ impl Peeker {
         self.answer(pid, &Question::Mappings { holding })
     }
 
-    /// The file behind a mapping. `or_here`: where the process has ended, the one that is at its path now, if it has the same inode.
+    /// The file behind a mapping, or a copy where its user alone may read it, which may come late. `or_here`: where the process has ended, the one that is at its path now, if it has the same inode.
     pub fn open(&self, pid: Pid, mapping: &Mapping, or_here: bool) -> Answer<Result<OpenedFile, String>> {
         let question = Question::Open { mapping: mapping.clone(), or_here };
-        let (facts, files): (Result<FileFacts, String>, _) = self.ask(pid, &question)?;
+        let (facts, files): (Result<FileFacts, NotOpened>, _) = self.ask(pid, &question)?;
         let file = files.into_iter().next().map(File::from);
-        Ok(facts.and_then(|facts| Ok(facts.of(file.ok_or("it was not passed on")?))))
+        match facts {
+            Ok(facts) => Ok(file.map(|file| facts.of(file)).ok_or_else(|| "it was not passed on".to_owned())),
+            Err(NotOpened::Because(why)) => Ok(Err(why)),
+            Err(NotOpened::Yet) => Err(Unanswered::Late),
+            Err(NotOpened::NotRoots { user }) => {
+                self.note_not_roots(user, &mapping.path);
+                Ok(Err(format!("neither root nor user {user} could read it")))
+            }
+        }
     }
 
     /// The first of these files that there are, each with its place in the list, below a process's root (`below`) or below ours.

@@ -10,7 +10,7 @@ use crate::roles::child::{Child, fork_role};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Unanswering;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,9 @@ const GIVEN_UP: Duration = Duration::from_secs(2);
 const MOST_ASIDE: usize = 32;
 /// How many times as long an answer may take where the process that owes it runs, or waits for a CPU.
 const BUSY: u32 = 4;
+
+/// Files that root may not read and that are named, of one user.
+const MOST_NOT_ROOTS: usize = 64;
 
 /// There is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +57,8 @@ struct State {
     refused: HashSet<Pid>,
     /// The same, for the reader of the recording: what is gone stays here.
     told: BTreeMap<Pid, Unanswering>,
+    /// Files that neither root nor their user could read, by that user.
+    not_roots: BTreeMap<u32, BTreeSet<String>>,
 }
 
 /// A process that looks into targets.
@@ -101,6 +106,20 @@ impl Peeker {
         state.told.values().cloned().collect()
     }
 
+    /// Files that neither root nor their user could read, each with that user.
+    pub fn not_roots(&self) -> Vec<(String, u32)> {
+        let of_users = &self.lock().not_roots;
+        of_users.iter().flat_map(|(user, files)| files.iter().map(|file| (file.clone(), *user))).collect()
+    }
+
+    pub(super) fn note_not_roots(&self, user: u32, path: &str) {
+        let mut state = self.lock();
+        let files = state.not_roots.entry(user).or_default();
+        if files.len() < MOST_NOT_ROOTS {
+            files.insert(path.to_owned());
+        }
+    }
+
     /// A process is gone: its number may be another one's from now on.
     pub fn forget(&self, pid: Pid) {
         self.lock().refused.remove(&pid);
@@ -134,6 +153,7 @@ impl State {
             owners: Owners::default(),
             refused: HashSet::new(),
             told: BTreeMap::new(),
+            not_roots: BTreeMap::new(),
         }
     }
 
@@ -367,7 +387,7 @@ mod tests {
         assert_eq!(peeker.pid(), None);
     }
 
-    /// It may read others' memory and files and nothing else, has no file open but its channel, and lets go of the terminal.
+    /// It may read others' memory and files, become another user, and nothing else; it has no file open but its channel, and lets go of the terminal.
     #[test]
     fn what_it_may_do() {
         let (peeker, other) = (Peeker::start().unwrap(), Other::start());
@@ -377,7 +397,8 @@ mod tests {
         let has = |line: &str| assert!(status.lines().any(|found| found == line), "{line} in {status}");
         has("Name:\tet-peeker");
         has("NoNewPrivs:\t1");
-        let rights: u64 = 1 << 2 | 1 << 19 | 1 << 40; // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE
+        // CAP_DAC_READ_SEARCH, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE
+        let rights: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 19 | 1 << 40;
         has(&format!("CapEff:\t{rights:016x}"));
         has(&format!("CapPrm:\t{rights:016x}"));
         has("CapBnd:\t0000000000000000");

@@ -8,6 +8,7 @@
 
 mod ask;
 mod client;
+mod copies;
 mod memory;
 mod owners;
 mod question;

@@ -7,6 +7,7 @@ use energy_trace_unwind::cpython::receiver::Named;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub(super) enum Question {
     Variables { names: Vec<String> },
     /// Its code mappings, where one of all its mappings holds the address: `Option<AddressSpace>`.
     Mappings { holding: Option<u64> },
-    /// The file behind a mapping: `Result<FileFacts, String>`, with the file. `or_here`: where the process is gone, by the path below our root.
+    /// The file behind a mapping: `Result<FileFacts, NotOpened>`, with the file. `or_here`: where the process is gone, by the path below our root.
     Open { mapping: Mapping, or_here: bool },
     /// Those of these files that there are, below the process's root, where `below` says so, else below ours: `Vec<(u32, FileFacts)>` by place in the
     /// list, with the files.
@@ -99,6 +100,26 @@ pub struct Program {
     pub is_cut: bool,
     /// Device and inode of the file that it runs.
     pub file: Option<(u64, u64)>,
+}
+
+/// Why a file was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NotOpened {
+    /// It is gone, or cannot be opened.
+    Because(String),
+    /// A copy of it is being made: it may be asked for again.
+    Yet,
+    /// Root may not read it, and nor did its user.
+    NotRoots {
+        /// That user.
+        user: u32,
+    },
+}
+
+impl From<io::Error> for NotOpened {
+    fn from(error: io::Error) -> Self {
+        Self::Because(error.to_string())
+    }
 }
 
 /// What the system says of a file that was opened.

@@ -2,9 +2,10 @@
 //!
 //! Everything here may take as long as a target likes. Leaves out the deadline (`client.rs`).
 
+use super::copies::Copies;
 use super::question::{
     FileFacts, Known, LONGEST_VALUE, MOST_BYTES, MOST_CODE_BYTES, MOST_COMMAND, MOST_ENVIRONMENT, MOST_OPEN,
-    Program, Question, RootFacts, Seen, digest,
+    NotOpened, Program, Question, RootFacts, Seen, digest,
 };
 use crate::foreign::{Root, open_mapped, root_facts};
 use crate::roles::channel::{Channel, ChannelError};
@@ -19,7 +20,7 @@ use energy_trace_unwind::living::{living_thread, of_living};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::statfs::{FUSE_SUPER_MAGIC, fstatfs};
 use serde::Serialize;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -35,14 +36,15 @@ const MOST_WORDS: usize = 256;
 
 /// Answers until the other end is closed.
 pub(super) fn serve(channel: &Channel) {
+    let mut copies = Copies::default();
     while let Ok(((pid, question), _)) = channel.receive::<(Pid, Question)>(LONGEST_QUESTION, None) {
-        if answer(channel, pid, question).is_err() {
+        if answer(channel, pid, question, &mut copies).is_err() {
             return;
         }
     }
 }
 
-fn answer(channel: &Channel, pid: Pid, question: Question) -> Result<(), ChannelError> {
+fn answer(channel: &Channel, pid: Pid, question: Question, copies: &mut Copies) -> Result<(), ChannelError> {
     let memory = ProcessMemory::of(pid);
     match question {
         Question::Bytes { from, length } => send(channel, &memory.bytes(from, length, MOST_BYTES)),
@@ -67,7 +69,7 @@ fn answer(channel: &Channel, pid: Pid, question: Question) -> Result<(), Channel
         Question::Variables { names } => send(channel, &variables(pid, &names)),
         Question::Mappings { holding: None } => send(channel, &AddressSpace::read(pid).ok()),
         Question::Mappings { holding: Some(at) } => send(channel, &AddressSpace::read_holding(pid, at)),
-        Question::Open { mapping, or_here } => send_file(channel, pid, open(pid, &mapping, or_here)),
+        Question::Open { mapping, or_here } => send_file(channel, open(pid, &mapping, or_here, copies)),
         Question::OpenSome { paths, below } => send_files(channel, &open_some(pid, &paths, below)),
         Question::Root => send_root(channel, pid),
     }
@@ -166,15 +168,21 @@ fn variables(pid: Pid, names: &[String]) -> Option<Vec<Option<String>>> {
     Some(names.iter().map(value).collect())
 }
 
-fn open(pid: Pid, mapping: &Mapping, or_here: bool) -> io::Result<File> {
-    open_mapped(pid, mapping).or_else(|error| {
-        // The process has ended meanwhile: the path is good if it still leads to the same file.
-        let key = mapping.file.as_ref().filter(|_| or_here).ok_or(error)?;
-        Root::default().open_if(Path::new(&mapping.path), false, |found| found.ino() == key.inode)
-    })
+fn open(pid: Pid, mapping: &Mapping, or_here: bool, copies: &mut Copies) -> Result<Harmless, NotOpened> {
+    match open_mapped(pid, mapping).and_then(|file| harmless(pid, file)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => copies.of(pid, mapping),
+        Err(error) => {
+            // The process has ended meanwhile: the path is good if it still leads to the same file.
+            let key = mapping.file.as_ref().filter(|_| or_here).ok_or(error)?;
+            let is_meant = |found: &Metadata| found.ino() == key.inode;
+            let file = Root::default().open_if(Path::new(&mapping.path), false, is_meant)?;
+            Ok(harmless(pid, file)?)
+        }
+        Ok(opened) => Ok(opened),
+    }
 }
 
-type Harmless = (FileFacts, File);
+pub(super) type Harmless = (FileFacts, File);
 
 fn open_some(pid: Pid, paths: &[PathBuf], below: bool) -> Vec<(u32, Harmless)> {
     let Ok(root) = (if below { Root::of_process(pid) } else { Ok(Root::default()) }) else {
@@ -191,10 +199,10 @@ fn send_files(channel: &Channel, opened: &[(u32, Harmless)]) -> Result<(), Chann
     channel.send(&facts, &files, None)
 }
 
-fn send_file(channel: &Channel, pid: Pid, opened: io::Result<File>) -> Result<(), ChannelError> {
-    match opened.and_then(|file| harmless(pid, file)) {
-        Ok((facts, file)) => channel.send(&Ok::<_, String>(facts), &[file.as_fd()], None),
-        Err(error) => send(channel, &Err::<FileFacts, _>(error.to_string())),
+fn send_file(channel: &Channel, opened: Result<Harmless, NotOpened>) -> Result<(), ChannelError> {
+    match opened {
+        Ok((facts, file)) => channel.send(&Ok::<_, NotOpened>(facts), &[file.as_fd()], None),
+        Err(why) => send(channel, &Err::<FileFacts, _>(why)),
     }
 }
 

@@ -34,9 +34,14 @@ pub(super) enum Order {
 }
 
 const LONGEST_ORDER: usize = 64;
-/// Read memory and mappings of others, and follow paths to their files.
-const RIGHTS: [Capability; 3] =
-    [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH, Capability::CAP_CHECKPOINT_RESTORE];
+/// Read memory and mappings of others, follow paths to their files, and become a user who may read what root may not.
+const RIGHTS: [Capability; 5] = [
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_DAC_READ_SEARCH,
+    Capability::CAP_CHECKPOINT_RESTORE,
+    Capability::CAP_SETUID,
+    Capability::CAP_SETGID,
+];
 /// As the threads that wait for the answers.
 const URGENT: i32 = -15;
 

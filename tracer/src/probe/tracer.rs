@@ -288,7 +288,7 @@ impl Tracer {
         let mut found: Vec<_> =
             not_answering(&stacks.processes).into_iter().chain(stacks.out.cut_names()).collect();
         if let Some(resolver) = &self.resolver {
-            found.extend(files_not_read(resolver));
+            found.extend(files_not_read(resolver, &stacks.processes.peeker));
             found.extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
         }
         found

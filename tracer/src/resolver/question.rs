@@ -16,7 +16,7 @@ use tracer_ebpf::rows::{FullRule, Operand, Rule};
 /// A question. Files come with it in the order that is named.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// What does this file say of itself, and where are these symbols? `ElfFacts`.
+    /// What does this file say of itself, and where are these symbols? `ElfFacts`; without code of one that is no ELF file.
     Facts {
         /// Names of symbols.
         wanted: Vec<String>,

@@ -59,7 +59,7 @@ fn answer(
     match question {
         Question::Facts { wanted } => {
             let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
-            send_answer(channel, ElfFacts::read(file, &wanted))
+            send_answer(channel, facts(file, &wanted))
         }
         Question::Functions { patterns, most } => {
             send_answer(channel, find_functions(file, &patterns, most).map(List))
@@ -118,6 +118,14 @@ impl From<jitdump::JitDumpError> for Fault {
 impl From<&str> for Fault {
     fn from(text: &str) -> Self {
         Self { too_large: false, text: text.to_owned() }
+    }
+}
+
+/// A file that is no ELF file says nothing of code.
+fn facts(file: &File, wanted: &[&str]) -> Result<ElfFacts, ElfError> {
+    match ElfFacts::read(file, wanted) {
+        Err(ElfError::Other) => Ok(ElfFacts::default()),
+        facts => facts,
     }
 }
 

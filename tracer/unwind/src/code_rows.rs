@@ -12,6 +12,7 @@ use super::frame_state::{CodeRule, FrameState, is_callers};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
 };
+use object::{Object as _, ObjectSection as _, SectionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
@@ -51,7 +52,7 @@ impl Budget {
 }
 
 /// Functions of a file's full symbol table (SVMA), in order, each once; where the table was stripped, those of long stretches of code without
-/// unwind information.
+/// unwind information; and those that the dynamic loader calls at start and end, which linkers put together.
 ///
 /// Parts that compilers put elsewhere (`.cold`) are left out: they are jumped to with a stack of their own.
 pub(super) fn functions(file: &File, elf: &Elf<'_>) -> Vec<Range<u64>> {
@@ -59,10 +60,17 @@ pub(super) fn functions(file: &File, elf: &Elf<'_>) -> Vec<Range<u64>> {
     if functions.is_empty() {
         functions = called_functions(file, elf).unwrap_or_default();
     }
+    functions.extend([".init", ".fini"].iter().filter_map(|name| code_section(elf, name)));
     functions.retain(|function| function.end - function.start <= LARGEST);
     functions.sort_unstable_by_key(|function| (function.start, function.end));
     functions.dedup_by_key(|function| function.start);
     functions
+}
+
+/// A section that is one function.
+fn code_section(elf: &Elf<'_>, name: &str) -> Option<Range<u64>> {
+    let section = elf.section_by_name(name).filter(|section| section.kind() == SectionKind::Text)?;
+    Some(section.address()..section.address().checked_add(section.size())?)
 }
 
 /// Rows (SVMA) of functions of a file that have none by its unwind information.

@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -27,6 +28,9 @@ pub enum ElfError {
     /// It cannot be read.
     #[error("the file cannot be read: {0}")]
     Read(#[from] io::Error),
+    /// It does not begin as an ELF file does.
+    #[error("it is no ELF file")]
+    Other,
     /// It is not a 64-bit ELF file, or a damaged one.
     #[error("it is not a usable ELF file: {0}")]
     Damaged(String),
@@ -59,7 +63,7 @@ pub struct EhFrame {
 }
 
 /// The facts of one ELF file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ElfFacts {
     /// Lowest loaded address, rounded down to a page (SVMA).
     pub base: u64,
@@ -364,6 +368,10 @@ fn with_either<T>(
     of_64: impl FnOnce(&Elf<'_>) -> Result<T, String>,
     of_32: impl FnOnce(&Elf32<'_>) -> Result<T, String>,
 ) -> Result<T, ElfError> {
+    let mut begin = [0; object::elf::ELFMAG.len()];
+    if file.read_at(&mut begin, 0)? < begin.len() || begin != object::elf::ELFMAG {
+        return Err(ElfError::Other);
+    }
     let bytes = FileBytes::new(file)?;
     let read = match FileKind::parse(&bytes) {
         Ok(FileKind::Elf32) => {
@@ -427,7 +435,7 @@ fn name_at(strings: &[u8], at: u32) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CodeSegment, ElfFacts};
+    use super::{CodeSegment, ElfError, ElfFacts};
 
     /// Where two segments share a page of the file, the bias comes from the one with code.
     #[test]
@@ -447,10 +455,17 @@ mod tests {
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
     }
 
-    /// A file that is not ELF is an error that says so.
+    /// A file that is not ELF is told from a damaged one, also where it ends within its first word.
     #[test]
     fn not_elf() {
-        let error = ElfFacts::read(&std::fs::File::open("/etc/passwd").unwrap(), &[]).unwrap_err();
-        assert!(error.to_string().contains("not a usable ELF file"));
+        let read = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            std::io::Write::write_all(&mut file, bytes).unwrap();
+            ElfFacts::read(&file, &[]).unwrap_err()
+        };
+        for other in [&b""[..], b"\x7fEL", b"\x48\xff\xcf\x75\xfb\xc3"] {
+            assert!(matches!(read(other), ElfError::Other), "{other:?}");
+        }
+        assert!(matches!(read(b"\x7fELF and no more"), ElfError::Damaged(_)));
     }
 }

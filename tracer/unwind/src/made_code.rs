@@ -1,7 +1,8 @@
-//! How deep the stack is in code that was made at run time, from that code: oneDNN's kernels, each of which begins where a page does.
+//! How deep the stack is in code that was made at run time, from that code: oneDNN's kernels, each of which begins where a page does, and
+//! functions of LLVM (numba), which begin at multiples of 16 bytes, behind padding or another function's end.
 //!
-//! A page is tried as a function's begin, the closest to the address first. What does not begin there does not find the stack as a caller left
-//! it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
+//! Such a place is tried as a function's begin, the closest to the address first. What does not begin there does not find the stack as a caller
+//! left it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
 
 use super::code_rows::{Budget, depths_of_made_code};
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,9 @@ use serde::{Deserialize, Serialize};
 const PAGE: u64 = 4096;
 /// Bytes that a kernel may have, and how far before an address it may begin: oneDNN reserves so much for each.
 pub const LARGEST: u64 = 256 << 10;
+/// Functions that begin in a page begin at multiples of so many bytes, and at most so far before an address.
+const ALIGNED: u64 = 16;
+const NEAR: u64 = 16 << 10;
 /// Steps that an address is worth: several times those of the largest kernel.
 const MOST_STEPS: u64 = 1 << 18;
 
@@ -28,13 +32,23 @@ impl MadeFunction {
     /// The function that an address is in; `None` where the code, which begins at `start`, does not tell.
     pub fn find(code: &[u8], start: u64, at: u64) -> Option<Self> {
         let mut budget = Budget::of(MOST_STEPS);
-        let pages = (0..LARGEST / PAGE).map_while(|page| (at & !(PAGE - 1)).checked_sub(page * PAGE));
-        pages.take_while(|&begin| begin >= start).find_map(|begin| {
-            let code = code.get(usize::try_from(begin - start).ok()?..)?;
-            let code = code.get(..usize::try_from(LARGEST).ok()?).unwrap_or(code);
-            let found = Self::begins(code, begin, &mut budget)?;
-            found.depth(at).map(|_| found)
+        let begins = |step: u64, most: u64| {
+            let places = (0..most / step).map_while(move |n| (at & !(step - 1)).checked_sub(n * step));
+            places.take_while(move |&begin| begin >= start)
+        };
+        let pages = begins(PAGE, LARGEST).find_map(|begin| Self::at(code, start, begin, at, &mut budget));
+        pages.or_else(|| {
+            let mut behind = begins(ALIGNED, NEAR).filter(|begin| is_behind_function(code, begin - start));
+            behind.find_map(|begin| Self::at(code, start, begin, at, &mut budget))
         })
+    }
+
+    /// The function that begins there and that an address is in.
+    fn at(code: &[u8], start: u64, begin: u64, at: u64, budget: &mut Budget) -> Option<Self> {
+        let code = code.get(usize::try_from(begin - start).ok()?..)?;
+        let code = code.get(..usize::try_from(LARGEST).ok()?).unwrap_or(code);
+        let found = Self::begins(code, begin, budget)?;
+        found.depth(at).map(|_| found)
     }
 
     fn begins(code: &[u8], begin: u64, budget: &mut Budget) -> Option<Self> {
@@ -56,6 +70,13 @@ impl MadeFunction {
     pub const fn bytes(&self) -> usize {
         self.depths.len() * size_of::<(u64, u32)>()
     }
+}
+
+/// Whether a function may begin at a place of some code: behind a return, or padding, whose last byte is one of these (also of `nop`s with
+/// operands).
+fn is_behind_function(code: &[u8], place: u64) -> bool {
+    let before = usize::try_from(place).ok().and_then(|place| code.get(place.checked_sub(1)?));
+    before.is_some_and(|byte| [0x00, 0x90, 0xc3, 0xcc].contains(byte))
 }
 
 #[cfg(test)]
@@ -97,6 +118,19 @@ mod tests {
             Some((begin, end))
         );
         assert_eq!(depth(&code, end), None);
+    }
+
+    /// A function that begins in the middle of a page is found behind the end of another one, and not where its own middle is behind padding.
+    #[test]
+    fn functions_in_a_page() {
+        let function = [&BEGIN[..], &[0x90; 26], &END].concat();
+        let mut code = [&[0x0f, 0x0b][..], &[0xcc; 94], &function, &[0xc3; 1], &function].concat();
+        for (begin, at) in [(96, 96 + 40), (96 + 64, 96 + 64 + 40)] {
+            let found = MadeFunction::find(&code, START, START + at).unwrap();
+            assert_eq!((found.begin, found.depth(START + at)), (START + begin, Some(88)), "{at}");
+        }
+        code[96] = 0x90;
+        assert_eq!(MadeFunction::find(&code, START, START + 96 + 40), None);
     }
 
     /// Nothing is known where the kernel's begin is not there, where a way leads out of the code or to a place that it does not name, where none

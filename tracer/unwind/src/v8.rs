@@ -13,7 +13,7 @@ pub fn may_hold_v8(path: &str, program: &str) -> bool {
     path == program || ["libnode", "libv8"].iter().any(|start| name.starts_with(start))
 }
 
-/// Whether code is made by the V8 of a process that has one: V8 gives its memory no name.
+/// Whether code is made by the V8 of a process that has one: it is in private memory, which newer ones give a name.
 pub fn is_of_v8(mapping: &Mapping) -> bool {
-    mapping.file.is_none() && mapping.path.is_empty()
+    mapping.file.is_none() && mapping.is_anonymous()
 }

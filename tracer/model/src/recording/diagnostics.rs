@@ -462,6 +462,11 @@ pub enum ReadFailure {
     TooLarge,
     /// It has more unwind information than its code can need.
     MoreThanItsCode,
+    /// Root may not read it, and a process of its user (id) could not copy it.
+    NotRoots {
+        /// The user.
+        user: u32,
+    },
 }
 
 /// Some names, and how many more there are.

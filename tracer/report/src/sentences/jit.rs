@@ -5,15 +5,33 @@
 use super::attribution::percent_of;
 use energy_trace_model::recording::mark::jit_without_name;
 
-/// How a program whose name begins so is asked for names.
-const ASKED_BY: [(&str, &str); 7] = [
-    ("node", "node --perf-basic-prof"),
-    ("java", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"),
-    ("mono", "mono --jitmap"),
-    ("dotnet", "DOTNET_PerfMapEnabled=1 dotnet"),
-    ("php", "php -d opcache.jit_debug=16"),
-    ("ruby", "ruby --yjit-perf"),
-    ("python", "energy-trace record --jit-names"),
+const NODE: &str = "node --perf-basic-prof";
+const JAVA: &str = "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
+const MONO: &str = "mono --jitmap";
+const DOTNET: &str = "DOTNET_PerfMapEnabled=1 dotnet";
+const PHP: &str = "php -d opcache.jit_debug=16";
+const RUBY: &str = "ruby --yjit-perf";
+const ONEDNN: &str = "energy-trace record --jit-names";
+
+/// How a program, or the library that makes its code, is asked for names, by the beginning of its file's name.
+const ASKED_BY: [(&str, &str); 17] = [
+    ("node", NODE),
+    ("libnode", NODE),
+    ("java", JAVA),
+    ("libjvm", JAVA),
+    ("mono", MONO),
+    ("libmono", MONO),
+    ("dotnet", DOTNET),
+    ("libcoreclr", DOTNET),
+    ("php", PHP),
+    ("opcache", PHP),
+    ("ruby", RUBY),
+    ("libruby", RUBY),
+    ("python", ONEDNN),
+    ("libtorch", ONEDNN),
+    ("libtensorflow", ONEDNN),
+    ("libdnnl", ONEDNN),
+    ("libonnxruntime", ONEDNN),
 ];
 
 fn asked_by(program: &str) -> Option<&'static str> {
@@ -64,7 +82,9 @@ mod tests {
         assert!(of("mono-sgen").ends_with("for names, record it as `mono --jitmap`"));
         assert!(of("php8.2").contains("(php8.2 25.0 % of the CPU time)"));
         assert!(of("luajit").contains("/tmp/perf-PID.map"));
-        for program in ["node", "java", "mono-sgen", "dotnet", "php8.2", "luajit", "python3.11"] {
+        assert!(of("libjvm.so").ends_with("-XX:+DumpPerfMapAtExit`"));
+        let programs = ["node", "java", "mono-sgen", "dotnet", "php8.2", "luajit", "python3.11"];
+        for program in programs.into_iter().chain(["libtensorflow_framework.so.2", "libjvm.so"]) {
             let line = jit_in_brief(&[(program.to_owned(), 1)], 1);
             assert!(line.len() <= 78, "{line}");
         }

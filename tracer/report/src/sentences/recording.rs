@@ -8,6 +8,7 @@ use super::power::{advice, power_fact};
 use super::{counted, in_seconds, were};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic, Unanswering};
+use std::borrow::Cow;
 
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
@@ -188,8 +189,8 @@ fn files_not_read(files: &[(String, ReadFailure)], more: u64) -> String {
     )
 }
 
-const fn read_failure(failure: ReadFailure) -> &'static str {
-    match failure {
+fn read_failure(failure: ReadFailure) -> Cow<'static, str> {
+    let text = match failure {
         ReadFailure::Died => {
             "the process that read it ended: too much memory, a damaged file, or one that was changed meanwhile"
         }
@@ -200,7 +201,15 @@ const fn read_failure(failure: ReadFailure) -> &'static str {
         ReadFailure::MoreThanItsCode => {
             "it has more unwind information than its code can need, of which the first part was read"
         }
-    }
+        ReadFailure::NotRoots { user } => {
+            return format!(
+                "root may not read files of user {user} on this file system (FUSE without allow_other, NFS), and a copy with that user's \
+                 rights failed"
+            )
+            .into();
+        }
+    };
+    text.into()
 }
 
 fn numbers(numbers: &[u64]) -> String {

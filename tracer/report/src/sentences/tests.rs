@@ -40,7 +40,10 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::MappingsFull { processes: 1, places: 2, places_each: 3 },
         R::PythonNamesLimited { mib: 1, times: 2, mark: word() },
         R::NamesNotLookedUp { files: 1 },
-        R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 1 },
+        R::FilesNotRead {
+            files: vec![(word(), ReadFailure::Died), (word(), ReadFailure::NotRoots { user: 7 })],
+            more: 1,
+        },
         R::ProcessesNotAnswering {
             processes: vec![Unanswering { pid: Pid::new(3), user: 7, name: word() }],
             more: 1,

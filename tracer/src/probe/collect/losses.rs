@@ -2,10 +2,11 @@
 //!
 //! Leaves out noticing it: the counters are the probes' and the collector's.
 
+use crate::peeker::Peeker;
 use crate::probe::processes::registry::Processes;
 use crate::probe::stacks::libraries::Libraries;
 use crate::resolver::Resolver;
-use energy_trace_model::recording::record::{LossReason, OwnerDiagnostic, RecordingDiagnostic};
+use energy_trace_model::recording::record::{LossReason, OwnerDiagnostic, ReadFailure, RecordingDiagnostic};
 use std::collections::BTreeMap;
 use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost, push};
 
@@ -76,8 +77,13 @@ pub(crate) fn closed_files(libraries: &Libraries) -> Vec<RecordingDiagnostic> {
 const NAMED_FILES: usize = 5;
 
 /// Files that could not be looked into; `None` where all were.
-pub(crate) fn files_not_read(resolver: &Resolver) -> Option<RecordingDiagnostic> {
-    let (files, more) = resolver.failures(NAMED_FILES);
+pub(crate) fn files_not_read(resolver: &Resolver, peeker: &Peeker) -> Option<RecordingDiagnostic> {
+    let (mut files, mut more) = resolver.failures(NAMED_FILES);
+    let not_roots = peeker.not_roots();
+    let room = NAMED_FILES.saturating_sub(files.len());
+    more += not_roots.len().saturating_sub(room) as u64;
+    let named = not_roots.into_iter().take(room);
+    files.extend(named.map(|(file, user)| (file, ReadFailure::NotRoots { user })));
     (!files.is_empty()).then_some(RecordingDiagnostic::FilesNotRead { files, more })
 }
 

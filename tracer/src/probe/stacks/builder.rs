@@ -43,6 +43,8 @@ pub(crate) struct StackBuilder {
     pub(crate) libraries: Libraries,
     /// Programs with code that was made at run time.
     pub(crate) jit: HashMap<ProcessKey, JitProcess>,
+    /// The stack that is being made has such code whose callers are not known yet.
+    calls_wanted: bool,
     /// Frames of Python functions whose code object was gone.
     pub(crate) nameless: u64,
     /// Whether something is to be read of processes soon.
@@ -66,6 +68,7 @@ impl StackBuilder {
             eval_frames: EvalFrames::default(),
             libraries: Libraries::new(Arc::clone(&hasty)),
             jit: HashMap::new(),
+            calls_wanted: false,
             nameless: 0,
             activity: Activity::new(crate::clock::now()),
             worker: Arc::new(resolver.worker(true)),
@@ -122,8 +125,10 @@ impl StackBuilder {
     }
 
     fn prove(&mut self, pid: Pid, raw: &RawStack) -> Option<RawStack> {
-        let process = self.processes.get(pid)?;
-        self.made_code.prove(pid, raw, &process.space, &self.processes.peeker)
+        let leaf = raw.native.first()?;
+        let mapping = self.processes.get(pid)?.space.find(leaf.pc)?;
+        let is_made = self.processes.files.is_made(mapping) == Some(true);
+        is_made.then(|| self.made_code.prove(pid, raw, mapping, &self.processes.peeker))?
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
@@ -169,7 +174,7 @@ impl StackBuilder {
         let mut is_python = false;
         frames.retain(|frame| {
             let below = std::mem::replace(&mut is_python, matches!(frame, Merged::Python { .. }));
-            !matches!(frame, Merged::Native(pc) if below && self.is_anonymous(pid, *pc) == Some(true))
+            !matches!(frame, Merged::Native(pc) if below && self.mapping(pid, *pc).is_some_and(Mapping::is_anonymous))
         });
     }
 
@@ -181,7 +186,21 @@ impl StackBuilder {
 
     fn stack(&mut self, head: Head, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
+        if std::mem::take(&mut self.calls_wanted) {
+            self.note_calls(head.pid, frames, &ids);
+        }
         self.out.stack(head.tid, state, &ids)
+    }
+
+    /// Notes who called code that was made at run time: where it gets no name, they say what it is.
+    fn note_calls(&mut self, pid: Pid, frames: &[Merged], ids: &[FrameId]) {
+        let Some(process) = self.processes.get(pid) else { return };
+        let Some(names) = self.jit.get_mut(&process.record.key) else { return };
+        for (at, frame) in frames.iter().enumerate() {
+            let Merged::Native(pc) = frame else { continue };
+            let is_sure = !matches!(frames.get(at + 1), None | Some(Merged::Mark(_)));
+            names.called(*pc, is_sure, ids.get(at + 1..).unwrap_or_default());
+        }
     }
 
     /// Learns from whole stacks, until this process's probes know.
@@ -225,12 +244,14 @@ impl StackBuilder {
             return id;
         }
         let (id, lasting) = match frame {
-            Merged::Native(pc) if self.is_jit(head, pc) => (self.jit_frame(head, pc), false),
-            Merged::Native(pc) => {
-                let frame = self.native_frame(head, pc);
-                let lasting = frame.kind == FrameKind::Native;
-                (self.out.frame(frame), lasting)
-            }
+            Merged::Native(pc) => match self.is_jit(head, pc) {
+                (true, _) => (self.jit_frame(head, pc), false),
+                (false, is_sure) => {
+                    let frame = self.native_frame(head, pc);
+                    let lasting = is_sure && frame.kind == FrameKind::Native;
+                    (self.out.frame(frame), lasting)
+                }
+            },
             _ => (self.out.frame(bare(FrameKind::Kernel, "", "", address)), true),
         };
         if lasting && let Some(process) = self.processes.get_mut(head.pid) {
@@ -267,19 +288,19 @@ impl StackBuilder {
         id
     }
 
-    /// Whether an address is in memory that is no file: code that was made at run time. Mappings are read again where it is in none.
-    fn is_jit(&mut self, head: Head, pc: u64) -> bool {
-        let mut found = self.is_anonymous(head.pid, pc);
-        if found.is_none() {
+    /// Whether an address is in code that was made at run time, and whether that is sure: until its file was looked into, one that is only
+    /// memory is believed to be such. Mappings are read again where it is in none.
+    fn is_jit(&mut self, head: Head, pc: u64) -> (bool, bool) {
+        if self.mapping(head.pid, pc).is_none() {
             self.processes.note_unmapped_pc(head, pc);
-            found = self.is_anonymous(head.pid, pc);
         }
-        found == Some(true)
+        let Some(mapping) = self.mapping(head.pid, pc) else { return (false, true) };
+        let is_made = self.processes.files.is_made(mapping);
+        (is_made.unwrap_or_else(|| mapping.is_memory_file()), is_made.is_some())
     }
 
-    /// Whether the mapping at an address is of no file; `None` where there is no mapping.
-    fn is_anonymous(&self, pid: Pid, pc: u64) -> Option<bool> {
-        self.processes.get(pid)?.space.find(pc).map(Mapping::is_anonymous)
+    fn mapping(&self, pid: Pid, pc: u64) -> Option<&Mapping> {
+        self.processes.get(pid)?.space.find(pc)
     }
 
     /// A frame of its own for each program and address: what is there, and when, is the program's business.
@@ -292,11 +313,12 @@ impl StackBuilder {
         let names = (self.jit.entry(process.record.key))
             .or_insert_with(|| JitProcess::new(head.pid, &program_of(&process.space), root()));
         names.find_dumps(head.pid, process.space.mappings(), process.read_at, peeker);
-        if let Some(frame) = names.see(pc, head.at) {
-            return frame;
-        }
-        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT_MODULE, pc));
-        names.add(pc, head.at, frame);
+        let (frame, is_called) = names.see(pc, head.at).unwrap_or_else(|| {
+            let frame = self.out.new_frame(bare(FrameKind::Native, names.nameless(), JIT_MODULE, pc));
+            names.add(pc, head.at, frame);
+            (frame, false)
+        });
+        self.calls_wanted |= !is_called;
         frame
     }
 

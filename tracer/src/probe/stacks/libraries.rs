@@ -8,7 +8,7 @@ use super::owners::Owners;
 use crate::foreign::{Pool, Room, Roots};
 use crate::host::open_files;
 use crate::naming::Library;
-use crate::peeker::Peeker;
+use crate::peeker::{Peeker, Unanswered};
 use crate::probe::tables::files;
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
@@ -47,6 +47,8 @@ struct Module {
 enum Closed {
     /// It could not be opened, for a program of this owner.
     Gone(Owner),
+    /// It could not be opened yet.
+    Late(Owner),
     /// Programs of this owner have as many files open as there is room for.
     Crowded(Owner),
 }
@@ -54,7 +56,7 @@ enum Closed {
 impl Closed {
     const fn owner(self) -> Owner {
         match self {
-            Self::Gone(owner) | Self::Crowded(owner) => owner,
+            Self::Gone(owner) | Self::Late(owner) | Self::Crowded(owner) => owner,
         }
     }
 }
@@ -82,7 +84,7 @@ impl Libraries {
             let name = Arc::clone(&module.name);
             match module.closed {
                 None => _ = self.pool.share(owner, &name),
-                Some(closed) if closed.owner() != owner => {
+                Some(closed) if closed.owner() != owner || closed == Closed::Late(owner) => {
                     self.open_again((key, &name), (pid, mapping), owner, peeker);
                 }
                 Some(_) => (),
@@ -120,11 +122,14 @@ impl Libraries {
 
     /// Opens a file and finds a name for it.
     fn add(&mut self, (pid, mapping): Place<'_>, owner: Owner, peeker: &Peeker) -> Module {
-        let Some(library) = self.library((pid, mapping), peeker) else {
-            self.gone += 1;
-            // Its places must not be taken for those of another file that is there.
-            let name = free_name(&self.open, &mapping.path).into();
-            return Module { name, closed: Some(Closed::Gone(owner)) };
+        let library = match self.library((pid, mapping), owner, peeker) {
+            Ok(library) => library,
+            Err(closed) => {
+                self.gone += 1;
+                // Its places must not be taken for those of another file that is there.
+                let name = free_name(&self.open, &mapping.path).into();
+                return Module { name, closed: Some(closed) };
+            }
         };
         let read = |library: &Library| library.read_build_id(&self.worker);
         let known = self.open.get(&mapping.path).and_then(read);
@@ -136,10 +141,19 @@ impl Libraries {
         Module { name, closed }
     }
 
-    fn library(&mut self, (pid, mapping): Place<'_>, peeker: &Peeker) -> Option<Library> {
-        let file = files::open(pid, mapping, true, peeker).ok().flatten()?.file;
+    fn library(
+        &mut self,
+        (pid, mapping): Place<'_>,
+        owner: Owner,
+        peeker: &Peeker,
+    ) -> Result<Library, Closed> {
+        let file = match files::open(pid, mapping, true, peeker) {
+            Ok(Some(opened)) => opened.file,
+            Err(Unanswered::Late) => return Err(Closed::Late(owner)),
+            Ok(None) | Err(Unanswered::Refused) => return Err(Closed::Gone(owner)),
+        };
         let root = self.roots.of(peeker.root(pid).ok().flatten());
-        Some(Library::new(file, root.path_inside(Path::new(&mapping.path)), root))
+        Ok(Library::new(file, root.path_inside(Path::new(&mapping.path)), root))
     }
 
     /// Keeps a file open, in the place of another where its owner has fewer than the other's; why not, where it cannot.
@@ -160,7 +174,7 @@ impl Libraries {
         }
     }
 
-    /// Tries once for each owner who comes by.
+    /// Tries once for each owner who comes by; more often where it may yet be opened.
     fn open_again(
         &mut self,
         (key, name): (&FileKey, &Arc<str>),
@@ -168,11 +182,13 @@ impl Libraries {
         owner: Owner,
         peeker: &Peeker,
     ) {
-        let closed = match self.library(place, peeker) {
-            Some(library) => self.keep(library, name, owner),
-            None => Some(Closed::Gone(owner)),
+        let (closed, opened) = match self.library(place, owner, peeker) {
+            Ok(library) => (self.keep(library, name, owner), true),
+            Err(closed) => (Some(closed), false),
         };
         if let Some(module) = self.modules.get_mut(key) {
+            let was_late = matches!(module.closed, Some(Closed::Late(_)));
+            self.gone = self.gone.saturating_sub(usize::from(was_late && opened));
             module.closed = closed;
         }
     }

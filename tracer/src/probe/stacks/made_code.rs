@@ -8,7 +8,7 @@ use crate::foreign::owner_of_process;
 use crate::peeker::{Peeker, digest};
 use crate::resolver::Worker;
 use energy_trace_model::ids::Pid;
-use energy_trace_unwind::address_space::{AddressSpace, Mapping};
+use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
 use energy_trace_unwind::merge::RawStack;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -48,19 +48,18 @@ impl MadeCode {
         Self { worker, processes: BTreeMap::new(), most_kept }
     }
 
-    /// The stack without its first guess, where that is the caller of code which proves it.
+    /// The stack without its first guess, where that is the caller of code which proves it; its first frame is in that mapping.
     pub(crate) fn prove(
         &mut self,
         pid: Pid,
         raw: &RawStack,
-        space: &AddressSpace,
+        mapping: &Mapping,
         peeker: &Peeker,
     ) -> Option<RawStack> {
         let ([leaf, gap], _) = raw.native.split_first_chunk()?;
         if raw.guess_depth == 0 || gap.pc != u64::from(end::NO_UNWIND_INFO) {
             return None;
         }
-        let mapping = space.find(leaf.pc).filter(|mapping| mapping.is_anonymous())?;
         let depth = self.depth(pid, mapping, leaf.pc, peeker)?;
         (depth == u32::from(raw.guess_depth)).then(|| without_first_guess(raw))
     }
@@ -166,7 +165,7 @@ mod tests {
     use crate::peeker::Peeker;
     use crate::resolver::Resolver;
     use energy_trace_model::ids::Pid;
-    use energy_trace_unwind::address_space::AddressSpace;
+    use energy_trace_unwind::address_space::Mapping;
     use energy_trace_unwind::merge::RawStack;
     use memmap2::MmapMut;
     use std::sync::Arc;
@@ -180,25 +179,27 @@ mod tests {
         RawStack { native, guessed: 1, guess_depth, ..RawStack::default() }
     }
 
-    /// A guess is proved where the code says the same, by the code that is there now, and in memory that is no file.
+    /// Anonymous memory.
+    fn memory(start: u64, bytes: u64) -> Mapping {
+        Mapping { start, end: start + bytes, offset: 0, file: None, path: String::new() }
+    }
+
+    /// A guess is proved where the code says the same, by the code that is there now.
     #[test]
     fn guesses_that_code_proves() {
         let mut page = MmapMut::map_anon(4096).unwrap();
         let (at, pid) = (page.as_ptr() as u64 + 1, Pid::new(std::process::id()));
-        let maps =
-            |of: &str| AddressSpace::parse(&format!("{:x}-{:x} r-xp 00000000 {of}\n", at - 1, at + 4095));
-        let (anonymous, file) = (maps("00:00 0"), maps("fe:00 7 /code"));
+        let memory = memory(at - 1, 4096);
         let (resolver, peeker) = (Resolver::start(false).unwrap(), Peeker::start().unwrap());
         let mut made = MadeCode::new(Arc::new(resolver.worker(false)), MOST_KEPT);
         page[..4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]); // push %rax; nop; pop %rax; ret
-        let proved = made.prove(pid, &guess(at, 16), &anonymous, &peeker).unwrap();
+        let proved = made.prove(pid, &guess(at, 16), &memory, &peeker).unwrap();
         let expected = [(at, 0x5000), (0x4000, 0x6000)].map(|(pc, cfa)| NativeFrame { pc, cfa });
         assert_eq!((proved.native, proved.guessed), (expected.to_vec(), 0));
-        assert_eq!(made.prove(pid, &guess(at, 24), &anonymous, &peeker), None);
-        assert_eq!(made.prove(pid, &guess(at, 16), &file, &peeker), None);
+        assert_eq!(made.prove(pid, &guess(at, 24), &memory, &peeker), None);
         page[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
-        assert_eq!(made.prove(pid, &guess(at, 16), &anonymous, &peeker), None);
-        assert!(made.prove(pid, &guess(at, 8), &anonymous, &peeker).is_some());
+        assert_eq!(made.prove(pid, &guess(at, 16), &memory, &peeker), None);
+        assert!(made.prove(pid, &guess(at, 8), &memory, &peeker).is_some());
     }
 
     /// Of a program that makes ever more code no more is kept than was allowed: what is known goes on to prove guesses, and nothing is asked.
@@ -206,15 +207,14 @@ mod tests {
     fn code_without_end() {
         let mut pages = MmapMut::map_anon(2 * 4096).unwrap();
         let (at, pid) = (pages.as_ptr() as u64 + 1, Pid::new(std::process::id()));
-        let maps = format!("{:x}-{:x} r-xp 00000000 00:00 0\n", at - 1, at + 8191);
-        let space = AddressSpace::parse(&maps);
+        let memory = memory(at - 1, 2 * 4096);
         for page in [0, 4096] {
             pages[page..page + 4].copy_from_slice(&[0x50, 0x90, 0x58, 0xc3]);
         }
         let (resolver, peeker) = (Resolver::start(false).unwrap(), Peeker::start().unwrap());
         let proves = |most_kept| {
             let mut made = MadeCode::new(Arc::new(resolver.worker(false)), most_kept);
-            [at, at + 4096, at].map(|at| made.prove(pid, &guess(at, 16), &space, &peeker).is_some())
+            [at, at + 4096, at].map(|at| made.prove(pid, &guess(at, 16), &memory, &peeker).is_some())
         };
         assert_eq!(proves(MOST_KEPT), [true; 3]);
         assert_eq!(proves(1), [true, false, true]);

@@ -3,7 +3,7 @@
 //! Leaves out finding them (`naming/`).
 
 use super::builder::StackBuilder;
-use crate::naming::{self, find_public_names, in_turn, name_frames};
+use crate::naming::{self, Callers, find_public_names, in_turn, name_frames};
 use crate::resolver::Worker;
 use crate::symbolize::Detail;
 use energy_trace_model::ids::FrameId;
@@ -21,15 +21,24 @@ pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
             out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
         }
     });
-    for names in name_frames(&out.unnamed, stacks.libraries.open(), &stacks.worker, detail) {
+    let found = name_frames(&out.unnamed, stacks.libraries.open(), &stacks.worker, detail);
+    send_jit_names(stacks, &Callers::new(&out.unnamed, &found));
+    for names in found {
         out.send(Record::Name(names.frame, names.name));
         if !names.inlined.is_empty() {
             out.send(Record::Inlined(names.frame, names.inlined));
         }
     }
+}
+
+/// Finds the names of code that was made at run time, and sends them.
+fn send_jit_names(stacks: &StackBuilder, callers: &Callers<'_>) {
+    let out = &stacks.out;
     let of = |name| Name { name, file: String::new(), line: 0 };
+    let spent = |owner| stacks.worker.spent(owner);
     let programs = stacks.jit.values().map(|program| (program.owner(), program));
-    let found = in_turn(programs, spent, |program| program.names(&stacks.worker));
+    let made_by = |frames: &[FrameId]| callers.made_by(frames);
+    let found = in_turn(programs, spent, |program| program.names(&stacks.worker, made_by));
     for names in found.into_iter().flatten() {
         out.send(Record::Name(names.frame, of(names.first)));
         for (at, name) in names.later {

@@ -49,7 +49,7 @@ pub(crate) enum Table {
 
 /// A mapped file.
 pub(crate) struct MappedFile {
-    /// What it says; `None` until it was read, and where it is not ELF.
+    /// What it says; `None` until it was read, and where it cannot be.
     pub(crate) facts: Option<Arc<ElfFacts>>,
     /// Its table.
     table: Table,
@@ -213,6 +213,19 @@ impl Files {
             }
         }
         self.files.get(key)
+    }
+
+    /// Whether the code in a mapping was made at run time: in memory without a file, or where its file is no ELF file or has no code there.
+    /// `None` while that is not known.
+    pub(crate) fn is_made(&self, mapping: &Mapping) -> Option<bool> {
+        let Some(key) = mapping.file.as_ref().filter(|_| !mapping.is_anonymous()) else {
+            return Some(mapping.is_anonymous());
+        };
+        let file = self.files.get(key)?;
+        match &file.facts {
+            Some(facts) => Some(facts.bias(mapping.start, mapping.offset).is_none()),
+            None => (file.table != Table::Pending).then_some(false),
+        }
     }
 
     /// Begins to read a file that a process will map, by its path here.
