@@ -171,7 +171,7 @@ fn names_of_a_megabyte() {
     let bytes = fs::metadata(place.path("names.data")).unwrap().len();
     println!("{} MiB of memory, {bytes} bytes recorded", recorded.mib());
     assert!(bytes < 8 << 20, "{bytes} bytes recorded");
-    assert!(recorded.mib() < 150, "{} MiB", recorded.mib());
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB", recorded.mib());
     let cut = recorded.report.functions.iter().filter(|f| f.name.ends_with("n…")).count();
     assert!(cut > 20, "{cut} names are cut");
 }
@@ -241,7 +241,7 @@ fn files_of_one_user_are_not_all() {
     assert!(recorded.report.functions.iter().any(|function| function.name == "hot"), "{:?}", recorded.output);
     let told = warning(&recorded.report, "files-not-kept");
     assert!(told.contains(&format!("user {OTHER} (")) && !told.contains(USER), "{told}");
-    assert!(text(&recorded.output.stderr).contains("were not kept open"), "{:?}", recorded.output);
+    assert!(text(&recorded.output.stderr).contains("were closed early"), "{:?}", recorded.output);
 }
 
 /// S6: the process that starts those that read files has a user of its own, and where somebody kills it all the same, programs that start later
@@ -277,7 +277,7 @@ fn a_killed_resolver_is_replaced() {
     let report = report(&place, fs::File::open(place.path("r.data")).unwrap());
     assert!(report.functions.iter().any(|function| function.name == "hot"), "{}", text(&output.stderr));
     assert!(warning(&report, "file-reader-lost").contains("it was started again"));
-    assert!(text(&output.stderr).contains("was killed from outside"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("was killed, and started again"), "{}", text(&output.stderr));
 }
 
 /// C17: 30,000 executable mappings in a loop cost the tracer a fifth of a CPU at the most (more than half of one before), beside what any
@@ -350,7 +350,7 @@ fn the_folder_is_gone() {
 }
 
 /// Of one file that harms, with what it takes alone.
-const MOST_OF_A_FILE_MIB: u64 = 200;
+const MOST_OF_A_FILE_MIB: u64 = 300;
 
 /// The warning of this code; empty where there is none.
 fn warning(report: &Report, code: &str) -> String {
