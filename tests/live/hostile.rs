@@ -204,7 +204,7 @@ fn unwind_information_without_end() {
     let place = place();
     let recorded = record(&place, &["--no-svg"], &part(&place, "unwinding", 4), &[]);
     assert_code(&recorded.output, 0);
-    assert!(recorded.mib() < 150, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
     let told = warning(&recorded.report, "files-not-read");
     assert!(told.contains("0.so (it has more unwind information"), "{told}");
 }

@@ -156,6 +156,12 @@ impl ElfFacts {
         Some(mapping_start.wrapping_sub(svma))
     }
 
+    /// Whether any of this part of the file is code: a mapping may begin before it, as where all that is readable may be executed.
+    pub fn has_code_in(&self, offset: u64, length: u64) -> bool {
+        let end = offset.saturating_add(length);
+        self.code.iter().any(|part| part.offset < end && offset < part.offset.saturating_add(part.size))
+    }
+
     /// Place in the file of an address (SVMA) in its code.
     pub fn file_offset(&self, svma: u64) -> Option<u64> {
         let segment = self.code.iter().find(|s| s.svma <= svma && svma - s.svma < s.size)?;
@@ -453,6 +459,8 @@ mod tests {
         };
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
+        assert!(elf.has_code_in(0, 0x3000) && elf.has_code_in(0x3000, 0x1000));
+        assert!(!elf.has_code_in(0, 0x2a40) && !elf.has_code_in(0x4000, 0x1000));
     }
 
     /// A file that is not ELF is told from a damaged one, also where it ends within its first word.

@@ -223,7 +223,7 @@ impl Files {
         };
         let file = self.files.get(key)?;
         match &file.facts {
-            Some(facts) => Some(facts.bias(mapping.start, mapping.offset).is_none()),
+            Some(facts) => Some(!facts.has_code_in(mapping.offset, mapping.end - mapping.start)),
             None => (file.table != Table::Pending).then_some(false),
         }
     }
