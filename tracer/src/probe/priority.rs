@@ -18,17 +18,20 @@ pub(crate) fn raise_priority() {
 
 /// What a thread had that left the command's CPUs.
 pub struct Before {
+    /// The CPUs, where it has others now: a thread that is told to stay where it is would not follow when a CPU comes online.
     cpus: Option<CpuSet>,
     niceness: i32,
 }
 
 /// Leaves the command's CPUs, and its niceness where that is high; threads and processes that this thread starts from now on do so too.
 pub fn leave_command() -> Before {
-    let before = Before { cpus: sched_getaffinity(Thread::from_raw(0)).ok(), niceness: niceness() };
-    if let Some(cpus) = before.cpus.and_then(with_the_others)
-        && let Err(error) = sched_setaffinity(Thread::from_raw(0), &cpus)
-    {
-        log::debug!("the recorder stays on the command's CPUs: {error}");
+    let mut before = Before { cpus: None, niceness: niceness() };
+    let own = sched_getaffinity(Thread::from_raw(0)).ok();
+    if let Some((own, more)) = own.and_then(|own| Some((own, with_the_others(own)?))) {
+        match sched_setaffinity(Thread::from_raw(0), &more) {
+            Ok(()) => before.cpus = Some(own),
+            Err(error) => log::debug!("the recorder stays on the command's CPUs: {error}"),
+        }
     }
     if before.niceness > 0 {
         set_niceness(0);
