@@ -5,8 +5,9 @@
 //! time is waited for no more. Leaves out what the rules are for.
 
 use crate::resolver::{Resolver, Worker, question};
+use energy_trace_model::recording::record::Owner;
 use energy_trace_unwind::elf::ElfFacts;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,7 +26,6 @@ const A_MOMENT: Duration = Duration::from_millis(20);
 const SLOW: Duration = Duration::from_millis(5);
 const CREDIT: Duration = Duration::from_millis(500);
 const SHARE: u32 = 8;
-const ROOT: u32 = 0;
 
 /// A file that a worker keeps.
 pub(super) struct Kept {
@@ -68,7 +68,7 @@ pub(super) enum News {
 
 struct Lane {
     number: u32,
-    owner: u32,
+    owner: Owner,
     worker: Arc<Worker>,
     jobs: Sender<Job>,
     done: Receiver<Done>,
@@ -86,7 +86,7 @@ pub(super) struct Lanes {
     next: u32,
     begun: Instant,
     /// What users' files cost.
-    owners: HashMap<u32, Cost>,
+    owners: BTreeMap<Owner, Cost>,
 }
 
 /// What one user's files cost so far.
@@ -98,7 +98,7 @@ struct Cost {
 
 impl Lanes {
     pub(super) fn new(resolver: Resolver) -> Self {
-        Self { resolver, lanes: Vec::new(), next: 0, begun: Instant::now(), owners: HashMap::new() }
+        Self { resolver, lanes: Vec::new(), next: 0, begun: Instant::now(), owners: BTreeMap::new() }
     }
 
     /// Ends all workers.
@@ -107,7 +107,7 @@ impl Lanes {
     }
 
     /// Has a file of a user looked into; false where it will not be.
-    pub(super) fn keep(&mut self, owner: u32, number: u32, path: &str, file: &Arc<File>) -> bool {
+    pub(super) fn keep(&mut self, owner: Owner, number: u32, path: &str, file: &Arc<File>) -> bool {
         if self.cost(owner).lost >= MOST_LOST {
             return false;
         }
@@ -115,12 +115,12 @@ impl Lanes {
         lane.ask(Job { number, path: path.to_owned(), what: Wanted::Keep(Arc::clone(file)) })
     }
 
-    fn cost(&self, owner: u32) -> Cost {
+    fn cost(&self, owner: Owner) -> Cost {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
 
     /// A lane of a user, an idle one if there is or may be one; where there are enough, the one that was used least lately makes room.
-    fn lane(&mut self, owner: u32) -> Option<&mut Lane> {
+    fn lane(&mut self, owner: Owner) -> Option<&mut Lane> {
         let lanes = || self.lanes.iter().enumerate();
         let own = || lanes().filter(|(_, lane)| lane.owner == owner);
         let best = own().min_by_key(|(_, lane)| lane.asked).map(|(at, lane)| (at, lane.asked));
@@ -143,7 +143,7 @@ impl Lanes {
     }
 
     /// What was found out since. Waits a moment for a file of this user's that was asked about just now.
-    pub(super) fn collect(&mut self, of: Option<u32>) -> Vec<News> {
+    pub(super) fn collect(&mut self, of: Option<Owner>) -> Vec<News> {
         let mut out = Vec::new();
         let waits = of.filter(|&owner| !self.is_overdrawn(owner));
         let newest = self.lanes.iter().filter(|lane| lane.asked > 0 && Some(lane.owner) == waits);
@@ -196,8 +196,8 @@ impl Lanes {
     }
 
     /// Whether a user's files took more than their share. Those that root alone can have written mean no harm.
-    fn is_overdrawn(&self, owner: u32) -> bool {
-        owner != ROOT && self.cost(owner).spent > CREDIT + self.begun.elapsed() / SHARE
+    fn is_overdrawn(&self, owner: Owner) -> bool {
+        owner != Owner::Root && self.cost(owner).spent > CREDIT + self.begun.elapsed() / SHARE
     }
 }
 
@@ -208,7 +208,7 @@ impl Cost {
 }
 
 impl Lane {
-    fn start(number: u32, owner: u32, worker: Worker) -> std::io::Result<Self> {
+    fn start(number: u32, owner: Owner, worker: Worker) -> std::io::Result<Self> {
         let worker = Arc::new(worker);
         let ((jobs, todo), (found, done)) = (channel::<Job>(), channel());
         let keeper = Arc::clone(&worker);
@@ -283,7 +283,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, Lanes, MOST_LANES, MOST_OF_ONE, News};
+    use super::{Kept, Lanes, MOST_LANES, MOST_OF_ONE, News, Owner};
     use crate::resolver::Resolver;
     use std::fs::File;
     use std::sync::Arc;
@@ -311,7 +311,7 @@ mod tests {
     fn one_users_files_keep_nobody_else() {
         let (file, mut lanes) =
             (Arc::new(File::open(LIBC).unwrap()), Lanes::new(Resolver::start(false).unwrap()));
-        assert!(lanes.keep(7, 0, LIBC, &file) && lanes.keep(8, 1, LIBC, &file));
+        assert!(lanes.keep(Owner::User(7), 0, LIBC, &file) && lanes.keep(Owner::User(8), 1, LIBC, &file));
         let kept: Vec<Kept> = collected(&mut lanes, 2).into_iter().map(|(_, kept)| kept.unwrap()).collect();
         let at = kept[0].facts.entry;
         let once = |lanes: &mut Lanes, of: usize| {
@@ -326,7 +326,7 @@ mod tests {
             }
         };
         assert_eq!([rule(&mut lanes, 0), rule(&mut lanes, 1)], [Ok(true); 2]);
-        assert!(lanes.keep(7, 2, LIBC, &file));
+        assert!(lanes.keep(Owner::User(7), 2, LIBC, &file));
         assert_eq!(once(&mut lanes, 0), Err(end::NOT_READY));
         assert_eq!(rule(&mut lanes, 1), Ok(true));
         assert_eq!(rule(&mut lanes, 0), Ok(true));
@@ -338,12 +338,12 @@ mod tests {
         let (text, mut lanes) =
             (Arc::new(File::open("/etc/passwd").unwrap()), Lanes::new(Resolver::start(false).unwrap()));
         for number in 0..6 {
-            assert!(lanes.keep(7, number, "passwd", &text));
+            assert!(lanes.keep(Owner::User(7), number, "passwd", &text));
         }
         assert_eq!(lanes.lanes.len(), MOST_OF_ONE);
         assert!(collected(&mut lanes, 6).iter().all(|(_, kept)| kept.is_none()));
         for owner in 0..20 {
-            lanes.keep(owner, owner, "passwd", &text);
+            lanes.keep(Owner::User(owner), owner, "passwd", &text);
             assert!(lanes.lanes.len() <= MOST_LANES);
             lanes.collect(None);
         }

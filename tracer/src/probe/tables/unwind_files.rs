@@ -6,11 +6,12 @@
 
 use super::files::open;
 use super::lanes::{Kept as KeptFile, Lanes, News};
-use crate::foreign::{Pool, Room, owner_of_process};
+use crate::foreign::{Pool, Room, owner_of_file, owner_of_process};
 use crate::host::open_files;
 use crate::peeker::{Peeker, TargetMemory};
 use crate::resolver::Resolver;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Owner;
 use energy_trace_unwind::address_space::{AddressSpace, FileKey, Mapping};
 use energy_trace_unwind::cfi::FullRules;
 use energy_trace_unwind::cpython::memory::Source as _;
@@ -31,9 +32,6 @@ use tracer_ebpf::wire::{end, register};
 /// Rules that are kept: a walk asks for the same return addresses again and again.
 const KEPT: usize = 1 << 14;
 
-/// Who has what no user in particular has.
-const NOBODY: u32 = u32::MAX;
-
 /// A rule that is kept: the file's number, the address (SVMA).
 type Kept = (u32, u64, Rule);
 
@@ -41,8 +39,8 @@ type Kept = (u32, u64, Rule);
 struct UnwindFile {
     file: Arc<File>,
     path: String,
-    /// The user that it belongs to: whose worker keeps it.
-    owner: u32,
+    /// Who may have written it: whose worker keeps it.
+    owner: Owner,
     is: Is,
 }
 
@@ -105,8 +103,7 @@ impl UnwindFiles {
             Room::Instead(_, other) => self.close(other),
             Room::Free => (),
         }
-        // Of a copy a user's file system says whose it is.
-        let owner = if opened.is_copy { NOBODY } else { opened.owner };
+        let owner = owner_of_file(&opened.file);
         let (file, path) = (Arc::new(opened.file), mapping.path.clone());
         self.files.push(Some(UnwindFile { file, path, owner, is: Is::Asked }));
         self.numbers.insert(key.clone(), number);
@@ -129,7 +126,7 @@ impl UnwindFiles {
     }
 
     /// Takes in what workers found out; where a file of this user was asked about just now, a moment is waited for it.
-    fn collect(&mut self, of: Option<u32>) {
+    fn collect(&mut self, of: Option<Owner>) {
         let found = self.lanes.collect(of);
         self.take_in(found);
     }
