@@ -13,7 +13,7 @@ mod regular;
 mod root;
 
 pub use mapped::{file_key, open_mapped};
-pub use owner::{owner_of_file, owner_of_files, owner_of_process};
+pub use owner::{owner_of_file, owner_of_files, owner_of_process, user_of_process};
 pub use pool::{Pool, Room};
 pub use quota::Quota;
 pub use regular::open_place;

@@ -32,22 +32,27 @@ pub fn owner_of_files(files: &[&File]) -> Owner {
 
 /// Who started a process; of one that is gone, or is not shown, nobody in particular.
 pub fn owner_of_process(pid: Pid) -> Owner {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    parse_owner(&status).unwrap_or(Owner::Several)
+    user_of_process(pid).map_or(Owner::Several, Owner::of_user)
+}
+
+/// The same by number; `None` where it is gone, or is not shown.
+pub fn user_of_process(pid: Pid) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    parse_user(&status)
 }
 
 /// By `Uid` of `/proc/PID/status`: the real user, who a set-user-ID program was started by; of a service that root started the user that it
 /// became. The name in that file, which is the program's choice, is one line.
-fn parse_owner(status: &str) -> Option<Owner> {
+fn parse_user(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let mut uids = line.split_whitespace().map(str::parse::<u32>);
     let (real, effective) = (uids.next()?.ok()?, uids.next()?.ok()?);
-    Some(Owner::of_user(if real == 0 { effective } else { real }))
+    Some(if real == 0 { effective } else { real })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, owner_of_file, owner_of_files, owner_of_process, parse_owner};
+    use super::{Owner, owner_of_file, owner_of_files, owner_of_process, parse_user};
     use energy_trace_model::ids::Pid;
     use std::fs::{File, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, fchown};
@@ -77,7 +82,9 @@ mod tests {
     /// A program that somebody runs with root's rights is theirs, and a service is its user's, whatever name it gives itself.
     #[test]
     fn whose_processes() {
-        let owner = |uids: &str| parse_owner(&format!("Name:\tx\\nUid:\t0\nUmask:\t0022\nUid:\t{uids}\n"));
+        let owner = |uids: &str| {
+            parse_user(&format!("Name:\tx\\nUid:\t0\nUmask:\t0022\nUid:\t{uids}\n")).map(Owner::of_user)
+        };
         assert_eq!(owner("1000\t0\t0\t0"), Some(Owner::User(1000)));
         assert_eq!(owner("0\t33\t33\t33"), Some(Owner::User(33)));
         assert_eq!(owner("0\t0\t0\t0"), Some(Owner::Root));

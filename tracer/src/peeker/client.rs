@@ -5,6 +5,7 @@
 use super::owners::Owners;
 use super::question::Question;
 use super::server::{self, Order};
+use crate::foreign::user_of_process;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
 use energy_trace_model::ids::Pid;
@@ -292,10 +293,9 @@ impl Process {
     }
 }
 
-/// The user of a process by `status`, which shows the real one whatever the process has set itself to; `u32::MAX` where it is gone.
+/// The user of a process; `u32::MAX` where it is gone.
 fn owner_of(pid: Pid) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    super::serve::parse_owner(&status).unwrap_or(u32::MAX)
+    user_of_process(pid).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::question::{
     FileFacts, Known, LONGEST_VALUE, MOST_BYTES, MOST_CODE_BYTES, MOST_COMMAND, MOST_ENVIRONMENT, MOST_OPEN,
     NotOpened, Program, Question, RootFacts, Seen, digest,
 };
-use crate::foreign::{Root, open_mapped, root_facts};
+use crate::foreign::{Root, open_mapped, root_facts, user_of_process};
 use crate::roles::channel::{Channel, ChannelError};
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
@@ -108,7 +108,6 @@ fn codes(memory: &ProcessMemory, layout: &CodeLayout, known: &[Known]) -> Vec<Se
 }
 
 fn program(pid: Pid) -> Program {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let file = of_living(pid, |pid| std::fs::metadata(format!("/proc/{pid}/exe"))).ok();
     let read = |pid| read_first(&format!("/proc/{pid}/cmdline"), MOST_COMMAND);
     let (mut text, mut is_longer) = read(pid);
@@ -119,7 +118,7 @@ fn program(pid: Pid) -> Program {
     }
     let (command, has_more) = words(&text, is_longer);
     Program {
-        owner: parse_owner(&status),
+        owner: user_of_process(pid),
         command,
         is_cut: has_more,
         file: file.map(|found| (found.dev(), found.ino())),
@@ -139,12 +138,6 @@ fn words(text: &[u8], is_longer: bool) -> (Vec<String>, bool) {
         last.push('…');
     }
     (command, has_more)
-}
-
-/// The real user of a process by its `status`.
-pub(super) fn parse_owner(status: &str) -> Option<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The first bytes of a file of `/proc`, and whether there are more.
@@ -250,7 +243,7 @@ fn send_root(channel: &Channel, pid: Pid) -> Result<(), ChannelError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_WORDS, parse_owner, words};
+    use super::{MOST_WORDS, words};
 
     /// A command line that is whole, one that was cut, one of zeros alone, and none.
     #[test]
@@ -264,12 +257,5 @@ mod tests {
         let (zeros, is_cut) = of(&[0; 4096], true);
         assert_eq!((zeros.len(), is_cut), (MOST_WORDS, true));
         assert_eq!(of(b"", false), (Vec::new(), false));
-    }
-
-    /// The real user is the first of four.
-    #[test]
-    fn owners() {
-        assert_eq!(parse_owner("Name:\tx\nUid:\t1000\t0\t0\t0\nGid:\t5\t5\t5\t5\n"), Some(1000));
-        assert_eq!(parse_owner(""), None);
     }
 }
