@@ -122,7 +122,8 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::Owners(
             OwnerDiagnostic::FilesNotKept { .. }
             | OwnerDiagnostic::FilesRefused { .. }
-            | OwnerDiagnostic::ReaderLost { .. },
+            | OwnerDiagnostic::ReaderLost { .. }
+            | OwnerDiagnostic::EventsRefused { .. },
         )
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)

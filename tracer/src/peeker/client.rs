@@ -170,12 +170,18 @@ impl State {
         if self.aside.iter().any(|aside| aside.about == about) {
             return Err(Unanswered::Late);
         }
-        let mut patience = question.patience();
+        let (mut patience, begun) = (question.patience(), Instant::now());
+        let counted = question.is_of_many().then(|| owner_of(about));
+        if counted.is_some_and(|owner| self.owners.has_to_wait(owner, begun)) {
+            return Err(Unanswered::Late);
+        }
         if !self.owners.is_empty() {
             patience = self.owners.patience(owner_of(about), patience)?;
         }
         let process = self.ready.take().map_or_else(|| self.begin(), Ok)?;
-        match process.ask(about, question, patience) {
+        let answer = process.ask(about, question, patience);
+        counted.into_iter().for_each(|owner| self.owners.took(owner, begun.elapsed()));
+        match answer {
             Ok(answer) => {
                 self.ready = Some(process);
                 Ok(answer)

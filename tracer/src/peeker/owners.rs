@@ -1,17 +1,33 @@
 //! How long answers about a user's processes are waited for.
 //!
 //! Each answer that does not come halves the time for the next one of the same user, and four that are awaited are enough at once. A user whose
-//! processes were given up too often is asked about no more. What others do shortens nobody's time below a millisecond. Leaves out the waiting.
+//! processes were given up too often is asked about no more. What others do shortens nobody's time below a millisecond. Answers that come cost time as
+//! well: while other users' files are asked for, one user's may take a part of the time and waits then. Leaves out the waiting.
 
 use super::client::Unanswered;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Answers of one user that may be awaited at once, and processes that may be given up for one user.
 const MOST_AWAITED: u32 = 4;
 const MOST_GIVEN_UP: u32 = 8;
 /// Halvings at the most; those of all users together count a quarter.
 const MOST_HALVINGS: u32 = 5;
+
+/// What one user's files may take before they wait for those of others, and the part of the time that they may take from then on.
+const CREDIT: Duration = Duration::from_millis(500);
+const SHARE: u32 = 4;
+/// So long after another user's files were asked for there is another user.
+const BESIDE: Duration = Duration::from_secs(1);
+
+/// What one user's files took.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// Of the time that is the user's since.
+    time: Duration,
+    since: Instant,
+    asked: Instant,
+}
 
 /// What one user's processes have cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +40,7 @@ struct Record {
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     records: HashMap<u32, Record>,
+    taken: HashMap<u32, Taken>,
 }
 
 impl Owners {
@@ -47,6 +64,23 @@ impl Owners {
         let awaited: u32 = self.records.values().map(|record| record.awaited).sum();
         let halvings = (own.awaited + own.given_up).max(awaited / 4).min(MOST_HALVINGS);
         Ok(worth / (1 << halvings))
+    }
+
+    /// Whether a user's files have to wait for those of others `now`. Notes that they were asked for.
+    pub(super) fn has_to_wait(&mut self, owner: u32, now: Instant) -> bool {
+        let others =
+            self.taken.iter().filter(|&(&other, taken)| other != owner && now < taken.asked + BESIDE);
+        let is_alone = others.count() == 0;
+        let own = self.taken.entry(owner).or_insert(Taken { time: Duration::ZERO, since: now, asked: now });
+        own.asked = now;
+        !is_alone && own.time > CREDIT + now.saturating_duration_since(own.since) / SHARE
+    }
+
+    /// A user's file took so long.
+    pub(super) fn took(&mut self, owner: u32, time: Duration) {
+        if let Some(own) = self.taken.get_mut(&owner) {
+            own.time += time;
+        }
     }
 
     /// An answer did not come in time.
@@ -74,8 +108,8 @@ impl Owners {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owners, Unanswered};
-    use std::time::Duration;
+    use super::{BESIDE, CREDIT, Owners, SHARE, Unanswered};
+    use std::time::{Duration, Instant};
 
     const WORTH: Duration = Duration::from_millis(32);
 
@@ -108,6 +142,27 @@ mod tests {
         (0..4).for_each(|_| owners.came(7));
         assert!(owners.is_empty());
         assert_eq!(owners.patience(7, WORTH), Ok(WORTH));
+    }
+
+    /// Whose files took more than a part of the time waits for others while there are any, and not longer; the others do not wait.
+    #[test]
+    fn files_of_one_user_wait_for_others() {
+        let (mut owners, start) = (Owners::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        assert!(!owners.has_to_wait(7, start));
+        owners.took(7, CREDIT + WORTH);
+        assert!(!owners.has_to_wait(7, at(1)), "there is nobody else");
+        assert!(!owners.has_to_wait(8, at(2)));
+        assert!(owners.has_to_wait(7, at(3)));
+        assert!(!owners.has_to_wait(8, at(4)));
+        let (later, share) = (at(4) + BESIDE, WORTH * SHARE);
+        assert!(!owners.has_to_wait(7, later), "nobody else asked lately");
+        owners.took(7, BESIDE);
+        owners.has_to_wait(8, later);
+        assert!(owners.has_to_wait(7, later));
+        let rested = later + BESIDE * SHARE + share;
+        owners.has_to_wait(8, rested);
+        assert!(!owners.has_to_wait(7, rested), "its part of the time has come");
     }
 
     /// Users without number that each hang once take a millisecond each: a newcomer is still waited for.

@@ -58,12 +58,13 @@ pub(super) enum Question {
 impl Question {
     /// How long the answer is waited for. What reads memory takes microseconds, what opens files may have to ask a disk.
     pub(super) const fn patience(&self) -> Duration {
-        match self {
-            Self::Mappings { .. } | Self::Open { .. } | Self::OpenSome { .. } | Self::Root => {
-                Duration::from_millis(100)
-            }
-            _ => Duration::from_millis(30),
-        }
+        let opens = self.is_of_many() || matches!(self, Self::OpenSome { .. } | Self::Root);
+        Duration::from_millis(if opens { 100 } else { 30 })
+    }
+
+    /// Whether it is about mappings, of which a process may have any number.
+    pub(super) const fn is_of_many(&self) -> bool {
+        matches!(self, Self::Mappings { .. } | Self::Open { .. })
     }
 }
 

@@ -16,6 +16,23 @@ pub(crate) fn raise_priority() {
     set_niceness(-15);
 }
 
+/// Puts this thread before all that are not of the real-time class themselves, where that is allowed: it does little each time, and while it waits for a
+/// CPU the ring buffers fill.
+pub(crate) fn raise_above_all() {
+    raise_priority();
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: changes the scheduling of the calling thread only, and reads the one number behind the pointer.
+    let failed =
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &raw const lowest) }
+            != 0;
+    if failed {
+        log::debug!(
+            "the thread that empties the ring buffers is not of the real-time class: {}",
+            std::io::Error::last_os_error()
+        );
+    }
+}
+
 /// What a thread had that left the command's CPUs.
 pub struct Before {
     /// The CPUs, where it has others now: a thread that is told to stay where it is would not follow when a CPU comes online.

@@ -8,7 +8,7 @@ use super::bpf::object::{LoadedProgram, Object};
 use super::collect::collector::Collector;
 use super::collect::live::Live;
 use super::collect::losses::{
-    closed_files, count_into, files_not_read, losses_of, not_answering, push_times, shortages,
+    closed_files, count_into, events_refused, files_not_read, losses_of, not_answering, push_times, shortages,
 };
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
@@ -311,7 +311,9 @@ impl Tracer {
         let mut lost = losses_of(&counters);
         let (mut copies, mut account) = (BTreeMap::new(), TraceAccount::default());
         match self.reader.take().map(Reader::stop) {
-            Some(Some((mut collector, mut watch))) => {
+            Some(Some((mut collector, mut watch, refused))) => {
+                refused.lost.iter().for_each(|(reason, count)| count_into(&mut lost, reason.clone(), *count));
+                self.diagnostics.extend(events_refused(&refused));
                 collector.finish(end);
                 collector.stacks.raw.finish();
                 self.diagnostics.extend(watch.end());

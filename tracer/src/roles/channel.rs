@@ -92,10 +92,14 @@ impl Channel {
         let raw: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
         let rights = [ControlMessage::ScmRights(&raw)];
         let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
-        self.ready(PollFlags::POLLOUT, deadline)?;
         let first = [IoSlice::new(&bytes)];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        let mut sent = sendmsg::<()>(self.socket.as_raw_fd(), &first, rights, flags, None)?;
+        let mut sent = loop {
+            match sendmsg::<()>(self.socket.as_raw_fd(), &first, rights, flags, None) {
+                Err(Errno::EAGAIN | Errno::EINTR) => self.ready(PollFlags::POLLOUT, deadline)?,
+                sent => break sent?,
+            }
+        };
         while sent < bytes.len() {
             self.ready(PollFlags::POLLOUT, deadline)?;
             match send(self.socket.as_raw_fd(), bytes.get(sent..).unwrap_or_default(), flags) {
@@ -143,11 +147,10 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let mut at = 0;
         while let Some(rest) = buffer.get_mut(at..).filter(|rest| !rest.is_empty()) {
-            self.ready(PollFlags::POLLIN, deadline)?;
             match self.read_some(rest, files) {
                 Ok(0) => return Err(ChannelError::Closed),
                 Ok(read) => at += read,
-                Err(Errno::EAGAIN | Errno::EINTR) => (),
+                Err(Errno::EAGAIN | Errno::EINTR) => self.ready(PollFlags::POLLIN, deadline)?,
                 Err(error) => return Err(error.into()),
             }
             if files.len() > MOST_FILES {

@@ -77,7 +77,7 @@ const WITHOUT_RIGHTS: [&str; 4] = [
     "tracer/src/tracee/prefetch.rs",
 ];
 
-/// The room whose code runs on the thread that empties the ring buffers.
+/// The room whose code runs on the threads that empty the ring buffers and that take in their events: all programs' events wait behind one that waits.
 const READERS_ROOM: &str = "tracer/src/probe";
 /// Calls whose length a target decides: they read its memory, its files of `/proc` or what it has mapped, and a file system of its own need not
 /// answer. The peeker makes them.
@@ -246,7 +246,7 @@ fn parsers_without_rights(source: &Source<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Who empties the ring buffers makes no call that a target can lengthen.
+/// Who takes in events makes no call that a target can lengthen.
 fn reader_waits_for_nobody(source: &Source<'_>) -> Vec<Finding> {
     let may_wait = MAY_WAIT.iter().any(|(place, _)| source.path.starts_with(place));
     if !source.path.starts_with(READERS_ROOM) || may_wait {
@@ -261,8 +261,7 @@ fn reader_waits_for_nobody(source: &Source<'_>) -> Vec<Finding> {
     let found = named.chain(called).filter(|(_, line)| source.is_product(*line));
     found
         .map(|(name, line)| {
-            let text =
-                format!("`{name}` where the ring buffers are emptied: ask the peeker, or another thread");
+            let text = format!("`{name}` where events are taken in: ask the peeker, or another thread");
             finding("waits-on-reader", line, text)
         })
         .collect()

@@ -37,7 +37,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
 /// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
 /// machine, and recordings that are merged.
-const FORMAT: u32 = 15;
+const FORMAT: u32 = 16;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -428,7 +428,7 @@ mod tests {
         let text = String::new;
         let last = [
             number(&Record::Installed(Vec::new())),
-            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { names: 0, longest: 0 })),
+            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::EventsRefused { events: Vec::new() })),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
@@ -442,6 +442,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (15, [38, 21, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        assert_eq!((FORMAT, last), (16, [38, 21, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
     }
 }

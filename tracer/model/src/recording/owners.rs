@@ -66,6 +66,11 @@ pub enum OwnerDiagnostic {
         /// Bytes that are kept of a name.
         longest: u64,
     },
+    /// Events came faster than they could be taken in, from owners who had more of them under way than was left for all others.
+    EventsRefused {
+        /// Whose, and how many were lost for that.
+        events: OfOwners,
+    },
 }
 
 impl OwnerDiagnostic {
@@ -76,6 +81,7 @@ impl OwnerDiagnostic {
             Self::FilesRefused { .. } => "files-refused",
             Self::ReaderLost { .. } => "file-reader-lost",
             Self::NamesCut { .. } => "names-cut",
+            Self::EventsRefused { .. } => "events-refused",
         }
     }
 }

@@ -37,6 +37,11 @@ pub(super) fn owner_fact(found: &OwnerDiagnostic) -> String {
             };
             format!("{names} {are} longer than {longest} bytes, and {are} cut there (they end in …)")
         }
+        OwnerDiagnostic::EventsRefused { events } => format!(
+            "events of programs of {} came faster than they could be taken in, and were lost: their stacks are missing for that time, which \
+             stands in [unsampled], while their times and joules are right; for their sake no event of anybody else was lost",
+            each(events, "event", "events")
+        ),
     }
 }
 
@@ -62,6 +67,9 @@ pub(super) fn owner_in_brief(found: &OwnerDiagnostic) -> String {
         }
         OwnerDiagnostic::NamesCut { names, .. } => {
             format!("{names} names of functions are very long, and cut")
+        }
+        OwnerDiagnostic::EventsRefused { events } => {
+            format!("events of {} came too fast, and were lost in part", whose(events))
         }
     }
 }

@@ -89,7 +89,6 @@ impl Event<'_> {
             | Self::Gpu(head, _)
             | Self::GpuStack(head, ..)
             | Self::GpuName(head, ..) => Some(head.at),
-            Self::Raw(capture) => Some(capture.head.at),
             _ => None,
         }
     }
@@ -122,9 +121,9 @@ impl Comm {
     }
 }
 
-/// Kind and time of an event, `None` if the bytes are not one.
-pub(crate) fn peek(bytes: &[u8]) -> Option<(u32, u64)> {
-    read::<EventHead>(bytes).map(|head| (head.kind, head.at_ns))
+/// What an event begins with, `None` if the bytes are not one.
+pub(crate) fn peek(bytes: &[u8]) -> Option<EventHead> {
+    read(bytes)
 }
 
 /// Reads one event; `None` if the bytes are not one.

@@ -60,9 +60,9 @@ fn fill(ring: &mut RingBuf<MapData>, order: &mut TimeOrder) -> (usize, u64) {
     let (mut bytes, mut newest) = (0, 0);
     while let Some(event) = ring.next() {
         bytes += event.len();
-        let (kind, at) = peek(&event).unwrap_or_default();
-        order.add(at, is_urgent(kind), &event);
-        newest = newest.max(at);
+        let head = peek(&event).unwrap_or_default();
+        order.add(head.at_ns, is_urgent(head.kind), &event);
+        newest = newest.max(head.at_ns);
         if bytes >= ROUND {
             return (bytes, newest.saturating_sub(DISORDER_NS));
         }

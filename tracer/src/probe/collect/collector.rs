@@ -1,6 +1,6 @@
 //! Takes in events and gives each to the collector that it is for: samples, GPU calls, or the processes themselves.
 //!
-//! One instance, on the reader's thread. Leaves out reading the ring buffers (`reader`) and native names (`naming/`).
+//! One instance, on a thread of its own. Leaves out emptying the ring buffers (`reader`) and native names (`naming/`).
 
 use super::housekeeping::Housekeeping;
 use super::live::Live;
@@ -162,7 +162,7 @@ impl Collector {
         self.stacks.activity.is_idle(now)
     }
 
-    /// What is done between two reads of the ring buffers.
+    /// What is done after the events up to `now` were taken in.
     pub(crate) fn housekeeping(&mut self, now: KtimeNs) {
         let updates = self.stacks.processes.files.drain_updates(false);
         self.refresh(&updates, now);

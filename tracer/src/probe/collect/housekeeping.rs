@@ -1,4 +1,4 @@
-//! What is done between two reads of the ring buffers beside sending records: ended processes are forgotten, and with `-v` progress is logged.
+//! What is done between two batches of events beside sending records: ended processes are forgotten, and with `-v` progress is logged.
 //!
 //! Leaves out what is forgotten of a process, which each collector knows.
 

@@ -2,6 +2,7 @@
 //!
 //! Leaves out noticing it: the counters are the probes' and the collector's.
 
+use super::backlog::Refused;
 use crate::peeker::Peeker;
 use crate::probe::processes::registry::Processes;
 use crate::probe::stacks::libraries::Libraries;
@@ -62,6 +63,12 @@ pub(crate) fn shortages(processes: &Processes, mib: u32) -> Vec<RecordingDiagnos
 pub(crate) fn push_times(times: &[u64; push::COUNT as usize]) -> RecordingDiagnostic {
     let of = |from: u32| times.iter().skip(from as usize).take(push::SLOTS as usize).copied().collect();
     RecordingDiagnostic::PushTimes { samples: of(push::SAMPLES), events: of(push::EVENTS) }
+}
+
+/// Whose events were not taken, as too many were under way.
+pub(crate) fn events_refused(refused: &Refused) -> Option<RecordingDiagnostic> {
+    let events = refused.of_owners();
+    (!events.is_empty()).then_some(OwnerDiagnostic::EventsRefused { events }.into())
 }
 
 /// Files that were gone before they could be opened, or not kept open for want of room.

@@ -1,10 +1,11 @@
-//! Events become records, on the reader's thread.
+//! Events become records.
 //!
-//! `reader` reads the rings and hands events to the `collector`, which has `samples` and slices put into records and does its `housekeeping`;
+//! `reader` empties the rings on one thread and hands events over the `backlog` to the `collector` on another, which has `samples` and slices put into records and does its `housekeeping`;
 //! `pauses` finds where nobody could be seen, `background` numbers processes
 //! that are no targets, `losses` says what was lost. Leaves out stacks (`stacks/`) and GPUs (`gpu/`).
 
 mod background;
+pub(super) mod backlog;
 pub(super) mod collector;
 mod housekeeping;
 pub(crate) mod live;

@@ -1,17 +1,22 @@
-//! Reads the ring buffers on a thread of its own and hands each event to the collector, in order of time.
+//! Empties the ring buffers on one thread, and hands their events to the collector on another, in order of time.
 //!
-//! The probes wake it for the life of processes and, now and then, for new Python functions; else it looks every twenty milliseconds, and
-//! every hundred where nothing new is to be read of the processes: each look takes a CPU from the traced program, and its caches. At some
-//! looks it also sees to the sampler (`watch`).
+//! The first does nothing else, so that nobody's program can hold it up; the second may have to wait a moment for a file or a process. The probes wake
+//! the first for the life of processes and, now and then, for new Python functions; else it looks every twenty milliseconds, and every hundred where
+//! nothing new is to be read of the processes: each look takes a CPU from the traced program, and its caches. At some looks it also sees to the
+//! sampler (`watch`).
 
+use super::backlog::{BatchReceiver, BatchSender, Refused, backlog};
 use super::collector::Collector;
 use crate::probe::bpf::error::ProbeError;
 use crate::probe::bpf::rings::Rings;
-use crate::probe::priority::raise_priority;
+use crate::probe::priority::{raise_above_all, raise_priority};
 use crate::probe::sampling::watch::Watch;
+use energy_trace_model::clock::KtimeNs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Milliseconds between two reads of the ring buffers.
 const READ_MS: u16 = 20;
@@ -22,56 +27,95 @@ const IDLE_MS: u16 = 100;
 /// More bytes than these in one read, a sixteenth of a ring buffer, and the next one comes soon.
 const MUCH: usize = 512 << 10;
 
-/// The same while files are being read: what an interpreter's file says is to be known before it runs.
-const BUSY_MS: u16 = 1;
+/// Between two looks at files that are being read: what an interpreter's file says is to be known before it runs.
+const BUSY: Duration = Duration::from_millis(1);
+/// So often all else is seen to, whether many events come or none.
+const AT_LEAST: Duration = Duration::from_millis(100);
 
-/// The reader's thread.
+/// What both threads know.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Nothing is to be read of any process soon.
+    is_idle: AtomicBool,
+    samples: AtomicU64,
+}
+
+/// The two threads.
 pub(crate) struct Reader {
-    thread: JoinHandle<(Collector, Watch)>,
-    stop: Arc<AtomicBool>,
-    samples: Arc<AtomicU64>,
+    rings: JoinHandle<(Watch, Refused)>,
+    events: JoinHandle<Collector>,
+    shared: Arc<Shared>,
 }
 
 impl Reader {
-    pub(crate) fn start(
-        mut rings: Rings,
-        mut collector: Collector,
-        mut watch: Watch,
-    ) -> Result<Self, ProbeError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let samples = Arc::new(AtomicU64::new(0));
-        let (stopped, sampled) = (Arc::clone(&stop), Arc::clone(&samples));
-        let thread = std::thread::Builder::new().name("energy-events".into()).spawn(move || {
-            raise_priority();
-            loop {
-                let last = stopped.load(Ordering::Acquire);
-                let bytes = rings.drain(last, |event| collector.take(event));
-                sampled.store(collector.sampled(), Ordering::Relaxed);
-                let now = crate::clock::now();
-                collector.housekeeping(now);
-                if last {
-                    return (collector, watch);
-                }
-                watch.check(now);
-                let is_idle = bytes < MUCH && collector.is_idle(now);
-                rings.wait(match (collector.is_waiting(), is_idle) {
-                    (true, _) => BUSY_MS,
-                    (false, true) => IDLE_MS,
-                    (false, false) => READ_MS,
-                });
-            }
+    pub(crate) fn start(rings: Rings, collector: Collector, watch: Watch) -> Result<Self, ProbeError> {
+        let (shared, (sender, receiver)) = (Arc::<Shared>::default(), backlog());
+        let [of_rings, of_events] = [(); 2].map(|()| Arc::clone(&shared));
+        let rings = Builder::new().name("energy-rings".into()).spawn(move || {
+            raise_above_all();
+            empty(rings, watch, sender, &of_rings)
         })?;
-        Ok(Self { thread, stop, samples })
+        let events = Builder::new().name("energy-events".into()).spawn(move || {
+            raise_priority();
+            collect(collector, &receiver, &of_events)
+        })?;
+        Ok(Self { rings, events, shared })
     }
 
     /// Samples so far.
     pub(crate) fn samples(&self) -> u64 {
-        self.samples.load(Ordering::Relaxed)
+        self.shared.samples.load(Ordering::Relaxed)
     }
 
-    /// Reads what is left and gives the collector back; `None` if the thread died.
-    pub(crate) fn stop(self) -> Option<(Collector, Watch)> {
-        self.stop.store(true, Ordering::Release);
-        self.thread.join().ok()
+    /// Reads what is left and gives the collector back, and what was not taken in; `None` if a thread died.
+    pub(crate) fn stop(self) -> Option<(Collector, Watch, Refused)> {
+        self.shared.stop.store(true, Ordering::Release);
+        let rings = self.rings.join().ok();
+        let ((watch, refused), collector) = rings.zip(self.events.join().ok())?;
+        Some((collector, watch, refused))
     }
+}
+
+/// Empties the ring buffers until the end.
+fn empty(mut rings: Rings, mut watch: Watch, mut sender: BatchSender, shared: &Shared) -> (Watch, Refused) {
+    loop {
+        let last = shared.stop.load(Ordering::Acquire);
+        let now = crate::clock::now();
+        let mut batch = sender.begin(now);
+        rings.drain(last, |event| sender.push(&mut batch, event));
+        let much = batch.len() >= MUCH;
+        let is_taken = batch.is_empty() || sender.pass(batch);
+        if last || !is_taken {
+            return (watch, sender.refused);
+        }
+        watch.check(now);
+        let is_idle = !much && shared.is_idle.load(Ordering::Relaxed);
+        rings.wait(if is_idle { IDLE_MS } else { READ_MS });
+    }
+}
+
+/// Takes in events as long as any come, and sees to all else in between.
+fn collect(mut collector: Collector, receiver: &BatchReceiver, shared: &Shared) -> Collector {
+    while let Ok(seen) = take_in(&mut collector, receiver) {
+        shared.samples.store(collector.sampled(), Ordering::Relaxed);
+        collector.housekeeping(seen);
+        shared.is_idle.store(collector.is_idle(seen), Ordering::Relaxed);
+    }
+    collector
+}
+
+/// Takes in what is there, for a stated time; until when everything was seen then.
+fn take_in(collector: &mut Collector, receiver: &BatchReceiver) -> Result<KtimeNs, RecvTimeoutError> {
+    let (begun, mut seen) = (Instant::now(), None);
+    let mut within = if collector.is_waiting() { BUSY } else { AT_LEAST };
+    while let Some(batch) = receiver.next(within)? {
+        batch.events().for_each(|event| collector.take(event));
+        receiver.done(&batch);
+        (seen, within) = (Some(batch.at), Duration::ZERO);
+        if begun.elapsed() > AT_LEAST {
+            break;
+        }
+    }
+    Ok(seen.unwrap_or_else(crate::clock::now))
 }

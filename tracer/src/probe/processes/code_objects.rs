@@ -16,9 +16,16 @@ use std::sync::Arc;
 /// another model, takes longer.
 const SOON_NS: u64 = 10_000_000;
 
+/// So long after a sample held a code object it is likely that one does again.
+const RECENT_NS: u64 = 250_000_000;
+/// Code objects that are looked at together at the most.
+const MOST_RECENT: usize = 256;
+
 /// What one is, and from when to when that is known.
 struct Known {
     object: Arc<CodeObject>,
+    /// When a sample last held it.
+    used: KtimeNs,
     /// The globals that it was read with; 0: none were known.
     globals: u64,
     since: KtimeNs,
@@ -50,6 +57,8 @@ pub(crate) struct CodeObjects {
     called_on: HashMap<(u64, u64), Option<CalledOn>>,
     /// Of those that are called on objects with a name: by code object and object.
     named: HashMap<(u64, u64), KnownName>,
+    /// Those that samples held lately, each once.
+    recent: Vec<u64>,
     /// Bytes of those that are known.
     bytes: usize,
 }
@@ -88,7 +97,25 @@ impl CodeObjects {
         let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
         let (since, globals) = sight.map_or((now, 0), |sight| (sight.at, sight.globals));
         self.bytes += object.size();
-        self.known.insert(address, Known { object: Arc::new(object), globals, since, until: now });
+        let used = KtimeNs::default();
+        self.known.insert(address, Known { object: Arc::new(object), used, globals, since, until: now });
+    }
+
+    /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
+    pub(crate) fn must_look(&mut self, address: u64, at: KtimeNs) -> bool {
+        let Some(known) = self.known.get_mut(&address) else { return true };
+        if at.ns_since(known.used) > RECENT_NS {
+            self.recent.push(address);
+        }
+        known.used = known.used.max(at);
+        !(known.since <= at && at <= known.until)
+    }
+
+    /// Those that samples of about `at` hold: to look at them with others costs less than to look at each when its turn comes.
+    pub(crate) fn recent(&mut self, at: KtimeNs) -> &[u64] {
+        let known = &self.known;
+        self.recent.retain(|code| known.get(code).is_some_and(|known| at.ns_since(known.used) <= RECENT_NS));
+        self.recent.get(..MOST_RECENT).unwrap_or(&self.recent)
     }
 
     /// The same code object, more of it read.

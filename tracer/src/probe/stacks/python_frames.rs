@@ -64,11 +64,11 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     let layout = interpreter.layout.code;
     let look = Look { pid: head.pid, peeker: &peeker, layout: &layout };
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
-    codes.retain(|&code| process.codes.at(code, head.at).is_none()); // What was looked at since is true of it.
     codes.sort_unstable();
     codes.dedup();
+    codes.retain(|&code| process.codes.must_look(code, head.at)); // What was looked at since is true of it.
     let now = crate::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
-    look.at_codes(process, &codes, now);
+    look.at_codes(process, &codes, (head.at, now));
     if layout.copies.is_some() {
         look.again_at_copies(process, frames);
     }
@@ -90,13 +90,19 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Sees which code objects are what they were, and reads the others. Without an answer nothing is known of them.
-    fn at_codes(&self, process: &mut Process, codes: &[u64], now: KtimeNs) {
+    /// Sees which code objects of a sample of `at` are what they were, and reads the others; with them, which of those that samples held lately
+    /// are. Without an answer nothing is known of them.
+    fn at_codes(&self, process: &mut Process, codes: &[u64], (at, now): (KtimeNs, KtimeNs)) {
+        if codes.is_empty() {
+            return;
+        }
+        let mut all = codes.to_vec();
+        all.extend(process.codes.recent(at).iter().filter(|code| codes.binary_search(code).is_err()));
         let check = |&address: &u64| {
             let check = process.codes.last(address).map(|code| code.check());
             Known { address, check, globals: process.codes.globals(address) }
         };
-        let mut known: Vec<Known> = codes.iter().map(check).collect();
+        let mut known: Vec<Known> = all.iter().map(check).collect();
         while !known.is_empty() {
             let seen = self.peeker.codes(self.pid, self.layout, &known).unwrap_or_default();
             if seen.is_empty() {
@@ -105,8 +111,11 @@ impl Look<'_> {
             for (Known { address, check, .. }, seen) in known.drain(..seen.len().min(known.len())).zip(seen) {
                 match (seen, check) {
                     (Seen::Same, Some(check)) => drop(process.codes.is_still(address, &check, now)),
-                    (Seen::Other(code), _) => process.codes.put(address, code.map(|code| *code), now),
-                    (Seen::Unread | Seen::Same, _) => (),
+                    // What was true of another is asked by the sample that holds it.
+                    (Seen::Other(code), _) if codes.binary_search(&address).is_ok() => {
+                        process.codes.put(address, code.map(|code| *code), now);
+                    }
+                    (Seen::Other(_) | Seen::Unread | Seen::Same, _) => (),
                 }
             }
         }
