@@ -51,6 +51,14 @@ pub fn look(pid: u32) -> Option<Seen> {
     })
 }
 
+/// Memory of a process, in KiB; of pages that several have, its part. What is resident where that is not told.
+fn memory_kib(seen: &Seen) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", seen.pid)).unwrap_or_default();
+    let part =
+        rollup.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok());
+    part.unwrap_or(seen.rss_kib)
+}
+
 /// A process and all that descend from it, by parents that live.
 pub fn family(pid: u32) -> Vec<Seen> {
     let all = all();
@@ -68,7 +76,7 @@ pub fn family(pid: u32) -> Vec<Seen> {
 /// What the processes of one program take together, as it is looked at again and again.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// Most resident memory of them at one time, in KiB.
+    /// Most memory of them at one time, in KiB.
     pub most_kib: u64,
     /// How they shared it then: names and KiB.
     pub shares: Vec<(String, u64)>,
@@ -84,7 +92,7 @@ impl Watch {
             family.iter().filter(|seen| seen.pid == pid || program.is_some() && seen.program == program);
         let mut shares = Vec::new();
         for seen in own {
-            shares.push((seen.name.clone(), seen.rss_kib));
+            shares.push((seen.name.clone(), memory_kib(seen)));
             self.cpu.insert(seen.pid, seen.cpu);
         }
         let kib = shares.iter().map(|(_, kib)| kib).sum();
