@@ -77,7 +77,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// When it happened, if what it tells of has to be looked at in the process, now and in a while.
+    /// When it happened, if what it tells of has to be looked at in the process, now and in a while, whatever is known of that.
     pub(crate) const fn activity_at(&self) -> Option<KtimeNs> {
         match self {
             Self::Fork(head, _)
@@ -85,7 +85,6 @@ impl Event<'_> {
             | Self::Exec(head, _)
             | Self::Exit(head, _)
             | Self::Mmap(head)
-            | Self::Codes(head, _)
             | Self::Gpu(head, _)
             | Self::GpuStack(head, ..)
             | Self::GpuName(head, ..) => Some(head.at),

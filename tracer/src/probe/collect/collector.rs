@@ -126,7 +126,11 @@ impl Collector {
             Event::Gpu(head, event) => self.gpu.call(head, &event, stacks),
             Event::GpuStack(head, comm, stack) => self.gpu.stack(head, comm.text(), &stack, stacks),
             Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
-            Event::Codes(head, sights) => see_codes(&mut stacks.processes, head, &sights),
+            Event::Codes(head, sights) => {
+                if see_codes(&mut stacks.processes, head, &sights) {
+                    stacks.activity.mark_active(head.at);
+                }
+            }
         }
     }
 

@@ -64,12 +64,13 @@ pub(crate) struct CodeObjects {
 }
 
 impl CodeObjects {
-    /// The probes saw these bytes in a sample, in which it ran with these globals. One that was only seen asleep is read again with them.
-    pub(crate) fn see(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) {
+    /// The probes saw these bytes in a sample, in which it ran with these globals. One that was only seen asleep is read again with them. True: it
+    /// is still to be read.
+    pub(crate) fn see(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) -> bool {
         if let Some(known) = self.known.get_mut(&address) {
             if known.object.is_still(&check) && (known.globals != 0 || globals == 0) {
                 (known.since, known.until) = (known.since.min(at), known.until.max(at));
-                return;
+                return false;
             }
             self.forget(address);
         }
@@ -77,6 +78,7 @@ impl CodeObjects {
         if sight.check != check {
             *sight = Sight { at, check, globals };
         }
+        true
     }
 
     /// The globals that the one at this address ran with, before it is read; 0: not known.

@@ -185,12 +185,15 @@ impl Look<'_> {
     }
 }
 
-/// The probes saw new code objects of a process: their addresses, the bytes that tell them from others, and their globals.
-pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[CodeSight]) {
-    let Some(process) = processes.get_mut(head.pid) else { return };
+/// The probes saw code objects of a process: their addresses, the bytes that tell them from others, and their globals. True: some are still to be
+/// read.
+pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[CodeSight]) -> bool {
+    let Some(process) = processes.get_mut(head.pid) else { return true };
+    let mut news = false;
     for &CodeSight { address, check, globals } in sights {
-        process.codes.see(address, (check, globals), head.at);
+        news |= process.codes.see(address, (check, globals), head.at);
     }
+    news
 }
 
 /// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
