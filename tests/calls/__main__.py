@@ -3,7 +3,7 @@
 Each program of `programs/` is recorded by the power model, so that joules are CPU time, and says itself how much CPU time its calls took
 (`windows.py`). A row says the share of the joules that have a name, without imports and the interpreter's start and end; how far its calls are
 from their own time; and names that are nothing in the program's packages (`names.py`). Missing environments are made from PyPI, after they were
-announced. Prints a table for docs/api-calls.md and asserts nothing. `names.py` alone looks names up in whole packages.
+announced. Prints a table for docs/results/api-calls.md and asserts nothing. `names.py` alone looks names up in whole packages.
 """
 import argparse
 import json

@@ -2,7 +2,7 @@
 
 Each program does the same (`work.*`: calls of calls, sorting, text), or is a real one; it is compiled where it must be, recorded by sampling
 alone, and a row of the table says how its samples' stacks ended. A program whose compiler or interpreter is not installed is left out by name,
-with Debian's package of it. Prints a table for docs/stacks.md and asserts nothing. Leaves out Python's oracle (`cargo xtask oracle`).
+with Debian's package of it. Prints a table for docs/results/stacks.md and asserts nothing. Leaves out Python's oracle (`cargo xtask oracle`).
 """
 
 import argparse

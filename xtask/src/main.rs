@@ -79,6 +79,9 @@ enum Task {
     },
     /// Measure, beside other tools where there are any; prints tables and asserts nothing.
     Bench {
+        /// Also keep the tables in docs/results/PAGE.md, with date, commit and machine.
+        #[arg(long, value_name = "PAGE")]
+        save: Option<String>,
         /// What.
         #[command(subcommand)]
         what: bench::Bench,
@@ -122,7 +125,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test(options) => checks::task(&workspace, &options),
         Task::Sim { device, args } => sim::task(&workspace, device, &args),
         Task::CheckRows { files } => rows::task(&workspace, &files),
-        Task::Bench { what } => bench::task(&workspace, &what),
+        Task::Bench { save, what } => bench::task(&workspace, save.as_deref(), &what),
         Task::Kernels(options) => kernels::task(&workspace, &options),
         Task::Verifier => verifier::task(&workspace),
         Task::Oracle(options) => oracle::task(&workspace, &options),

@@ -1,7 +1,7 @@
 //! Counters that lie, of every source: what is believed of them, what is said, and what becomes of a budget.
 //!
 //! 20 s of a machine that draws 10 W at rest and 15 W more while the program runs, from the third second on: 470 J, of which 270 are the program's.
-//! The table that this makes stands in `docs/contract.md`.
+//! The table that this makes stands in `docs/results/counter-faults.md`.
 
 use super::conservation::{assert_conserved, empty, ms, sample, slice};
 use energy_trace_attribution::{attribute, attribute_over_time};
@@ -187,9 +187,9 @@ fn every_source_and_fault() {
         }
         table += &last;
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/counter-faults.md");
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(&table), "docs/contract.md does not have this table:\n{table}");
+    assert!(page.contains(&table), "docs/results/counter-faults.md does not have this table:\n{table}");
 }
 
 /// What the machine says of its own limit tells a counter that runs ten times too fast, and does not touch one that is right.

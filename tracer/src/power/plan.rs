@@ -44,7 +44,7 @@ pub struct PowerPlan {
 }
 
 impl Default for PowerPlan {
-    /// `auto` on this machine, 100 readings a second: loops of 50 ms gain much from 50 to 100, and little beyond (docs/accuracy.md).
+    /// `auto` on this machine, 100 readings a second: loops of 50 ms gain much from 50 to 100, and little beyond (docs/results/curves.md).
     fn default() -> Self {
         Self {
             choices: vec![SourceChoice::Auto],

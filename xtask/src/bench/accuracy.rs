@@ -1,10 +1,13 @@
 //! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy`, built for speed. It needs no BPF and no set-up,
 //! but for what `--traced` records (`traces.rs`).
 
+use super::results::Measured;
 use super::traces;
 use crate::command::run;
 use crate::workspace::Workspace;
 use anyhow::Result;
+use std::fs;
+use std::path::Path;
 
 /// What is run.
 #[derive(Debug, clap::Args)]
@@ -45,7 +48,7 @@ pub(crate) struct Options {
     /// With `--traced`: leave out the processes that ran beside the programs when they were recorded.
     #[arg(long, requires = "traced")]
     alone: bool,
-    /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
+    /// Write the tables to docs/results and their numbers to tests/fixtures, where tests keep them true.
     #[arg(long)]
     write: bool,
 }
@@ -79,8 +82,23 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         ("--alone", options.alone),
     ];
     cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));
-    if options.write {
-        cargo.arg("--write").arg(workspace.root().join("tests/fixtures"));
+    if !options.write {
+        return run(&mut cargo);
     }
-    run(&mut cargo)
+    let (measured, folder) = (Measured::now(workspace)?, tempfile::tempdir()?);
+    run(cargo.arg("--write").arg(folder.path()))?;
+    keep(workspace, &measured, folder.path())
+}
+
+/// Puts each table that was made into its page, and its numbers where a test compares them.
+fn keep(workspace: &Workspace, measured: &Measured, folder: &Path) -> Result<()> {
+    for (name, page) in [("worlds_table", "worlds"), ("accuracy_table", "scenarios")] {
+        let made = folder.join(name);
+        if let Ok(table) = fs::read_to_string(made.with_extension("md")) {
+            let numbers = workspace.root().join("tests/fixtures").join(name).with_extension("json");
+            fs::copy(made.with_extension("json"), numbers)?;
+            measured.keep(workspace, page, "cargo xtask bench accuracy --write", &table)?;
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Benchmarks: what energy-trace costs and what it delivers, beside other tools in the same run.
 //!
-//! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
+//! They print tables and assert nothing: machines differ and lose time. One file a benchmark; `results` keeps tables in `docs/results`.
 
 mod accuracy;
 mod behalf;
@@ -17,6 +17,7 @@ mod paced;
 mod perf;
 mod perf_event;
 mod py_spy;
+mod results;
 mod slowdown;
 mod sources;
 mod start;
@@ -59,7 +60,10 @@ pub(crate) enum Bench {
 }
 
 /// `cargo xtask bench`.
-pub(crate) fn task(workspace: &Workspace, bench: &Bench) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, save: Option<&str>, bench: &Bench) -> Result<()> {
+    if let Some(page) = save {
+        return results::run_and_keep(workspace, page);
+    }
     match bench {
         Bench::Accuracy(options) => accuracy::task(workspace, options),
         Bench::Live(options) => live::task(workspace, options),

@@ -1,9 +1,10 @@
 //! The house rules that neither rustc nor clippy knows, in the manner of rust-analyzer's `xtask tidy`.
 //!
-//! `rules` says what they are for a file and `circles` for a package, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
+//! `rules` says what they are for a file, `circles` for a package and `pages` for documentation, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
 //! and one that is no longer needed is itself a finding.
 
 mod circles;
+mod pages;
 mod rules;
 mod source;
 
@@ -67,6 +68,7 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
         }
     }
     findings.extend(packages.iter().flat_map(|(_, package)| package.findings()));
+    findings.extend(pages::findings(workspace)?);
     let unused = EXCEPTIONS.iter().zip(used).filter(|(_, used)| !used).map(|(exception, _)| exception);
     findings.extend(
         unused.map(|it| format!("{}: needs no exception from [{}] ({})", it.path, it.rule, it.reason)),

@@ -12,7 +12,7 @@ use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Slice};
 use std::collections::BTreeMap;
 
 /// Background processes with less than this part of all time on CPUs stay together. With five times as much the target's energy beside busy
-/// neighbours was off by twice as much and its interval held too rarely; with half of it nothing is better (docs/accuracy.md).
+/// neighbours was off by twice as much and its interval held too rarely; with half of it nothing is better (docs/results/recorded-programs.md).
 const LEAST: f64 = 0.002;
 /// How many are told apart at most: the largest.
 const MOST: usize = 100;

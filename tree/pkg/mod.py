@@ -1,3 +1,0 @@
-from spin import spin
-def run(): spin()
-run()
