@@ -2,7 +2,7 @@
 //! abandoned.
 //!
 //! A page of a target may lie in a file whose file system never answers; whoever reads it then waits for ever, and no signal ends that. So the
-//! thread that empties the ring buffers, and every other thread of the recorder, asks here and waits for a stated time at the most. A process
+//! thread that takes events in, and every other thread of the recorder, asks here and waits for a stated time at the most. A process
 //! that does not answer is put aside and given up after `GIVEN_UP`; the target that it asked about is asked about no more, and its user's others
 //! ever shorter (`owners.rs`). Leaves out what is done with the answers.
 

@@ -5,6 +5,7 @@
 use super::bpf::error::ProbeError;
 use super::bpf::log::LogPump;
 use super::bpf::object::{LoadedProgram, Object};
+use super::collect::backlog::Refused;
 use super::collect::collector::Collector;
 use super::collect::live::Live;
 use super::collect::losses::{
@@ -312,8 +313,6 @@ impl Tracer {
         let (mut copies, mut account) = (BTreeMap::new(), TraceAccount::default());
         match self.reader.take().map(Reader::stop) {
             Some(Some((mut collector, mut watch, refused))) => {
-                refused.lost.iter().for_each(|(reason, count)| count_into(&mut lost, reason.clone(), *count));
-                self.diagnostics.extend(events_refused(&refused));
                 collector.finish(end);
                 collector.stacks.raw.finish();
                 self.diagnostics.extend(watch.end());
@@ -321,9 +320,8 @@ impl Tracer {
                 account = TraceAccount { living, cpus_out_of_reach, starved_ns, ..collector.account() };
                 self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
                 copies = std::mem::take(&mut collector.stacks.raw.counts);
-                count_into(&mut lost, LossReason::PythonNames, collector.stacks.nameless);
-                count_into(&mut lost, LossReason::Undecodable, collector.damaged);
-                count_into(&mut lost, LossReason::UnknownGpu, collector.gpu.without_device());
+                count_lost(&mut lost, &collector, &refused);
+                self.diagnostics.extend(events_refused(&refused));
                 self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
@@ -359,6 +357,14 @@ impl Tracer {
             diagnostics: self.diagnostics,
         }
     }
+}
+
+/// What was lost since the probes had sent it.
+fn count_lost(lost: &mut BTreeMap<LossReason, u64>, collector: &Collector, refused: &Refused) {
+    refused.lost.iter().for_each(|(reason, count)| count_into(lost, reason.clone(), *count));
+    count_into(lost, LossReason::PythonNames, collector.stacks.nameless);
+    count_into(lost, LossReason::Undecodable, collector.damaged);
+    count_into(lost, LossReason::UnknownGpu, collector.gpu.without_device());
 }
 
 /// Sends how often functions were called, where that was counted.

@@ -27,7 +27,7 @@ const MOST_PROCESSES: usize = 4;
 /// How many times as long an answer may take where its worker waits for a CPU.
 const BUSY: u32 = 4;
 
-/// What the thread that empties the ring buffers waits for an answer.
+/// What the thread that takes events in waits for an answer.
 const SOON: Duration = Duration::from_millis(50);
 
 /// One line of questions, each asked when the one before is answered.

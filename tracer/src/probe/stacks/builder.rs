@@ -51,7 +51,7 @@ pub(crate) struct StackBuilder {
     pub(crate) activity: Activity,
     /// Looks into files before the start and at the end.
     pub(crate) worker: Arc<Worker>,
-    /// The same for the thread that empties the ring buffers.
+    /// The same for the thread that takes events in.
     pub(crate) hasty: Arc<Worker>,
 }
 
