@@ -25,8 +25,9 @@ pub(crate) enum Owner<'a> {
 pub(crate) fn owner<'a>(frame: &'a Frame, names: &PublicNames) -> Owner<'a> {
     match frame.kind {
         FrameKind::Python => {
+            // Code that a library makes of text has the library's name as its module.
             let is_line = frame.file == "<string>" && frame.name == "<module>";
-            let is_main = is_line || frame.module == "__main__";
+            let is_main = is_line && ["", "<string>"].contains(&&*frame.module) || frame.module == "__main__";
             python_owner(&frame.file, is_main, names)
         }
         FrameKind::Native => package_of(&frame.module, names).map_or(Owner::Other, Owner::Package),
