@@ -113,7 +113,7 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
 
 fn remarks(count: usize) -> String {
     let notes = if count == 1 { "1 note".to_owned() } else { format!("{count} notes") };
-    format!("{notes} on how this came about, without effect on any number: report with -v shows them")
+    format!("{notes} on how this came about, without effect on any number: report with -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {

@@ -385,6 +385,22 @@ fn methods_in_every_format() {
     }
 }
 
+/// On paper a symbol is no wider than the table below it, however long it is; CSV has it whole.
+#[test]
+fn long_symbols_on_paper() {
+    let (mut found, symbol) = (study(7), "pocketfft::detail::general::".repeat(20));
+    for measured in found.runs.iter_mut().filter_map(|run| run.measured.as_mut()) {
+        measured.functions.insert(symbol.clone(), measured.joules / 2.0);
+    }
+    let (mut paper, mut numbers) = (Vec::new(), Vec::new());
+    markup::latex(&mut paper, &found, 5).unwrap();
+    markup::csv(&mut numbers, &found).unwrap();
+    let paper = String::from_utf8(paper).unwrap();
+    let title = paper.lines().find(|line| line.contains("function: pocketfft")).unwrap();
+    assert!(title.chars().count() < 140 && title.contains("\\ldots"), "{title}");
+    assert!(String::from_utf8(numbers).unwrap().contains(&symbol));
+}
+
 /// In a table of models a row is called as programs are, Â12 is the chance of the one with more wherever it stands, and where nothing was found
 /// of a call a note says so in the place of columns. Versions go with what is compared.
 #[test]
