@@ -209,7 +209,7 @@ fn unwind_information_without_end() {
     assert!(told.contains("0.so (it has more unwind information"), "{told}");
 }
 
-/// S5: 1,500 files of a user, where 1,024 may be open, keep the names of nobody else's program from being found, and a warning says whose went.
+/// S5: 1,500 files of a user, where 640 may be open, keep the names of nobody else's program from being found, and a warning says whose went.
 #[test]
 fn files_of_one_user_are_not_all() {
     use std::os::unix::process::CommandExt as _;
@@ -226,7 +226,7 @@ fn files_of_one_user_are_not_all() {
     later.args(["-c", "sleep 3; exec \"$0\" spin 2"]).arg(&burn).uid(USER.parse().unwrap());
     let _later = Talk::spawn(later);
     let under = |tracer: &mut Command| {
-        let limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+        let limit = libc::rlimit { rlim_cur: 640, rlim_max: 640 };
         // SAFETY: between fork and exec it makes one system call, on memory of its own.
         unsafe {
             tracer.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {

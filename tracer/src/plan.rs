@@ -65,6 +65,8 @@ pub struct RecordPlan {
     pub rootfs: PathBuf,
     /// The command line as typed, for advice that repeats it.
     pub typed: Vec<OsString>,
+    /// The program's file, where sudo made it another one than the user's shell runs.
+    pub program: Option<PathBuf>,
 }
 
 /// How to talk to the user, all of it on stderr.

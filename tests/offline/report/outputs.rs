@@ -1,6 +1,6 @@
 //! What reports look like and that their sums are exact: golden files, the JSON schema, properties over random profiles.
 //!
-//! `BLESS=1 cargo test -p test-programs --test report` writes the golden files anew; look at the difference before it is committed. A golden file
+//! `BLESS=1 cargo test --workspace --exclude xtask --test offline report::outputs` writes the golden files anew; look at the difference before it is committed. A golden file
 //! that is missing fails.
 
 use super::recording_builder::RecordingBuilder;

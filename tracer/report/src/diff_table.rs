@@ -13,6 +13,10 @@ use std::io::{self, Write};
 
 /// Below this width there is no column for chance: its verdict is the mark.
 const NARROW: usize = 80;
+/// Stands in the place of a chance that is more than there is.
+const UNKNOWN: &str = "unknown";
+const TOO_FEW: &str = "unknown: the runs are so few, or differ so much, that chance alone may explain any change; \
+                       five runs of each side or more tell";
 
 /// Writes the table.
 ///
@@ -32,7 +36,11 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     grid(&rows, compared, options.by, width).write(out, look)?;
     writeln!(out)?;
     if is_known(compared) {
-        return look.bullets(out, " ", &[found(real.len(), rest.len(), options.by)]);
+        let is_unknown = width >= NARROW && rows.iter().any(|change| is_unknown(change));
+        let unknown = is_unknown.then(|| TOO_FEW.to_owned());
+        let notes: Vec<String> =
+            [found(real.len(), rest.len(), options.by)].into_iter().chain(unknown).collect();
+        return look.bullets(out, " ", &notes);
     }
     let (sentence, commands) = of_single_runs(compared);
     look.bullets(out, " ", &[sentence])?;
@@ -76,6 +84,12 @@ fn quality(side: &[Profile]) -> &'static str {
         Some(Quality::Estimated) => ", estimated",
         Some(_) => "",
     }
+}
+
+/// Whether equal programs could differ by more than what either side used: that says nothing of the change.
+fn is_unknown(change: &Change) -> bool {
+    let most = change.sides.iter().fold(0.0, |most: f64, side| most.max(side.joules));
+    change.by_chance.is_some_and(|far| far > most)
 }
 
 /// Whether each side shows how much its runs differ.
@@ -146,7 +160,11 @@ fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Gr
         let difference = scale.show(in_uj(change.joules()));
         let is_more = change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty();
         let sign = if is_more { "+" } else { "" };
-        let chance = change.by_chance.map_or_else(String::new, |far| format!("±{}", scale.show(in_uj(far))));
+        let chance = match change.by_chance {
+            Some(_) if is_unknown(change) => UNKNOWN.to_owned(),
+            Some(far) => format!("±{}", scale.show(in_uj(far))),
+            None => String::new(),
+        };
         let mark = if change.is_real() { "*" } else { "" };
         let name = change.name.as_deref().map_or("the program".into(), shown).into_owned();
         let cells = [a, b, format!("{sign}{difference}"), relative(change), chance, mark.to_owned(), name];
@@ -249,6 +267,35 @@ mod tests {
             assert!(single.contains(part), "{part}\n{single}");
         }
         assert!(!single.contains(['±', '?']) && !single.contains("nothing is known"), "{single}");
+    }
+
+    /// What equal programs may differ by is no number where that is more than they used.
+    #[test]
+    fn too_few_runs() {
+        let mut wild = [measured_training(), measured_training(), hotter(), hotter()];
+        for (run, times) in wild.iter_mut().zip([1, 9, 1, 7]) {
+            run.rows[7].energy[DomainClass::Package] = MicroJoules::from_uj(times * 10_000_000);
+        }
+        let files = [["a1", "a2"], ["b1", "b2"]].map(|side| side.map(|of| format!("{of}.data")));
+        let mut options = DiffOptions {
+            files: [&files[0], &files[1]],
+            work: Work::Counts([1.0; 2]),
+            by: By::Function,
+            native_frames: NativeFrames::Libraries,
+            rows: 3,
+            color: false,
+            width: Some(80),
+        };
+        let compared = compare([&wild[..2], &wild[2..]], &options).unwrap();
+        let mut said = |width| {
+            let mut out = Vec::new();
+            options.width = Some(width);
+            write(&mut out, &compared, &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = said(80);
+        assert!(text.contains("  unknown  ") && text.contains("five runs of each side"), "{text}");
+        assert!(!said(60).contains("unknown"));
     }
 
     /// The table keeps to the width, by whatever it compares.

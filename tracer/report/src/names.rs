@@ -131,9 +131,6 @@ pub(crate) const INSIDE: &str = "  (in ";
 pub(crate) const PARTLY_INSIDE: &str = "  (partly in ";
 /// Stands between a line and what it calls.
 pub(crate) const CALLS: &str = " → ";
-/// A name has at least this many columns beside what it lies inside of.
-const LEAST_BESIDE: usize = 24;
-
 /// Makes a name fit into `width` columns: arguments and template parameters go first, then the middle. The end of a qualified name says
 /// most, and keeps two thirds of the room; its beginning says where it is from. File and line stay whole, as far as they fit: the package
 /// in front of a name goes before them.
@@ -143,12 +140,7 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
     }
     if let Some(at) = name.find(INSIDE).or_else(|| name.find(PARTLY_INSIDE)) {
         let (name, inside) = name.split_at(at);
-        return match width.checked_sub(inside.width()) {
-            Some(room) if room >= LEAST_BESIDE.min(name.width()) => {
-                format!("{}{inside}", shorten(name, room))
-            }
-            _ => shorten(name, width),
-        };
+        return with_inside(name, inside, width).unwrap_or_else(|| shorten(name, width));
     }
     if let Some((place, call)) = name.split_once(CALLS) {
         return beside(width, place.width() + CALLS.width(), |room| {
@@ -163,6 +155,34 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
     without_middle(&without_brackets(name), width)
 }
 
+/// A name with as much of what it lies inside of as leaves room for what tells it from others: `  (in :73, :88)`, `  (in :73, …)`, `  (in …)`.
+fn with_inside(name: &str, inside: &str, width: usize) -> Option<String> {
+    let least = telling(name).width().min(name.width());
+    let word = if inside.starts_with(INSIDE) { INSIDE } else { PARTLY_INSIDE };
+    let first = inside.split_once(", ").map(|(first, _)| format!("{first}, …)"));
+    let all = [Some(inside.to_owned()), first, Some(format!("{word}…)"))];
+    all.into_iter().flatten().find_map(|inside| {
+        let room = width.checked_sub(inside.width()).filter(|room| *room >= least)?;
+        Some(format!("{}{inside}", shorten(name, room)))
+    })
+}
+
+/// The least of a name that tells it from others: its place, with the last two parts of a call (`train.py:57 → …Conv2d.__call__`) or of a
+/// function, without its module.
+fn telling(name: &str) -> String {
+    let last = |name: &str, parts: usize| match name.rmatch_indices('.').nth(parts - 1) {
+        Some((at, _)) if !name.starts_with('[') => format!("…{}", name.get(at + 1..).unwrap_or_default()),
+        _ => name.to_owned(),
+    };
+    match (name.split_once(CALLS), name.rsplit_once(' ').filter(|(_, place)| is_place(place))) {
+        (Some((place, call)), _) => format!("{place}{CALLS}{}", last(call, 2)),
+        (_, Some((function, place))) => {
+            format!("{} {place}", last(function, function.matches('.').count().clamp(1, 2)))
+        }
+        _ => last(name, 2),
+    }
+}
+
 /// What is made of the room that is left beside something; nothing where that is too little for a letter and a mark.
 fn beside(width: usize, taken: usize, make: impl FnOnce(usize) -> String) -> Option<String> {
     width.checked_sub(taken).filter(|room| *room >= 2).map(make)
@@ -174,7 +194,8 @@ fn is_place(word: &str) -> bool {
     line.is_some_and(|line| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// As many of a name's last parts as fit: `…Module.__call__`; the last letters where not one does.
+/// As many of a name's last parts as fit: `…Module.__call__`; the last letters where not one does, or only one that many names end in:
+/// `…opyLoss.__call__`.
 fn end(name: &str, width: usize) -> String {
     let bare = if name.width() <= width { name.to_owned() } else { without_brackets(name) };
     if bare.width() <= width {
@@ -184,9 +205,10 @@ fn end(name: &str, width: usize) -> String {
     let behind = |(at, separator): (usize, &str)| bare.get(at + separator.len()..);
     let parts = bare.match_indices("::").chain(bare.match_indices('.')).filter_map(behind);
     let fitting = |rest: &&str| !rest.is_empty() && rest.width() <= room;
-    let longest = parts.filter(fitting).max_by_key(|rest| rest.len());
+    let says_nothing = |rest: &&str| rest.starts_with("__") && !rest.contains('.');
+    let longest = parts.filter(fitting).max_by_key(|rest| rest.len()).filter(|rest| !says_nothing(rest));
     let mark = if width > 0 { "…" } else { "" };
-    format!("{mark}{}", longest.unwrap_or_else(|| ending(&bare, room)))
+    format!("{mark}{}", longest.unwrap_or_else(|| ending(&bare, room).trim_start_matches('.')))
 }
 
 fn without_middle(bare: &str, width: usize) -> String {
@@ -374,7 +396,16 @@ mod tests {
         assert_eq!(shorten("at::f<int>(int) b.cc:7", 20), "at::f<…>(…) b.cc:7");
         let inside = format!("{call}  (in :112, :9)");
         assert_eq!(shorten(&inside, 45), "train.py:87 → …Module.__call__  (in :112, :9)");
+        assert_eq!(shorten(&inside, 44), "train.py:87 → …Module.__call__  (in :112, …)");
+        assert_eq!(shorten(&inside, 39), "train.py:87 → …Module.__call__  (in …)");
         assert_eq!(shorten(&inside, 30), "train.py:87 → …Module.__call__");
+        assert_eq!(shorten("a.py:5 → torch.nn.EntropyLoss.__call__", 24), "a.py:5 → …yLoss.__call__");
+        let unknown = "a.py:56 → [torch, call unknown]  (partly in :73)";
+        assert_eq!(shorten(unknown, 47), "a.py:56 → [torch, call unknown]  (partly in …)");
+        let method = "train.Net.forward t.py:63  (in confusion, train)";
+        assert_eq!(shorten(method, 40), "…Net.forward t.py:63  (in confusion, …)");
+        assert_eq!(shorten(method, 28), "…Net.forward t.py:63  (in …)");
+        assert_eq!(shorten("train.confusion t.py:73  (in :91)", 28), "…confusion t.py:73  (in :91)");
         for (name, width) in
             [(call, 0), (call, 1), (inside.as_str(), 3), ("x.y z.py:1", 2), ("größe.f 短い.py:1", 9)]
         {

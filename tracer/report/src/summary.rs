@@ -42,6 +42,8 @@ pub struct SummaryOptions {
     pub flame_graph: Option<String>,
     /// Why there is no flame graph, though one was wanted.
     pub no_flame_graph: Option<String>,
+    /// The program's file, where its name alone misleads.
+    pub program: Option<String>,
 }
 
 /// Writes the summary.
@@ -124,11 +126,17 @@ impl Summary<'_> {
 
     /// The command, what it used, and of what.
     fn heading(&self) -> Vec<Line> {
-        let mut lines =
-            vec![(TITLE, names::shorten(&shown(&run::what_was_recorded(self.profile)), self.width))];
-        lines.push((TITLE, used(self.profile)));
+        let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines
+    }
+
+    /// `python3 train.py 1`, and where that may be another program than the user means, which one: `(/usr/bin/python3)`.
+    fn title(&self) -> String {
+        let program = self.options.program.as_ref().map(|path| format!("   ({})", shown(path)));
+        let program = names::shorten(&program.unwrap_or_default(), self.width / 2);
+        let room = self.width.saturating_sub(program.width());
+        names::shorten(&shown(&run::what_was_recorded(self.profile)), room) + &program
     }
 
     /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.

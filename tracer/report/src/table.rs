@@ -113,7 +113,7 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
 
 fn remarks(count: usize) -> String {
     let notes = if count == 1 { "1 note".to_owned() } else { format!("{count} notes") };
-    format!("{notes} on how this came about, without effect on any number: energy-trace report -v")
+    format!("{notes} on how this came about, without effect on any number: report with -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
@@ -332,8 +332,7 @@ impl Sections<'_> {
     }
 
     fn say_native(&self, out: &mut dyn Write) -> io::Result<()> {
-        let by = if self.options.by == By::Line { " --by line" } else { "" };
-        let note = format!("the interpreter's own functions: energy-trace report{by} --native-frames all");
+        let note = "report with --native-frames all shows the interpreter's own functions too".to_owned();
         writeln!(out)?;
         self.look.bullets(out, " ", &[note])
     }

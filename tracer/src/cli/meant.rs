@@ -13,7 +13,7 @@ use crate::tracee::user::path_before_sudo;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Commands that a shell does itself.
 const OF_SHELL: [&str; 43] = [
@@ -67,8 +67,8 @@ pub(super) fn advice(plan: &RecordPlan, error: &SessionError) -> Option<String> 
     }
 }
 
-/// A warning where the user's own shell would have run another program of that name: sudo replaces PATH.
-pub(super) fn other_program(plan: &RecordPlan) -> Option<String> {
+/// The program's file, and a warning, where the user's own shell would have run another program of that name: sudo replaces PATH.
+pub(super) fn other_program(plan: &RecordPlan) -> Option<(PathBuf, String)> {
     let typed = Typed::of(plan);
     let word = typed.words.first().filter(|word| !word.as_encoded_bytes().contains(&b'/'))?;
     let here = locate(word, std::env::var_os("PATH"))?;
@@ -76,13 +76,14 @@ pub(super) fn other_program(plan: &RecordPlan) -> Option<String> {
     let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
     let rest = typed.tail(1);
     (folder(&here) != folder(&there)).then(|| {
-        format!(
+        let warning = format!(
             "{} is {} here, as sudo replaces PATH; your shell runs {}: `{}` records that",
             word.display(),
             here.display(),
             there.display(),
             typed.again(&[&[shell_word(&there)][..], &rest].concat())
-        )
+        );
+        (here, warning)
     })
 }
 

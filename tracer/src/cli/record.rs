@@ -169,9 +169,11 @@ pub(super) fn refused(error: PlanError) -> Failure {
 
 /// Records as planned.
 pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
-    if let Some(other) = meant::other_program(plan) {
-        log::warn!("{other}");
+    let other = meant::other_program(plan);
+    if let Some((_, warning)) = &other {
+        log::warn!("{warning}");
     }
+    let plan = &RecordPlan { program: other.map(|(program, _)| program), ..plan.clone() };
     let ended = meant::refusal(plan).map_or_else(|| session::run(plan), Err);
     ended.map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {

@@ -128,6 +128,7 @@ fn show(
             recording: Some(args.file.to_string_lossy().into_owned()),
             flame_graph: None,
             no_flame_graph: None,
+            program: None,
         };
         return write_to(None, |out| summary::write(out, profile, &options));
     }

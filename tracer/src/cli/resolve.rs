@@ -69,6 +69,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         screen: screen(common, !args.command.is_empty()),
         rootfs: args.rootfs.clone(),
         typed: std::env::args_os().collect(),
+        program: None,
     })
 }
 

@@ -110,6 +110,7 @@ impl Results {
             recording: name(&self.path),
             flame_graph: name(&self.svg),
             no_flame_graph: self.no_flame_graph.clone(),
+            program: name(&plan.program),
         };
         summary::write(out, &self.profile, &options)
     }

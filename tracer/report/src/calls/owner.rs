@@ -25,8 +25,9 @@ pub(crate) enum Owner<'a> {
 pub(crate) fn owner<'a>(frame: &'a Frame, names: &PublicNames) -> Owner<'a> {
     match frame.kind {
         FrameKind::Python => {
+            // Code that a library makes of text has the library's name as its module.
             let is_line = frame.file == "<string>" && frame.name == "<module>";
-            let is_main = is_line || frame.module == "__main__";
+            let is_main = is_line && ["", "<string>"].contains(&&*frame.module) || frame.module == "__main__";
             python_owner(&frame.file, is_main, names)
         }
         FrameKind::Native => package_of(&frame.module, names).map_or(Owner::Other, Owner::Package),
@@ -75,9 +76,9 @@ fn is_standard(file: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, package_of, python_owner};
+    use super::{Owner, owner, package_of, python_owner};
     use energy_trace_model::recording::PublicNames;
-    use energy_trace_model::recording::record::InstalledPackage;
+    use energy_trace_model::recording::record::{Frame, FrameKind, InstalledPackage};
 
     /// Files of packages, of the standard library and of programs, as installations have them.
     #[test]
@@ -97,6 +98,25 @@ mod tests {
         assert_eq!(of("<stdin>"), Owner::Program);
         assert_eq!(of("<string>"), Owner::Standard);
         assert_eq!(python_owner("<string>", true, &names), Owner::Program);
+    }
+
+    /// Text that a library compiles is not the program's; that of `-c` is, also of recordings that knew no module.
+    #[test]
+    fn code_made_of_text() {
+        let of = |module: &str| {
+            let frame = Frame {
+                kind: FrameKind::Python,
+                name: "<module>".into(),
+                module: module.into(),
+                file: "<string>".into(),
+                line: 1,
+                first_line: 1,
+                address: 0,
+            };
+            owner(&frame, &PublicNames::default()) == Owner::Program
+        };
+        assert!(["__main__", "<string>", ""].into_iter().all(of));
+        assert!(!["site", "torch._library.autograd"].into_iter().any(of));
     }
 
     /// Code of a package that is installed elsewhere is the package's, in Python and in machine code; what lies beside it is the program's.

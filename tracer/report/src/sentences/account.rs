@@ -34,7 +34,7 @@ pub(super) fn account_fact(found: &AccountDiagnostic) -> String {
 pub(super) fn account_in_brief(found: &AccountDiagnostic) -> String {
     match found {
         AccountDiagnostic::CpuTime { recorded_ns, kernel_ns, cause } => format!(
-            "{:.2} s of CPU time recorded, the kernel counts {:.2} s: {}",
+            "CPU time: {:.2} s recorded, {:.2} s by the kernel: {}",
             in_seconds(*recorded_ns),
             in_seconds(*kernel_ns),
             difference(*cause)

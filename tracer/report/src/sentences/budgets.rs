@@ -38,7 +38,7 @@ pub fn budget(checked: &Checked) -> String {
 fn unknown(what: &str, meant: Option<&str>) -> String {
     let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
     format!(
-        "budget not checked: no sample shows a call, function or line of the name {what}; {meant}`energy-trace report --by api` shows names; \
+        "budget not checked: no sample shows a call, function or line of the name {what}; {meant}report with --by api shows names; \
          --budget-call-optional is for what a run may be without"
     )
 }

@@ -107,6 +107,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     notes.extend(groups.iter().filter_map(correlation));
     notes.extend(uneven_work(study));
     notes.extend(counted_parts(study));
+    notes.extend(not_found(study));
     notes
 }
 
@@ -132,6 +133,21 @@ fn counted_parts(study: &Study) -> Vec<String> {
         (!parts.is_empty()).then(|| format!("{of}; the rest is start-up, imports and all else that it does"))
     });
     said.collect()
+}
+
+/// Names that programs printed beside a number of calls, of which no recording has a sample.
+pub(crate) fn not_found(study: &Study) -> Option<String> {
+    let runs = || study.runs.iter().filter(|run| run.counts());
+    let names: BTreeSet<&str> = runs().flat_map(|run| run.counts.keys()).map(String::as_str).collect();
+    let is_found =
+        |name: &&str| runs().filter_map(|run| run.measured.as_ref()).any(|of| of.counted.contains_key(*name));
+    let names: Vec<&str> = names.into_iter().filter(|name| !is_found(name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "no joules of one call of {}: no sample shows a function or call of that name; have programs print names as report shows them",
+            names.join(", ")
+        )
+    })
 }
 
 /// The part of a program's energy that calls of this name are, the median of its runs.

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what it found (`study.rs`).
 
-use crate::study::{Grade, Measured, Purpose, Run, Study};
+use crate::study::{Grade, Measured, Program, Run, Study};
 use energy_trace_statistics::location::median;
 use std::collections::BTreeMap;
 
@@ -104,16 +104,41 @@ fn software(study: &Study) -> Option<String> {
 }
 
 fn fact(study: &Study, name: &str, values: &[String]) -> Option<String> {
-    if values.iter().all(String::is_empty) {
-        return None;
-    }
-    let first = values.first()?;
+    let each =
+        || values.iter().map(String::as_str).zip(&study.programs).filter(|(value, _)| !value.is_empty());
+    let (first, _) = each().next()?;
     if values.iter().all(|value| value == first) {
         return Some(format!("{name} {first}"));
     }
-    let each = values.iter().zip(&study.programs).filter(|(value, _)| !value.is_empty());
-    let each: Vec<String> = each.map(|(value, program)| format!("{value} ({})", program.label)).collect();
-    Some(format!("{name} {}", each.join(", ")))
+    let side =
+        |program: &Program| study.compared.as_ref().and_then(|name| program.variables.get(name).cloned());
+    // What is compared decides it, mostly.
+    let decides = each().all(|(value, one)| each().all(|(of, two)| side(one) != side(two) || value == of));
+    let named = |of: &Program| side(of).filter(|_| decides).unwrap_or_else(|| of.label.clone());
+    let said: Vec<String> = of_values(each().map(|(value, of)| (value, named(of))))
+        .iter()
+        .map(|(value, names)| format!("{value} ({})", listed(names)))
+        .collect();
+    Some(format!("{name} {}", said.join(", ")))
+}
+
+/// The names that have each value, each once.
+fn of_values<'a>(each: impl Iterator<Item = (&'a str, String)>) -> Vec<(&'a str, Vec<String>)> {
+    let mut all: Vec<(&str, Vec<String>)> = Vec::new();
+    for (value, name) in each {
+        match all.iter_mut().find(|(of, _)| *of == value) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => all.push((value, vec![name])),
+        }
+    }
+    all
+}
+
+/// Names, of which some may hold commas.
+fn listed(names: &[String]) -> String {
+    let between = if names.iter().any(|name| name.contains(',')) { "; " } else { ", " };
+    names.join(between)
 }
 
 fn meter(study: &Study) -> Option<String> {
@@ -137,29 +162,56 @@ fn noted(study: &Study) -> Option<String> {
     (!notes.is_empty()).then(|| format!("{}.", notes.join("; ")))
 }
 
-/// Programs whose power differs from run to run while others kept CPUs busy: it waited for them.
-pub(crate) fn load(study: &Study) -> Vec<String> {
-    (0..study.programs.len()).filter_map(|at| load_of(study, at)).collect()
+/// Programs whose power differs from run to run while others kept CPUs busy: they waited for them. One sentence, however many they are.
+pub(crate) fn load(study: &Study) -> Option<String> {
+    let loads: Vec<Load<'_>> = (0..study.programs.len()).filter_map(|at| Load::of(study, at)).collect();
+    let uneven = loads.iter().max_by(|one, other| one.ratio().total_cmp(&other.ratio()))?;
+    let Load { label, low, high, .. } = uneven;
+    let busy = loads.iter().map(|of| of.others.1).fold(0.0, f64::max);
+    let others: Vec<f64> = loads.iter().map(|of| of.others.0).collect();
+    let who = match loads.len() {
+        1 => "it".to_owned(),
+        all if all == study.programs.len() => "all programs".to_owned(),
+        _ => listed(&loads.iter().map(|of| of.label.to_owned()).collect::<Vec<_>>()),
+    };
+    let (most, those) = if loads.len() > 1 { (", the most of all,", "their") } else { ("", "its") };
+    Some(format!(
+        "{label}: power was {low:.2} to {high:.2} W{most} while other programs kept {:.1} CPUs busy (median), up to {busy:.1}: {who} waited for \
+         them, so {those} time and power are those of a busy machine, and joules are worth more than either",
+        median(&others)
+    ))
 }
 
-fn load_of(study: &Study, program: usize) -> Option<String> {
-    let runs = study
-        .runs
-        .iter()
-        .filter(|run| run.program == Some(program) && run.purpose == Purpose::Counted && run.counts());
-    let runs: Vec<&Measured> =
-        runs.filter_map(|run| run.measured.as_ref()).filter(|of| of.seconds > 0.0).collect();
-    let others: Vec<f64> = runs.iter().filter_map(|of| Some(of.other_cpu_seconds? / of.seconds)).collect();
-    let watts = runs.iter().filter(|of| of.grade.is_some()).map(|of| of.joules / of.seconds);
-    let (low, high) =
-        watts.fold((f64::INFINITY, 0.0_f64), |(low, high), watts| (low.min(watts), high.max(watts)));
-    let busy = others.iter().copied().fold(0.0, f64::max);
-    let label = &study.programs.get(program)?.label;
-    (busy > BUSY && high > low * UNEVEN).then(|| {
-        format!(
-            "{label}: power was {low:.2} to {high:.2} W while other programs kept {:.1} CPUs busy (median), up to {busy:.1}: it waited for \
-             them, so its time and its power are those of a busy machine, and joules are worth more than either",
-            median(&others)
-        )
-    })
+/// The power of a program's runs, and how many CPUs others kept busy meanwhile: median and most.
+struct Load<'a> {
+    label: &'a str,
+    low: f64,
+    high: f64,
+    others: (f64, f64),
+}
+
+impl<'a> Load<'a> {
+    /// Where the load made a difference.
+    fn of(study: &'a Study, program: usize) -> Option<Self> {
+        let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
+        let runs: Vec<&Measured> =
+            runs.filter_map(|run| run.measured.as_ref()).filter(|of| of.seconds > 0.0).collect();
+        let others: Vec<f64> =
+            runs.iter().filter_map(|of| Some(of.other_cpu_seconds? / of.seconds)).collect();
+        let watts = runs.iter().filter(|of| of.grade.is_some()).map(|of| of.joules / of.seconds);
+        let (low, high) =
+            watts.fold((f64::INFINITY, 0.0_f64), |(low, high), watts| (low.min(watts), high.max(watts)));
+        let busy = others.iter().copied().fold(0.0, f64::max);
+        let label = &study.programs.get(program)?.label;
+        (busy > BUSY && high > low * UNEVEN).then(|| Self {
+            label,
+            low,
+            high,
+            others: (median(&others), busy),
+        })
+    }
+
+    fn ratio(&self) -> f64 {
+        self.high / self.low
+    }
 }

@@ -154,8 +154,11 @@ impl Compared {
         let mut pairs = BTreeMap::new();
         for (at, &one) in programs.iter().enumerate() {
             for &other in programs.iter().skip(at + 1) {
-                // The one with the least is what others are held against.
-                let turned = least == Some(other);
+                // The one with less is what the other is held against, the one with the least above all.
+                let median_of =
+                    |program| cells.iter().find(|cell| cell.program == program).map(|cell| cell.median);
+                let is_more = median_of(one).zip(median_of(other)).is_some_and(|(one, other)| one > other);
+                let turned = least != Some(one) && (is_more || least == Some(other));
                 let (base, beside) = if turned { (other, one) } else { (one, other) };
                 let of_rounds = values[&base].iter();
                 let both: Vec<(f64, f64)> =

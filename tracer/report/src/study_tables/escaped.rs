@@ -47,14 +47,27 @@ pub(super) fn in_latex(text: &str) -> String {
     safe
 }
 
-/// The head of a column, in a line for each part of it.
+/// Letters in a line of a head that has several: a table of many columns has to fit on a page.
+const HEAD_WIDTH: usize = 9;
+
+/// The head of a column, in a line for each part of it, and more where parts are long.
 pub(super) fn latex_head(text: &str) -> String {
-    match text.contains(", ") {
-        true => {
-            format!("\\shortstack[r]{{{}}}", text.split(", ").map(in_latex).collect::<Vec<_>>().join("\\\\"))
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split(", ") {
+        let mut words = part.split(' ');
+        lines.extend(words.next().map(str::to_owned));
+        for word in words {
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + word.chars().count() < HEAD_WIDTH => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
         }
-        false => in_latex(text),
     }
+    let lines: Vec<String> = lines.iter().map(|line| in_latex(line)).collect();
+    if let [line] = &lines[..] { line.clone() } else { format!("\\shortstack[r]{{{}}}", lines.join("\\\\")) }
 }
 
 #[cfg(test)]
@@ -71,6 +84,9 @@ mod tests {
         );
         assert_eq!(in_latex("1.1–1.2"), "1.1--1.2");
         assert_eq!(latex_head("time s, loop"), "\\shortstack[r]{time s\\\\loop}");
+        assert_eq!(latex_head("busy CPUs"), "busy CPUs");
+        let long = "\\shortstack[r]{median\\\\one call\\\\of work J\\\\a}";
+        assert_eq!(latex_head("median one call of work J, a"), long);
         assert_eq!(latex_head("p (Holm)"), "p (Holm)");
     }
 }

@@ -51,6 +51,7 @@ pub fn write(out: &mut dyn Write, study: &Study, layout: Layout, how: As) -> io:
         Layout::Growth => sweep::sheet(study),
     };
     sheet.notes.splice(0..0, sentences::estimated(&groups));
+    sheet.notes.extend(sentences::not_found(study));
     sheet.notes.extend(sentences::load(study));
     sheet.methods = sentences::methods(study);
     sheet.write(out, how)
@@ -87,7 +88,9 @@ pub(super) fn columns(groups: &[Group]) -> Vec<(Kind, &str)> {
     if classes.is_empty() {
         classes.push((Kind::Run, PROGRAM));
     }
-    let counted = blocks().filter(|block| block.kind == Kind::Counted);
+    // A note says of which calls nothing was found.
+    let is_found = |block: &&Block| block.cells.iter().any(|cell| cell.runs > 0);
+    let counted = blocks().filter(|block| block.kind == Kind::Counted).filter(is_found);
     let counted: BTreeSet<(Kind, &str)> =
         counted.map(|block| (block.kind, block.quantity.as_str())).collect();
     classes.into_iter().chain([(Kind::Run, "time")]).chain(counted).collect()
@@ -148,10 +151,14 @@ fn models(study: &Study, groups: &[Group]) -> Sheet {
     Sheet { heads, words: 1, rows, notes, ..Sheet::default() }
 }
 
-/// `model=ncf phase=train` without the names of variables.
-fn values_of(group: &str) -> String {
-    let words = group.split(' ').map(|word| word.split_once('=').map_or(word, |(_, value)| value));
-    words.collect::<Vec<_>>().join(" ")
+/// `batch=64 model=ncf phase=train` as programs are called: `ncf train, batch=64`.
+fn values_of<'a>(group: &'a str) -> String {
+    let is_word = |value: &str| value.parse::<f64>().is_err() && value.parse::<bool>().is_err();
+    let value = |word: &'a str| word.split_once('=').map_or(word, |(_, value)| value);
+    let (words, others): (Vec<&str>, Vec<&str>) = group.split(' ').partition(|word| is_word(value(word)));
+    let words: Vec<&str> = words.into_iter().map(value).collect();
+    let words = Some(words.join(" ")).filter(|words| !words.is_empty());
+    words.into_iter().chain(others.into_iter().map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 
 fn of_model(study: &Study, block: &Block, scale: &Scale, sides: &[&str]) -> Vec<Field> {

@@ -4,6 +4,7 @@ use super::escaped::{in_latex, in_markdown};
 use super::numbers::Scale;
 use super::table::{cells_of, scale, shown_blocks};
 use crate::csv_cells::Cells;
+use crate::names;
 use crate::sentences::study as sentences;
 use crate::shown::shown;
 use crate::study::{Block, Cell, Group, Study, results};
@@ -11,6 +12,9 @@ use std::io::{self, Write};
 
 const HEADS: [&str; 10] =
     ["program", "n", "median", "spread", "ratio", "95 % interval", "p (Holm)", "Â12", "verdict", "effect"];
+
+/// Letters of a name above its rows that are no wider than the table; CSV has it whole.
+const LATEX_NAME: usize = 80;
 
 /// Writes Markdown: a table for each quantity.
 ///
@@ -62,7 +66,8 @@ pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
         writeln!(out, "{} \\\\", heads.join(" & "))?;
         for block in shown_blocks(group, rows) {
             let scale = scale(block);
-            let title = in_latex(&sentences::quantity_of(block.kind, &block.quantity, &scale.unit));
+            let name = names::shorten(&block.quantity, LATEX_NAME);
+            let title = in_latex(&sentences::quantity_of(block.kind, &name, &scale.unit));
             writeln!(out, "\\midrule\n\\multicolumn{{{}}}{{l}}{{\\emph{{{title}}}}} \\\\", HEADS.len())?;
             for cell in &block.cells {
                 let cells: Vec<String> = row(study, cell, &scale).iter().map(|text| in_latex(text)).collect();

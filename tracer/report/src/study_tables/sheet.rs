@@ -9,6 +9,9 @@ use anstyle::Style;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr as _;
 
+/// A table of more columns than these is set in smaller letters on paper.
+const WIDE: usize = 10;
+
 /// Heads, rows, and what a reader needs to know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sheet {
@@ -119,7 +122,12 @@ impl Sheet {
         let words = "l".repeat(self.words);
         let numbers = "r".repeat(self.heads.len().saturating_sub(self.words));
         let heads: Vec<String> = self.heads.iter().map(|head| latex_head(head)).collect();
-        writeln!(out, "% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{words}{numbers}}}\n\\toprule")?;
+        writeln!(out, "% needs \\usepackage{{booktabs}}")?;
+        let is_wide = self.heads.len() > WIDE;
+        if is_wide {
+            writeln!(out, "{{\\footnotesize\\setlength{{\\tabcolsep}}{{3pt}}%")?;
+        }
+        writeln!(out, "\\begin{{tabular}}{{{words}{numbers}}}\n\\toprule")?;
         writeln!(out, "{} \\\\\n\\midrule", heads.join(" & "))?;
         for row in &self.rows {
             let cell = |field: &Field| match (in_latex(&field.text), field.best) {
@@ -128,7 +136,7 @@ impl Sheet {
             };
             writeln!(out, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "))?;
         }
-        writeln!(out, "\\bottomrule\n\\end{{tabular}}")?;
+        writeln!(out, "\\bottomrule\n\\end{{tabular}}{}", if is_wide { "}" } else { "" })?;
         self.notes.iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))?;
         writeln!(out, "\\paragraph{{Methods.}} {}", in_latex(&self.methods))
     }

@@ -313,7 +313,7 @@ fn tables_agree() {
     let cells = &groups[0].blocks[0].cells;
     let p = format!("{:.4}", cells[1].beside_least.unwrap().p).replace("0.0000", "<0.0001");
     let configuration = row(&sheet(&found, Layout::Configurations, As::Csv), "tf");
-    let model = row(&sheet(&found, Layout::Models, As::Csv), "1");
+    let model = row(&sheet(&found, Layout::Models, As::Csv), "batch=1");
     let median = format!("{:.2}", cells[1].median);
     assert_eq!((&configuration["total energy, J"], &model["median energy J, tf"]), (&median, &median));
     assert_eq!((&configuration["p (Holm)"], &configuration["verdict"]), (&p, &"differs".to_owned()));
@@ -376,12 +376,56 @@ fn methods_in_every_format() {
             "20 rounds",
             "10 s of rest",
             "model (package-0)",
-            "2.15 (plain), 2.16 (a",
+            "2.15 (plain, ",
+            "), 2.16 (a",
             "interpreter CPython 3.11.2",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
     }
+}
+
+/// On paper a symbol is no wider than the table below it, however long it is; CSV has it whole.
+#[test]
+fn long_symbols_on_paper() {
+    let (mut found, symbol) = (study(7), "pocketfft::detail::general::".repeat(20));
+    for measured in found.runs.iter_mut().filter_map(|run| run.measured.as_mut()) {
+        measured.functions.insert(symbol.clone(), measured.joules / 2.0);
+    }
+    let (mut paper, mut numbers) = (Vec::new(), Vec::new());
+    markup::latex(&mut paper, &found, 5).unwrap();
+    markup::csv(&mut numbers, &found).unwrap();
+    let paper = String::from_utf8(paper).unwrap();
+    let title = paper.lines().find(|line| line.contains("function: pocketfft")).unwrap();
+    assert!(title.chars().count() < 140 && title.contains("\\ldots"), "{title}");
+    assert!(String::from_utf8(numbers).unwrap().contains(&symbol));
+}
+
+/// In a table of models a row is called as programs are, Â12 is the chance of the one with more wherever it stands, and where nothing was found
+/// of a call a note says so in the place of columns. Versions go with what is compared.
+#[test]
+fn models_side_by_side() {
+    let mut found = study(8);
+    found.compared = Some("library".into());
+    for (program, library) in found.programs.iter_mut().zip(["a", "b", "c"]) {
+        program.group = "batch=64 model=ncf".into();
+        program.variables = BTreeMap::from([("library".into(), library.into())]);
+    }
+    for run in &mut found.runs {
+        let measured = run.measured.as_mut().unwrap();
+        measured.counted.clear();
+        let factor = if run.program == Some(2) { 1.05 } else { 1.0 };
+        measured.by_class.clear();
+        measured.joules *= factor;
+    }
+    let of_model = row(&sheet(&found, Layout::Models, As::Csv), "ncf, batch=64");
+    let cell = |head: &str| of_model.get(head).unwrap_or_else(|| panic!("{head}: {of_model:?}")).as_str();
+    assert_eq!(cell("energy, p by Holm (Â12)"), "0.0234 (1.00)");
+    assert!(!of_model.keys().any(|head| head.contains("step")), "{of_model:?}");
+    let text = sheet(&found, Layout::Models, As::Markdown);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no joules of one call of step: no sample"), "{text}");
+    assert!(words.contains("version 2.15 (a, c), 2.16 (b)"), "{text}");
 }
 
 /// Runs that waited for busy CPUs drew less power: the table says so, of no program whose power is steady.
@@ -393,9 +437,16 @@ fn load_that_changed_watts() {
         let of = run.measured.as_mut().unwrap();
         (of.seconds, of.other_cpu_seconds) = (of.seconds * 2.0, Some(of.seconds));
     }
-    let said = said(&busy, 160);
-    assert_eq!(said.matches("power was").count(), 1, "{said}");
-    assert!(said.contains("it waited for"), "{said}");
+    let one = said(&busy, 160);
+    assert_eq!(one.matches("power was").count(), 1, "{one}");
+    assert!(one.contains("it waited for"), "{one}");
+    for run in busy.runs.iter_mut().filter(|run| run.program != Some(1) && run.round > 3) {
+        let of = run.measured.as_mut().unwrap();
+        (of.seconds, of.other_cpu_seconds) = (of.seconds * 1.5, Some(of.seconds));
+    }
+    let all = said(&busy, 160);
+    assert_eq!(all.matches("power was").count(), 1, "{all}");
+    assert!(all.contains("all programs waited for"), "{all}");
 }
 
 /// A layout that is wider than the terminal is a record a row, with every number behind its head; no line is longer than the terminal.
