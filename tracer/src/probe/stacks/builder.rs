@@ -6,7 +6,7 @@
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::made_code::{MOST_KEPT, MadeCode};
-use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
+use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
 use super::raw_stacks::{RawStacks, Unwound, Waiting};
 use crate::naming::JitProcess;
 use crate::probe::activity::Activity;
@@ -179,8 +179,12 @@ impl StackBuilder {
     }
 
     fn refresh_codes(&mut self, head: Head, frames: &[Merged]) {
-        if refresh_codes(&mut self.processes, head, frames) {
+        let Refreshed { wants, news } = refresh_codes(&mut self.processes, head, frames);
+        if wants {
             self.processes.tell_python(head.pid, &mut self.maps);
+        }
+        if news {
+            self.activity.mark_active(head.at);
         }
     }
 

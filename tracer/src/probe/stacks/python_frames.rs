@@ -55,18 +55,27 @@ impl ModuleNames {
     }
 }
 
-/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own. True: the probes are
-/// to look for the classes of more code objects.
-pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) -> bool {
+/// What a stack's code objects were found to be.
+#[derive(Default)]
+pub(crate) struct Refreshed {
+    /// The probes are to look for the classes of more code objects.
+    pub(crate) wants: bool,
+    /// Some were not known before.
+    pub(crate) news: bool,
+}
+
+/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
+pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) -> Refreshed {
     let peeker = processes.peeker.clone();
-    let Some(process) = processes.get_mut(head.pid) else { return false };
-    let Some(interpreter) = process.interpreter else { return false };
+    let Some(process) = processes.get_mut(head.pid) else { return Refreshed::default() };
+    let Some(interpreter) = process.interpreter else { return Refreshed::default() };
     let layout = interpreter.layout.code;
     let look = Look { pid: head.pid, peeker: &peeker, layout: &layout };
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
     codes.sort_unstable();
     codes.dedup();
     codes.retain(|&code| process.codes.must_look(code, head.at)); // What was looked at since is true of it.
+    let news = codes.iter().any(|&code| process.codes.last(code).is_none());
     let now = crate::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
     look.at_codes(process, &codes, (head.at, now));
     if layout.copies.is_some() {
@@ -79,7 +88,7 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
-    wants
+    Refreshed { wants, news }
 }
 
 /// A look into a process with this layout.
