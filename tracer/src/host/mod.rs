@@ -1,5 +1,5 @@
 //! Facts about this machine that several rooms need, each read below a root that can be given: the kernel's release and pid namespace, the
-//! CPU's model, sockets and cores; and the limits of this process.
+//! CPU's model, sockets and cores; the limits of this process, and how urgent its threads are.
 //!
 //! Leaves out everything that measures (`power`, `probe`) and what this process may do (`privileges`).
 
@@ -9,3 +9,4 @@ pub mod limits;
 pub(crate) mod open_files;
 pub mod process_times;
 pub mod topology;
+pub(crate) mod urgency;

@@ -4,6 +4,7 @@
 //! not wait for: that may take as long as somebody's file system likes. Leaves out what is answered (`serve.rs`).
 
 use super::serve::serve;
+use crate::host::urgency;
 use crate::resolver::leave_terminal;
 use crate::roles::channel::Channel;
 use crate::roles::child::{Parent, fork_role};
@@ -42,8 +43,6 @@ const RIGHTS: [Capability; 5] = [
     Capability::CAP_SETUID,
     Capability::CAP_SETGID,
 ];
-/// As the threads that wait for the answers.
-const URGENT: i32 = -15;
 
 /// Serves until the recorder ends; the status to end with.
 pub(super) fn run(parent: &Parent) -> i32 {
@@ -61,8 +60,8 @@ pub(super) fn run(parent: &Parent) -> i32 {
 }
 
 fn prepare(parent: &Parent) -> io::Result<()> {
-    // SAFETY: changes the priority of this process only; it has no effect on memory. Without it answers come later.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, URGENT) };
+    // As the threads that wait for the answers.
+    urgency::raise();
     // SAFETY: no handler is set: children that end are collected by the kernel.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
     leave_terminal()?;

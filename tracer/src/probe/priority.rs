@@ -1,4 +1,4 @@
-//! Where and before whom the recorder's threads run.
+//! Where the recorder's threads run.
 //!
 //! A command inherits the CPUs and the niceness with which this program was started (`taskset -c 1 nice energy-trace record …`): they are
 //! meant for it. The recorder's threads would wait behind the command there, while its samples and mappings go stale, or for ever behind a
@@ -10,28 +10,6 @@ use crate::host::topology::parse_cpu_list;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid as Thread;
 use std::path::Path;
-
-/// Puts this thread before others: it sleeps nearly all the time, and what it reads of a process may be gone soon.
-pub(crate) fn raise_priority() {
-    set_niceness(-15);
-}
-
-/// Puts this thread before all that are not of the real-time class themselves, where that is allowed: it does little each time, and while it waits for a
-/// CPU the ring buffers fill.
-pub(crate) fn raise_above_all() {
-    raise_priority();
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: changes the scheduling of the calling thread only, and reads the one number behind the pointer.
-    let failed =
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &raw const lowest) }
-            != 0;
-    if failed {
-        log::debug!(
-            "the thread that empties the ring buffers is not of the real-time class: {}",
-            std::io::Error::last_os_error()
-        );
-    }
-}
 
 /// What a thread had that left the command's CPUs.
 pub struct Before {

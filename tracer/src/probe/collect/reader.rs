@@ -7,9 +7,9 @@
 
 use super::backlog::{BatchReceiver, BatchSender, Refused, backlog};
 use super::collector::Collector;
+use crate::host::urgency;
 use crate::probe::bpf::error::ProbeError;
 use crate::probe::bpf::rings::Rings;
-use crate::probe::priority::{raise_above_all, raise_priority};
 use crate::probe::sampling::watch::Watch;
 use energy_trace_model::clock::KtimeNs;
 use std::sync::Arc;
@@ -53,11 +53,11 @@ impl Reader {
         let (shared, (sender, receiver)) = (Arc::<Shared>::default(), backlog());
         let [of_rings, of_events] = [(); 2].map(|()| Arc::clone(&shared));
         let rings = Builder::new().name("energy-rings".into()).spawn(move || {
-            raise_above_all();
+            urgency::raise_above_all();
             empty(rings, watch, sender, &of_rings)
         })?;
         let events = Builder::new().name("energy-events".into()).spawn(move || {
-            raise_priority();
+            urgency::raise();
             collect(collector, &receiver, &of_events)
         })?;
         Ok(Self { rings, events, shared })

@@ -7,9 +7,9 @@ use super::eviction::{Resident, victims};
 use super::turns::Turns;
 use crate::foreign::{Root, file_key, owner_of_process};
 use crate::host::open_files;
+use crate::host::urgency;
 use crate::peeker::{OpenedFile, Peeker, Unanswered};
 use crate::probe::bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
-use crate::probe::priority::raise_priority;
 use crate::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
@@ -170,7 +170,7 @@ impl Files {
         let table_jobs = Sender::clone(&rows_jobs);
         let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
-            raise_priority();
+            urgency::raise();
             read_files(files, &updates_from_files, &rows_jobs, &for_facts);
         })?;
         thread::Builder::new()

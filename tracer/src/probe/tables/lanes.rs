@@ -213,7 +213,7 @@ impl Lane {
         let ((jobs, todo), (found, done)) = (channel::<Job>(), channel());
         let keeper = Arc::clone(&worker);
         std::thread::Builder::new().name("energy-rules".into()).spawn(move || {
-            crate::probe::priority::raise_priority();
+            crate::host::urgency::raise();
             for job in todo {
                 if found.send(job.done_by(&keeper)).is_err() {
                     return;
