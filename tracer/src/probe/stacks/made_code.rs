@@ -39,7 +39,7 @@ const MOST_ASKED: u32 = 1024;
 const STRETCH: u64 = 256;
 const MOST_UNANSWERED: usize = 64;
 /// Surroundings of which one question is asked at a time: the answer to one may be that to others.
-const NEAR: u64 = 16 << 10;
+const NEAR: u64 = 1 << 10;
 /// Pieces of code of one owner that may wait to be looked into.
 const MOST_WAITING: usize = 8;
 /// Bytes of what code says that are kept of one owner's processes: any program can make as much code as it likes.
