@@ -208,6 +208,25 @@ fn code_that_is_gone_at_the_end() {
     assert_eq!((count("[jit]"), count("[unknown: unmapped address]")), (0, 0), "{innermost:?}");
 }
 
+/// Callers of code that was made at run time are found by what the code says, however deep its stack is and whatever lies on it; where other code
+/// takes its place, no stack goes on by the old code's.
+#[test]
+fn callers_of_made_code() {
+    let place = place();
+    let (source, program) = (tests_dir().join("workloads/deep_made_code.c"), place.path("deep_made_code"));
+    must("cc", &["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()]);
+    let recording = record(&place, &[], &[program.to_str().unwrap(), "2", "0.8"]);
+    let stacks = stacks(&recording);
+    let callers: Vec<&str> = stacks
+        .iter()
+        .filter(|stack| stack.last().is_some_and(|frame| frame.name == "[jit: deep_made_code]"))
+        .map(|stack| stack.get(stack.len().wrapping_sub(2)).map_or("nobody", |caller| caller.name.as_str()))
+        .collect();
+    let count = |name: &str| callers.iter().filter(|caller| **caller == name).count();
+    assert!(2 * count("drive") > callers.len() && callers.len() > 50, "{callers:?}");
+    assert_eq!(count("drive") + count("[no unwind info]"), callers.len(), "{callers:?}");
+}
+
 /// Code that is in no ELF file has the names of the perf map wherever it is, and the program's own code keeps its name where it was moved to
 /// anonymous memory; what calls it is there.
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! All structs are `repr(C)` without implicit padding; the asserts at the end keep their sizes.
 
-/// Native frames that a sample can hold.
-pub const MAX_FRAMES: u32 = 512;
+/// Native frames that are taken between two gaps: imports of TensorFlow have 770. A sample holds as many as its Python frames leave words for.
+pub const MAX_FRAMES: u32 = 1024;
+/// Words of a sample in which no more native frames begin: room for those that are taken at once, and for marks.
+pub const SPARE_WORDS: usize = 128;
 /// Python frames and shims that a sample can hold: the interpreter's own limit is 1,000 unless a program raises it.
 pub const MAX_PYTHON_FRAMES: u32 = 1536;
 /// Kernel frames that a sample can hold.
@@ -398,9 +400,12 @@ const _: () = {
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<crate::countdown::Countdown>() == 8);
-    let words = MAX_FRAMES as usize * NATIVE_WORDS
+    // Beside the most of Python's frames.
+    const NATIVE_FRAMES: usize = 896;
+    let words = NATIVE_FRAMES * NATIVE_WORDS
         + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
-        + MAX_KERNEL_FRAMES as usize;
+        + MAX_KERNEL_FRAMES as usize
+        + SPARE_WORDS;
     assert!(words < SAMPLE_WORDS);
 };
 

@@ -211,6 +211,38 @@ fn check(recording: &Recording, chain: &str) {
     assert!(all > 30 && whole * 100 >= all * 90, "{chain}: {whole} of {all}");
 }
 
+/// Imports of TensorFlow call through 770 native frames, more than 512 of them below one sample's leaf: such stacks are whole.
+#[test]
+fn deep_callers_through_c() {
+    let script = "import time
+def leaf():
+    for i in range(100000): pass
+def rec(n):
+    if n: list(map(rec, [n - 1]))
+    else: leaf()
+end = time.time() + 0.8
+while time.time() < end or time.process_time() < 0.6: rec(110)";
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let options =
+        ["record", "--power", "none", "--no-svg", "-F", "199", "--", "/usr/bin/python3", "-c", script];
+    assert_code(&place.run(&options), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let (mut deep, mut whole, mut longest) = (0, 0, 0);
+    for sample in &recording.samples {
+        let names: Vec<&str> =
+            recording.frames_of(sample.stack).map(|(_, frame)| frame.name.as_str()).collect();
+        if names.iter().filter(|name| **name == "rec").count() < 111 {
+            continue;
+        }
+        deep += 1;
+        longest = longest.max(names.len());
+        let is_whole = matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_));
+        whole += u32::from(is_whole && names[0] == "_start");
+    }
+    assert!(longest > 512, "{longest}");
+    assert!(deep > 20 && whole * 10 >= deep * 9, "{whole} of {deep}");
+}
+
 /// More Python frames than are walked: the stack begins where the program does, says where frames are missing, and is not called whole.
 #[test]
 fn deeper_python_than_is_walked() {

@@ -14,7 +14,7 @@ use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::native::{self, MAX_RECOVERED, NativeWalk, place};
 use tracer_ebpf::rows::Rule;
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
-use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
+use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, SPARE_WORDS, end, register};
 
 /// Native frames; why they end. A walk that ends early goes on where it can: `recover`.
 /// Like all functions here that have a global name the verifier looks at it once.
@@ -91,8 +91,8 @@ fn recover(code: u8) -> u8 {
     if code == end::UNMAPPED && leave_trampoline(before) {
         return end::RUNNING;
     }
-    if u32::from(before.head.native) >= MAX_FRAMES {
-        return code; // So that the words of all parts fit.
+    if is_full(before) {
+        return code;
     }
     let mut bridged = false;
     if code == end::NO_UNWIND_INFO {
@@ -177,6 +177,9 @@ pub(crate) fn interrupted_register(number: u32) -> Option<u64> {
 #[inline(never)]
 extern "C" fn native_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
+    if is_full(scratch) {
+        return 1;
+    }
     for _ in 0..STEPS {
         let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
         let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
@@ -198,6 +201,12 @@ pub(super) fn native_world<'a>(
 ) -> (CachedTables<'a>, StackMemory) {
     let tables = CachedTables { generation: walk.tables.generation(), cache };
     (tables, StackMemory { window })
+}
+
+/// Whether no more frames fit: the walk ends as too deep.
+#[inline(always)]
+pub(super) fn is_full(scratch: &Scratch) -> bool {
+    scratch.walk.cursor >= (SAMPLE_WORDS - SPARE_WORDS) as u64
 }
 
 #[inline(always)]

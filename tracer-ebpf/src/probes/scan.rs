@@ -3,13 +3,16 @@
 //! Leaves out what it takes to believe one: `tracer_ebpf::scan`.
 
 use super::maps::Scratch;
-use super::native_walk::{native_world, push_native};
+use super::native_walk::{is_full, native_world, push_native};
 use super::sample::{repeat, scratch};
 use super::user_memory::UserMemory;
 use tracer_ebpf::native::SCAN_WORDS;
 use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
-use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end, register};
+use tracer_ebpf::wire::{SAMPLE_WORDS, end, register};
+
+/// Frames behind one gap that are taken along frame pointers.
+const FOLLOWED: u32 = 512;
 
 /// Looks for the caller of code without unwind information: where a known matrix kernel has it, on the stack that was put away if it was, then
 /// on its own. `RUNNING` where the walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
@@ -25,7 +28,7 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
         is_found = look_for_caller(sp);
     }
     if is_found {
-        repeat(MAX_FRAMES, |_| follow_step());
+        repeat(FOLLOWED, |_| follow_step());
         return end::RUNNING;
     }
     if is_outermost() { end::COMPLETE } else { end::NO_UNWIND_INFO }
@@ -118,7 +121,7 @@ extern "C" fn take_found() -> u32 {
 #[inline(never)]
 extern "C" fn follow_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
-    if u32::from(scratch.head.native) >= MAX_FRAMES {
+    if is_full(scratch) {
         return 1;
     }
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);

@@ -191,7 +191,7 @@ impl Tracer {
         for &pid in &self.followed {
             processes.get_or_insert(pid, &out.records);
         }
-        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver));
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver)?);
         if let Err(why) = &self.object.launches {
             let failure = ProbeFailure::Launches { error: why.clone() };
             self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());

@@ -113,19 +113,20 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
     }
 }
 
-/// How deep the stack is at the instructions of code that was made at run time, if a function begins there (`start`): where each depth begins,
-/// `None`: it is not known. Nothing else says what is a function, so that all ways have to stay in this code and one has to return.
-pub(super) fn depths_of_made_code(
-    code: &[u8],
-    start: u64,
-    budget: &mut Budget,
-) -> Option<Vec<(u64, Option<i64>)>> {
+/// What is known at the instructions of code that was made at run time, if a function begins there (`start`): from each place on how deep the
+/// stack is (`None`: it is not known), and the rule. Nothing else says what is a function, so that all ways have to stay in this code and one has to
+/// return.
+pub(super) fn made_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
     let endless = BTreeSet::new();
     let mut ways = Ways::new(code, start, &endless, budget);
     ways.follow().ok()?;
     let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
-    (ways.returns && stays).then(|| ways.changes(None, FrameState::depth))
+    let known = |state: &FrameState| (state.depth(), state.rule());
+    (ways.returns && stays).then(|| ways.changes((None, CodeRule::NONE), known))
 }
+
+/// How deep the stack is, and the rule.
+pub(super) type Known = (Option<i64>, CodeRule);
 
 /// Why the ways through a function do not fit together.
 enum Contradiction {

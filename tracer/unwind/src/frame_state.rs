@@ -21,7 +21,7 @@ pub(super) struct FrameState {
     saved: Option<i64>,
     /// A register that points to the frame.
     copy: Option<Pointing>,
-    /// While `depth` is not known: a word that points to the frame.
+    /// A word that points to the frame, for where `depth` is not known.
     kept: Option<Kept>,
 }
 
@@ -146,7 +146,7 @@ impl FrameState {
     /// The same with what now points to the frame; `before` is the state before the instruction.
     fn with_copy(mut self, before: &Self, does: &Instruction, info: &mut InstructionInfoFactory) -> Self {
         let is_call = does.mnemonic() == Mnemonic::Call;
-        if self.depth.is_some() || !is_call && is_written(Register::RSP, does, info) {
+        if !is_call && is_written(Register::RSP, does, info) {
             self.kept = None;
         }
         let to = does.op0_register();
@@ -272,11 +272,10 @@ impl FrameState {
         let is_rbp = does.op1_register() == Register::RBP;
         let saves = is_rbp && self.rbp == Rbp::Callers && self.saved.is_none();
         let place = self.depth_of(does).filter(|&depth| saves && depth > RETURN_ADDRESS);
-        let Some(above) = above_stack(does).filter(|_| self.depth.is_none()) else {
-            return Self { saved: place.or(self.saved), ..self };
-        };
+        let saved = place.or(self.saved);
+        let Some(above) = above_stack(does) else { return Self { saved, ..self } };
         let new = self.points_to(does).map(|depth| Kept { above, depth });
-        Self { kept: new.or(self.kept.filter(|kept| kept.above != above)), ..self }
+        Self { saved, kept: new.or(self.kept.filter(|kept| kept.above != above)), ..self }
     }
 
     /// Behind any other instruction.

@@ -36,7 +36,7 @@ impl FullRules {
     }
 
     /// The rules, in the order of their places.
-    pub(super) fn into_rules(self) -> Vec<FullRule> {
+    pub fn into_rules(self) -> Vec<FullRule> {
         self.rules
     }
 }

@@ -1,11 +1,14 @@
-//! How deep the stack is in code that was made at run time, from that code: oneDNN's kernels, each of which begins where a page does, and
+//! How deep the stack is in code that was made at run time, and how its callers are found, from that code: oneDNN's kernels, each of which begins where a page does, and
 //! functions of LLVM (numba), which begin at multiples of 16 bytes, behind padding or another function's end.
 //!
 //! Such a place is tried as a function's begin, the closest to the address first. What does not begin there does not find the stack as a caller
 //! left it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
 
-use super::code_rows::{Budget, depths_of_made_code};
+use super::code_rows::{Budget, Known, made_code};
+use super::frame_state::CodeRule;
+use super::full_rules::FullRules;
 use serde::{Deserialize, Serialize};
+use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -24,8 +27,37 @@ pub struct MadeFunction {
     pub begin: u64,
     /// Where its last instruction ends.
     pub end: u64,
-    /// Where each depth begins, in order: bytes of the stack from its stack pointer to its caller's; 0: not known.
-    depths: Vec<(u64, u32)>,
+    /// What is known, from each place on, in order.
+    parts: Vec<Part>,
+    /// Rules in full, as numbers.
+    full: Vec<Full>,
+}
+
+type Full = (u64, i64, u64, u64, u64);
+
+/// A stretch of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Part {
+    begin: u64,
+    /// Bytes of the stack from its stack pointer to its caller's; 0: not known.
+    depth: u32,
+    /// How to find the caller, the low half of a row; a rule in full by its place in the function.
+    rule: u32,
+}
+
+impl Part {
+    fn new((begin, (depth, rule)): (u64, Known), full: &mut FullRules) -> Self {
+        let depth = depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(0);
+        let Rule(rule) = match rule {
+            CodeRule::Short(rule) => rule,
+            CodeRule::Full(rule) => full.number(rule),
+        };
+        Self { begin, depth, rule }
+    }
+
+    const fn is_known(&self) -> bool {
+        self.depth != 0 || self.rule != Rule::NONE.0
+    }
 }
 
 impl MadeFunction {
@@ -48,27 +80,54 @@ impl MadeFunction {
         let code = code.get(usize::try_from(begin - start).ok()?..)?;
         let code = code.get(..usize::try_from(LARGEST).ok()?).unwrap_or(code);
         let found = Self::begins(code, begin, budget)?;
-        found.depth(at).map(|_| found)
+        found.part(at).is_some_and(Part::is_known).then_some(found)
     }
 
     fn begins(code: &[u8], begin: u64, budget: &mut Budget) -> Option<Self> {
-        let found = depths_of_made_code(code, begin, budget)?;
+        let found = made_code(code, begin, budget)?;
         let (end, _) = *found.last()?;
-        let number = |depth: Option<i64>| depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(0);
-        let depths = found.into_iter().map(|(at, depth)| (at, number(depth))).collect();
-        Some(Self { begin, end, depths })
+        let mut full = FullRules::default();
+        let parts = found.into_iter().map(|part| Part::new(part, &mut full)).collect();
+        let full = full.into_rules().iter().map(|f| (f.cfa.0, f.add, f.ra.0, f.rbp.0, f.rbx.0)).collect();
+        Some(Self { begin, end, parts, full })
+    }
+
+    fn part(&self, at: u64) -> Option<&Part> {
+        let behind = self.parts.partition_point(|part| part.begin <= at);
+        self.parts.get(behind.checked_sub(1)?)
     }
 
     /// How far the caller's stack pointer is above that of an instruction here.
     pub fn depth(&self, at: u64) -> Option<u32> {
-        let behind = self.depths.partition_point(|&(begin, _)| begin <= at);
-        let (_, depth) = *self.depths.get(behind.checked_sub(1)?)?;
-        (depth != 0).then_some(depth)
+        self.part(at).map(|part| part.depth).filter(|&depth| depth != 0)
+    }
+
+    /// Its rows, by addresses relative to `base`, and with rules in full by their places in `full`; the last says that nothing is known behind
+    /// it. `None` where they lie too far away.
+    pub fn rows(&self, base: u64, full: &mut FullRules) -> Option<Vec<u64>> {
+        let row = |begin: u64, Rule(rule): Rule| {
+            let place = u32::try_from(begin.checked_sub(base)?).ok()?;
+            Some(u64::from(place) << 32 | u64::from(rule))
+        };
+        let last = row(self.end, Rule::NONE);
+        let parts = self.parts.iter().filter(|part| (self.begin..self.end).contains(&part.begin));
+        parts.map(|part| row(part.begin, self.rule(part, full))).chain([last]).collect()
+    }
+
+    /// A part's rule, by its place in `full` where it is one in full.
+    fn rule(&self, part: &Part, full: &mut FullRules) -> Rule {
+        let own = Rule(part.rule);
+        if own.kind() != rule::FULL {
+            return own;
+        }
+        let Some(&(cfa, add, ra, rbp, rbx)) = self.full.get(own.index() as usize) else { return Rule::NONE };
+        let [cfa, ra, rbp, rbx] = [cfa, ra, rbp, rbx].map(Operand);
+        full.number(FullRule { cfa, add, ra, rbp, rbx })
     }
 
     /// How many bytes this takes.
     pub const fn bytes(&self) -> usize {
-        self.depths.len() * size_of::<(u64, u32)>()
+        self.parts.len() * size_of::<Part>() + self.full.len() * size_of::<Full>()
     }
 }
 
@@ -82,6 +141,8 @@ fn is_behind_function(code: &[u8], place: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{MadeFunction, PAGE};
+    use crate::full_rules::FullRules;
+    use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
     /// Where the pages begin.
     const START: u64 = 0x7f00_0000_0000;
@@ -148,5 +209,63 @@ mod tests {
         for middle in [leaves, &jumps, &ends, &differs] {
             assert_eq!(depth(&code(middle), START + PAGE + 100), None, "{middle:x?}");
         }
+    }
+
+    /// Rows say how the caller is found: by the stack pointer while it is known, by the frame pointer where the stack was aligned, and nothing
+    /// behind the end.
+    #[test]
+    fn rows_of_a_function() {
+        // push %rbp; mov %rsp,%rbp; and $-32,%rsp; sub $0x340,%rsp; nop; mov %rbp,%rsp; pop %rbp; ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x81, 0xec, 0x40, 3, 0, 0, 0x90, 0x48,
+            0x89, 0xec, 0x5d, 0xc3,
+        ];
+        let found = MadeFunction::find(&code, START, START + 15).unwrap();
+        assert_eq!((found.depth(START + 15), found.depth(START + 1)), (None, Some(16)));
+        let rule = |kind, offset, rbp| Rule::pack(kind, offset, rbp).unwrap().0;
+        let rows = [
+            (0, rule(rule::RSP, 8, 0)),
+            (1, rule(rule::RSP, 16, 0)),
+            (4, rule(rule::RBP, 16, -16)),
+            (20, rule(rule::RSP, 8, 0)),
+            (21, Rule::NONE.0),
+        ];
+        let at = |place: u64, rule: u32| (0x100 + place) << 32 | u64::from(rule);
+        let mut full = FullRules::default();
+        let said = found.rows(START - 0x100, &mut full).unwrap();
+        for (place, rule) in rows {
+            let last = said.iter().rfind(|row| **row >> 32 <= 0x100 + place).unwrap();
+            assert_eq!(*last & 0xffff_ffff, u64::from(rule), "{place}: {said:x?}");
+        }
+        assert_eq!(said.last(), Some(&at(21, Rule::NONE.0)));
+        assert!(said.is_sorted_by_key(|row| row >> 32) && found.rows(START + 1, &mut full).is_none());
+        assert_eq!(found.rows(START - (1 << 32), &mut full), None);
+    }
+
+    /// oneDNN's matrix kernels for AVX and AVX2 have a stack of any depth, and keep where their frame is in a word above the stack pointer.
+    #[test]
+    fn rows_of_a_kernel_that_keeps_its_frame() {
+        // push %rbp; mov %rsp,%rbp; push %rbx; mov %rsp,%rbp; jg 1f; sub %rax,%rsp; and $-4096,%rsp; jmp 2f; 1: sub $0x100,%rsp;
+        // 2: mov %rbp,0xa0(%rsp); xor %ebp,%ebp; nop; mov 0xa0(%rsp),%rsp; pop %rbx; pop %rbp; ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x89, 0xe5, 0x7f, 12, 0x48, 0x29, 0xc4, 0x48, 0x81, 0xe4, 0,
+            0xf0, 0xff, 0xff, 0xeb, 7, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x89, 0xac, 0x24, 0xa0, 0, 0, 0,
+            0x31, 0xed, 0x90, 0x48, 0x8b, 0xa4, 0x24, 0xa0, 0, 0, 0, 0x5b, 0x5d, 0xc3,
+        ];
+        let found = MadeFunction::find(&code, START, START + 39).unwrap();
+        let mut full = FullRules::default();
+        let other = FullRule { add: 1, ..FullRule::default() };
+        assert_eq!(full.number(other), Rule::full(0));
+        let rows = found.rows(START, &mut full).unwrap();
+        let kept = Rule(*rows.iter().rfind(|row| **row >> 32 <= 39).unwrap() as u32);
+        let word = |above| Operand::word(base::CFA, above);
+        let expected = FullRule {
+            cfa: Operand::word(base::RSP, 0xa0),
+            add: 24,
+            ra: word(-8),
+            rbp: word(-16),
+            rbx: Operand::sum(base::CFA, 0),
+        };
+        assert_eq!((kept.kind(), full.get(kept.index())), (rule::FULL, Some(expected)));
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use thiserror::Error;
-use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, MAX_FULL_RULES, Rule, rule};
+use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule, rule};
 use tracer_ebpf::wire::MAX_TABLES;
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, v5.10).
@@ -115,9 +115,9 @@ impl RowMaps {
         Ok(())
     }
 
-    /// Makes a table of sorted rows; gives its number and its bytes. The outer map keeps it alive.
-    pub(crate) fn add(&mut self, rows: Rows) -> Result<(u32, usize), RowMapError> {
-        let shared: Vec<Rule> = rows.full.iter().map(|full| self.share(full)).collect();
+    /// Makes a table of sorted rows; gives its number and its bytes. The outer map keeps it alive. Rules in full are added up to so many of all.
+    pub(crate) fn add(&mut self, rows: Rows, most_full: u32) -> Result<(u32, usize), RowMapError> {
+        let shared: Vec<Rule> = rows.full.iter().map(|full| self.share(full, most_full)).collect();
         let mut rows = rows.rows;
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
@@ -135,11 +135,11 @@ impl RowMaps {
     }
 
     /// What leads to a rule in full in all tables; where there is no place for another one, its code cannot be unwound.
-    fn share(&mut self, full: &FullRule) -> Rule {
+    fn share(&mut self, full: &FullRule, most: u32) -> Rule {
         if let Some(&place) = self.places.get(full) {
             return Rule::full(place);
         }
-        let next = u16::try_from(self.places.len()).ok().filter(|&place| u32::from(place) < MAX_FULL_RULES);
+        let next = u16::try_from(self.places.len()).ok().filter(|&place| u32::from(place) < most);
         let Some(place) = next.filter(|&place| self.full.set(u32::from(place), full, 0).is_ok()) else {
             return Rule::UNSUPPORTED;
         };
@@ -161,6 +161,12 @@ fn relocate(row: u64, shared: &[Rule]) -> u64 {
 /// Chunks that a table of so many chunks of rows has: a single one needs no index, and most files of a process have no more.
 const fn with_index(chunks: usize) -> usize {
     if chunks == 1 { 1 } else { chunks + 1 }
+}
+
+/// Bytes that a table of so many rows takes.
+pub(crate) const fn table_bytes(rows: usize) -> usize {
+    let chunks = rows.div_ceil(CHUNK_ROWS);
+    with_index(if chunks == 0 { 1 } else { chunks }) * CHUNK_BYTES
 }
 
 /// Whether a table of so many bytes is one chunk of rows without an index.

@@ -116,7 +116,7 @@ impl Processes {
         let (when_sampled, takes_more) = (self.when_sampled, self.files.takes_more());
         let mut todo: Vec<(Pid, Work)> = Vec::new();
         for (&pid, process) in self.by_pid.iter_mut().filter(|(_, p)| !when_sampled || p.samples > 0) {
-            process.has_news |= takes_more || process.maps_any(updated);
+            process.has_news |= takes_more || process.maps_any(updated) || self.files.has_made_news(pid);
             todo.extend(process.work(process.maps_any(&dropped), now).map(|work| (pid, work)));
         }
         let crowd_of =

@@ -198,6 +198,7 @@ impl Processes {
 
     /// A process became another program.
     pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &RecordSender) {
+        self.files.forget_made(pid);
         let mut new = look_at(pid, &self.peeker, &mut self.commands);
         if new.command.is_empty() {
             new.command.push(name.clone()); // None would be its parent's.
@@ -274,6 +275,7 @@ impl Processes {
         let old = process.block.take();
         if maps.set_space(pid, block, &mappings) {
             process.block = Some(Arc::new(block));
+            self.files.told(pid);
         }
         self.release(old);
     }
@@ -385,6 +387,7 @@ impl Processes {
     pub(crate) fn forget(&mut self, pid: Pid) {
         let gone = self.by_pid.remove(&pid);
         self.peeker.forget(pid);
+        self.files.forget_made(pid);
         self.release(gone.and_then(|p| p.block));
     }
 

@@ -5,7 +5,7 @@
 
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
-use super::made_code::{MOST_KEPT, MadeCode};
+use super::made_code::{MOST_KEPT, MadeCode, Whose};
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
 use super::raw_stacks::{RawStacks, Unwound, Waiting};
 use crate::naming::JitProcess;
@@ -24,6 +24,7 @@ use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackS
 use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::anchoring::resolve_anchors;
 use energy_trace_unwind::merge::{Merged, RawStack, eval_frames, merge, python_alone};
+use energy_trace_unwind::v8::is_of_v8;
 use energy_trace_unwind::vdso::is_vdso;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,14 +57,19 @@ pub(crate) struct StackBuilder {
 }
 
 impl StackBuilder {
-    pub(crate) fn new(maps: Maps, processes: Processes, out: Interner, resolver: &Resolver) -> Self {
+    pub(crate) fn new(
+        maps: Maps,
+        processes: Processes,
+        out: Interner,
+        resolver: &Resolver,
+    ) -> std::io::Result<Self> {
         let hasty = Arc::new(resolver.worker(true).hasty());
-        Self {
+        Ok(Self {
             maps,
             processes,
             out,
             raw: RawStacks::new(resolver.clone()),
-            made_code: MadeCode::new(Arc::clone(&hasty), MOST_KEPT),
+            made_code: MadeCode::start(resolver.worker(true), MOST_KEPT)?,
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             libraries: Libraries::new(Arc::clone(&hasty)),
@@ -73,7 +79,7 @@ impl StackBuilder {
             activity: Activity::new(crate::clock::now()),
             worker: Arc::new(resolver.worker(true)),
             hasty,
-        }
+        })
     }
 
     /// Where records are sent.
@@ -92,11 +98,13 @@ impl StackBuilder {
         self.thread(head.pid, head.tid, Some(comm))
     }
 
-    /// Unwinds in user space what the probes sent a copy of, and proves what was guessed.
+    /// Unwinds in user space what the probes sent a copy of, and has code that was made at run time bear it out.
     pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Unwound {
         match self.raw.unwind(head, raw, &mut self.processes) {
-            Unwound::AsItIs => self.prove(head.pid, raw).map_or(Unwound::AsItIs, Unwound::Walked),
-            Unwound::Walked(walked) => Unwound::Walked(self.prove(head.pid, &walked).unwrap_or(walked)),
+            Unwound::AsItIs => self.check(head.pid, head.at, raw).map_or(Unwound::AsItIs, Unwound::Walked),
+            Unwound::Walked(walked) => {
+                Unwound::Walked(self.check(head.pid, head.at, &walked).unwrap_or(walked))
+            }
             Unwound::Later(capture) => Unwound::Later(capture),
         }
     }
@@ -108,7 +116,7 @@ impl StackBuilder {
             Unwound::Walked(walked) => Some(walked),
             Unwound::Later(mut capture) => {
                 let walked = self.raw.walk_now(&mut capture, raw, &self.processes);
-                Some(self.prove(head.pid, &walked).unwrap_or(walked))
+                Some(self.check(head.pid, head.at, &walked).unwrap_or(walked))
             }
         }
     }
@@ -121,14 +129,27 @@ impl StackBuilder {
         (pid, now): (Pid, KtimeNs),
     ) -> Option<RawStack> {
         let walked = self.raw.try_again(capture, raw, (&self.processes, now))?;
-        Some(self.prove(pid, &walked).unwrap_or(walked))
+        Some(self.check(pid, capture.at(), &walked).unwrap_or(walked))
     }
 
-    fn prove(&mut self, pid: Pid, raw: &RawStack) -> Option<RawStack> {
-        let leaf = raw.native.first()?;
-        let mapping = self.processes.get(pid)?.space.find(leaf.pc)?;
-        let is_made = self.processes.files.is_made(mapping) == Some(true);
-        is_made.then(|| self.made_code.prove(pid, raw, mapping, &self.processes.peeker))?
+    /// A stack that was taken at this time, as far as code that was made at run time bears it out; `None`: it stands as it is.
+    fn check(&mut self, pid: Pid, at: KtimeNs, raw: &RawStack) -> Option<RawStack> {
+        let process = self.processes.get(pid)?;
+        let files = &self.processes.files;
+        let (key, peeker) = (process.record.key, &self.processes.peeker);
+        let whose = Whose { pid, key, peeker, at, told: files.told_rows(pid) };
+        let made = |pc| {
+            let mapping = process.space.find(pc).filter(|mapping| files.is_made(mapping) == Some(true))?;
+            let is_others = process.is_of_hotspot(mapping) || process.has_v8 && is_of_v8(mapping);
+            (!is_others).then_some(mapping)
+        };
+        let checked = self.made_code.check(whose, raw, made);
+        if files.takes_made_rows(pid)
+            && let Some((number, rows)) = self.made_code.rows(whose)
+        {
+            self.processes.files.make_rows(pid, number, rows);
+        }
+        checked
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.

@@ -52,6 +52,13 @@ pub(crate) struct Waiting {
     news: u64,
 }
 
+impl Waiting {
+    /// When it was taken.
+    pub(crate) const fn at(&self) -> KtimeNs {
+        self.head.at
+    }
+}
+
 /// All captures on their way, and the files that they are walked by.
 pub(crate) struct RawStacks {
     /// The last of each CPU; the room of its copy is used again.

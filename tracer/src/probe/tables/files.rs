@@ -4,6 +4,7 @@
 //! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::eviction::{Resident, victims};
+use super::made_rows::{MadeTable, MadeTables, RowsOf, Told};
 use super::turns::Turns;
 use crate::foreign::{Root, file_key, owner_of_process};
 use crate::host::open_files;
@@ -27,6 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use tracer_ebpf::rows::MAX_FULL_RULES;
 use tracer_ebpf::wire::CodeMapping;
 
 /// Between two searches of room for one file.
@@ -104,6 +106,8 @@ fn wanted_of(path: &str, program: &str) -> Wanted {
 enum TableJob {
     /// Make one: the file, its lowest address and its entry point.
     Make(Job, (u64, u64)),
+    /// Make those of code that a process made, of which they are the how many-th.
+    Made(Pid, u32, Vec<RowsOf>, Owner),
     /// Drop one.
     Drop(u32),
 }
@@ -113,6 +117,7 @@ impl TableJob {
     fn owner(&self) -> Option<Owner> {
         match self {
             Self::Make(job, _) => Some(job.owner),
+            Self::Made(.., owner) => Some(*owner),
             Self::Drop(_) => None,
         }
     }
@@ -122,6 +127,7 @@ impl TableJob {
 enum FileUpdate {
     Facts(FileKey, Option<Arc<ElfFacts>>),
     Table(FileKey, Made),
+    Made(Pid, u32, Vec<MadeTable>),
 }
 
 /// What became of a table.
@@ -147,6 +153,9 @@ pub(crate) struct Files {
     left_out: bool,
     /// Files that need a table and have none.
     wanted: Vec<FileKey>,
+    /// Tables of code that processes made, and those that have new ones.
+    made: MadeTables,
+    made_news: HashSet<Pid>,
     /// Work that waits until the probes know which mappings lost their table.
     deferred: Vec<TableJob>,
     /// Bytes that all tables may take, and what they take.
@@ -186,6 +195,8 @@ impl Files {
             most_waiting: open_files::for_readers(),
             left_out: false,
             wanted: Vec::new(),
+            made: MadeTables::default(),
+            made_news: HashSet::new(),
             deferred: Vec::new(),
             capacity,
             used: 0,
@@ -262,24 +273,74 @@ impl Files {
             let updates = if wait { self.updates.recv().ok() } else { self.updates.try_recv().ok() };
             let Some(updates) = updates else { break };
             self.pending -= 1;
-            let (FileUpdate::Facts(key, _) | FileUpdate::Table(key, _)) = &updates;
-            about.insert(key.clone());
-            let Some(file) = self.files.get_mut(key) else { continue };
             match updates {
-                FileUpdate::Facts(_, facts) => file.facts = facts,
-                FileUpdate::Table(key, made) => {
-                    (file.table, file.bytes) = (made.table, made.bytes);
-                    let waiting = self.waiting.entry(file.owner).or_default();
-                    *waiting = waiting.saturating_sub(1);
-                    match made.table {
-                        Table::Ready(_) => self.used += made.bytes,
-                        Table::Refused => self.wanted.push(key),
-                        _ => (),
+                FileUpdate::Facts(key, facts) => {
+                    about.insert(key.clone());
+                    if let Some(file) = self.files.get_mut(&key) {
+                        file.facts = facts;
                     }
+                }
+                FileUpdate::Table(key, made) => {
+                    about.insert(key.clone());
+                    self.take_table(key, &made);
+                }
+                FileUpdate::Made(pid, number, tables) => {
+                    let unwanted = self.made.made(pid, number, tables);
+                    self.deferred.extend(unwanted.into_iter().map(TableJob::Drop));
+                    self.made_news.insert(pid);
                 }
             }
         }
         about
+    }
+
+    fn take_table(&mut self, key: FileKey, made: &Made) {
+        let Some(file) = self.files.get_mut(&key) else { return };
+        (file.table, file.bytes) = (made.table, made.bytes);
+        let waiting = self.waiting.entry(file.owner).or_default();
+        *waiting = waiting.saturating_sub(1);
+        match made.table {
+            Table::Ready(_) => self.used += made.bytes,
+            Table::Refused => self.wanted.push(key),
+            _ => (),
+        }
+    }
+
+    /// Whether new rows of code that a process made can be taken in now.
+    pub(crate) fn takes_made_rows(&self, pid: Pid) -> bool {
+        self.made.takes_rows(pid)
+    }
+
+    /// Has tables made of code that a process made: the how many-th they are.
+    pub(crate) fn make_rows(&mut self, pid: Pid, number: u32, rows: Vec<RowsOf>) {
+        let owner = owner_of_process(pid);
+        if self.capacity > 0 && self.made.begin(pid, owner, &rows) {
+            let job = TableJob::Made(pid, number, rows, owner);
+            self.pending += usize::from(self.table_jobs.send(job).is_ok());
+        }
+    }
+
+    /// The rows of code that a process made of which the probes were told last.
+    pub(crate) fn told_rows(&self, pid: Pid) -> Option<Told> {
+        self.made.last_told(pid)
+    }
+
+    /// Whether there are tables of code that a process made of which the probes are not told. Says so once.
+    pub(crate) fn has_made_news(&mut self, pid: Pid) -> bool {
+        self.made_news.remove(&pid)
+    }
+
+    /// The probes know the mappings of a process.
+    pub(crate) fn told(&mut self, pid: Pid) {
+        let old = self.made.told(pid, crate::clock::now());
+        self.deferred.extend(old.into_iter().map(TableJob::Drop));
+    }
+
+    /// A process is another program, or gone.
+    pub(crate) fn forget_made(&mut self, pid: Pid) {
+        self.made_news.remove(&pid);
+        let gone = self.made.forget(pid);
+        self.deferred.extend(gone.into_iter().map(TableJob::Drop));
     }
 
     /// A sample met a file: its table is in use, or needed.
@@ -350,7 +411,7 @@ impl Files {
     /// The probes know: now tables are dropped, and made.
     pub(crate) fn apply_pending(&mut self) {
         for job in self.deferred.drain(..) {
-            let makes = matches!(job, TableJob::Make(..));
+            let makes = !matches!(job, TableJob::Drop(_));
             self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
         }
     }
@@ -372,8 +433,14 @@ impl Files {
         self.pending > 0
     }
 
-    /// What the probes must know of a mapping.
+    /// What the probes must know of a mapping: the table of its file, or that of code that was made there.
     pub(crate) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
+        let of_file = self.file_mapping(pid, mapping, program);
+        let made = self.made.mapping(pid, mapping).filter(|_| of_file.table == CodeMapping::NO_INFO);
+        made.map_or(of_file, |made| made.put_into(of_file))
+    }
+
+    fn file_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
         let (start, end) = (mapping.start, mapping.end);
         let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, one_chunk: 0 };
         let Some(file) = self.of(pid, mapping, program) else { return out };
@@ -444,6 +511,10 @@ fn make_tables(
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
             }
             (TableJob::Make(job, _), None) => FileUpdate::Table(job.key, Made::ABSENT),
+            (TableJob::Made(pid, number, rows, _), maps) => {
+                let made = maps.map(|maps| made_tables(rows, maps)).unwrap_or_default();
+                FileUpdate::Made(pid, number, made)
+            }
             (TableJob::Drop(table), maps) => {
                 let dropped = maps.map_or(Ok(()), |maps| maps.remove(table));
                 dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
@@ -461,16 +532,24 @@ fn make_table(job: &Job, (base, entry): (u64, u64), maps: &mut RowMaps, worker: 
         log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
-    let (table, bytes) = table_of(rows, maps);
+    let (table, bytes) = table_of(rows, maps, MAX_FULL_RULES);
     Made { table, bytes }
 }
 
-/// What becomes of rows, and the bytes of their table.
-fn table_of(rows: Rows, maps: &mut RowMaps) -> (Table, usize) {
+fn made_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<MadeTable> {
+    let make = |mut of: RowsOf| {
+        let (rows, full) = (std::mem::take(&mut of.rows), std::mem::take(&mut of.full).into_rules());
+        MadeTable::new(&of, table_of(Rows { rows, full, ..Rows::default() }, maps, MAX_FULL_RULES / 2))
+    };
+    rows.into_iter().filter_map(make).collect()
+}
+
+/// What becomes of rows, and the bytes of their table. Where there are so many rules in full of all already, none are added.
+fn table_of(rows: Rows, maps: &mut RowMaps, most_full: u32) -> (Table, usize) {
     if rows.rows.is_empty() {
         return (Table::Absent, 0);
     }
-    match maps.add(rows) {
+    match maps.add(rows, most_full) {
         Ok((table, bytes)) => (Table::Ready(table), bytes),
         Err(RowMapError::Full(bytes)) => (Table::Refused, bytes),
         Err(error) => {

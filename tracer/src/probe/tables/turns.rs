@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Work that comes over a channel. It ends with the channel.
-pub(super) struct Turns<T, Of> {
+pub(crate) struct Turns<T, Of> {
     from: Receiver<T>,
     /// For whom some work is; `None`: for all, before anything else.
     owner_of: Of,
@@ -20,7 +20,7 @@ pub(super) struct Turns<T, Of> {
 }
 
 impl<T, Of: Fn(&T) -> Option<Owner>> Turns<T, Of> {
-    pub(super) const fn over(from: Receiver<T>, owner_of: Of) -> Self {
+    pub(crate) const fn over(from: Receiver<T>, owner_of: Of) -> Self {
         Self { from, owner_of, waiting: BTreeMap::new(), spent: BTreeMap::new(), doing: None }
     }
 
