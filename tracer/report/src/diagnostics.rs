@@ -123,7 +123,8 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
             OwnerDiagnostic::FilesNotKept { .. }
             | OwnerDiagnostic::FilesRefused { .. }
             | OwnerDiagnostic::ReaderLost { .. }
-            | OwnerDiagnostic::EventsRefused { .. },
+            | OwnerDiagnostic::EventsRefused { .. }
+            | OwnerDiagnostic::StacksCut { .. },
         )
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)

@@ -97,18 +97,23 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
 fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -> io::Result<()> {
     let (changing, others): (Vec<_>, Vec<_>) = diagnostics::diagnostics(profile)
         .into_iter()
-        .partition(|found| verbose || diagnostics::changes_numbers(found, profile));
-    let mut lines: Vec<String> = changing.iter().map(sentences::diagnostic).collect();
-    if lines.is_empty() && others.is_empty() {
+        .partition(|found| diagnostics::changes_numbers(found, profile));
+    let [changing, others]: [Vec<String>; 2] =
+        [changing, others].map(|found| found.iter().map(sentences::diagnostic).collect());
+    if changing.is_empty() && others.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    if !lines.is_empty() {
+    if !changing.is_empty() {
         look.line(out, WARNING, "Warnings")?;
-        look.bullets(out, "!", &lines)?;
+        look.bullets(out, "!", &changing)?;
     }
-    lines = (!others.is_empty()).then(|| remarks(others.len())).into_iter().collect();
-    look.bullets(out, " ", &lines)
+    if verbose && !others.is_empty() {
+        look.line(out, TITLE, "Notes, without effect on any number")?;
+        return look.bullets(out, " ", &others);
+    }
+    let hidden = (!others.is_empty()).then(|| remarks(others.len()));
+    look.bullets(out, " ", &hidden.into_iter().collect::<Vec<_>>())
 }
 
 fn remarks(count: usize) -> String {

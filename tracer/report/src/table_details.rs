@@ -172,16 +172,23 @@ fn bare_code_facts(profile: &Profile) -> Option<String> {
     let libraries = libraries.map(|(library, energy)| format!("{library} {}", percent(energy.as_uj(), all)));
     let libraries = libraries.collect::<Vec<_>>().join(", ");
     (sum > 0 && counts(sum)).then(|| {
-        format!(
-            "callers missing or guessed for want of unwind information: {} of the energy ({libraries})",
-            percent(sum, all)
-        )
+        let of_all = percent(sum, all);
+        let mut fact =
+            format!("callers missing or guessed for want of unwind information: {of_all} of the energy");
+        if !libraries.is_empty() {
+            fact += &format!(" ({libraries})");
+        }
+        fact
     })
 }
 
 fn sampling_facts(profile: &Profile) -> Vec<String> {
     let all = profile.run.samples;
-    let mut facts = vec![format!("{}, {} lost", counted(all, "sample"), diagnostics::lost_total(profile))];
+    let mut facts = vec![format!(
+        "{}, {} lost",
+        counted(all, "sample"),
+        counted(diagnostics::lost_total(profile), "event")
+    )];
     let launches = profile.run.launch_stacks.named().into_iter();
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(profile);

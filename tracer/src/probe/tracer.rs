@@ -286,8 +286,11 @@ impl Tracer {
     /// What became of the files, the memory and the names of targets.
     fn found_in_targets(&self, collector: &Collector) -> Vec<RecordingDiagnostic> {
         let stacks = &collector.stacks;
-        let mut found: Vec<_> =
-            not_answering(&stacks.processes).into_iter().chain(stacks.out.cut_names()).collect();
+        let mut found: Vec<_> = not_answering(&stacks.processes)
+            .into_iter()
+            .chain(stacks.out.cut_names())
+            .chain(stacks.out.cut_stacks())
+            .collect();
         if let Some(resolver) = &self.resolver {
             found.extend(files_not_read(resolver, &stacks.processes.peeker));
             found.extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));

@@ -9,7 +9,7 @@ use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
 use tracer_ebpf::put_away::{leave_kernel, stack_put_away};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
-use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
+use tracer_ebpf::wire::{FIRST_PC, MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
 /// Bytes above the end of a copy that are believed to be the same stack: the usual limit of a stack.
 const STACK_LIMIT: u64 = 8 << 20;
@@ -127,7 +127,10 @@ fn run<Code: Fn(u64) -> Option<u64>>(
 ) -> u8 {
     for _ in 0..MAX_FRAMES {
         let (frame, code) = native::step(walk, tables, memory);
-        frames.push(frame);
+        // Else a word of the program's would be read as a mark of ours.
+        if frame.pc >= FIRST_PC {
+            frames.push(frame);
+        }
         if code != end::RUNNING {
             return memory.explain(code);
         }
@@ -252,6 +255,16 @@ mod tests {
         let frames = [(0x1010, S + 16), (0x2020, S + 32), (0x3030, u64::MAX)];
         assert_eq!(walked.native, frames.map(|(pc, cfa)| NativeFrame { pc, cfa }));
         assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 0));
+    }
+
+    /// A return address that is one of our marks, which a program may write there, is no frame; the walk ends at it.
+    #[test]
+    fn marks_are_not_forged() {
+        let stack = bytes(&[7, u64::from(end::TOO_DEEP) + 1, 8, 9]);
+        let copy = StackCopy::new(S, &stack, ALL, |_| None);
+        let walked = walk(START, &Anchors::default(), &mut pages(&[(1, rule::RSP, 16)]), &copy);
+        assert_eq!(walked.native, [NativeFrame { pc: 0x1010, cfa: S + 16 }]);
+        assert_eq!(walked.end, end::UNMAPPED);
     }
 
     /// What lies above all that is copied is behind the copy; what lies in its reach and was not read is a fault, and so is an address far away.

@@ -428,7 +428,7 @@ mod tests {
         let text = String::new;
         let last = [
             number(&Record::Installed(Vec::new())),
-            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::EventsRefused { events: Vec::new() })),
+            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::StacksCut { samples: 0, most: 0 })),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),

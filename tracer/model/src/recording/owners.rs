@@ -71,6 +71,13 @@ pub enum OwnerDiagnostic {
         /// Whose, and how many were lost for that.
         events: OfOwners,
     },
+    /// Programs of one owner had more different stacks than there is room for.
+    StacksCut {
+        /// Samples of which the innermost function alone is kept.
+        samples: u64,
+        /// Stacks of one owner for which there is room.
+        most: u64,
+    },
 }
 
 impl OwnerDiagnostic {
@@ -82,6 +89,7 @@ impl OwnerDiagnostic {
             Self::ReaderLost { .. } => "file-reader-lost",
             Self::NamesCut { .. } => "names-cut",
             Self::EventsRefused { .. } => "events-refused",
+            Self::StacksCut { .. } => "stacks-cut",
         }
     }
 }

@@ -39,8 +39,12 @@ pub(super) fn owner_fact(found: &OwnerDiagnostic) -> String {
         }
         OwnerDiagnostic::EventsRefused { events } => format!(
             "events of programs of {} came faster than they could be taken in, and were lost: their stacks are missing for that time, which \
-             stands in [unsampled], while their times and joules are right; for their sake no event of anybody else was lost",
+             stands in [unsampled], while their times and joules are right; those of everybody else were taken",
             each(events, "event", "events")
+        ),
+        OwnerDiagnostic::StacksCut { samples, most } => format!(
+            "{samples} samples are shown by their innermost function alone, below [unknown: too deep]: the programs of their owner had more \
+             different stacks than there is room for ({most}, each caller counted); times, joules and functions' own energy are right"
         ),
     }
 }
@@ -70,6 +74,9 @@ pub(super) fn owner_in_brief(found: &OwnerDiagnostic) -> String {
         }
         OwnerDiagnostic::EventsRefused { events } => {
             format!("events of {} came too fast, and were lost in part", whose(events))
+        }
+        OwnerDiagnostic::StacksCut { samples, .. } => {
+            format!("too many different stacks: {samples} samples have no callers")
         }
     }
 }

@@ -55,6 +55,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Owners(O::ReaderLost { times: 2, again: true }),
         R::Owners(O::NamesCut { names: 3, longest: 4096 }),
         R::Owners(O::EventsRefused { events: vec![(Owner::User(7), 2)] }),
+        R::Owners(O::StacksCut { samples: 3, most: 9 }),
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
         R::Calls(C::Cost { calls: 9, stepped: 1, call_ns: 900, stepped_ns: 9000, functions: 3 }),

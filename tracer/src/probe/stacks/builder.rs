@@ -214,7 +214,7 @@ impl StackBuilder {
         if std::mem::take(&mut self.calls_wanted) {
             self.note_calls(head.pid, frames, &ids);
         }
-        self.out.stack(head.tid, state, &ids)
+        self.out.stack((self.libraries.owners.of(head.pid), head.tid), state, &ids)
     }
 
     /// Notes who called code that was made at run time: where it gets no name, they say what it is.

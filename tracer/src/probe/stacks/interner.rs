@@ -14,6 +14,8 @@ use std::collections::HashMap;
 
 /// Bytes that names of Python functions of one owner may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
+/// Stacks of one owner's samples, counted with all that they lie in: a training has some ten thousand, the imports of TensorFlow a hundred thousand.
+const MOST_STACKS: usize = 1 << 20;
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
@@ -39,6 +41,9 @@ pub(crate) struct Interner {
     crowded_out: u64,
     /// Names that were cut.
     cut: Cell<u64>,
+    /// Room for stacks, and how many samples found none for theirs.
+    stack_room: Quota,
+    without_callers: u64,
     /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
     stacks: foldhash::HashMap<StackNode, StackId>,
     /// The last stacks of some threads, outermost frame first, each with the stack up to it.
@@ -57,6 +62,8 @@ impl Interner {
             python_room: Quota::for_first(MOST_PYTHON_BYTES),
             crowded_out: 0,
             cut: Cell::new(0),
+            stack_room: Quota::for_first(MOST_STACKS),
+            without_callers: 0,
             stacks: foldhash::HashMap::default(),
             last: Default::default(),
             unnamed: Vec::new(),
@@ -130,6 +137,12 @@ impl Interner {
         })
     }
 
+    /// The same of stacks.
+    pub(crate) fn cut_stacks(&self) -> Option<RecordingDiagnostic> {
+        let (samples, most) = (self.without_callers, MOST_STACKS as u64);
+        (samples > 0).then(|| OwnerDiagnostic::StacksCut { samples, most }.into())
+    }
+
     /// The same of names that were too long, which is known once all were sent.
     pub(crate) fn cut_names(&self) -> Option<RecordingDiagnostic> {
         let (names, longest) = (self.cut.get(), LONGEST_NAME as u64);
@@ -145,21 +158,40 @@ impl Interner {
     }
 
     /// The stack of these frames of a thread, innermost first. Most of them were in the last one of the same thread, when it did the same:
-    /// to compare them in order costs less than to look up each.
-    pub(crate) fn stack(&mut self, tid: Tid, state: ThreadState, frames: &[FrameId]) -> Option<StackId> {
+    /// to compare them in order costs less than to look up each. Where its owner's stacks have taken their room, the innermost frame alone.
+    pub(crate) fn stack(
+        &mut self,
+        (owner, tid): (Owner, Tid),
+        state: ThreadState,
+        frames: &[FrameId],
+    ) -> Option<StackId> {
         let lane = (tid.get() as usize * 2 + usize::from(state == ThreadState::Asleep)) % LANES;
         let mut last = std::mem::take(self.last.get_mut(lane)?);
         let same = frames.iter().rev().zip(&last).take_while(|(frame, (known, _))| *frame == known).count();
         last.truncate(same);
+        let mut fits = true;
         for &frame in frames.iter().rev().skip(same) {
-            let parent = last.last().map(|&(_, id)| id);
-            last.push((frame, self.stack_on(parent, frame)));
+            let node = StackNode { parent: last.last().map(|&(_, id)| id), frame };
+            fits = self.stacks.contains_key(&node) || self.stack_room.take(owner, 1);
+            if !fits {
+                break;
+            }
+            last.push((frame, self.stack_on(node.parent, frame)));
         }
-        let stack = last.last().map(|&(_, id)| id);
+        let whole = last.last().map(|&(_, id)| id);
+        let stack = if fits { whole } else { self.without_callers(frames) };
         if let Some(place) = self.last.get_mut(lane) {
             *place = last;
         }
         stack
+    }
+
+    /// The innermost frame below a mark.
+    fn without_callers(&mut self, frames: &[FrameId]) -> Option<StackId> {
+        self.without_callers += 1;
+        let mark = self.frame(Mark::TooDeep.frame());
+        let above = self.stack_on(None, mark);
+        Some(self.stack_on(Some(above), *frames.first()?))
     }
 
     /// A stack with one more frame, its innermost.
@@ -206,7 +238,7 @@ pub(crate) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> F
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, Interner, Owner, RecordSender, ThreadState, bare};
+    use super::{Frame, FrameKind, Interner, MOST_STACKS, Owner, RecordSender, ThreadState, bare};
     use energy_trace_model::ids::{FrameId, StackId, Tid};
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
@@ -233,6 +265,27 @@ mod tests {
         assert!(other != ids[98], "another user's function found no room");
     }
 
+    /// One user's stacks without number take their room and no more: those that are known are the same still, of others the innermost frame is kept,
+    /// counted, and another user's stacks are whole.
+    #[test]
+    fn stacks_without_end() {
+        let (records, written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let frames = |number: u32| [0, number % 7, number].map(FrameId::new);
+        let of = |uid| (Owner::User(uid), Tid::new(uid));
+        let mut stack = |uid, number| interner.stack(of(uid), ThreadState::Running, &frames(number)).unwrap();
+        let first = stack(1, 0);
+        (1..u32::try_from(MOST_STACKS).unwrap()).for_each(|number| _ = stack(1, number));
+        assert_eq!(
+            (stack(1, 0), stack(1, u32::MAX), stack(1, u32::MAX - 7)),
+            (first, stack(1, u32::MAX), stack(1, u32::MAX))
+        );
+        let (other, _) = (stack(2, u32::MAX), drop(written));
+        assert_ne!(other, stack(1, u32::MAX - 7));
+        assert!(interner.stacks.len() < MOST_STACKS + 8, "{}", interner.stacks.len());
+        assert!(interner.without_callers > 0 && interner.cut_stacks().is_some());
+    }
+
     /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.
     #[test]
     fn stacks_by_their_frames() {
@@ -244,7 +297,7 @@ mod tests {
             let frames: Vec<u32> = (0..random % 5).map(|level| random >> (3 + 2 * level) & 3).collect();
             let ids: Vec<FrameId> = frames.iter().rev().map(|&frame| FrameId::new(frame)).collect();
             let state = if step % 3 == 0 { ThreadState::Asleep } else { ThreadState::Running };
-            let stack = interner.stack(Tid::new(step % 40), state, &ids);
+            let stack = interner.stack((Owner::Root, Tid::new(step % 40)), state, &ids);
             assert_eq!(stack.is_none(), frames.is_empty());
             if let Some(stack) = stack {
                 assert_eq!(*known.entry(frames).or_insert(stack), stack);

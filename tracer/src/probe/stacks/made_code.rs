@@ -29,6 +29,7 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::wire::{FIRST_PC, end};
 
@@ -42,6 +43,9 @@ const MOST_UNANSWERED: usize = 64;
 const NEAR: u64 = 1 << 10;
 /// Pieces of code of one owner that may wait to be looked into.
 const MOST_WAITING: usize = 8;
+/// What looking into one owner's code may take, and the part of the time that it may take beyond: any program can make code that takes long.
+const CREDIT: Duration = Duration::from_secs(2);
+const SHARE: u32 = 16;
 /// Bytes of what code says that are kept of one owner's processes: any program can make as much code as it likes.
 pub(super) const MOST_KEPT: usize = 16 << 20;
 /// Between two times that the probes are given the rows of a process.
@@ -56,6 +60,9 @@ pub(crate) struct MadeCode {
     answers: Receiver<Answer>,
     /// Code that waits to be looked into, by whose it is.
     waiting: BTreeMap<Owner, usize>,
+    /// What was taken for each owner's code, since when.
+    spent: BTreeMap<Owner, Duration>,
+    begun: Instant,
     /// Bytes of one owner above which nothing more is asked.
     most_kept: usize,
 }
@@ -103,6 +110,7 @@ struct Answer {
     of: (Pid, ProcessKey, Owner),
     at: u64,
     function: Option<(MadeFunction, u64)>,
+    took: Duration,
 }
 
 /// A function, with what tells its code from other code.
@@ -123,13 +131,16 @@ impl MadeCode {
         thread::Builder::new().name("energy-made".into()).spawn(move || {
             urgency::raise();
             for job in Turns::over(todo, |job: &Job| Some(job.owner)) {
+                let begun = Instant::now();
                 let function = look_into(&job, &worker);
-                if found.send(Answer { of: (job.pid, job.key, job.owner), at: job.at, function }).is_err() {
+                let (of, took) = ((job.pid, job.key, job.owner), begun.elapsed());
+                if found.send(Answer { of, at: job.at, function, took }).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { processes: BTreeMap::new(), jobs, answers, waiting: BTreeMap::new(), most_kept })
+        let (waiting, spent, begun) = (BTreeMap::new(), BTreeMap::new(), Instant::now());
+        Ok(Self { processes: BTreeMap::new(), jobs, answers, waiting, spent, begun, most_kept })
     }
 
     /// The stack as far as such code bears it out; `None`: it stands as it is. `made` gives the mapping of an address of such code.
@@ -183,7 +194,9 @@ impl MadeCode {
     fn ask(&mut self, whose: Whose<'_>, owner: Owner, mapping: &Mapping, at: u64) {
         let kept = self.kept(owner);
         let waiting = self.waiting.entry(owner).or_default();
-        if *waiting >= MOST_WAITING || kept >= self.most_kept {
+        let spent = self.spent.get(&owner).copied().unwrap_or_default();
+        let is_overdrawn = spent > CREDIT + self.begun.elapsed() / SHARE;
+        if *waiting >= MOST_WAITING || kept >= self.most_kept || is_overdrawn {
             return;
         }
         let Some(functions) = self.processes.get_mut(&whose.pid) else { return };
@@ -199,7 +212,8 @@ impl MadeCode {
 
     /// Takes in what was found out.
     fn take_answers(&mut self) {
-        while let Ok(Answer { of: (pid, key, owner), at, function }) = self.answers.try_recv() {
+        while let Ok(Answer { of: (pid, key, owner), at, function, took }) = self.answers.try_recv() {
+            *self.spent.entry(owner).or_default() += took;
             let waiting = self.waiting.entry(owner).or_default();
             *waiting = waiting.saturating_sub(1);
             let functions = self.processes.get_mut(&pid).filter(|functions| functions.are_of(key));
