@@ -303,9 +303,10 @@ impl Tracer {
     /// `python`: what was told of calls of Python functions, where they were counted.
     pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
         let end = crate::clock::now();
-        let living = if self.config.system_wide { Vec::new() } else { self.object.living_targets() };
         // A switch on each CPU ends the slices that are open.
         let cpus_out_of_reach = visit(&self.cpus.online()).len();
+        // A daemon forks twice just when its first process ends.
+        let living = if self.config.system_wide { Vec::new() } else { self.object.living_targets() };
         self.object.detach();
         if let Some(sampler) = &self.sampler {
             sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();
