@@ -5,6 +5,7 @@
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Owner;
 use std::fs::{File, Metadata};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 
 /// Who may have written an open file.
@@ -37,8 +38,11 @@ pub fn owner_of_process(pid: Pid) -> Owner {
 
 /// The same by number; `None` where it is gone, or is not shown.
 pub fn user_of_process(pid: Pid) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    parse_user(&status)
+    /// Bytes of the file in which the line is; behind it a list of groups may be long.
+    const BEGINNING: u64 = 1024;
+    let mut status = Vec::new();
+    File::open(format!("/proc/{pid}/status")).ok()?.take(BEGINNING).read_to_end(&mut status).ok()?;
+    parse_user(&String::from_utf8_lossy(&status))
 }
 
 /// By `Uid` of `/proc/PID/status`: the real user, who a set-user-ID program was started by; of a service that root started the user that it

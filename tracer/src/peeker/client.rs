@@ -176,7 +176,8 @@ impl State {
             return Err(Unanswered::Late);
         }
         if !self.owners.is_empty() {
-            patience = self.owners.patience(owner_of(about), patience)?;
+            let owner = counted.unwrap_or_else(|| owner_of(about));
+            patience = self.owners.patience(owner, patience)?;
         }
         let process = self.ready.take().map_or_else(|| self.begin(), Ok)?;
         let answer = process.ask(about, question, patience);

@@ -57,7 +57,7 @@ pub(crate) struct CodeObjects {
     called_on: HashMap<(u64, u64), Option<CalledOn>>,
     /// Of those that are called on objects with a name: by code object and object.
     named: HashMap<(u64, u64), KnownName>,
-    /// Those that samples held lately, each once.
+    /// Those that samples held lately.
     recent: Vec<u64>,
     /// Bytes of those that are known.
     bytes: usize,
@@ -113,9 +113,12 @@ impl CodeObjects {
         !(known.since <= at && at <= known.until)
     }
 
-    /// Those that samples of about `at` hold: to look at them with others costs less than to look at each when its turn comes.
+    /// Those that samples of about `at` hold, each once: to look at them with others costs less than to look at each when its turn comes.
     pub(crate) fn recent(&mut self, at: KtimeNs) -> &[u64] {
         let known = &self.known;
+        // One that was replaced was added again.
+        self.recent.sort_unstable();
+        self.recent.dedup();
         self.recent.retain(|code| known.get(code).is_some_and(|known| at.ns_since(known.used) <= RECENT_NS));
         self.recent.get(..MOST_RECENT).unwrap_or(&self.recent)
     }
@@ -304,6 +307,19 @@ mod tests {
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(1_000_000_001)), None);
         assert_eq!(name_of(&mut codes, 1_000_000_001, 1_000_000_002, b'b'), Some("b".to_owned()));
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
+    }
+
+    /// What samples held lately is named once, also where another object took its place, and not for long.
+    #[test]
+    fn recent_ones() {
+        let (mut codes, at) = (CodeObjects::default(), |ms: u64| KtimeNs::from_ns(ms * 1_000_000));
+        for ms in [1000, 1100, 1200] {
+            codes.put(PLACE, Some(object(1)), at(ms));
+            assert!(!codes.must_look(PLACE, at(ms)) && codes.must_look(PLACE, at(ms + 50)));
+        }
+        assert!(codes.must_look(PLACE + 8, at(1250)));
+        assert_eq!(codes.recent(at(1300)), [PLACE]);
+        assert!(codes.recent(at(2000)).is_empty());
     }
 
     /// One that was known from a sleeping thread alone is read again once its globals are known, and only then.

@@ -98,7 +98,7 @@ impl StackBuilder {
         self.thread(head.pid, head.tid, Some(comm))
     }
 
-    /// Unwinds in user space what the probes sent a copy of, and has code that was made at run time bear it out.
+    /// Unwinds in user space what the probes sent a copy of, and checks it against code that was made at run time.
     pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Unwound {
         match self.raw.unwind(head, raw, &mut self.processes) {
             Unwound::AsItIs => self.check(head.pid, head.at, raw).map_or(Unwound::AsItIs, Unwound::Walked),
@@ -132,7 +132,7 @@ impl StackBuilder {
         Some(self.check(pid, capture.at(), &walked).unwrap_or(walked))
     }
 
-    /// A stack that was taken at this time, as far as code that was made at run time bears it out; `None`: it stands as it is.
+    /// A stack that was taken at this time, as far as code that was made at run time confirms it; `None`: it stands as it is.
     fn check(&mut self, pid: Pid, at: KtimeNs, raw: &RawStack) -> Option<RawStack> {
         let process = self.processes.get(pid)?;
         let files = &self.processes.files;

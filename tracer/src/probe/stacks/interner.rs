@@ -172,11 +172,15 @@ impl Interner {
         let mut fits = true;
         for &frame in frames.iter().rev().skip(same) {
             let node = StackNode { parent: last.last().map(|&(_, id)| id), frame };
-            fits = self.stacks.contains_key(&node) || self.stack_room.take(owner, 1);
-            if !fits {
-                break;
-            }
-            last.push((frame, self.stack_on(node.parent, frame)));
+            let id = match self.stacks.get(&node) {
+                Some(&id) => id,
+                None if self.stack_room.take(owner, 1) => self.new_stack(node),
+                None => {
+                    fits = false;
+                    break;
+                }
+            };
+            last.push((frame, id));
         }
         let whole = last.last().map(|&(_, id)| id);
         let stack = if fits { whole } else { self.without_callers(frames) };

@@ -143,7 +143,7 @@ impl MadeCode {
         Ok(Self { processes: BTreeMap::new(), jobs, answers, waiting, spent, begun, most_kept })
     }
 
-    /// The stack as far as such code bears it out; `None`: it stands as it is. `made` gives the mapping of an address of such code.
+    /// The stack as far as such code confirms it; `None`: it stands as it is. `made` gives the mapping of an address of such code.
     pub(crate) fn check<'m>(
         &mut self,
         whose: Whose<'_>,
@@ -192,11 +192,10 @@ impl MadeCode {
 
     /// Has the code around an address looked into, where not too much of its owner's waits or is kept already.
     fn ask(&mut self, whose: Whose<'_>, owner: Owner, mapping: &Mapping, at: u64) {
-        let kept = self.kept(owner);
-        let waiting = self.waiting.entry(owner).or_default();
+        let waiting = self.waiting.get(&owner).copied().unwrap_or_default();
         let spent = self.spent.get(&owner).copied().unwrap_or_default();
         let is_overdrawn = spent > CREDIT + self.begun.elapsed() / SHARE;
-        if *waiting >= MOST_WAITING || kept >= self.most_kept || is_overdrawn {
+        if waiting >= MOST_WAITING || is_overdrawn || self.kept(owner) >= self.most_kept {
             return;
         }
         let Some(functions) = self.processes.get_mut(&whose.pid) else { return };
@@ -207,7 +206,7 @@ impl MadeCode {
         let Ok(Some(code)) = whose.peeker.bytes(whose.pid, start, length) else { return };
         functions.awaited.insert(at / NEAR);
         let job = Job { pid: whose.pid, key: whose.key, owner, at, start, code };
-        *waiting += usize::from(self.jobs.send(job).is_ok());
+        *self.waiting.entry(owner).or_default() += usize::from(self.jobs.send(job).is_ok());
     }
 
     /// Takes in what was found out.
@@ -232,8 +231,8 @@ impl MadeCode {
         self.processes.values().filter(is_of).map(Functions::bytes).sum()
     }
 
-    /// The rows of a program's functions, where they are other ones than the probes have, and the how many-th they are; not more often than
-    /// they can be taken in.
+    /// The rows of a program's functions, where they are other ones than the probes have, and their version; not more often than they can be
+    /// taken in.
     pub(crate) fn rows(&mut self, whose: Whose<'_>) -> Option<(u32, Vec<RowsOf>)> {
         let functions = self.of(whose).filter(|functions| functions.has_news)?;
         if whose.at.ns_since(functions.given_at) < GIVEN_EVERY_NS {
@@ -513,7 +512,7 @@ mod tests {
             tries.map(|()| self.check(raw, now(), None)).find(Option::is_some).flatten()
         }
 
-        /// Gives the probes rows; the how many-th, and how many rows there are.
+        /// Gives the probes rows; their version, and how many rows there are.
         fn give(&mut self, at: u64) -> Option<(u32, usize)> {
             let rows = self.made.rows(whose(&self.peeker, at, None))?;
             Some((rows.0, rows.1.iter().map(|of| of.rows.len()).sum()))
