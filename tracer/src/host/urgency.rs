@@ -5,7 +5,7 @@
 use std::io;
 
 /// More urgent than all that is not the system's own.
-const NICENESS: i32 = -15;
+pub(crate) const NICENESS: i32 = -15;
 /// Nanoseconds of a turn on a CPU, the least that is heeded. Whoever takes short turns has the next one soon after waking, instead of after the turn of
 /// somebody else, some milliseconds later (sched(7); heeded since Linux 6.12).
 const TURN_NS: u64 = 100_000;
@@ -36,21 +36,32 @@ pub(crate) fn raise_above_all() {
     }
 }
 
+/// The niceness of this thread.
+pub(crate) fn niceness() -> i32 {
+    // SAFETY: reads a number of the calling thread; -1 is an answer too.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// Sets it; where that is not allowed it stays as it is.
+pub(crate) fn set_niceness(niceness: i32) {
+    // SAFETY: changes the priority of the calling thread only; it has no effect on memory.
+    let failed = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } != 0;
+    if failed {
+        log::debug!("a thread keeps its priority: {}", io::Error::last_os_error());
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{NICENESS, raise, raise_above_all};
+    use super::{NICENESS, niceness, raise, raise_above_all};
 
     /// A thread is more urgent than before, then of the real-time class, and what it starts then is not.
     #[test]
     fn urgent_threads() {
         let own = || {
-            // SAFETY: both read a number of the calling thread.
-            unsafe {
-                (
-                    libc::getpriority(libc::PRIO_PROCESS, 0),
-                    libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK,
-                )
-            }
+            // SAFETY: reads a number of the calling thread.
+            let class = unsafe { libc::sched_getscheduler(0) };
+            (niceness(), class & !libc::SCHED_RESET_ON_FORK)
         };
         std::thread::spawn(move || {
             raise();

@@ -7,6 +7,7 @@
 
 use super::sampling::cpus::Cpus;
 use crate::host::topology::parse_cpu_list;
+use crate::host::urgency::{niceness, set_niceness};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid as Thread;
 use std::path::Path;
@@ -61,19 +62,6 @@ fn with_the_others(mut cpus: CpuSet) -> Option<CpuSet> {
 fn kept_at(folder: &Path) -> Vec<u32> {
     let read = |name| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
     ["isolated", "nohz_full"].into_iter().flat_map(|name| parse_cpu_list(read(name).trim())).collect()
-}
-
-fn niceness() -> i32 {
-    // SAFETY: reads a number of the calling thread; -1 is an answer too.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-}
-
-fn set_niceness(niceness: i32) {
-    // SAFETY: changes the priority of the calling thread only; it has no effect on memory.
-    let failed = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) } != 0;
-    if failed {
-        log::debug!("a thread keeps its priority: {}", std::io::Error::last_os_error());
-    }
 }
 
 #[cfg(test)]

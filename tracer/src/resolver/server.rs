@@ -7,6 +7,7 @@
 use super::sandbox::{close_worker, close_world, go_first_without_memory, leave_terminal};
 use super::serve::serve;
 use crate::allocator::{RECORDING, return_large_blocks};
+use crate::host::urgency::{NICENESS, set_niceness};
 use crate::roles::channel::Channel;
 use crate::roles::child::{Parent, executed_role, fork_role};
 use crate::roles::own_user::OwnUser;
@@ -43,8 +44,6 @@ pub(super) enum Order {
 
 /// Bytes of an order at the most.
 const LONGEST_ORDER: usize = 64;
-/// Niceness of what is waited for: what it reads may be gone soon.
-const URGENT: i32 = -15;
 
 /// How it is called.
 pub(super) const NAME: &CStr = c"et-resolver";
@@ -71,19 +70,13 @@ pub(super) fn run(parent: &Parent, user: &OwnUser) -> i32 {
 }
 
 fn prepare(parent: &Parent, user: &OwnUser) -> io::Result<()> {
-    set_niceness(URGENT);
+    set_niceness(NICENESS);
     return_large_blocks(RECORDING);
     go_first_without_memory();
     renounce(user.identity())?;
     leave_terminal()?;
     close_world()?;
     parent.die_with_it()
-}
-
-/// That it stays as it was is no failure.
-fn set_niceness(niceness: i32) {
-    // SAFETY: changes a number of this process; no memory is passed.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
 }
 
 fn obey(channel: &Channel) {
