@@ -278,12 +278,12 @@ pub(crate) fn in_uj(joules: f64) -> MicroJoules {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{By, Change, DiffOptions, NativeFrames, Profile, Work, compare};
     use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::recording::record::CallCount;
 
-    const OPTIONS: DiffOptions<'_> = DiffOptions {
+    pub(crate) const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
         work: Work::Counts([1.0; 2]),
         by: By::Function,

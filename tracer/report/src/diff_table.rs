@@ -208,8 +208,8 @@ fn style(change: &Change) -> Style {
 mod tests {
     use super::{named, words, write};
     use crate::By;
-    use crate::diff::{DiffOptions, Work, compare};
-    use crate::native_frames::NativeFrames;
+    use crate::diff::tests::OPTIONS;
+    use crate::diff::{DiffOptions, compare};
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::DomainClass;
@@ -226,15 +226,8 @@ mod tests {
     fn said(runs: usize, width: u16, by: By) -> String {
         let (before, after) = (vec![measured_training(); 3], vec![hotter(); 3]);
         let files = [["a1", "a2", "a3"], ["b1", "b2", "b3"]].map(|side| side.map(|of| format!("{of}.data")));
-        let options = DiffOptions {
-            files: [&files[0][..runs], &files[1][..runs]],
-            work: Work::Counts([1.0; 2]),
-            by,
-            native_frames: NativeFrames::Libraries,
-            rows: 3,
-            color: false,
-            width: Some(width),
-        };
+        let files = [&files[0][..runs], &files[1][..runs]];
+        let options = DiffOptions { files, by, width: Some(width), ..OPTIONS };
         let compared = compare([&before[..runs], &after[..runs]], &options).unwrap();
         let mut out = Vec::new();
         write(&mut out, &compared, &options).unwrap();
@@ -277,15 +270,7 @@ mod tests {
             run.rows[7].energy[DomainClass::Package] = MicroJoules::from_uj(times * 10_000_000);
         }
         let files = [["a1", "a2"], ["b1", "b2"]].map(|side| side.map(|of| format!("{of}.data")));
-        let mut options = DiffOptions {
-            files: [&files[0], &files[1]],
-            work: Work::Counts([1.0; 2]),
-            by: By::Function,
-            native_frames: NativeFrames::Libraries,
-            rows: 3,
-            color: false,
-            width: Some(80),
-        };
+        let mut options = DiffOptions { files: [&files[0], &files[1]], ..OPTIONS };
         let compared = compare([&wild[..2], &wild[2..]], &options).unwrap();
         let mut said = |width| {
             let mut out = Vec::new();

@@ -23,8 +23,8 @@ const BESIDE: Duration = Duration::from_secs(1);
 /// What one user's files took.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    /// Of the time that is the user's since.
     time: Duration,
+    /// When the user's files were asked for first, and last.
     since: Instant,
     asked: Instant,
 }

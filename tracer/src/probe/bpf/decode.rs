@@ -77,7 +77,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// When it happened, if what it tells of has to be looked at in the process, now and in a while, whatever is known of that.
+    /// When it happened, if something is to be read of the process for it, and more may follow.
     pub(crate) const fn activity_at(&self) -> Option<KtimeNs> {
         match self {
             Self::Fork(head, _)

@@ -106,7 +106,7 @@ fn wanted_of(path: &str, program: &str) -> Wanted {
 enum TableJob {
     /// Make one: the file, its lowest address and its entry point.
     Make(Job, (u64, u64)),
-    /// Make those of code that a process made, of which they are the how many-th.
+    /// Make those of code that a process made: this version of them.
     Made(Pid, u32, Vec<RowsOf>, Owner),
     /// Drop one.
     Drop(u32),
@@ -311,7 +311,7 @@ impl Files {
         self.made.takes_rows(pid)
     }
 
-    /// Has tables made of code that a process made: the how many-th they are.
+    /// Has tables made of code that a process made, from this version of its rows.
     pub(crate) fn make_rows(&mut self, pid: Pid, number: u32, rows: Vec<RowsOf>) {
         let owner = owner_of_process(pid);
         if self.capacity > 0 && self.made.begin(pid, owner, &rows) {

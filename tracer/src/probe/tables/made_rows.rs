@@ -37,7 +37,7 @@ pub(super) struct MadeTable {
     pub(super) bytes: usize,
 }
 
-/// Rows of a process that the probes were told: the how many-th, and when.
+/// The version of a process's rows that the probes have, and since when.
 pub(crate) type Told = (u32, KtimeNs);
 
 /// The tables of all processes.
@@ -49,7 +49,7 @@ struct OfProcess {
     /// Bytes that the last ones take, and those that are being made.
     bytes: usize,
     tables: Vec<MadeTable>,
-    /// The how many-th these are; 0: none were made yet.
+    /// Their version; 0: none were made yet.
     number: u32,
     told: Option<Told>,
     /// Numbers of tables that the probes still use.
