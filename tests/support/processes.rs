@@ -80,6 +80,7 @@ pub struct Watch {
     pub most_kib: u64,
     /// How they shared it then: names and KiB.
     pub shares: Vec<(String, u64)>,
+    most_resident_kib: u64,
     cpu: BTreeMap<u32, Duration>,
 }
 
@@ -90,11 +91,15 @@ impl Watch {
         let program = family.iter().find(|seen| seen.pid == pid).and_then(|seen| seen.program.clone());
         let own =
             family.iter().filter(|seen| seen.pid == pid || program.is_some() && seen.program == program);
-        let mut shares = Vec::new();
-        for seen in own {
-            shares.push((seen.name.clone(), memory_kib(seen)));
-            self.cpu.insert(seen.pid, seen.cpu);
+        let own: Vec<&Seen> = own.collect();
+        self.cpu.extend(own.iter().map(|seen| (seen.pid, seen.cpu)));
+        // To tell shared pages apart takes the kernel long: only where there is more than ever before.
+        let resident = own.iter().map(|seen| seen.rss_kib).sum();
+        if resident <= self.most_resident_kib {
+            return;
         }
+        self.most_resident_kib = resident;
+        let shares: Vec<_> = own.iter().map(|seen| (seen.name.clone(), memory_kib(seen))).collect();
         let kib = shares.iter().map(|(_, kib)| kib).sum();
         if kib > self.most_kib {
             (self.most_kib, self.shares) = (kib, shares);

@@ -68,9 +68,10 @@ fn chains_are_whole() {
         assert!(chains.len() > 40 && wrong * 50 <= whole.len(), "{options:?}: {whole:?}");
         assert!(
             whole.len() * 100 >= chains.len() * 85,
-            "{options:?}: {} of {} whole",
+            "{options:?}: {} of {} whole: {:?}",
             whole.len(),
-            chains.len()
+            chains.len(),
+            chains.iter().map(|(status, _)| status).collect::<Vec<_>>()
         );
     }
 }
