@@ -785,7 +785,9 @@ def run_sub_interpreter(name):
     interpreters = sub_interpreters()
     with open(__file__, encoding="utf-8") as file:
         shared = file.read().split("# Regions:")[0]
-    script = SUB % (sys.argv, shared, __file__, name)
+    # Its code goes as it ends, and is to be read before, however busy the machine is.
+    argv = [*sys.argv[:2], str(max(SECONDS, 0.4)), *WANTED]
+    script = SUB % (argv, shared, __file__, name)
     identity = interpreters.create()
     failure = getattr(interpreters, "exec", interpreters.run_string)(identity, script)
     if failure is not None:

@@ -200,10 +200,12 @@ impl MadeCode {
         }
         let Some(functions) = self.processes.get_mut(&whose.pid) else { return };
         functions.asked += 1;
-        functions.unanswered.insert(at / STRETCH);
         let start = mapping.start.max(at.saturating_sub(LARGEST));
         let length = mapping.end.min(at.saturating_add(LARGEST)).saturating_sub(start);
-        let Ok(Some(code)) = whose.peeker.bytes(whose.pid, start, length) else { return };
+        // Where nobody answered in time it is asked again.
+        let Ok(code) = whose.peeker.bytes(whose.pid, start, length) else { return };
+        functions.unanswered.insert(at / STRETCH);
+        let Some(code) = code else { return };
         functions.awaited.insert(at / NEAR);
         let job = Job { pid: whose.pid, key: whose.key, owner, at, start, code };
         *self.waiting.entry(owner).or_default() += usize::from(self.jobs.send(job).is_ok());

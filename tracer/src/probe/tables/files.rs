@@ -25,8 +25,8 @@ use energy_trace_unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tracer_ebpf::rows::MAX_FULL_RULES;
 use tracer_ebpf::wire::CodeMapping;
@@ -106,8 +106,6 @@ fn wanted_of(path: &str, program: &str) -> Wanted {
 enum TableJob {
     /// Make one: the file, its lowest address and its entry point.
     Make(Job, (u64, u64)),
-    /// Make those of code that a process made: this version of them.
-    Made(Pid, u32, Vec<RowsOf>, Owner),
     /// Drop one.
     Drop(u32),
 }
@@ -117,11 +115,21 @@ impl TableJob {
     fn owner(&self) -> Option<Owner> {
         match self {
             Self::Make(job, _) => Some(job.owner),
-            Self::Made(.., owner) => Some(*owner),
             Self::Drop(_) => None,
         }
     }
 }
+
+/// Rows of code that a process of this owner made, in this version.
+struct MadeRows {
+    pid: Pid,
+    owner: Owner,
+    number: u32,
+    rows: Vec<RowsOf>,
+}
+
+/// The tables in the kernel: two threads add to them.
+type SharedMaps = Mutex<Option<RowMaps>>;
 
 /// What the threads found out.
 enum FileUpdate {
@@ -145,6 +153,7 @@ pub(crate) struct Files {
     jobs: Sender<Job>,
     updates: Receiver<FileUpdate>,
     table_jobs: Sender<TableJob>,
+    made_jobs: Sender<MadeRows>,
     /// FileUpdate to come.
     pending: usize,
     /// Files that wait to be read, open, by whose program they are for; how many may, and whether one more could not.
@@ -177,6 +186,9 @@ impl Files {
         let (rows_jobs, rows_todo) = channel();
         let (updates_from_files, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
+        let (made_jobs, made_todo) = channel();
+        let (made_found, maps) = (found.clone(), Arc::new(Mutex::new(maps)));
+        let maps_of_files = Arc::clone(&maps);
         let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
             urgency::raise();
@@ -184,12 +196,17 @@ impl Files {
         })?;
         thread::Builder::new()
             .name("energy-rows".into())
-            .spawn(move || make_tables(rows_todo, maps, &found, &for_rows))?;
+            .spawn(move || make_tables(rows_todo, &maps_of_files, &found, &for_rows))?;
+        thread::Builder::new().name("energy-made-row".into()).spawn(move || {
+            urgency::raise();
+            make_made_tables(made_todo, &maps, &made_found);
+        })?;
         Ok(Self {
             files: HashMap::new(),
             jobs,
             updates,
             table_jobs,
+            made_jobs,
             pending: 0,
             waiting: HashMap::new(),
             most_waiting: open_files::for_readers(),
@@ -315,8 +332,8 @@ impl Files {
     pub(crate) fn make_rows(&mut self, pid: Pid, number: u32, rows: Vec<RowsOf>) {
         let owner = owner_of_process(pid);
         if self.capacity > 0 && self.made.begin(pid, owner, &rows) {
-            let job = TableJob::Made(pid, number, rows, owner);
-            self.pending += usize::from(self.table_jobs.send(job).is_ok());
+            let job = MadeRows { pid, owner, number, rows };
+            self.pending += usize::from(self.made_jobs.send(job).is_ok());
         }
     }
 
@@ -498,25 +515,15 @@ fn read_files(
     }
 }
 
-/// The thread that makes row tables.
-fn make_tables(
-    jobs: Receiver<TableJob>,
-    mut maps: Option<RowMaps>,
-    found: &Sender<FileUpdate>,
-    worker: &Worker,
-) {
+/// The thread that makes row tables of files.
+fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileUpdate>, worker: &Worker) {
     for job in Turns::over(jobs, TableJob::owner) {
-        let made = match (job, maps.as_mut()) {
-            (TableJob::Make(job, place), Some(maps)) => {
+        let made = match job {
+            TableJob::Make(job, place) => {
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
             }
-            (TableJob::Make(job, _), None) => FileUpdate::Table(job.key, Made::ABSENT),
-            (TableJob::Made(pid, number, rows, _), maps) => {
-                let made = maps.map(|maps| made_tables(rows, maps)).unwrap_or_default();
-                FileUpdate::Made(pid, number, made)
-            }
-            (TableJob::Drop(table), maps) => {
-                let dropped = maps.map_or(Ok(()), |maps| maps.remove(table));
+            TableJob::Drop(table) => {
+                let dropped = locked(maps).as_mut().map_or(Ok(()), |maps| maps.remove(table));
                 dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
                 continue;
             }
@@ -527,13 +534,30 @@ fn make_tables(
     }
 }
 
-fn make_table(job: &Job, (base, entry): (u64, u64), maps: &mut RowMaps, worker: &Worker) -> Made {
+/// The thread that makes those of code that was made at run time: such code runs at once, and does not wait until large libraries are read.
+fn make_made_tables(jobs: Receiver<MadeRows>, maps: &SharedMaps, found: &Sender<FileUpdate>) {
+    for MadeRows { pid, number, rows, .. } in Turns::over(jobs, |job: &MadeRows| Some(job.owner)) {
+        let made = locked(maps).as_mut().map(|maps| made_tables(rows, maps)).unwrap_or_default();
+        if found.send(FileUpdate::Made(pid, number, made)).is_err() {
+            return;
+        }
+    }
+}
+
+fn locked(maps: &SharedMaps) -> MutexGuard<'_, Option<RowMaps>> {
+    maps.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> Made {
+    if locked(maps).is_none() {
+        return Made::ABSENT;
+    }
     let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
         log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
-    let (table, bytes) = table_of(rows, maps, MAX_FULL_RULES);
-    Made { table, bytes }
+    let made = locked(maps).as_mut().map(|maps| table_of(rows, maps, MAX_FULL_RULES));
+    made.map_or(Made::ABSENT, |(table, bytes)| Made { table, bytes })
 }
 
 fn made_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<MadeTable> {
