@@ -11,21 +11,22 @@ pub(super) fn account_fact(found: &AccountDiagnostic) -> String {
         }
         AccountDiagnostic::StillRunning { processes, name, pid } => still_running(*processes, name, *pid),
         AccountDiagnostic::WorkedElsewhere { own_ns, of_ns, name, pid, other_ns } => format!(
-            "the program used {:.2} s of CPU time in {:.1} s, {name} (process {pid}, none of its own) {:.1} s; if that worked for the \
-             program, as a server or daemon does, `energy-trace record -p {pid}` beside the program records it: here it is among the others",
+            "the program used {:.2} s of CPU time in {:.1} s, but {name} (process {pid}, not started by it) used {:.1} s; if that worked \
+             for the program, as a server or daemon does, record it with `energy-trace record -p {pid}` while the program runs: here it \
+             counts as others",
             in_seconds(*own_ns),
             in_seconds(*of_ns),
             in_seconds(*other_ns)
         ),
         AccountDiagnostic::RecorderStarved { longest_ns } => format!(
-            "energy-trace waited up to {:.1} s for a CPU that others had; libraries and processes that came meanwhile were noticed late, and \
-             their functions may have no names; leave it a CPU, or give it a higher priority (`nice -n -10`)",
+            "energy-trace waited up to {:.1} s for a CPU; libraries and processes that started in that time were noticed late, and their \
+             functions may have no names; leave it a CPU, or give it a higher priority (`nice -n -10`)",
             in_seconds(*longest_ns)
         ),
         AccountDiagnostic::Hidden { files } => {
             let each: Vec<String> =
                 files.iter().map(|file| format!("{} ({})", file.path(), without(*file))).collect();
-            format!("this container does not show {}; the rest is recorded as ever", each.join(", "))
+            format!("this container does not show {}; all else is recorded as usual", each.join(", "))
         }
     }
 }
@@ -109,8 +110,8 @@ fn still_running(processes: u64, name: &str, pid: u32) -> String {
         _ => format!("{processes} processes that the command started still run (one is {name}, {pid})"),
     };
     format!(
-        "{who}: its work from now on is not recorded; `energy-trace record -p {pid}` records it, and stopping it before the command ends \
-         has all of it in this recording"
+        "{who}: its work from now on is not recorded; `energy-trace record -p {pid}` records it; if it is stopped before the command \
+         ends, all of its work is in this recording"
     )
 }
 

@@ -21,12 +21,12 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::Recorded(found) => recorded(found),
         Diagnostic::Domain { domain, what } => format!("{domain}: {}", domain_fact(what)),
         Diagnostic::OverlappingSlices { times } => format!(
-            "{} two threads seemed to be on one CPU at once, because a switch was lost; the earlier one was taken to end where \
-             the later one began",
+            "the switch from one thread to the next was missed {}, so two threads seemed to run on one CPU at once; the first is \
+             counted until the second begins",
             counted(*times, "time")
         ),
         Diagnostic::CpuWithoutSocket { cpu_ns } => format!(
-            "{:.2} s were spent on CPUs whose socket is not known (plugged in during the run?); no socket's energy is charged for them",
+            "{:.2} s of CPU time ran on CPUs whose socket is not known (plugged in during the run?); it is charged no energy",
             in_seconds(*cpu_ns)
         ),
         Diagnostic::KernelCost(tier) => kernel_cost(tier),
@@ -36,13 +36,13 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
-            "{} of the target's CPU time was seen by no sample and stands in `{}`; raise `-F`",
+            "no sample was taken in {} of the program's CPU time, which is shown as `{}`; a higher rate, `-F`, leaves less",
             percent_of(*unsampled_ns, *of_ns),
             Mark::Unsampled.name()
         ),
         Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns } => format!(
-            "{} of the target's CPU time has no Python functions, because its Python cannot be read: {}; the joules are right, and stand below \
-             the interpreter's native functions",
+            "Python functions are missing for {} of the program's CPU time, because this Python cannot be read: {}; the joules are right, \
+             and are shown under the interpreter's native functions",
             percent_of(*native_ns, *of_ns),
             runtimes.iter().map(runtime).collect::<Vec<_>>().join(", ")
         ),
@@ -64,8 +64,8 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             let domains: Vec<String> =
                 domains.iter().map(|(domain, residual)| format!("{domain} {residual}")).collect();
             format!(
-                "the idle baseline does not fit: more than 0.5 % is left over in windows in which nobody ran ({}); measure it on a quiet \
-                 machine or give `--idle-watts`",
+                "the idle power does not fit the counter: while nothing ran, more than 0.5 % of the energy is left over ({}); measure it \
+                 on a quiet machine, or give `--idle-watts`",
                 domains.join(", ")
             )
         }
@@ -105,14 +105,14 @@ fn calls_not_named(not_named: &[(String, u64)], not_public: &[(String, u64)], of
     if !not_named.is_empty() {
         let which = list(not_named);
         parts.push(format!(
-            "calls of these packages have no name, their machine code has no symbols ({which} of the time)"
+            "calls of these packages have no names, because their machine code has no symbols ({which} of the time)"
         ));
     }
     if !not_public.is_empty() {
         let which = list(not_public);
         parts.push(format!(
-            "calls of these packages have the names of their modules, as no public names were found when the recording was closed \
-             ({which} of the time)"
+            "calls of these packages are shown by module, because their public names were not found when the recording ended ({which} of \
+             the time)"
         ));
     }
     parts.join("; ")
@@ -150,13 +150,13 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         }
         DomainDiagnostic::ReadingsLeftOut { readings } => readings_left_out(*readings),
         DomainDiagnostic::NotCounted => {
-            "its counter never moved: this machine does not count it, and no number holds it".to_owned()
+            "its counter never moved: this machine does not measure it, and it is in no number".to_owned()
         }
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
         DomainDiagnostic::BusyBeforeStart { percent, measured, taken } => format!(
-            "its CPUs were {percent} % busy when its idle power was to be measured: of the {measured} then, {taken} are taken for it, by how \
-             the counter goes with the CPUs' work in the run, and by what servers draw at rest; for less doubt record on a quiet machine, \
-             or give --idle-watts W"
+            "its CPUs were {percent} % busy while its idle power was measured: of the {measured} that it drew, {taken} count as idle power, \
+             judged by how the counter follows the CPUs' work in the run, and by what servers draw at rest; for less doubt record on a \
+             quiet machine, or give --idle-watts W"
         ),
         DomainDiagnostic::GpuInUse { by, recorded } => gpu_in_use(by, *recorded),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
@@ -167,24 +167,24 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         DomainDiagnostic::ModelCpuTime { failed } => model_cpu_time(failed),
         DomainDiagnostic::SamplesInStep => SAMPLES_IN_STEP.to_owned(),
         DomainDiagnostic::LessBesideOthers { part } => format!(
-            "each CPU drew {:.0} % less while others were busy as well (they share cores, memory, a clock or turbo), and functions are \
-             charged by that",
+            "each CPU drew {:.0} % less while others were busy as well (they share cores, memory, a clock or turbo); what functions are \
+             charged takes that into account",
             100.0 * (1.0 - part)
         ),
         DomainDiagnostic::LackOfFit { times } => format!(
-            "the same functions drew different power at different times (readings stray {:.1} times as much as can be explained), so \
+            "the same functions drew different power at different times (the spread of the readings is {:.1} times what is expected), so \
              intervals are wider",
             times.sqrt()
         ),
         DomainDiagnostic::IdleAboveCounter { negative } => format!(
-            "while something ran, the counter was below the idle power in part of the run, by {negative} in all, which what ran has less. \
-             Was the machine busy when its idle power was measured? --idle-watts W sets it"
+            "in a part of the run the counter was below idle power although something ran, by {negative} in all, which is deducted from \
+             what ran. Was the machine busy while its idle power was measured? --idle-watts W sets it"
         ),
         DomainDiagnostic::MeterLag { late_ns, fit, unshifted } => {
             let way = if *late_ns > 0 { "late" } else { "early" };
             format!(
-                "the meter's log is {:.2} s {way}, as its power goes with the work of the CPUs (r² {fit:.2} instead of {unshifted:.2}); it \
-                 was moved by that",
+                "the meter's log is {:.2} s {way}, judged by how its power follows the CPUs' work (r² {fit:.2} instead of {unshifted:.2}); \
+                 it was shifted by that much",
                 in_seconds(late_ns.unsigned_abs())
             )
         }
@@ -192,7 +192,7 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
 }
 
 const NO_IDLE_BASELINE: &str =
-    "no idle power is known, so it is charged to whoever ran; --idle-watts W sets it";
+    "its idle power is not known, so it is charged to whatever ran; --idle-watts W sets it";
 
 /// What happened, what it changes, what to do.
 fn gpu_in_use(by: &InUse, recorded: bool) -> String {
@@ -204,18 +204,18 @@ fn gpu_in_use(by: &InUse, recorded: bool) -> String {
         _ => format!("processes {} used it{percent}", pids.join(", ")),
     };
     let changes = if recorded { GPU_IN_USE } else { GPU_IN_USE_BY_OTHERS };
-    format!("{whom} when its idle power was to be measured; {changes}")
+    format!("{whom} while its idle power was measured; {changes}")
 }
 
-const GPU_IN_USE: &str = "so that is not known, and whoever uses the GPU is charged with it, unless pauses in the run show it. For shares \
-     above idle, begin while the GPU rests";
-const GPU_IN_USE_BY_OTHERS: &str = "what it drew then counts as idle power. If they go on otherwise, the program is charged with the difference, or \
-     has too little: record while nobody else uses the GPU";
+const GPU_IN_USE: &str = "so its idle power is not known, and is charged to whoever uses the GPU, unless pauses in the run show it. \
+                          To leave it out, start the recording while the GPU is idle";
+const GPU_IN_USE_BY_OTHERS: &str = "what it drew then counts as idle power. If their load changes, the program is charged too much or too \
+                                    little: record while nobody else uses the GPU";
 
 const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";
-const SAMPLES_IN_STEP: &str = "samples came in step with the program, so that they show one moment of its loop or creep through it; record \
-                               again with another rate (-F 97, -F 499) to see what runs";
+const SAMPLES_IN_STEP: &str = "the program's loop keeps step with the samples, so they show only a part of it; record again at another rate \
+                               (-F 97, -F 499) to see what runs";
 
 fn model_cpu_time(failed: &[ValidityCheck]) -> String {
     let varies = failed.contains(&ValidityCheck::Fluctuation);
@@ -225,8 +225,8 @@ fn model_cpu_time(failed: &[ValidityCheck]) -> String {
         "functions alternate faster than they are sampled, or always run in the same proportion"
     };
     format!(
-        "the run does not show how much power each function draws ({reason}), so functions that ran at the same time are split by CPU time \
-         alone"
+        "the run does not show how much power each function draws ({reason}), so the energy of functions that ran at the same time is \
+         divided by CPU time alone"
     )
 }
 
@@ -240,8 +240,8 @@ fn gpu_split(split: GpuSplit) -> String {
     let shared = if split.alone {
         ""
     } else {
-        "; each function's joules are a guess, as the meter shows what others on its board take as well, or kernels of several streams \
-         ran side by side"
+        "; each function's joules are a guess, because the meter also shows what others on its board draw, or because kernels of several \
+         streams ran at the same time"
     };
     let misfit = split.misfit.map_or("", gpu_misfit);
     format!("{how}{shared}{misfit}")
@@ -250,12 +250,12 @@ fn gpu_split(split: GpuSplit) -> String {
 const fn gpu_misfit(misfit: GpuMisfit) -> &'static str {
     match misfit {
         GpuMisfit::SlowSensor => {
-            "; each function's joules are a guess, as the sensor follows the board's power slowly: a window of its counter shows work of the one \
-             before"
+            "; each function's joules are a guess, because the sensor follows the board's power slowly: a window of its counter also shows \
+             work of the window before"
         }
         GpuMisfit::Unexplained => {
-            "; each function's joules are a guess, as the counter changes in ways that these kernels do not explain: the same kernel may take more \
-             at one time than at another, or something else draws power"
+            "; each function's joules are a guess, because the counter changes in ways that these kernels do not explain: a kernel may draw \
+             more at one time than at another, or something else draws power"
         }
     }
 }
@@ -263,15 +263,15 @@ const fn gpu_misfit(misfit: GpuMisfit) -> &'static str {
 fn split_by_fit(split: GpuSplit, by: &str, fit: MeterFit) -> String {
     let GpuSplit { kinds, steps, .. } = split;
     let looks = if fit.mean_s > 0.0 {
-        format!(" and says the mean of {:.0} s", fit.mean_s)
+        format!(" and shows the mean of {:.0} s", fit.mean_s)
     } else if fit.duty < 1.0 {
-        format!(" and looks at {:.0} % of the time", fit.duty * 100.0)
+        format!(" and measures {:.0} % of the time", fit.duty * 100.0)
     } else {
         String::new()
     };
     format!(
-        "its energy is split {by}; what each of {kinds} kinds takes was learned from {steps} steps of the counter, which is {:.0} ms \
-         late{looks} (condition number {:.0}){}",
+        "its energy is split {by}; what each of {kinds} kinds of work takes was learned from {steps} steps of the counter, which is \
+         {:.0} ms late{looks} (condition number {:.0}){}",
         fit.late_s * 1e3,
         fit.condition,
         side_by_side(split.by)
@@ -289,7 +289,8 @@ fn split_alike(split: GpuSplit, by: &str) -> String {
         SplitBy::Kernels { .. } => (", as if all drew the same power", ""),
     };
     format!(
-        "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds takes ({steps} steps of the counter){instead}"
+        "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds of work takes ({steps} steps of the \
+         counter){instead}"
     )
 }
 
@@ -299,7 +300,7 @@ fn side_by_side(by: SplitBy) -> String {
     if crowded < 0.005 {
         return String::new();
     }
-    let how = if whole { "each counts with its whole time" } else { "each has its part of the moment" };
+    let how = if whole { "each counts with its whole time" } else { "they share that time" };
     format!("; in {:.0} % of the busy time several ran at once: {how}", crowded * 100.0)
 }
 
@@ -307,8 +308,8 @@ fn kernel_cost(tier: &KernelTier) -> String {
     let KernelTier { pid, cupti, launches, cost_ns, .. } = *tier;
     let each = cost_ns / launches.max(1);
     format!(
-        "kernels of process {pid} were timed by its CUPTI (version {cupti}): {launches} launches, {each} ns of the process's own time each \
-         for the library and its probe, without what CUPTI itself took"
+        "kernels of process {pid} were timed by its CUPTI (version {cupti}): {launches} launches, each {each} ns of the process's own \
+         time for the library and its probe, besides what CUPTI itself took"
     )
 }
 
@@ -316,12 +317,12 @@ fn kernels_missing(tier: &KernelTier) -> String {
     let parts = [
         (tier.dropped, "records were dropped by CUPTI"),
         (tier.untimed, "records had no times"),
-        (tier.unplaced, "kernels have no stack, as their launch was not seen"),
+        (tier.unplaced, "kernels have no stack, because their launch was not seen"),
     ];
     let mut parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !tier.whole {
-        let end = "it ended, or the recording did, before it said what ran last (a tenth of a second)";
+        let end = "it or the recording ended before it reported the last tenth of a second";
         parts.push(end.to_owned());
     }
     format!("of the kernels of process {} some are missing or have no stack: {}", tier.pid, parts.join("; "))
@@ -330,9 +331,9 @@ fn kernels_missing(tier: &KernelTier) -> String {
 fn part_of_run(part: PartOfRun) -> String {
     let PartOfRun { from_ns, to_ns, of_ns, bin_ns } = part;
     format!(
-        "all numbers are of the part from {} s to {} s of a run of {:.2} s (steps of {} s): energy is placed within the run by who ran when \
-         and by the counter; how far a part may be off is not known, so there are no 95 % intervals, and calls counted over the run are left \
-         out; other warnings are of the whole run",
+        "all numbers are of the part from {} s to {} s of a run of {:.2} s (steps of {} s), by what ran then and by the counter; how far a \
+         part may be off is not known, so it has no 95 % intervals; call counts, which are of the whole run, are left out; other warnings \
+         are of the whole run",
         in_seconds(from_ns),
         in_seconds(to_ns),
         in_seconds(of_ns),
@@ -345,14 +346,15 @@ fn stacks_thinned(stacks: LaunchStacks) -> String {
     let all = own.saturating_add(thinned).saturating_add(none);
     let thinned = (thinned > 0).then(|| {
         format!(
-            "{thinned} came faster than a thousand a second and thread, or before their code could be unwound, and stand in the last stack of \
-             their place: where several callers share a place, they are shared out as the stacks that were taken"
+            "{thinned} came faster than 1,000 a second in a thread, or before their code could be unwound, and are shown in the last stack \
+             of the same call site (where it has several callers, in the proportion of the stacks taken)"
         )
     });
-    let none = (none > 0).then(|| format!("{none} stand in no stack, as none was taken at their place"));
+    let none =
+        (none > 0).then(|| format!("{none} are in no stack, because none was taken at their call site"));
     let parts: Vec<String> = thinned.into_iter().chain(none).collect();
     format!(
-        "of {all} GPU launches {own} had their own stack taken; {}. All are counted, and their joules",
+        "of {all} GPU launches {own} had their own stack taken; {}. All are counted, with their joules",
         parts.join("; ")
     )
 }

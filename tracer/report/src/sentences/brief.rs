@@ -86,17 +86,17 @@ fn brief(found: &Diagnostic) -> String {
             "the idle power does not fit: use a quiet machine, or give --idle-watts".to_owned()
         }
         Diagnostic::OverlappingSlices { times } => {
-            format!("switches of threads were lost {}: times may be off", counted(*times, "time"))
+            format!("a switch of threads was missed {}: times may be off", counted(*times, "time"))
         }
         Diagnostic::CpuWithoutSocket { cpu_ns } => {
             format!("{:.2} s on CPUs whose socket is not known are charged no energy", in_seconds(*cpu_ns))
         }
         Diagnostic::KernelCost(_) => {
-            "the program's time and joules hold what timing GPU kernels took".to_owned()
+            "the program's time and joules include the timing of GPU kernels".to_owned()
         }
         Diagnostic::KernelsMissing(_) => "some GPU kernels are missing, or have no stack".to_owned(),
         Diagnostic::LaunchStacksThinned(_) => {
-            "some GPU launches stand in another launch's stack, or in none".to_owned()
+            "some GPU launches are shown in another launch's stack, or in none".to_owned()
         }
         Diagnostic::LedgerImbalance(_) => {
             "the ledger does not balance: an error in energy-trace, please report it".to_owned()
@@ -117,19 +117,19 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
             in_seconds(*cpu_ns)
         ),
         RecordingDiagnostic::MappingsFull { processes, .. } => {
-            format!("code mappings of {} found no room: stacks are cut", counted(*processes, "process"))
+            format!("no room for the code mappings of {}: stacks are cut", counted(*processes, "process"))
         }
         RecordingDiagnostic::SamplesMissing { taken, expected, .. } => {
-            format!("{taken} of {expected} samples came, so shares are rougher")
+            format!("{taken} of {expected} samples were taken: shares are rougher")
         }
         RecordingDiagnostic::SampleRateLimited { hz, wanted_hz, .. } => {
             format!("the kernel allowed {hz} samples per second instead of {wanted_hz}")
         }
         RecordingDiagnostic::SamplesNotJittered { .. } => {
-            "samples came evenly spaced: a loop in step with them is seen at one place".to_owned()
+            "samples were evenly spaced: a loop in step with them is seen in part".to_owned()
         }
         RecordingDiagnostic::NamesNotLookedUp { files } => {
-            format!("functions of {} have no names: gone before they were opened", counted(*files, "file"))
+            format!("functions of {} have no names: gone before they were read", counted(*files, "file"))
         }
         RecordingDiagnostic::FilesNotRead { files, more } => {
             let all = (files.len() as u64).saturating_add(*more);
@@ -140,7 +140,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
             format!("memory of {} could not be read in time: names are missing", counted(all, "process"))
         }
         RecordingDiagnostic::PythonNamesLimited { times, .. } => {
-            format!("{} have no name: their memory is full", counted(*times, "new Python function"))
+            format!("{} have no name: no memory left for names", counted(*times, "new Python function"))
         }
         RecordingDiagnostic::ReaderDied => "the reader of events died: the recording ends early".to_owned(),
         RecordingDiagnostic::Power(found) => power_in_brief(found),
@@ -155,7 +155,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
 fn power_in_brief(found: &PowerDiagnostic) -> String {
     match found {
         PowerDiagnostic::GpuMig { domain } => {
-            format!("{domain}: MIG is on: its joules are of all instances together")
+            format!("{domain}: MIG is on: joules are those of all instances together")
         }
         PowerDiagnostic::GpuVirtual { domain } => {
             format!("{domain}: a virtual GPU: its joules are the host's, if anything")
@@ -176,7 +176,7 @@ fn power_in_brief(found: &PowerDiagnostic) -> String {
             format!("{domain}: perf and powercap differ by {:+.1} %", in_percent(*permille))
         }
         PowerDiagnostic::ReplayDoesNotCover { path } => {
-            format!("energy outside its rows is not known: {path}")
+            format!("the log does not cover the whole run: {path}")
         }
         other => first_part(&power_fact(other)),
     }
@@ -185,13 +185,13 @@ fn power_in_brief(found: &PowerDiagnostic) -> String {
 fn launches_in_brief(found: &LaunchDiagnostic) -> String {
     match found {
         LaunchDiagnostic::Streams { domain, .. } => {
-            format!("{domain}: kernels ran side by side: --gpu kernel tells them apart")
+            format!("{domain}: kernels ran at the same time: --gpu kernel separates them")
         }
         LaunchDiagnostic::GraphChanged { times } => {
-            format!("{} a graph's node got new work: counted for the old", counted(*times, "time"))
+            format!("a CUDA graph was changed {}: new work counts as the old", counted(*times, "time"))
         }
         LaunchDiagnostic::SlowProbes(_) => {
-            "probes on launches are slow here, in the program's time: --gpu device".to_owned()
+            "probes on GPU launches slow the program down: --gpu device avoids them".to_owned()
         }
         LaunchDiagnostic::ProbesLate { pid, .. } => {
             format!("the first GPU launches of process {pid} are missing: probed late")
@@ -221,11 +221,11 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
         }
         CallDiagnostic::TooMany { most, .. } => format!("calls of {most} functions are counted at the most"),
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold { processes }) => {
-            format!("calls of {} are missing: ended too hard", counted(*processes, "Python process"))
+            format!("calls of {} are missing: killed before reporting", counted(*processes, "Python process"))
         }
         CallDiagnostic::PythonNotCounted(_) => "calls of Python functions were not counted".to_owned(),
         CallDiagnostic::InputSizesLimited { .. } => {
-            "arguments of some calls were not looked at: it takes 1 % at the most".to_owned()
+            "arguments of some calls were skipped, to take 1 % of the time at most".to_owned()
         }
         CallDiagnostic::Late { pid, .. } => {
             format!("the first calls of process {pid} are missing: counted late")
@@ -244,11 +244,11 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
             return format!("CPUs were {percent} % busy before the start: idle is estimated");
         }
         DomainDiagnostic::GpuNotToldApart { names } => {
-            return format!("only the sum is known of {}", names.join(", "));
+            return format!("only their sum is known: {}", names.join(", "));
         }
-        DomainDiagnostic::ModelCpuTime { .. } => "watts of functions are not shown: split by CPU time",
+        DomainDiagnostic::ModelCpuTime { .. } => "watts of each function are unknown: divided by CPU time",
         DomainDiagnostic::LackOfFit { .. } => "functions' watts change with time: wider intervals",
-        DomainDiagnostic::NoIdleBaseline => "idle power not known, charged to who ran: --idle-watts",
+        DomainDiagnostic::NoIdleBaseline => "idle power unknown, charged to what ran: --idle-watts",
         DomainDiagnostic::GpuInUse { recorded: true, .. } => {
             "in use before the start: its idle power is not known"
         }
@@ -257,11 +257,11 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
         }
         DomainDiagnostic::IdleAboveCounter { .. } => "idle power was above the counter in part of the run",
         DomainDiagnostic::GpuUnattributed => "not charged to functions: no launches were recorded",
-        DomainDiagnostic::SamplesInStep => "samples came in step with the program: use another -F",
+        DomainDiagnostic::SamplesInStep => "samples keep step with the program's loop: use another -F",
         DomainDiagnostic::GpuSplit(split) if split.learned.is_none() => {
-            "split by launches or kernels alike: watts of each not shown"
+            "all launches or kernels count alike: watts of each are unknown"
         }
-        DomainDiagnostic::GpuSplit(_) => "joules of functions are a guess: work ran side by side",
+        DomainDiagnostic::GpuSplit(_) => "joules of functions are a guess: work ran at the same time",
         other => return first_part(&domain_fact(other)),
     };
     words.to_owned()

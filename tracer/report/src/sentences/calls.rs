@@ -42,12 +42,12 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
 fn input_sizes(looks: u64, left_out: u64, cost_ns: u64) -> String {
     let rest = match left_out {
         0 => String::new(),
-        _ => format!(
-            "; of {left_out} nothing is kept: their sizes were others than the first 16 of their function and line"
-        ),
+        _ => {
+            format!("; {left_out} were not kept, because their function and line had 16 other sizes already")
+        }
     };
     format!(
-        "sizes of arguments are those of {} that were looked at, not of all; that took the program {:.2} s of CPU time{rest}",
+        "sizes of arguments are those of {} that were examined, not of all; that took the program {:.2} s of CPU time{rest}",
         counted(looks, "call"),
         in_seconds(cost_ns)
     )
@@ -55,12 +55,12 @@ fn input_sizes(looks: u64, left_out: u64, cost_ns: u64) -> String {
 
 fn input_sizes_limited(passed: u64, unseen: u64) -> String {
     let unseen = match unseen {
-        0 => "of every function at least one call was looked at".to_owned(),
-        1 => "of one function no call was looked at".to_owned(),
-        _ => format!("of {unseen} functions no call was looked at"),
+        0 => "of every function at least one call was examined".to_owned(),
+        1 => "of one function no call was examined".to_owned(),
+        _ => format!("of {unseen} functions no call was examined"),
     };
     format!(
-        "the arguments of {} were not looked at, as looking may take 1 % of the program's CPU time: {unseen}; \
+        "the arguments of {} were skipped, because examining them may take 1 % of the program's CPU time: {unseen}; \
          `--count=NAME` limits it to the functions of that name",
         counted(passed, "call")
     )
@@ -92,26 +92,26 @@ fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: 
 fn python_fact(why: &PythonNotCounted) -> String {
     match why {
         PythonNotCounted::Version { version } => format!(
-            "calls of Python functions were not counted: {version} cannot tell them (3.12 and later can); those of machine code were"
+            "calls of Python functions were not counted: {version} does not report them (3.12 and later do); those of machine code were"
         ),
         PythonNotCounted::Attached => {
             "calls of Python functions are counted in programs that energy-trace starts; this one ran already"
                 .to_owned()
         }
         PythonNotCounted::Untold { processes } => format!(
-            "{} ended without telling what was counted (killed, or by os._exit): those calls are missing",
+            "{} ended without reporting its counts (killed, or by os._exit): those calls are missing",
             counted(*processes, "Python process")
         ),
         PythonNotCounted::NotLoaded => {
             "calls of Python functions were not counted: the interpreter did not load the module that counts (python -I, -E, -S)".to_owned()
         }
         PythonNotCounted::Taken => {
-            "calls of Python functions were not counted: another profiler has the interpreter's place for one"
+            "calls of Python functions were not counted: another profiler is active in the interpreter"
                 .to_owned()
         }
         PythonNotCounted::NoModule { error } => {
             format!(
-                "calls of Python functions were not counted: the module that counts cannot be put in place: {error}"
+                "calls of Python functions were not counted: the module that counts cannot be installed: {error}"
             )
         }
     }

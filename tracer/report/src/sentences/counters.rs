@@ -75,7 +75,7 @@ const fn gap_reason(reason: GapReason) -> &'static str {
 pub(super) fn readings_left_out(readings: u64) -> String {
     let (were, those) = if readings == 1 { ("reading was", "it") } else { ("readings were", "them") };
     format!(
-        "{readings} wrong {were} left out; the counter goes on behind {those} as before, so no energy is missing"
+        "{readings} wrong {were} left out; the counter goes on after {those} as before, so no energy is missing"
     )
 }
 

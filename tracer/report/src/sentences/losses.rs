@@ -5,21 +5,21 @@ use energy_trace_model::recording::record::{CopyOutcome, LossReason};
 /// What was lost, and why.
 pub fn loss(reason: &LossReason) -> &str {
     match reason {
-        LossReason::Samples => "samples: ring buffer full",
+        LossReason::Samples => "samples: buffer full",
         LossReason::SamplesBusy => "samples: another CPU was sending one",
-        LossReason::Slices => "slices: ring buffer full",
+        LossReason::Slices => "slices: buffer full",
         LossReason::EventsBusy => "slices and events: the kernel gave the buffer to others first",
-        LossReason::ProcessEvents => "process events: ring buffer full",
+        LossReason::ProcessEvents => "process events: buffer full",
         LossReason::Targets => "processes: map of targets full",
         LossReason::KernelStacks => "kernel stacks: not readable",
-        LossReason::StackCopies => "copies of stacks: ring buffer full",
-        LossReason::Waits => "waits and wake-ups: ring buffer full",
+        LossReason::StackCopies => "copies of stacks: buffer full",
+        LossReason::Waits => "waits and wake-ups: buffer full",
         LossReason::CodeObjects => {
-            "new Python functions of a sample: ring buffer full, so their names may be missing"
+            "new Python functions of a sample: buffer full, so their names may be missing"
         }
         LossReason::PythonNames => "names of Python functions: code object gone before it was read",
-        LossReason::GpuCalls => "calls of GPU libraries: ring buffer full",
-        LossReason::LaunchStacks => "stacks of GPU launches: ring buffer full",
+        LossReason::GpuCalls => "calls of GPU libraries: buffer full",
+        LossReason::LaunchStacks => "stacks of GPU launches: buffer full",
         LossReason::LaunchStacksBusy => "stacks of GPU launches: another thread's was being taken",
         LossReason::UnknownGpu => "launches: GPU not known",
         LossReason::Undecodable => "events that could not be decoded",
@@ -53,7 +53,7 @@ mod tests {
         let losses: BTreeSet<String> = LossReason::ALL.iter().map(|reason| loss(reason).to_owned()).collect();
         assert_eq!(losses.len(), LossReason::ALL.len());
         for reason in &LossReason::ALL {
-            assert_eq!(reason.is_full_buffer(), loss(reason).contains("ring buffer full"), "{reason:?}");
+            assert_eq!(reason.is_full_buffer(), loss(reason).contains("buffer full"), "{reason:?}");
         }
         let copies: BTreeSet<&str> = CopyOutcome::ALL.iter().map(copy_outcome).collect();
         let codes: BTreeSet<&str> = CopyOutcome::ALL.iter().map(CopyOutcome::code).collect();

@@ -9,13 +9,13 @@ const NAMED: usize = 4;
 pub(super) fn owner_fact(found: &OwnerDiagnostic) -> String {
     match found {
         OwnerDiagnostic::FilesNotKept { files, most } => format!(
-            "files of programs of {} were not kept open until the end, as {most} may be open at once: functions in them may have no \
-             names, while times and joules are right; a larger `ulimit -Hn` in the shell that starts energy-trace leaves room for more",
+            "files of programs of {} were not kept open until the end, because {most} may be open at once: functions in them may have no \
+             names; times and joules are right; a larger `ulimit -Hn` in the shell that starts energy-trace leaves room for more",
             each(files, "file", "files")
         ),
         OwnerDiagnostic::FilesRefused { questions } => format!(
-            "files of {} were not looked into, after others of theirs had ended or held up the processes that read files too often: \
-             functions in them have no names and stacks through them are cut; files of everybody else are read",
+            "files of {} were not read any more, because earlier ones of theirs had crashed or held up the processes that read files too \
+             often: functions in them have no names and stacks through them are cut; files of everybody else are read",
             each(questions, "question", "questions")
         ),
         OwnerDiagnostic::ReaderLost { times, again } => {
@@ -38,13 +38,13 @@ pub(super) fn owner_fact(found: &OwnerDiagnostic) -> String {
             format!("{names} {are} longer than {longest} bytes, and {are} cut there (they end in …)")
         }
         OwnerDiagnostic::EventsRefused { events } => format!(
-            "events of programs of {} came faster than they could be taken in, and were lost: their stacks are missing for that time, which \
-             stands in [unsampled], while their times and joules are right; those of everybody else were taken",
+            "events of programs of {} came faster than they could be processed, and some were lost: that time has no stacks and is shown as \
+             [unsampled]; times and joules are right, and nobody else's events were lost",
             each(events, "event", "events")
         ),
         OwnerDiagnostic::StacksCut { samples, most } => format!(
-            "{samples} samples are shown by their innermost function alone, below [unknown: too deep]: the programs of their owner had more \
-             different stacks than there is room for ({most}, each caller counted); times, joules and functions' own energy are right"
+            "{samples} samples are shown by their innermost function alone, below [unknown: too deep], because one user's programs had more \
+             different stacks than there is room for ({most}, counting each caller); times, joules and self energy of functions are right"
         ),
     }
 }

@@ -65,9 +65,9 @@ const MIG: &str = "MIG is on, and NVIDIA gives energy for the whole device only:
 const VIRTUAL: &str = "this is a virtual GPU: what it says of energy and power is the host's, if anything";
 const MODULE: &str = "the energy is that of the whole module, CPU and memory included";
 const NO_COUNTER: &str = "it has no energy counter: its joules are a sum of power readings, an estimate";
-const AVERAGED: &str = "it has no energy counter, and its power is a mean over a second: joules of a function that runs for less are \
-                        not to be believed";
-const LOST: &str = "the device fell off the bus during the run; its energy from then on is not known and nowhere counted (the driver's \
+const AVERAGED: &str = "it has no energy counter, and its power is a mean over a second: do not trust joules of functions that run for \
+                        less";
+const LOST: &str = "the device fell off the bus during the run; its energy from then on is unknown and in no number (the driver's \
                     reason is in `dmesg`, as an Xid)";
 
 const fn name_feature(feature: GpuFeature) -> &'static str {
@@ -85,7 +85,7 @@ fn sensors_disagree(domain: &str, percent: f64, counter: CounterKind) -> String 
         ),
         CounterKind::Accumulator => format!(
             "{domain}: its energy accumulator differs from its own power by {percent:+.0} %: on some boards it stands still or has \
-             another unit, so do not believe its joules"
+             another unit, so do not trust its joules"
         ),
     }
 }

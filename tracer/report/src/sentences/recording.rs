@@ -26,8 +26,8 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             rate_limited(&limited_rate(*hz, *wanted_hz, *aligned, *limit), *enough, *after_ns)
         }
         RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
-            "{} no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
-             machine, a freeze), or samples were lost; that time stands in {}",
+            "{} no samples came although many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
+             machine, a freeze), or samples were lost; that time is shown as {}",
             counted(*times, "time"),
             in_seconds(*cpu_ns),
             Mark::Unsampled.name()
@@ -45,7 +45,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             python_names_limited(*mib, *times, mark)
         }
         RecordingDiagnostic::NamesNotLookedUp { files } => format!(
-            "{} gone before that could be opened, so functions there have no names: removed meanwhile, or of a program that ended at once",
+            "{} removed, or the program that used it had ended, before energy-trace could open it: functions there have no names",
             were(*files, "file")
         ),
         RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
@@ -65,7 +65,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::Other { text, .. } => text.clone(),
         RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
-            "{}: a loop of the program that keeps step with them is seen at one place only; `{}` before the next recording leaves room",
+            "{}: if a loop of the program keeps step with them, only a part of it is seen; `{}` before the next recording leaves room",
             without_jitter(*hz, *limit),
             raise_limit(*enough)
         ),
@@ -78,8 +78,8 @@ fn cut(whole_bytes: Option<u64>, whole_ns: Option<u64>, reason: &CutReason) -> S
     };
     let time = whole_ns.map(|ns| format!(", {:.2} s after the start", in_seconds(ns)));
     format!(
-        "the recording ends early, at byte {bytes}{} ({reason}): what came after is not counted, nor are its losses known, and native \
-         functions whose names stood there have none",
+        "the recording ends early, at byte {bytes}{} ({reason}): what came after is not counted, its losses are not known, and native \
+         functions whose names were stored there have none",
         time.unwrap_or_default()
     )
 }
@@ -111,10 +111,10 @@ fn raise_limit(enough: u32) -> String {
 fn rate_limited(rate: &str, enough: u32, after_ns: Option<u64>) -> String {
     let fix = raise_limit(enough);
     match after_ns {
-        None => format!("the kernel lets come {rate}; `{fix}` before the next recording lifts that"),
+        None => format!("the kernel allows {rate}; `{fix}` before the next recording lifts that limit"),
         Some(after) => format!(
-            "{:.0} s after the start the kernel lowered its limit, as interrupts seemed slow to it; since then it lets come at most \
-             {rate}; CPU time is exact all the same, and `{fix}` lifts the limit before the next recording",
+            "{:.0} s after the start the kernel lowered its limit, because interrupts seemed slow; since then it allows at most {rate}; \
+             CPU time is exact all the same, and `{fix}` lifts the limit before the next recording",
             in_seconds(after)
         ),
     }
@@ -122,8 +122,8 @@ fn rate_limited(rate: &str, enough: u32, after_ns: Option<u64>) -> String {
 
 fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
     format!(
-        "{} taken where {:.2} s of CPU time should have brought {expected}: the kernel held some back, or the host took \
-         the CPUs away; CPU time is exact all the same, shares of functions within it are rougher (`dmesg | grep perf` says whether \
+        "{} taken where {:.2} s of CPU time should have given {expected}: the kernel held some back, or the host took \
+         the CPUs away; CPU time is exact all the same, but shares of functions are rougher (`dmesg | grep perf` says whether \
          interrupts took too long)",
         were(taken, "sample"),
         in_seconds(cpu_ns)
@@ -132,7 +132,7 @@ fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
 
 fn mappings_full(processes: u64, places: u64, places_each: u64) -> String {
     format!(
-        "the code mappings of {} found no room ({places} for all processes, {places_each} for one), so that their native stacks are cut \
+        "there was no room for the code mappings of {} ({places} for all processes, {places_each} for one), so their native stacks are cut \
          ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a command or --pid instead of --all",
         counted(processes, "process")
     )
@@ -140,9 +140,9 @@ fn mappings_full(processes: u64, places: u64, places_each: u64) -> String {
 
 fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
     format!(
-        "unwind tables did not fit into {mib} MiB: {} one was dropped for another that was needed more, and {} left without one at the end; \
-         meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
-         --unwind-memory {} gives them twice the room",
+        "unwind tables did not fit into {mib} MiB: {} one was dropped for another that was needed more, and {} without one at the end; \
+         stacks through these files are unwound in user space, from copies, which costs more; --unwind-memory {} gives tables twice the \
+         room",
         counted(dropped, "time"),
         were(without, "file"),
         mib.saturating_mul(2)
@@ -151,7 +151,7 @@ fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
 
 fn python_names_limited(mib: u64, times: u64, mark: &str) -> String {
     format!(
-        "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is {mark}; their \
+        "names of Python functions took {mib} MiB, and the program went on making new ones: {} one had no room and is shown as {mark}; \
          energy and time are right; record a shorter part of the program",
         counted(times, "time")
     )
@@ -159,7 +159,7 @@ fn python_names_limited(mib: u64, times: u64, mark: &str) -> String {
 
 fn command_lines_cut(programs: u64) -> String {
     format!(
-        "command lines of {} are long and recorded in part: 4 KiB of each, 1 MiB of all of one user's, then the program's name alone",
+        "command lines of {} are long and recorded in part: 4 KiB of each and 1 MiB of one user's in all, then only the program's name",
         counted(programs, "program")
     )
 }

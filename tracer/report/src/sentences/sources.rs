@@ -49,8 +49,7 @@ const FURTHER_PSYS: &str = "what psys covers on a further socket differs from bo
 const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
 const READ_BY_POWERCAP: &str = "powercap reads it; the two are compared before the start";
 const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
-const NO_ENERGY_NO_POWER: &str =
-    "has no energy counter (devices before Volta, virtual GPUs), and no power that says what it is a mean of";
+const NO_ENERGY_NO_POWER: &str = "has no energy counter (devices before Volta, virtual GPUs), and its power does not say over what time it is a mean";
 const NO_ENERGY_MEASURED_ONLY: &str = "has no energy counter, and --measured-only refuses sums of power";
 
 fn root_only(path: &str, real_path: &str, capabilities: &str) -> String {

@@ -38,7 +38,7 @@ fn no_warning_is_hidden() {
     }
     let twice =
         ["package-0", "package-1"].map(|domain| Diagnostic::of(domain, DomainDiagnostic::NoIdleBaseline));
-    let line = "! package-0, package-1: idle power not known, charged to who ran: --idle-watts".to_owned();
+    let line = "! package-0, package-1: idle power unknown, charged to what ran: --idle-watts".to_owned();
     assert!(shown_of(twice.to_vec()).1.contains(&line));
 }
 
