@@ -9,7 +9,7 @@
     reason = "a measurement that cannot be taken fails by panicking"
 )]
 
-use energy_trace::power::{self, PowerPlan};
+use energy_trace_power::{self as power, PowerPlan};
 use energy_trace_tests::powercap::{Options, Simulation};
 use hdrhistogram::serialization::Deserializer;
 use nix::sys::resource::{UsageWho, getrusage};

@@ -8,12 +8,12 @@
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 use energy_trace_attribution::{attribute, attribute_over_time};
+use energy_trace_export::{ExportOptions, FORMATS, Input};
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError, RecordingWriter};
 use energy_trace_model::recording::record::Record;
-use energy_trace_report::export::{ExportOptions, FORMATS, Input};
 use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::table::{self, TableOptions};
 use energy_trace_scenarios::worlds;
@@ -67,7 +67,7 @@ fn reports(path: &Path) -> std::io::Result<()> {
     let (profile, over_time) =
         step("attribute over time", || (attribute_over_time(&recording, &Options::logical()), 0));
     drop(recording);
-    for format in &FORMATS {
+    for format in FORMATS {
         let (over_time, bins) =
             if format.is_timed { (Some(&over_time), 0..over_time.bins.count()) } else { (None, 0..0) };
         let input = Input { profile: &profile, over_time, bins };

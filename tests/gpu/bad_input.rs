@@ -6,7 +6,7 @@ use super::seen::{LIMIT, assert_counts, by_kind, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::LossReason;
-use energy_trace_report::sentences::recorded;
+use energy_trace_sentences::recorded;
 use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, one_gpu};
 use energy_trace_tests::process::{Finished, Guard};

@@ -8,7 +8,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
 use energy_trace_model::recording::record::{LaunchDiagnostic, RecordingDiagnostic};
-use energy_trace_report::sentences::recorded;
+use energy_trace_sentences::recorded;
 use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, one_gpu};
 use energy_trace_tests::process::{Guard, tests_dir};

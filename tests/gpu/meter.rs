@@ -2,14 +2,14 @@
 //!
 //! Leaves out who launched what.
 
-use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::PowerDiagnostic;
 use energy_trace_model::recording::record::{
     CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Part, Quality, Reading, Record, SensorCost,
     SensorQuantity, SensorSeries, SensorValue,
 };
-use energy_trace_report::sentences::{ignored_reason, power_fact, source_note};
+use energy_trace_power::{self as power, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
+use energy_trace_sentences::{ignored_reason, power_fact, source_note};
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, VARIABLE, one_gpu};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
@@ -322,10 +322,10 @@ async fn counter_that_is_reset() {
     let ended = run.stop().await;
     assert_eq!(ended.codes(), ["gpu-counter-reset"]);
     let readings = &ended.readings[&DomainId::new(0)];
-    let span = energy_trace_attribution::timeline::Span::new(readings[0].at, readings[readings.len() - 1].at);
-    let timeline = energy_trace_attribution::timeline::intervals_of_readings(
+    let span = energy_trace_counters::Span::new(readings[0].at, readings[readings.len() - 1].at);
+    let timeline = energy_trace_counters::intervals_of_readings(
         readings,
-        &energy_trace_attribution::timeline::Physics::of_gpu(),
+        &energy_trace_counters::Physics::of_gpu(),
         span,
     );
     assert_eq!(timeline.gaps.len(), 1, "{:?}", timeline.gaps);

@@ -8,7 +8,6 @@
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use anyhow::{Context as _, Result, bail, ensure};
-use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
@@ -19,7 +18,8 @@ use energy_trace_model::recording::record::{
     CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Jitter, Launched, Launches,
     Process, Record, SampleEvent, StackNode, Summary, Thread,
 };
-use energy_trace_report::sentences::{diagnostic, ignored_reason, power_fact, source_note};
+use energy_trace_power::{self as power, PowerEnd, PowerPlan, SourceChoice};
+use energy_trace_sentences::{diagnostic, ignored_reason, power_fact, source_note};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,10 +103,10 @@ fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
         recording.header.sources = set.sources();
         let (sender, records) = channel();
         let task = set.start(sender)?;
-        let start = energy_trace::clock::now();
+        let start = energy_trace_system::clock::now();
         let work = Command::new(program).args(arguments).env("GPU_DRIVER_LOG", log).output();
         tokio::time::sleep(Duration::from_millis(400)).await;
-        let summary = Summary { start, end: energy_trace::clock::now(), ..Summary::default() };
+        let summary = Summary { start, end: energy_trace_system::clock::now(), ..Summary::default() };
         recording.summary = Some(summary);
         let end = task.stop().await;
         records.into_iter().for_each(|record| keep(record, &mut recording));
@@ -218,7 +218,7 @@ fn empty() -> Recording {
 
 fn header() -> Header {
     Header {
-        anchor: WallAnchor { ktime: energy_trace::clock::now(), unix_ns: 0 },
+        anchor: WallAnchor { ktime: energy_trace_system::clock::now(), unix_ns: 0 },
         sample_hz: 99,
         jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),

@@ -2,12 +2,12 @@
 //!
 //! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
 
-use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     CounterValue, IdleOrigin, Origin, PowerDiagnostic, Reading, Record,
 };
-use energy_trace_report::sentences::{ignored_reason, power_fact};
+use energy_trace_power::{self as power, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
+use energy_trace_sentences::{ignored_reason, power_fact};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Guard};
 use hdrhistogram::serialization::Deserializer;
@@ -212,7 +212,7 @@ async fn replay_of_a_log() {
     let set =
         power::open(&PowerPlan { choices: vec![SourceChoice::File("replay", log)], ..PowerPlan::default() })
             .unwrap();
-    let before = energy_trace::clock::now();
+    let before = energy_trace_system::clock::now();
     let mut run = Run::start(set);
     run.until("the rows are there", |readings| readings.len() == 3).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -230,7 +230,7 @@ async fn replay_of_a_log() {
 async fn replay_of_a_growing_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("meter.csv");
-    let start = energy_trace::clock::anchor();
+    let start = energy_trace_system::clock::anchor();
     let row = |ms: u64| format!("{:.3},{ms}\n", start.unix_ns as f64 / 1e9 + ms as f64 / 1e3 - 1.0);
     let head = format!("unix_s,wall_j\n{}{}", row(0), row(500));
     std::fs::write(&log, &head).unwrap();

@@ -1,6 +1,6 @@
 //! `compare` from outside: what fails is shown, what is done is not done again, and programs and files are the invoking user's.
 //!
-//! Leaves out what the tables find (`tracer/report`, `tracer/statistics`).
+//! Leaves out what the tables find (`tracer/study`, `tracer/statistics`).
 
 use energy_trace_tests::place::{Disk, Place, Talk, assert_code, assert_says, run_bounded, text};
 use energy_trace_tests::process::tests_dir;

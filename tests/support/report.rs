@@ -101,7 +101,7 @@ pub fn schema_errors(report: &Value) -> Vec<String> {
 /// # Panics
 /// As `errors_by`.
 pub fn greenlight_errors(calls: &Value) -> Vec<String> {
-    errors_by(concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/report/data/greenlight-1.schema.json"), calls)
+    errors_by(concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/export/data/greenlight-1.schema.json"), calls)
 }
 
 /// By Debian's python3-jsonschema (`cargo xtask setup` names it): the checker in Rust took as long to build as all offline tests to run.

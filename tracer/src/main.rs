@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    energy_trace::resolver::run_as_server().unwrap_or_else(energy_trace::cli::run)
+    energy_trace_foreign::resolver::run_as_server().unwrap_or_else(energy_trace::cli::run)
 }

@@ -2,14 +2,14 @@
 //!
 //! Data only. Leaves out the options that it comes from (`cli/resolve.rs`) and doing it (`session`).
 
-use crate::power::PowerPlan;
-use crate::probe::CountName;
-use crate::probe::event::EventChoice;
-use crate::symbolize::Detail;
 use crate::tracee::Target;
 use crate::tracee::user::InvokingUser;
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_power::PowerPlan;
+use energy_trace_probe::CountName;
+use energy_trace_probe::event::EventChoice;
 use energy_trace_report::budgets::Budget;
+use energy_trace_symbols::Detail;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Building the BPF programs: package `tracer-ebpf`, binary `energy-trace-probes`, target `bpfel-unknown-none`.
 //!
 //! The flags follow aya-build 0.2 (`build_ebpf`): the CPU architecture for aya's `pt_regs` accessors, debug info, and BTF from it.
-//! `tracer/build.rs` picks the object up.
+//! `tracer/bpf/build.rs` picks the object up.
 
 use crate::command::{Started, run};
 use crate::setup::{self, Purpose, Tools};
@@ -26,7 +26,7 @@ pub(crate) enum Warnings {
 }
 
 /// Installs what `purpose` needs and builds the object, and beside both what `others` says of the packages for this machine: installing mostly
-/// waits, the BPF programs use one CPU only, and the package that embeds them waits for them (`tracer/build.rs`). `others` may have embedded an
+/// waits, the BPF programs use one CPU only, and the package that embeds them waits for them (`tracer/bpf/build.rs`). `others` may have embedded an
 /// older object, where only compilers or flags have changed: run it once more, or what builds on it, to be sure. Mostly it has nothing to do then.
 pub(crate) fn build_beside(
     workspace: &Workspace,

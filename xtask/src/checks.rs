@@ -55,11 +55,15 @@ const SIDE_BY_SIDE: [&str; 12] = [
 const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
-const QUICKLY_BUILT: [&str; 4] = [
+const QUICKLY_BUILT: [&str; 8] = [
     "--config",
     "profile.dev.package.energy-trace-unwind.opt-level=0",
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
+    "--config",
+    "profile.dev.package.energy-trace-counters.opt-level=0",
+    "--config",
+    "profile.dev.package.energy-trace-cpu-time.opt-level=0",
 ];
 
 /// How many tests of `gpu`, and of those rooms, run at a time.

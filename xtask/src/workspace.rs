@@ -70,12 +70,12 @@ impl Workspace {
         self.root.join("target/bpf")
     }
 
-    /// The BPF object that `tracer/build.rs` embeds.
+    /// The BPF object that `tracer/bpf/build.rs` embeds.
     pub(crate) fn probes(&self) -> PathBuf {
         self.bpf_target().join("energy-trace-probes")
     }
 
-    /// The lock under which the BPF object is built, where `tracer/build.rs` looks for it.
+    /// The lock under which the BPF object is built, where `tracer/bpf/build.rs` looks for it.
     pub(crate) fn probes_lock(&self) -> PathBuf {
         self.bpf_target().join("building.lock")
     }

@@ -2,8 +2,8 @@
 //! more memory than was allowed.
 #![no_main]
 
-use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, RowsHead};
-use energy_trace::roles::channel::Channel;
+use energy_trace_foreign::resolver::question::{Fault, Histories, NameFacts, PlainRule, RowsHead};
+use energy_trace_system::roles::channel::Channel;
 use energy_trace_unwind::elf::ElfFacts;
 use libfuzzer_sys::fuzz_target;
 use std::io::Write as _;

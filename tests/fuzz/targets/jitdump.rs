@@ -1,7 +1,7 @@
 //! Any bytes as a jitdump, with and without its header: histories in order of time, for no more than the addresses asked for.
 #![no_main]
 
-use energy_trace::symbolize::jitdump::read_dump;
+use energy_trace_symbols::jitdump::read_dump;
 use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
 

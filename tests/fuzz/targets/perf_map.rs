@@ -1,7 +1,7 @@
 //! Any bytes as a perf map: names for no more than the addresses asked for.
 #![no_main]
 
-use energy_trace::symbolize::perf_map::read_map;
+use energy_trace_symbols::perf_map::read_map;
 use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
 

@@ -1,7 +1,7 @@
 //! Any tree of powercap zones, with any names and any contents: domains, each by a name of its own, or a reason.
 #![no_main]
 
-use energy_trace::power::{PowerPlan, SourceChoice, open};
+use energy_trace_power::{PowerPlan, SourceChoice, open};
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Any text as a log of another meter: domains, or an error that says what is wrong.
 #![no_main]
 
-use energy_trace::power::{PowerPlan, SourceChoice, open};
+use energy_trace_power::{PowerPlan, SourceChoice, open};
 use energy_trace_fuzz::file_of;
 use libfuzzer_sys::fuzz_target;
 

@@ -3,10 +3,10 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead};
-use energy_trace::resolver::serve::serve;
-use energy_trace::roles::channel::Channel;
-use energy_trace::symbolize::{Detail, Place, Proof};
+use energy_trace_foreign::resolver::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead};
+use energy_trace_foreign::resolver::serve::serve;
+use energy_trace_system::roles::channel::Channel;
+use energy_trace_symbols::{Detail, Place, Proof};
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_fuzz::file_of;
 use libfuzzer_sys::fuzz_target;

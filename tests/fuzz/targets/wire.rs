@@ -1,7 +1,7 @@
 //! Any bytes as an event of the probes, and the stack of a sample put together: no more frames than came in.
 #![no_main]
 
-use energy_trace::probe::decode::{Event, decode_event};
+use energy_trace_probe::decode::{Event, decode_event};
 use energy_trace_unwind::merge::{eval_frames, merge};
 use energy_trace_unwind::anchoring::{FrameAnchoring, resolve_anchors};
 use libfuzzer_sys::fuzz_target;

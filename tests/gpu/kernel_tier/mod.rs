@@ -9,7 +9,7 @@ mod fallbacks;
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::diagnostics::Diagnostic;
-use energy_trace_report::sentences;
+use energy_trace_sentences as sentences;
 
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;

@@ -6,7 +6,7 @@
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
 use energy_trace_model::recording::record::{CpuOwner, LossReason, RecordingDiagnostic, SampleEvent};
-use energy_trace_report::sentences::recorded;
+use energy_trace_sentences::recorded;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, text};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,8 +3,8 @@
 //! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows those of
 //! another are the measure, within twice. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
 
-use energy_trace::probe::{GroupId, TraceConfig, Tracer};
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_probe::{GroupId, TraceConfig, Tracer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

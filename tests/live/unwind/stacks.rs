@@ -6,7 +6,7 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{FrameKind, StackStatus};
-use energy_trace_report::sentences::runtime;
+use energy_trace_sentences::runtime;
 use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};

@@ -5,12 +5,12 @@
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;
-use energy_trace_report::sentences::diagnostic;
 use energy_trace_scenarios::cpu::engine::blind_of;
 use energy_trace_scenarios::cpu::measure::{self, Outcome};
 use energy_trace_scenarios::cpu::recording;
 use energy_trace_scenarios::cpu::scenarios::{self, Asked};
 use energy_trace_scenarios::cpu::table;
+use energy_trace_sentences::diagnostic;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -17,7 +17,7 @@ use energy_trace_model::recording::record::{
     SourceId, StackStatus, Summary, Unsampled,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
-use energy_trace_report::sentences;
+use energy_trace_sentences as sentences;
 use proptest::prelude::*;
 
 /// Times in the properties below are small numbers of these, so that slices, samples and readings meet.

@@ -3,11 +3,11 @@
 //! A fixture is the part of a sysfs that speaks of energy, a file and its text on each line, with where it comes from. Leaves out reading
 //! the counters (`power.rs`).
 
-use energy_trace::power::survey::survey;
-use energy_trace::power::{self, PowerPlan};
 use energy_trace_model::recording::record::SourceId;
 use energy_trace_model::recording::record::{Origin, SensorQuantity, Source};
-use energy_trace_report::sentences::{ignored_reason, sensor_fact};
+use energy_trace_power::survey::survey;
+use energy_trace_power::{self as power, PowerPlan};
+use energy_trace_sentences::{ignored_reason, sensor_fact};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{RecordingWriter, read};
 use energy_trace_model::recording::record::Record;
-use energy_trace_report::sentences::recorded;
+use energy_trace_sentences::recorded;
 use std::fs;
 
 const SECOND: u64 = 1_000_000_000;

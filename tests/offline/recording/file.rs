@@ -9,7 +9,7 @@ use energy_trace_model::recording::record::{
     CpuOwner, Library, Name, Record, Sample, SensorValue, Slice, StackNode,
 };
 use energy_trace_model::units::MilliCelsius;
-use energy_trace_report::sentences::recorded;
+use energy_trace_sentences::recorded;
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;

@@ -5,9 +5,9 @@
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
+use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_report::By;
 use energy_trace_report::diff::{Change, DiffOptions, Work, compare};
-use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_scenarios::cpu::recording;
 use energy_trace_scenarios::cpu::scenarios;
 use energy_trace_tests::random::Random;

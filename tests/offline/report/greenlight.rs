@@ -3,6 +3,7 @@
 //! Leaves out how arguments' sizes are learned (`live/sizes.rs`).
 
 use super::training_runs::training;
+use energy_trace_export::{ExportOptions, Format, Input as Exported};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, SensorId};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
@@ -12,7 +13,6 @@ use energy_trace_model::recording::record::{
     SensorQuantity, SensorSeries, SensorValue,
 };
 use energy_trace_model::units::{MicroJoules, MilliCelsius};
-use energy_trace_report::export::{ExportOptions, Format, Input as Exported};
 use energy_trace_tests::report::greenlight_errors;
 use serde_json::{Value, json};
 

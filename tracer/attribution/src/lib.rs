@@ -6,11 +6,11 @@
 //! measured = target + other + idle + uncore + residual + Σ unattributed        to the microjoule
 //! ```
 //!
-//! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack; time is conserved to the nanosecond. What no sample
+//! 1. `time` (package `cpu-time`): on-CPU slices are cut into segments, each owned by a sample's stack; time is conserved to the nanosecond. What no sample
 //!    may stand for (`unsampled`), which other processes are told apart (`background`), who was on a domain's CPUs when (`occupancy`), and under
 //!    which conditions: hardware threads that share a core (`smt`), clocks of CPUs (`dvfs`), busy neighbours (`contention`). The socket is a
 //!    property of the CPU, not of the process, so a thread that migrates is charged on each socket for the time it spent there.
-//! 2. `timeline`: readings become intervals of energy; a model stands in where there is no counter.
+//! 2. `timeline` (package `counters`): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `between_samples`: what threads were probably doing between two samples (`markov_bridge`, `switching_chain`).
 //! 4. `power_model`: how much power each call path draws, where the run shows it (`learn`), and whether the readings contradict it
 //!    (`lack_of_fit`).
@@ -37,18 +37,18 @@ mod between_samples;
 mod delegation;
 mod gpu;
 mod ledger;
-mod numerics;
 mod over_time;
 mod power_model;
 mod split;
-mod time;
-pub mod timeline;
 mod uncertainty;
 
 pub use attribute::{attribute, attribute_over_time, attribute_over_time_owned, attribute_owned};
+use energy_trace_counters as timeline;
+use energy_trace_cpu_time::{numerics, time};
 
 #[cfg(test)]
 mod tests {
     mod certainty;
+    pub(crate) mod pieces;
     pub(crate) mod vectors;
 }

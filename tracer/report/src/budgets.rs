@@ -169,7 +169,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::{Budget, NoBudget, Profile, Verdict, check, run, worst};
-    use crate::sentences::budget;
+    use crate::budget_line::budget;
     use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
 

@@ -5,11 +5,11 @@
 use super::calls::{CallTable, Kind, Label, Step};
 use super::fold::{Interner, fold};
 use super::inside::{Inside, weight};
-use super::names::{CALLS, file_name};
 use super::rows::{MISSING_ROW, Row};
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_names::{CALLS, file_name};
 
 /// Which of the calls on a stack are rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ fn tree_rows(profile: &Profile, mut table: CallTable<'_>, uncertainties: &Uncert
 }
 
 /// What a row by call stands for: where the call was made (file and line), and what was called.
-pub(crate) type Made = (String, u32, usize);
+pub type Made = (String, u32, usize);
 
 /// Rows of the program's lines and what each called: the calls that packages make on their own are part of the program's.
 pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
@@ -127,7 +127,7 @@ pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) ->
 }
 
 /// The rows by call that a stack is part of: the calls of the program on it, or what it is where there are none.
-pub(crate) fn made_path(profile: &Profile, steps: &[Step], made: &mut Interner<Made>, path: &mut Vec<usize>) {
+pub fn made_path(profile: &Profile, steps: &[Step], made: &mut Interner<Made>, path: &mut Vec<usize>) {
     let by_program = steps.iter().filter(|step| step.caller.is_some());
     path.extend(by_program.map(|step| made.number(made_of(profile, step))));
     if path.is_empty() {

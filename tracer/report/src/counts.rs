@@ -3,15 +3,15 @@
 //! A mean alone: a counter is read every twenty milliseconds, so that the joules of a single call are not to be had. What is divided is the
 //! total energy of all stacks that the function is in, whoever called it, as all its calls are counted. Leaves out counting.
 
-use super::api_names::ApiNames;
 use super::calls::CallTable;
 use super::fold::{Cost, fold};
 use super::functions::FunctionTable;
-use super::names::frame_name;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{CallTimes, FrameKind};
+use energy_trace_names::api_names::ApiNames;
+use energy_trace_names::frame_name;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Names all calls of which go through the function that the name means, by its rule in the table of names.
@@ -102,7 +102,7 @@ pub(crate) fn counted(profile: &Profile) -> Vec<CountedFunction> {
 }
 
 /// Calls by public name. Of a Python function and what it calls the first is meant, of a built-in function and its operators the function.
-pub(crate) fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
+pub fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
     if profile.calls.is_empty() {
         return HashMap::new();
     }

@@ -7,12 +7,12 @@ use super::csv_cells::Cells;
 use super::fold::Spent;
 use super::functions::{Function, functions};
 use super::rows::{Row, rows_at};
-use super::shown::shown;
 use super::{By, Kind, Level, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::shown::shown;
 use std::io::{self, Write};
 
 /// Writes rows of another kind than functions, below a line of column names; callers are divided by `;`.
@@ -141,7 +141,7 @@ fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
 }
 
 /// The word for a kind of frame.
-pub(crate) const fn kind_word(kind: FrameKind) -> &'static str {
+pub const fn kind_word(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Python => "python",
         FrameKind::Native => "native",

@@ -10,22 +10,24 @@ use std::io::{self, Write};
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 /// Writes lines of cells.
-pub(crate) struct Cells<W: Write>(csv::Writer<W>);
+pub struct Cells<W: Write>(csv::Writer<W>);
 
 impl<W: Write> Cells<W> {
-    pub(crate) fn new(out: W) -> Self {
+    /// Into this writer.
+    pub fn new(out: W) -> Self {
         Self(csv::Writer::from_writer(out))
     }
 
     /// Writes a line.
-    pub(crate) fn line<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) -> io::Result<()> {
+    pub fn line<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) -> io::Result<()> {
         for cell in cells {
             self.0.write_field(harmless(cell.as_ref()).as_bytes())?;
         }
         Ok(self.0.write_record(None::<&[u8]>)?)
     }
 
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }

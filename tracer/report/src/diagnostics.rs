@@ -5,7 +5,6 @@
 use super::calls::calls_not_named;
 use super::jit_code::jit_not_named;
 use super::rows::process_of;
-use super::sentences::source_note;
 use super::thermal::slowdowns;
 use super::uncertainty::of_program;
 use super::{DomainChoice, run};
@@ -18,6 +17,7 @@ use energy_trace_model::recording::record::{
     Process, Quality, RecordingDiagnostic, Runtime,
 };
 use energy_trace_model::units::MicroJoules;
+use energy_trace_sentences::source_note;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All diagnostics: the recording's, the attribution's, then those about the whole. The same is said once.

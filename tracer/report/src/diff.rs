@@ -16,13 +16,13 @@
 use super::counts::times_called;
 use super::diff_parts::{Part, is_inclusive, name_of_both, parts};
 use super::sampling_error;
-use super::shown::shown;
 use super::uncertainty;
 use super::{By, run};
-use crate::native_frames::NativeFrames;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::native_frames::NativeFrames;
+use energy_trace_names::shown::shown;
 use energy_trace_statistics::student;
 use std::collections::BTreeMap;
 
@@ -402,7 +402,7 @@ pub(crate) mod tests {
             profile.calls = vec![count];
             profile
         };
-        let name = crate::names::frame_name(&measured_training().frames[frame]);
+        let name = energy_trace_names::frame_name(&measured_training().frames[frame]);
         let per = DiffOptions { work: Work::Calls(&name), ..OPTIONS };
         let (before, after) = ([counted(10)], [counted(20)]);
         let [a, b] = changes([&before, &after], &per)[0].sides.map(|side| side.joules);

@@ -6,12 +6,14 @@
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
 use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
-use super::names::shorten_end;
 use super::rest::Rest;
-use super::shown::shown;
-use super::{ReportError, native_frames, run, short_names};
+use super::{ReportError, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
+use energy_trace_names::native_frames;
+use energy_trace_names::short_names;
+use energy_trace_names::shorten_end;
+use energy_trace_names::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
@@ -119,11 +121,11 @@ mod tests {
     use super::{Stack, line, write};
     use crate::By;
     use crate::diff::{DiffOptions, Work, compare};
-    use crate::native_frames::NativeFrames;
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::DomainClass;
     use energy_trace_model::units::MicroJoules;
+    use energy_trace_names::native_frames::NativeFrames;
 
     const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],

@@ -4,9 +4,9 @@
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
 use super::run;
-use super::shown::shown_json;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
+use energy_trace_names::shown::shown_json;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -94,8 +94,8 @@ mod tests {
     use super::write;
     use crate::By;
     use crate::diff::{DiffOptions, Work, compare};
-    use crate::native_frames::NativeFrames;
     use crate::tests::training_runs::measured_training;
+    use energy_trace_names::native_frames::NativeFrames;
 
     /// The program and its functions with both sides; of single runs chance is `null` and nothing is changed.
     #[test]

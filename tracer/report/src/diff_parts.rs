@@ -3,19 +3,20 @@
 //! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Leaves out
 //! what counts as a change (`diff.rs`).
 
+use super::By;
 use super::diff::DiffOptions;
 use super::fold::Cost;
-use super::names::{CALLS, file_name, frame_name, line_name};
-use super::native_frames::{self, NativeFrames};
 use super::own_rows::{Own, is_python_program, own_rows};
 use super::rows::{Row, frame_rows, rows};
 use super::summary_rows::innermost;
 use super::uncertainty::Uncertainties;
-use super::{By, short_names};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::short_names;
+use energy_trace_names::{CALLS, file_name, frame_name, line_name};
 use std::collections::HashMap;
 
 /// Something of a run that has a counterpart in others.

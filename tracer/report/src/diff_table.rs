@@ -3,12 +3,13 @@
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, in_uj, worst_quality};
-use super::shown::shown;
 use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
-use super::{By, names, run};
+use super::{By, run};
 use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
+use energy_trace_names as names;
+use energy_trace_names::shown::shown;
 use std::io::{self, Write};
 
 /// Below this width there is no column for chance: its verdict is the mark.

@@ -4,11 +4,11 @@
 
 use super::folded::Folded;
 use super::rest::{Rest, Sums};
-use super::shown::shown;
 use super::{DomainChoice, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::shown::shown;
 use std::collections::BTreeSet;
 
 /// Characters of the command that are kept, of which the window shows those that it has room for.

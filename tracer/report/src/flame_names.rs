@@ -4,8 +4,8 @@
 //! short name that is written beside the rectangle. Leaves out how wide a rectangle is (`flame_page.rs`).
 
 use super::folded::LabelKind;
-use super::names::without_brackets;
 use energy_trace_model::recording::record::FrameKind;
+use energy_trace_names::without_brackets;
 
 /// Fewer characters say nothing.
 const FEWEST: usize = 3;

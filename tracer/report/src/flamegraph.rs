@@ -8,12 +8,13 @@ use super::flame_page::Page;
 use super::flame_rectangles::{Drawing, one_side};
 use super::flame_titles::Axis;
 use super::folded::{Folded, Line, Per, Selection};
-use super::native_frames::{self, NativeFrames};
 use super::rest::Rest;
 use super::uncertainty::tooltip;
-use super::{DomainChoice, ReportError, run, short_names};
+use super::{DomainChoice, ReportError, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::short_names;
 use std::collections::BTreeSet;
 use std::io::Write;
 

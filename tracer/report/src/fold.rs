@@ -46,7 +46,7 @@ pub struct Spent {
 
 /// Folds all rows, and says in which rows each group is anywhere, each once. `labels` writes the groups of a row, root first, into the
 /// (empty) vector; a row without a group is left out.
-pub(crate) fn fold<K: Copy + Ord>(
+pub fn fold<K: Copy + Ord>(
     profile: &Profile,
     mut labels: impl FnMut(&ProfileRow, &mut Vec<K>),
 ) -> BTreeMap<K, (Spent, Vec<usize>)> {
@@ -72,14 +72,21 @@ pub(crate) fn fold<K: Copy + Ord>(
 
 /// Gives each distinct label a number, in the order of first use.
 #[derive(Debug)]
-pub(crate) struct Interner<T> {
+pub struct Interner<T> {
     numbers: std::collections::HashMap<T, usize>,
     labels: Vec<T>,
 }
 
-impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
-    pub(crate) fn new() -> Self {
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
         Self { numbers: std::collections::HashMap::new(), labels: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
+    /// Without any label.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// The number of a label, new or old.
@@ -92,7 +99,7 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
     }
 
     /// The labels, at their numbers.
-    pub(crate) fn labels(&self) -> &[T] {
+    pub fn labels(&self) -> &[T] {
         &self.labels
     }
 }

@@ -8,16 +8,17 @@
 //! left out too; they change no sum.
 
 use super::functions::MISSING;
-use super::names::{frame_name, process_name, thread_name};
-use super::native_frames::{self, NativeFrames};
 use super::rest::{self, Rest};
-use super::shown::{is_hidden, shown};
-use super::{DomainChoice, run, short_names};
+use super::{DomainChoice, run};
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::short_names;
+use energy_trace_names::shown::{is_hidden, shown};
+use energy_trace_names::{frame_name, process_name, thread_name};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -81,11 +82,11 @@ pub(crate) struct Selection {
 }
 
 /// A frame of a folded stack: its kind (for colour) and its text, which holds no separator of the format.
-pub(crate) type Label<'a> = (LabelKind, Cow<'a, str>);
+pub type Label<'a> = (LabelKind, Cow<'a, str>);
 
 /// What a label of a folded stack stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum LabelKind {
+pub enum LabelKind {
     /// A process or thread.
     Holder,
     /// A frame of its stack.

@@ -5,12 +5,9 @@
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
-use super::api_names::ApiNames;
 use super::calls::naming::exported_name;
-use super::cells::cell_of;
 use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
-use super::names::{frame_name, is_nameless};
 use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
@@ -18,11 +15,14 @@ use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::api_names::ApiNames;
+use energy_trace_names::cell_of;
+use energy_trace_names::{frame_name, is_nameless};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 /// The frame that stands for an entry that a damaged recording lacks.
-pub(crate) const MISSING: &str = "[missing frame]";
+pub const MISSING: &str = "[missing frame]";
 
 /// One function (or one public API name) and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //!
 //! Of each stack the nearest row above counts. Leaves out how it is written behind a name (`names.rs`), and what rows are.
 
-use super::names::{INSIDE, PARTLY_INSIDE};
 use super::run;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::{INSIDE, PARTLY_INSIDE};
 use std::collections::BTreeMap;
 
 /// What holds less than this part of a row is not named.

@@ -9,10 +9,9 @@ use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
 use super::json_thermal::ThermalLine;
 use super::rows::{by_process, by_thread};
-use super::shown::shown_json;
 use super::table_details::runtimes;
 use super::uncertainty::of_program_in;
-use super::{By, Level, diagnostics, run, sentences};
+use super::{By, Level, diagnostics, run};
 use energy_trace_model::profile::certainty::{Uncertainty, Weights};
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::CheckResult;
@@ -20,6 +19,8 @@ use energy_trace_model::profile::{EnergyByClass, LedgerRow, PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
 };
+use energy_trace_names::shown::shown_json;
+use energy_trace_sentences as sentences;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -4,10 +4,10 @@
 
 use super::counts::{CallsMade, CountedFunction, counted};
 use super::json::{ByClass, by_class};
-use super::names::frame_name;
 use super::run;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::CallTimes;
+use energy_trace_names::frame_name;
 use serde::Serialize;
 
 /// Calls of a function or row; all `null` where they were not counted.

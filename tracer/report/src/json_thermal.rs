@@ -1,9 +1,9 @@
 //! Temperatures, clocks and slowdowns as the JSON report has them. Leaves out curves: those are in the exports with a time axis.
 
-use crate::shown::shown;
 use crate::thermal::{Extent, gauges, slowed};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::SensorQuantity;
+use energy_trace_names::shown::shown;
 use serde::Serialize;
 
 /// What the sensors of a run said.

@@ -3,15 +3,17 @@
 //! GitHub's flavour (<https://github.github.com/gfm>). Names stand as code, so that nothing in them is markup, a link or a mention. Leaves out
 //! intervals of what is CPU time alone, and everything that `json` is for.
 
+use super::budget_line::budget;
 use super::budgets::{Checked, Verdict};
-use super::sentences::{self, budget};
-use super::shown::shown;
 use super::summary::used;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
 use super::table_cells::{in_unit, percent};
-use super::{diagnostics, run, short_names};
+use super::{diagnostics, run};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::short_names;
+use energy_trace_names::shown::shown;
+use energy_trace_sentences as sentences;
 use std::io::{self, Write};
 
 /// What is shown.

@@ -6,7 +6,6 @@ use super::By;
 use super::calls::Kind;
 use super::fold::{Cost, fold};
 use super::functions::functions;
-use super::names::{CALLS, INSIDE, PARTLY_INSIDE, frame_name, place_name};
 use super::rows::rows;
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
@@ -14,6 +13,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::{CALLS, INSIDE, PARTLY_INSIDE, frame_name, place_name};
 use std::collections::BTreeSet;
 
 /// Of a name of so many letters one may be wrong.

@@ -6,13 +6,13 @@ use super::By;
 use super::calls::owner::{Owner, owner};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::inside::{Inside, weight};
-use super::names::{file_name, line_name, place_name};
-use super::native_frames::{self, NativeFrames};
 use super::rows::Row;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::{file_name, line_name, place_name};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -158,12 +158,12 @@ fn is_own(frame: &Frame, of: &Profile) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{By, NativeFrames, Own, is_python_program, own_rows, with_frames};
-    use crate::native_frames::folded;
     use crate::run::{chosen, headline};
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+    use energy_trace_names::native_frames::folded;
 
     /// `gate` calls `stem` and a package's function; `main` calls `gate`, and spins itself.
     fn gated() -> Profile {

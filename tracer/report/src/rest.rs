@@ -32,7 +32,7 @@ const GPU_OTHERS: &str = "[GPU untraced]";
 pub(crate) type Part = (Vec<String>, MicroJoules, u64);
 
 /// The chosen parts, summed over domains where their names are the same. With `--idle exclude` there are no idle ones.
-pub(crate) fn parts(profile: &Profile, domain: DomainChoice, rest: Rest) -> Vec<Part> {
+pub fn parts(profile: &Profile, domain: DomainChoice, rest: Rest) -> Vec<Part> {
     let idle = rest.idle && profile.options.accounting.idle != IdlePolicy::Exclude;
     let mut parts: BTreeMap<Vec<String>, MicroJoules> = BTreeMap::new();
     for row in run::ledger_of(profile, domain) {

@@ -8,8 +8,6 @@ use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, place_name, process_row_name, thread_row_name};
-use super::native_frames::{self, NativeFrames};
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
@@ -17,6 +15,8 @@ use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::{library_name, line_name, place_name, process_row_name, thread_row_name};
 use std::collections::BTreeMap;
 
 /// Stands for a row that a damaged recording lacks.

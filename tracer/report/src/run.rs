@@ -9,7 +9,7 @@ use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
 /// The command, or what was recorded instead of one.
-pub(crate) fn what_was_recorded(profile: &Profile) -> String {
+pub fn what_was_recorded(profile: &Profile) -> String {
     let header = &profile.run.header;
     if !profile.parts.is_empty() {
         let recordings = recordings(profile);
@@ -35,14 +35,14 @@ fn recordings(profile: &Profile) -> String {
 }
 
 /// The energy that a report leads with: the total, or psys where a machine has nothing else.
-pub(crate) fn headline(profile: &Profile) -> DomainChoice {
+pub fn headline(profile: &Profile) -> DomainChoice {
     let only_psys =
         !profile.ledger.is_empty() && profile.ledger.iter().all(|row| row.class == DomainClass::Psys);
     if only_psys { DomainChoice::Class(DomainClass::Psys) } else { DomainChoice::Total }
 }
 
 /// The part of an energy that a choice of domains shows.
-pub(crate) fn chosen(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoules {
+pub fn chosen(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoules {
     match choice {
         DomainChoice::Total => energy.total(),
         DomainChoice::Class(class) => energy[class],
@@ -69,37 +69,37 @@ pub(crate) fn has_others(profile: &Profile, choice: DomainChoice) -> bool {
 }
 
 /// The ledger rows of a choice of domains.
-pub(crate) fn ledger_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
+pub fn ledger_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
     profile.ledger.iter().filter(move |row| choice.includes(row.class))
 }
 
 /// Energy charged to the target in a choice of domains.
-pub(crate) fn target(profile: &Profile, choice: DomainChoice) -> MicroJoules {
+pub fn target(profile: &Profile, choice: DomainChoice) -> MicroJoules {
     ledger_of(profile, choice).map(|row| row.target).sum()
 }
 
 /// How far the numbers of a choice of domains can be trusted: as far as the worst of them. `None` without any domain of which some energy is
 /// known: a counter that is not believed measures nothing.
-pub(crate) fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
+pub fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     let known = |row: &&LedgerRow| row.measured != MicroJoules::ZERO;
     ledger_of(profile, choice).filter(known).map(|row| row.quality).max()
 }
 
 /// Whether all of its numbers are CPU time times a constant. Then how much more one function may draw than another is open for every row
 /// alike, which is said once instead of in each.
-pub(crate) fn is_modelled(profile: &Profile, choice: DomainChoice) -> bool {
+pub fn is_modelled(profile: &Profile, choice: DomainChoice) -> bool {
     let mut rows = ledger_of(profile, choice).peekable();
     rows.peek().is_some() && rows.all(|row| row.quality == Quality::Estimated)
 }
 
 /// The same as `quality` for numbers of functions, threads and stacks: there a counter is always split by a model, so none is better than
 /// `apportioned`.
-pub(crate) fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
+pub fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     quality(profile, choice).map(|quality| quality.max(Quality::Apportioned))
 }
 
 /// The word for a quality.
-pub(crate) const fn quality_word(quality: Quality) -> &'static str {
+pub const fn quality_word(quality: Quality) -> &'static str {
     match quality {
         Quality::Measured => "measured",
         Quality::Apportioned => "apportioned",

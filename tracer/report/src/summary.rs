@@ -3,18 +3,20 @@
 //!
 //! At most `LINES` lines, but no warning is left out for that. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
 
+use super::diagnostics;
 use super::run;
-use super::sentences::{in_brief, model_in_brief};
-use super::shown::shown;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_program;
-use super::{diagnostics, names, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names as names;
+use energy_trace_names::short_names;
+use energy_trace_names::shown::shown;
+use energy_trace_sentences::{in_brief, model_in_brief};
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr as _;
 

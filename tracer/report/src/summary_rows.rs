@@ -4,8 +4,6 @@
 
 use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
-use super::names::{file_name, frame_name, is_nameless, place_name};
-use super::native_frames::{self, NativeFrames};
 use super::own_rows::{Own, is_python_program, own_rows, with_packages};
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, seconds};
@@ -16,6 +14,8 @@ use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::{file_name, frame_name, is_nameless, place_name};
 use std::cmp::Reverse;
 
 /// Rows with less than one in so many joules are crumbs.
@@ -152,9 +152,11 @@ impl Top {
 }
 
 /// One row.
-pub(crate) struct TopRow {
-    pub(crate) name: String,
-    pub(crate) cost: Cost,
+pub struct TopRow {
+    /// What is shown of it.
+    pub name: String,
+    /// What it used.
+    pub cost: Cost,
     /// How sure `cost` is.
     pub(crate) uncertainty: Option<Uncertainty>,
     flags: Vec<&'static str>,
@@ -243,7 +245,7 @@ fn name_and_place(frame: &Frame) -> String {
 }
 
 /// Rows of the innermost frames alone: then the interval is that of the own energy.
-pub(crate) fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
+pub fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
     let uncertainties = Uncertainties::new(profile);
     let mut names = Interner::new();
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();

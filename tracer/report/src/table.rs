@@ -3,19 +3,21 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
-use super::native_frames::{self, NativeFrames};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
 use super::rows::{self, Row, rows_at};
-use super::shown::shown;
 use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,
 };
-use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
+use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::short_names;
+use energy_trace_names::shown::shown;
+use energy_trace_sentences as sentences;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -132,7 +134,7 @@ fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()>
     look.line(
         out,
         TITLE,
-        &format!("{}{facts}", super::names::shorten(&shown(&run::what_was_recorded(profile)), room)),
+        &format!("{}{facts}", energy_trace_names::shorten(&shown(&run::what_was_recorded(profile)), room)),
     )
 }
 

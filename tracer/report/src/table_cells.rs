@@ -2,13 +2,13 @@
 //!
 //! Leaves out what the columns are (`table.rs`).
 
-use super::names::{shorten, shorten_end};
-use super::shown::shown;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, Width, presets,
 };
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::shown::shown;
+use energy_trace_names::{shorten, shorten_end};
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
@@ -92,25 +92,26 @@ pub(crate) fn percent(part: i64, whole: i64) -> String {
 
 /// How tables are drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    pub(crate) color: bool,
+pub struct Look {
+    /// Whether there are colours.
+    pub color: bool,
     /// Columns of the terminal; `None` leaves every name whole.
-    pub(crate) width: Option<usize>,
+    pub width: Option<usize>,
 }
 
 /// Columns of what is written to a file.
-pub(crate) const FILE_WIDTH: usize = 160;
+pub const FILE_WIDTH: usize = 160;
 
 /// Title of a section.
-pub(crate) const TITLE: Style = Style::new().bold();
+pub const TITLE: Style = Style::new().bold();
 /// Head of a table, and rows that stand for no code.
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// Title of what is in doubt.
-pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 impl Look {
     /// Writes one line, in a style where colour is wanted.
-    pub(crate) fn line(self, out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
+    pub fn line(self, out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
         // Names were written out where lines are made of them; this is for what was not thought of.
         let text = shown(text);
         if self.color && style != Style::new() {
@@ -121,7 +122,7 @@ impl Look {
     }
 
     /// Writes sentences, each behind a mark, wrapped to the width.
-    pub(crate) fn bullets(self, out: &mut dyn Write, mark: &str, sentences: &[String]) -> io::Result<()> {
+    pub fn bullets(self, out: &mut dyn Write, mark: &str, sentences: &[String]) -> io::Result<()> {
         let mut table = bare_table();
         for sentence in sentences {
             table.add_row([mark, &shown(sentence)]);
@@ -146,24 +147,26 @@ fn bare_table() -> Table {
 
 /// A table: words, numbers, and perhaps a name at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Grid {
+pub struct Grid {
     /// Heads of the columns; a line break begins a second line.
-    pub(crate) heads: Vec<String>,
+    pub heads: Vec<String>,
     /// How many columns from the left are words, not numbers.
-    pub(crate) words: usize,
+    pub words: usize,
     /// Whether the last column is a name, which gives way when the width is short.
-    pub(crate) name_last: bool,
+    pub name_last: bool,
     /// Whether there is no rule below the heads.
-    pub(crate) no_rule: bool,
+    pub no_rule: bool,
     /// Rows; the last cell may have more than one line.
-    pub(crate) rows: Vec<GridRow>,
+    pub rows: Vec<GridRow>,
 }
 
 /// One row of a grid.
 #[derive(Debug, Default)]
-pub(crate) struct GridRow {
-    pub(crate) cells: Vec<String>,
-    pub(crate) style: Style,
+pub struct GridRow {
+    /// Its cells.
+    pub cells: Vec<String>,
+    /// How it is drawn.
+    pub style: Style,
 }
 
 /// A name needs at least this many columns, whatever the width.
@@ -171,7 +174,7 @@ const NARROWEST_NAME: usize = 16;
 
 impl Grid {
     /// Writes the grid: heads, a rule, rows.
-    pub(crate) fn write(mut self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    pub fn write(mut self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         self.fit(look.width);
         let mut table = bare_table();
         if !self.no_rule {

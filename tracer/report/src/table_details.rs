@@ -1,8 +1,6 @@
 //! What `-v` adds to the summary: where the numbers came from, whether learned watts split them, what the tracing itself cost, how whole the
 //! stacks are.
 
-use super::names::is_nameless;
-use super::sentences::{copy_outcome, counted, ignored_reason, runtime, source_note};
 use super::table_cells::{Look, TITLE, percent, seconds};
 use super::{bare_code, diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
@@ -10,6 +8,8 @@ use energy_trace_model::profile::run::GpuFact;
 use energy_trace_model::profile::validity::CheckResult;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{GpuMeter, GpuUse, Jitter, SampleEvent, Source};
+use energy_trace_names::is_nameless;
+use energy_trace_sentences::{copy_outcome, counted, ignored_reason, runtime, source_note};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -58,7 +58,7 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
 }
 
 /// The interpreters of the recording's processes, each once.
-pub(crate) fn runtimes(profile: &Profile) -> Vec<String> {
+pub fn runtimes(profile: &Profile) -> Vec<String> {
     let runtimes = profile.processes.iter().filter_map(|process| process.runtime.as_ref().map(runtime));
     runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }

@@ -12,10 +12,11 @@ use energy_trace_model::recording::record::{Part, SensorQuantity, SensorSeries, 
 pub(crate) const CPUS: &str = "cpus";
 
 /// A temperature or clock, in degrees Celsius or megahertz.
-pub(crate) struct Gauge {
+pub struct Gauge {
     /// `cpu-0`, `gpu-0`, `machine`; for the clocks of CPUs `cpus`.
-    pub(crate) part: String,
-    pub(crate) quantity: SensorQuantity,
+    pub part: String,
+    /// What it shows.
+    pub quantity: SensorQuantity,
     /// Where it is read.
     pub(crate) place: String,
     /// Where the part slows down.
@@ -26,16 +27,17 @@ pub(crate) struct Gauge {
 
 /// What a gauge showed in a stretch of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shown {
+pub struct Shown {
     pub(crate) min: f64,
     /// Over time.
-    pub(crate) mean: f64,
-    pub(crate) max: f64,
+    pub mean: f64,
+    /// The highest.
+    pub max: f64,
 }
 
 impl Gauge {
     /// Its unit.
-    pub(crate) const fn unit(&self) -> &'static str {
+    pub const fn unit(&self) -> &'static str {
         match self.quantity {
             SensorQuantity::Temperature => "°C",
             SensorQuantity::Clock | SensorQuantity::MemoryClock => "MHz",
@@ -44,7 +46,7 @@ impl Gauge {
     }
 
     /// What it tells, in words.
-    pub(crate) const fn word(&self) -> &'static str {
+    pub const fn word(&self) -> &'static str {
         match self.quantity {
             SensorQuantity::Temperature => "temperature",
             SensorQuantity::Clock => "clock",
@@ -54,7 +56,7 @@ impl Gauge {
     }
 
     /// What it showed between two moments; `None` where nothing is known.
-    pub(crate) fn between(&self, from: KtimeNs, to: KtimeNs) -> Option<Shown> {
+    pub fn between(&self, from: KtimeNs, to: KtimeNs) -> Option<Shown> {
         let mut means = 0.0;
         let mut shown: Option<Shown> = None;
         let mut known = 0.0;
@@ -68,13 +70,13 @@ impl Gauge {
     }
 
     /// The moments at which it was read, and what it said, each standing until the next.
-    pub(crate) fn moments(&self) -> impl Iterator<Item = (KtimeNs, Option<f64>)> {
+    pub fn moments(&self) -> impl Iterator<Item = (KtimeNs, Option<f64>)> {
         self.curves.iter().flat_map(|curve| curve.points.iter().copied())
     }
 }
 
 /// All temperatures, then all clocks, of a run.
-pub(crate) fn gauges(profile: &Profile) -> Vec<Gauge> {
+pub fn gauges(profile: &Profile) -> Vec<Gauge> {
     let of = |quantity| {
         let series = profile.run.sensors.iter().filter(move |series| series.sensor.quantity == quantity);
         series.map(of_sensor)
@@ -266,10 +268,10 @@ mod tests {
     use super::{Curve, Gauge, Shown, slowdowns};
     use crate::diagnostics::diagnostics;
     use crate::json::{self, JsonOptions};
-    use crate::sentences::diagnostic;
     use crate::tests::warm::warm_training;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::recording::record::SensorQuantity;
+    use energy_trace_sentences::diagnostic;
 
     fn gauge(is_even: bool, curves: &[&[(u64, Option<f64>)]]) -> Gauge {
         let curve = |points: &&[(u64, Option<f64>)]| Curve {

@@ -4,17 +4,17 @@
 //! Windows of time are attributed one by one and added up, so that all that is shown is exact as a report is: rows of a section are the
 //! program's joules. `now` is the last window. Leaves out the terminal, and where windows come from.
 
-use super::names::{shorten, shorten_end};
-use super::native_frames::{self, NativeFrames};
 use super::rows::{Row, rows_at};
-use super::sentences::counted;
-use super::shown::shown;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::shown::shown;
+use energy_trace_names::{shorten, shorten_end};
+use energy_trace_sentences::counted;
 use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr as _;
 

@@ -3,15 +3,15 @@
 //! Leaves out what the values do: the rooms that own them know nothing of a command line.
 
 use crate::plan::GpuLevel;
-use crate::power::source_words;
-use crate::probe::event::EventChoice;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use energy_trace_export::{FORMATS, Format};
 use energy_trace_model::profile::View;
 use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
-use energy_trace_report::export::{FORMATS, Format};
+use energy_trace_names::native_frames::NativeFrames;
+use energy_trace_power::source_words;
+use energy_trace_probe::event::EventChoice;
 use energy_trace_report::folded::Per;
-use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_report::{By, Level};
 
 /// One word: the value, the word, its line of help.

@@ -7,7 +7,7 @@ use super::{compare, diff, doctor, export, first_word, flamegraph, merge, pages,
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use energy_trace_report::shown::shown;
+use energy_trace_names::shown::shown;
 use std::ffi::OsString;
 
 /// Shows which functions used the energy: joules per native and Python call stack, without code changes.

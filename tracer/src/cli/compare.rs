@@ -7,14 +7,14 @@ use super::failure::{Failure, OWN_FAILURE};
 use super::output::write_to;
 use super::record::RecordArgs;
 use super::unprivileged::give_up_privileges;
-use crate::roles::child::{Parent, fork_role};
-use crate::study::plan::{self, Plan};
-use crate::study::suite::Suite;
-use crate::study::{Metric, Numbers, Pattern, Shown, conduct, launcher};
 use clap::{Args, FromArgMatches, ValueEnum};
-use energy_trace_report::study::Study;
-use energy_trace_report::study_tables::layouts::{self, As, Layout};
-use energy_trace_report::study_tables::{dataset, markup, page, table};
+use energy_trace_study::data::Study;
+use energy_trace_study::plan::{self, Plan};
+use energy_trace_study::suite::Suite;
+use energy_trace_study::tables::layouts::{self, As, Layout};
+use energy_trace_study::tables::{dataset, markup, page, table};
+use energy_trace_study::{Metric, Numbers, Pattern, Shown, conduct, launcher};
+use energy_trace_system::roles::child::{Parent, fork_role};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -205,7 +205,7 @@ fn conducted(parent: &Parent, args: &CompareArgs, options: &[String], common: &C
             if failure.is_usage() { 2 } else { OWN_FAILURE }
         }
     };
-    crate::study::end(&parent.channel, status);
+    energy_trace_study::end(&parent.channel, status);
     status
 }
 
@@ -306,7 +306,7 @@ fn suite_folder(file: Option<&Path>) -> PathBuf {
 }
 
 fn read_suite(path: &Path) -> Result<Suite, Failure> {
-    let text = crate::study::read_text(path, MOST_BYTES)
+    let text = energy_trace_study::read_text(path, MOST_BYTES)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
     Suite::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

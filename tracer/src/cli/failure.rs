@@ -3,7 +3,7 @@
 //! The statuses are those of env(1), timeout(1) and docker-run(1): 125 for our own failures, 126 and 127 for a command that cannot be
 //! executed or found; 2 for wrong usage.
 
-use energy_trace_report::shown::shown_lines;
+use energy_trace_names::shown::shown_lines;
 use std::fmt;
 use std::process::ExitCode;
 

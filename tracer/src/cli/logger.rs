@@ -3,7 +3,7 @@
 //!
 //! Leaves out times and targets: results are written by `report/`, and this is for those who look for a fault.
 
-use energy_trace_report::shown::{shown, shown_lines};
+use energy_trace_names::shown::{shown, shown_lines};
 use std::io::Write;
 
 struct Stderr;

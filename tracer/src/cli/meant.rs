@@ -4,12 +4,12 @@
 //! the first two bytes of a script. Leaves out commands of energy-trace that are mistyped (`first_word.rs`).
 
 use super::closed::closed_folder;
-use crate::foreign::Root;
 use crate::plan::RecordPlan;
-use crate::privileges::shell_word;
 use crate::session::SessionError;
 use crate::tracee::lookup::{Found, find, locate};
 use crate::tracee::user::path_before_sudo;
+use energy_trace_foreign::files::Root;
+use energy_trace_system::privileges::shell_word;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;

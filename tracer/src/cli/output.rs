@@ -3,11 +3,11 @@
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
 use super::range::RangeArgs;
-use crate::allocator::{READING, keep_small_blocks, return_large_blocks};
 use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
+use energy_trace_system::allocator::{READING, keep_small_blocks, return_large_blocks};
 use nix::unistd::geteuid;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};

@@ -11,15 +11,15 @@ use super::output::{read_part, write_to};
 use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::{Profile, View};
+use energy_trace_names::native_frames::NativeFrames;
+use energy_trace_names::shown::shown;
 use energy_trace_report::budgets::{self, Checked, Verdict};
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::markdown::MarkdownOptions;
-use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_report::own_rows::with_frames;
-use energy_trace_report::shown::shown;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, Level, csv, json, markdown, sentences, table};
+use energy_trace_report::{By, Level, budget_line, carbon, csv, json, markdown, table};
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -101,10 +101,10 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
     let checked = budgets::check(&profile, &args.budgets.all());
     show(args, common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {
-        log_line(&sentences::budget(line));
+        log_line(&budget_line::budget(line));
     }
     if let Some(mg_per_kwh) = args.carbon.mg_per_kwh() {
-        log_line(&sentences::carbon(&profile, mg_per_kwh));
+        log_line(&carbon::carbon(&profile, mg_per_kwh));
     }
     Ok(budget::exit_code(0, budgets::worst(&checked)))
 }

@@ -5,12 +5,12 @@
 use super::common::Common;
 use super::record::RecordArgs;
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
-use crate::power::{PowerPlan, SourceChoice};
-use crate::probe::count_names_of;
-use crate::symbolize::Detail;
 use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
 use energy_trace_model::ids::Pid;
+use energy_trace_power::{PowerPlan, SourceChoice};
+use energy_trace_probe::count_names_of;
+use energy_trace_symbols::Detail;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,8 +4,8 @@
 
 use super::choices;
 use clap::Args;
+use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_report::folded::Per;
-use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_report::rest::Rest;
 
 /// What the user chose.

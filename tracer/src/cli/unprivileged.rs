@@ -4,9 +4,9 @@
 //! Leaves out recording, whose files are the finisher's.
 
 use super::failure::Failure;
-use crate::privileges::are_lent;
-use crate::roles::renounce::{Identity, renounce};
 use crate::tracee::user::InvokingUser;
+use energy_trace_system::privileges::are_lent;
+use energy_trace_system::roles::renounce::{Identity, renounce};
 use nix::unistd::{geteuid, getgid, getgroups, getuid};
 use std::io;
 

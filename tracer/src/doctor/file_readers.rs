@@ -1,8 +1,8 @@
 //! The processes that parse what others can write: as whom they run, and what the kernel shuts them off from.
 
 use super::finding::Finding;
-use crate::resolver::landlock_version;
-use crate::roles::own_user::OwnUser;
+use energy_trace_foreign::resolver::landlock_version;
+use energy_trace_system::roles::own_user::OwnUser;
 
 /// The first version of Landlock that keeps signals in.
 const WITH_SIGNALS: u32 = 6;
@@ -47,7 +47,7 @@ fn judge(user: &OwnUser, is_root: bool, landlock: Option<u32>) -> Finding {
 mod tests {
     use super::{OwnUser, judge};
     use crate::doctor::Level;
-    use crate::roles::renounce::Identity;
+    use energy_trace_system::roles::renounce::Identity;
     use nix::unistd::{Gid, Uid};
 
     /// A kernel without Landlock, and a user that others have too, are warned of with what to do; a caller's own user is as it should be.

@@ -1,12 +1,12 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
 use super::finding::{DoctorPlan, Finding};
-use crate::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
-use crate::privileges::{Privileges, setcap_advice};
-use crate::probe::event::{EventChoice, Machine, decide};
-use crate::probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
-use crate::symbolize::Detail;
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_probe::event::{EventChoice, Machine, decide};
+use energy_trace_probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
+use energy_trace_symbols::Detail;
+use energy_trace_system::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
+use energy_trace_system::privileges::{Privileges, setcap_advice};
 use std::path::Path;
 
 /// Maps of unwind tables differ in size, which Linux allows from 5.10 on (`BPF_F_INNER_MAP`); all else that has no other way is older.

@@ -2,14 +2,12 @@
 
 use super::finding::{DoctorPlan, Finding};
 use super::gpu_kernel_tier;
-use crate::power::survey::survey;
-use crate::power::{PowerPlan, SOURCES};
 use energy_trace_model::recording::record::{
     PowerDiagnostic, Quality, Sensor, SensorValue, Source, SourceId,
 };
-use energy_trace_report::sentences::{
-    NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note,
-};
+use energy_trace_power::survey::survey;
+use energy_trace_power::{PowerPlan, SOURCES};
+use energy_trace_sentences::{NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {

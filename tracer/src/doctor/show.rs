@@ -1,7 +1,7 @@
 //! Findings as text for people and as JSON for programs.
 
 use super::finding::{Finding, Level, can_record};
-use energy_trace_report::shown::shown_lines;
+use energy_trace_names::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};
 

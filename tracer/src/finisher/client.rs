@@ -5,10 +5,10 @@
 use super::message::{Answer, MOST, Request};
 use super::role;
 use crate::plan::RecordPlan;
-use crate::roles::channel::ChannelError;
-use crate::roles::child::{Child, fork_role};
 use energy_trace_model::recording::record::Project;
 use energy_trace_report::budgets::Verdict;
+use energy_trace_system::roles::channel::ChannelError;
+use energy_trace_system::roles::child::{Child, fork_role};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;

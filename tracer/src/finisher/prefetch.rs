@@ -4,10 +4,10 @@
 //! Leaves out the looking itself (`tracee::prefetch`).
 
 use crate::plan::RecordPlan;
-use crate::roles::channel::ChannelError;
-use crate::roles::child::{Child, Parent, fork_role};
-use crate::roles::renounce::renounce;
 use crate::tracee::prefetch::{counted_libraries_of, files_of};
+use energy_trace_system::roles::channel::ChannelError;
+use energy_trace_system::roles::child::{Child, Parent, fork_role};
+use energy_trace_system::roles::renounce::renounce;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{dup2_stderr, dup2_stdout};

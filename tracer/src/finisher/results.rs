@@ -8,12 +8,12 @@ use energy_trace_attribution::attribute_owned;
 use energy_trace_model::profile::arguments::{Arguments, without_arguments};
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
+use energy_trace_names::shown::shown;
 use energy_trace_report::budgets::{self, Verdict};
 use energy_trace_report::flamegraph::{self, FlameOptions};
-use energy_trace_report::shown::shown;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
-use energy_trace_report::{By, ReportError, sentences};
+use energy_trace_report::{By, ReportError, budget_line};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ impl Results {
     pub(super) fn budgets(&self, plan: &RecordPlan) -> Verdict {
         let checked = budgets::check(&self.profile, &plan.budgets);
         for line in checked.iter().filter(|line| !plan.screen.quiet || line.verdict != Verdict::Kept) {
-            let _ = writeln!(io::stderr(), "energy-trace: {}", shown(&sentences::budget(line)));
+            let _ = writeln!(io::stderr(), "energy-trace: {}", shown(&budget_line::budget(line)));
         }
         budgets::worst(&checked)
     }

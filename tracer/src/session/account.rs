@@ -4,13 +4,13 @@
 //! Leaves out the sentences.
 
 use super::target_spec::TargetSpec;
-use crate::host::process_times::{ProcessTimes, read_process_times, read_stolen_ns};
-use crate::probe::{OtherProcess, TraceAccount};
 use crate::tracee::attach::{ProcessTree, check_at};
 use crate::tracee::cgroup::Group;
 use crate::tracee::launch::CommandEnd;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{AccountDiagnostic, LossReason, TimeDifference};
+use energy_trace_probe::{OtherProcess, TraceAccount};
+use energy_trace_system::host::process_times::{ProcessTimes, read_process_times, read_stolen_ns};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! What can be found out before anything is set up: the command, privileges, pid namespace.
 
 use super::error::SessionError;
-use crate::host::kernel::is_first_pid_namespace_at;
-use crate::host::limits;
 use crate::plan::RecordPlan;
-use crate::privileges::{Privileges, refuse_what_lends};
-use crate::probe::online_cpus;
 use crate::tracee::lookup::{Found, find};
+use energy_trace_probe::online_cpus;
+use energy_trace_system::host::kernel::is_first_pid_namespace_at;
+use energy_trace_system::host::limits;
+use energy_trace_system::privileges::{Privileges, refuse_what_lends};
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -1,14 +1,14 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
 use crate::finisher::FinisherError;
-use crate::host::limits::{LimitError, advise};
-use crate::power::PowerError;
-use crate::privileges::PrivilegeError;
-use crate::probe::ProbeError;
 use crate::tracee::attach::AttachError;
 use crate::tracee::cgroup::CgroupError;
 use crate::tracee::launch::LaunchError;
 use energy_trace_model::recording::file::FileError;
+use energy_trace_power::PowerError;
+use energy_trace_probe::ProbeError;
+use energy_trace_system::host::limits::{LimitError, advise};
+use energy_trace_system::privileges::PrivilegeError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;

@@ -7,18 +7,18 @@ use super::progress::Progress;
 use super::run::Ended;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
-use crate::host::kernel::hidden_files;
 use crate::plan::RecordPlan;
-use crate::power::PowerEnd;
-use crate::probe::TraceEnd;
-use crate::threads::on_thread;
 use crate::tracee::launch::{CommandEnd, shell_status};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::FileError;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, LaunchDiagnostic, Record, RecordingDiagnostic, Summary,
 };
+use energy_trace_power::PowerEnd;
+use energy_trace_probe::TraceEnd;
 use energy_trace_report::budgets::Verdict;
+use energy_trace_system::host::kernel::hidden_files;
+use energy_trace_system::threads::on_thread;
 use std::io;
 use std::process::ExitStatus;
 
@@ -101,7 +101,7 @@ async fn stop_stages(
         stage;
     let counted = account.end(command);
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
-    let end = crate::clock::now();
+    let end = energy_trace_system::clock::now();
     // Names are looked up here, which takes seconds for large programs; counters that are late are read meanwhile.
     let stopping = on_thread("energy-stop", move || {
         let (told, found) = python.finish();

@@ -3,11 +3,11 @@
 //! Where it cannot, launches are counted as without it; the recording never fails for it. Leaves out what the library tells (`probe`).
 
 use crate::plan::RecordPlan;
-use crate::power::PowerSet;
-use crate::probe::Tracer;
 use crate::tracee::Target;
 use crate::tracee::injection::Injection;
 use energy_trace_model::recording::record::{DomainClass, KernelFallback, LaunchDiagnostic};
+use energy_trace_power::PowerSet;
+use energy_trace_probe::Tracer;
 use std::ffi::OsString;
 
 /// What is injected, and what the reader must know about it.

@@ -1,12 +1,12 @@
 //! What is known when a recording starts: the machine, the clocks, the plan.
 
-use crate::host::cpu_model::read_cpu_model_at;
-use crate::host::kernel::read_kernel_at;
-use crate::host::topology::{read_cores_at, read_place_at, read_sockets_at, tree_of_cpus};
 use crate::plan::RecordPlan;
-use crate::probe::Tracer;
 use energy_trace_model::ids::{CpuId, SocketId};
 use energy_trace_model::recording::record::{Header, Source};
+use energy_trace_probe::Tracer;
+use energy_trace_system::host::cpu_model::read_cpu_model_at;
+use energy_trace_system::host::kernel::read_kernel_at;
+use energy_trace_system::host::topology::{read_cores_at, read_place_at, read_sockets_at, tree_of_cpus};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, tracer: &Tracer) -
     Header {
         version: env!("CARGO_PKG_VERSION").into(),
         command: plan.target.command().iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        anchor: crate::clock::anchor(),
+        anchor: energy_trace_system::clock::anchor(),
         kernel: read_kernel_at(Path::new("/")),
         cpu_model: read_cpu_model_at(Path::new("/")),
         sockets: sockets(plan, &tracer.cpus()),

@@ -4,9 +4,9 @@
 //! bar above all. Leaves out which way progress is shown: the plan says.
 
 use crate::plan::ProgressStyle;
-use crate::probe::LiveCounts;
 use energy_trace_model::units::MicroWatts;
-use energy_trace_report::sentences::counted;
+use energy_trace_probe::LiveCounts;
+use energy_trace_sentences::counted;
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
@@ -135,8 +135,8 @@ fn line(elapsed: Duration, counts: &LiveCounts, watts: Option<MicroWatts>) -> St
 mod tests {
     use super::{Progress, line, to_fresh_line};
     use crate::plan::ProgressStyle;
-    use crate::probe::LiveCounts;
     use energy_trace_model::units::MicroWatts;
+    use energy_trace_probe::LiveCounts;
     use std::time::Duration;
 
     /// The line says what the contract lists; without a meter there are no watts, rather than zero.

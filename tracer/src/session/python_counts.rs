@@ -3,10 +3,10 @@
 //! Where they cannot, everything else goes on. Leaves out the module that counts (`tracee/python_counting.rs`).
 
 use crate::plan::RecordPlan;
-use crate::probe::python_names;
 use crate::tracee::Target;
 use crate::tracee::python_counting::PythonCounting;
 use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
+use energy_trace_probe::python_names;
 use std::ffi::OsString;
 use std::io;
 

@@ -2,9 +2,9 @@
 //!
 //! Leaves out the file's form (`profile::file`) and its place (`finisher/`).
 
-use crate::threads::on_thread;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::Record;
+use energy_trace_system::threads::on_thread;
 use std::io;
 use std::sync::mpsc::Receiver;
 use tokio::sync::oneshot;

@@ -3,7 +3,7 @@
 //! Only system calls on numbers and memory that was there before the fork. Leaves out processes that are ours (`roles::renounce`).
 
 use super::user::InvokingUser;
-use crate::host::open_files;
+use energy_trace_system::host::open_files;
 use nix::errno::Errno;
 use nix::unistd::{geteuid, getresgid, getresuid, setgroups, setresgid, setresuid};
 use std::io;

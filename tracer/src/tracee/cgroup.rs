@@ -3,8 +3,8 @@
 //! A name may be a path, a path below one of the mounted hierarchies (a machine may have several: version 1's controllers beside version
 //! 2), or a group's own name, as a unit's. Leaves out following the processes: the BPF programs do that, who comes later too.
 
-use crate::probe::GroupId;
 use energy_trace_model::ids::Pid;
+use energy_trace_probe::GroupId;
 use std::fs::{read_dir, read_to_string};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -4,8 +4,8 @@
 //! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
 
 use super::named_folder::{Holds, NamedFolder};
-use crate::foreign::install::{SOCKET_FILE, install_into};
 use energy_trace_cupti::{NEXT, SOCKET};
+use energy_trace_foreign::files::install::{SOCKET_FILE, install_into};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixListener;

@@ -4,7 +4,7 @@
 //! root, or the user who runs this, can make anything; where there is no such place, among other users' files, and there it stays when it has
 //! been emptied. Leaves out what is put into it.
 
-use crate::foreign::install::{OTHERS_WRITE, by_descriptor};
+use energy_trace_foreign::files::install::{OTHERS_WRITE, by_descriptor};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::geteuid;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};

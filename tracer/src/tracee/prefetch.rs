@@ -7,7 +7,7 @@
 //! out what the program loads later, and programs that scripts of a shell start.
 
 use super::lookup::locate;
-use crate::foreign::Root;
+use energy_trace_foreign::files::Root;
 use energy_trace_unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;

@@ -4,7 +4,7 @@
 //! resolver's worker reads. Leaves out the module itself (`data/count_python_calls.py`) and what it tells (`symbolize/python_calls.rs`).
 
 use super::named_folder::{Holds, NamedFolder};
-use crate::foreign::install::{SOCKET_FILE, listen_in, open_to_all, put};
+use energy_trace_foreign::files::install::{SOCKET_FILE, listen_in, open_to_all, put};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{Uid, geteuid};

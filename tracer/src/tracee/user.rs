@@ -2,7 +2,7 @@
 //!
 //! Leaves out every other way of changing users (`doas`, `su`, `pkexec`): they do not name the user.
 
-use crate::roles::renounce::Identity;
+use energy_trace_system::roles::renounce::Identity;
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 use std::ffi::{CString, OsString};
 use std::io::Read as _;

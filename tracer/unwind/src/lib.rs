@@ -1,7 +1,7 @@
 //! From raw samples to stacks: address spaces, unwind rows, CPython's layouts and code objects, and how native and Python
 //! frames become one stack.
 //!
-//! Leaves out the walking itself (`tracer-ebpf`, shared with the kernel side) and native names (`symbolize/`).
+//! Leaves out the walking itself (`tracer-ebpf`, shared with the kernel side) and native names (package `symbols`).
 
 pub mod address_space;
 pub mod anchoring;

@@ -10,12 +10,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Packages whose modules are looked at.
-pub(super) const PACKAGES: [&str; 6] = [
+pub(super) const PACKAGES: [&str; 21] = [
     "tracer/src",
-    "tracer/model/src",
     "tracer/attribution/src",
-    "tracer/report/src",
+    "tracer/bpf/src",
+    "tracer/counters/src",
+    "tracer/cpu-time/src",
     "tracer/cupti/src",
+    "tracer/export/src",
+    "tracer/foreign/src",
+    "tracer/model/src",
+    "tracer/names/src",
+    "tracer/naming/src",
+    "tracer/power/src",
+    "tracer/probe/src",
+    "tracer/report/src",
+    "tracer/sentences/src",
+    "tracer/statistics/src",
+    "tracer/study/src",
+    "tracer/symbols/src",
+    "tracer/system/src",
+    "tracer/unwind/src",
     "tracer-ebpf/src",
 ];
 

@@ -10,7 +10,7 @@ mod tally;
 mod truth;
 
 use energy_trace_model::recording::Recording;
-use energy_trace_report::sentences;
+use energy_trace_sentences as sentences;
 use energy_trace_tests::breadth::{half_or_all, some_or_all};
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::Place;

@@ -8,11 +8,11 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
-use energy_trace_report::sentences::diagnostic;
 use energy_trace_scenarios::gpu::outcome::{errors, imbalance_uj, within};
 use energy_trace_scenarios::gpu::recording::{at, recording, stack_of};
 use energy_trace_scenarios::gpu::training::{KINDS, kind, training};
 use energy_trace_scenarios::gpu::world::{Kind, Launch, MS, MeterModel, SECOND, World};
+use energy_trace_sentences::diagnostic;
 use energy_trace_tests::breadth::seeds;
 
 /// A kernel that ran: which site launched it, and when it ran.

@@ -8,11 +8,11 @@ mod kernels;
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::UnattributedReason;
-use energy_trace_report::sentences::diagnostic;
 use energy_trace_scenarios::gpu::outcome::{Outcome, by_count, by_duration, errors, within};
 use energy_trace_scenarios::gpu::recording::recording;
 use energy_trace_scenarios::gpu::training::{KINDS, kind, step, training, training_in};
 use energy_trace_scenarios::gpu::world::{MS, MeterModel, SECOND, World};
+use energy_trace_sentences::diagnostic;
 
 use energy_trace_model::profile::Options;
 use energy_trace_model::units::MicroJoules;

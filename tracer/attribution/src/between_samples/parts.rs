@@ -307,9 +307,9 @@ fn in_order(
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, DomainPieces, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Parts, Piece,
-        Span,
+        Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Parts, Piece, Span,
     };
+    use crate::tests::pieces::domain_pieces;
     use crate::tests::vectors::near;
     use crate::time::owners::Segment;
     use crate::time::pieces::End;
@@ -341,7 +341,7 @@ mod tests {
                     gap: part.gap,
                 }
             };
-            let pieces = DomainPieces::of(&parts.iter().map(piece).collect::<Vec<_>>());
+            let pieces = domain_pieces(&parts.iter().map(piece).collect::<Vec<_>>());
             let intervals = parts.last().map_or(0, |last| last.interval + 1);
             let always = Span { start: KtimeNs::default(), end: KtimeNs::from_ns(u64::MAX) };
             let until = |interval: u32| parts.partition_point(|part| part.interval < interval);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     fn found(intervals: &[EnergyInterval], pieces: &[Piece], conditions: &Conditions) -> Vec<Part> {
-        Parts::new(intervals, &DomainPieces::of(pieces), conditions).iter().collect()
+        Parts::new(intervals, &domain_pieces(pieces), conditions).iter().collect()
     }
 
     /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
@@ -482,7 +482,7 @@ mod tests {
         let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
         let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
         let conditions = Conditions::of(&recording, &segments);
-        let found = Parts::new(&[interval], &DomainPieces::of(&pieces), &conditions);
+        let found = Parts::new(&[interval], &domain_pieces(&pieces), &conditions);
         let of = found.iter().zip(found.clock.iter().zip(&found.shared));
         let of: Vec<_> = of.map(|(part, (clock, shared))| (part.ns / 1_000_000, *clock, *shared)).collect();
         // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.

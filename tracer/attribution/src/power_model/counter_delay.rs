@@ -252,11 +252,12 @@ impl<'p> Search<'_, 'p> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Aligned, DomainPieces, learn_beside, learn_with_delay, some_of};
+    use super::{Aligned, learn_beside, learn_with_delay, some_of};
     use crate::between_samples::parts::Parts;
     use crate::power_model::evidence::Evidence;
     use crate::power_model::learn::PowerModel;
     use crate::power_model::tests::toy::{at_ms, flat_tree, part};
+    use crate::tests::pieces::domain_pieces;
     use crate::time::conditions::Conditions;
     use crate::time::contention::Contention;
     use crate::time::pieces::Piece;
@@ -332,7 +333,7 @@ mod tests {
             crowded: false,
             drifting: true,
         };
-        let pieces = DomainPieces::of(&pieces);
+        let pieces = domain_pieces(&pieces);
         let (aligned, model) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
         let mut watts = model.model().unwrap().fit.watts.clone();
         watts.sort_by(f64::total_cmp);
@@ -364,7 +365,7 @@ mod tests {
         let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
         let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
         let pieces = [Piece::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
-        let pieces = DomainPieces::of(&pieces);
+        let pieces = domain_pieces(&pieces);
         let of = |delay_ns| Aligned::new(&[interval], &pieces, &Conditions::default(), delay_ns);
         let (now, moved) = (of(0), of(1_000_000));
         let first = |aligned: &Aligned<'_>| aligned.parts.iter().next().unwrap();
@@ -447,7 +448,7 @@ mod tests {
                 drifting: true,
             };
             let contention = Contention::of(pieces.iter().map(|piece| piece.span)).unwrap();
-            let pieces = DomainPieces::of(&pieces);
+            let pieces = domain_pieces(&pieces);
             let (aligned, alone) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
             learn_beside(alone.model().unwrap(), aligned, &contention, &with)
         };

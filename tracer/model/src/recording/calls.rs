@@ -1,6 +1,6 @@
 //! Calls that were counted, on request.
 //!
-//! Leaves out how (`tracer/src/probe/count`) and what a call costs in joules (`tracer/report/src/counts.rs`).
+//! Leaves out how (`tracer/probe/src/count`) and what a call costs in joules (`tracer/report/src/counts.rs`).
 
 use crate::ids::FrameId;
 use serde::{Deserialize, Serialize};

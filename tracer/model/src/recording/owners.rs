@@ -1,6 +1,6 @@
 //! Whose a file or a program is, and what was found about budgets that owners share.
 //!
-//! Leaves out who finds it out (`tracer/src/foreign/owner.rs`).
+//! Leaves out who finds it out (`tracer/foreign/src/files/owner.rs`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

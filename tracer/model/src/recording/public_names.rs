@@ -1,7 +1,7 @@
 //! What packages say of themselves: the public names of their functions and classes, by their own re-exports, and where they are installed, by
 //! their own metadata.
 //!
-//! Leaves out how they are found (`tracer/src/naming`) and which call a stack shows (`tracer/report/src/calls`).
+//! Leaves out how they are found (`tracer/naming/src`) and which call a stack shows (`tracer/report/src/calls`).
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,5 +16,5 @@ mod table;
 mod warning;
 
 pub use table::Kind;
-pub(crate) use table::{CallTable, Label, Step};
+pub use table::{CallTable, Label, Step};
 pub(crate) use warning::calls_not_named;

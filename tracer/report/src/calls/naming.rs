@@ -5,9 +5,9 @@
 
 use super::builtins::builtin;
 use super::extensions::{cython_name, numpy_name};
-use crate::api_names::ApiNames;
 use energy_trace_model::recording::PublicNames;
 use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
+use energy_trace_names::api_names::ApiNames;
 
 /// A name, and whether users know it: a real name is only where a function lies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

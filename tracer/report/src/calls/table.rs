@@ -7,12 +7,12 @@ use super::naming::{CallName, call_name, function_name};
 use super::owner::{Owner, owner};
 use super::path::{Code, Entry, Walk, Walked};
 use super::rest::{Rest, Where, is_end, rest};
-use crate::api_names::ApiNames;
 use crate::fold::Interner;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
+use energy_trace_names::api_names::ApiNames;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -43,22 +43,25 @@ impl Kind {
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Label {
-    pub(crate) name: String,
-    pub(crate) kind: Kind,
+pub struct Label {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub kind: Kind,
     /// The package whose call it is, where users do not know the name.
     pub(crate) without_name: Option<String>,
 }
 
 /// One entry of a stack: the number of its label, and the program's frame that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) label: usize,
+pub struct Step {
+    /// Number of its label, see `CallTable::labels`.
+    pub label: usize,
     pub(crate) caller: Option<FrameId>,
 }
 
 /// The calls of a profile's stacks.
-pub(crate) struct CallTable<'a> {
+pub struct CallTable<'a> {
     profile: &'a Profile,
     names: Vec<CallName>,
     code: Vec<Code<'a>>,
@@ -67,7 +70,8 @@ pub(crate) struct CallTable<'a> {
 }
 
 impl<'a> CallTable<'a> {
-    pub(crate) fn new(profile: &'a Profile) -> Self {
+    /// Of the frames of this profile.
+    pub fn new(profile: &'a Profile) -> Self {
         let mut names = Interner::new();
         let code = (0..).zip(&profile.frames);
         let code = code.map(|(id, frame)| code_of(FrameId::new(id), frame, profile, &mut names)).collect();
@@ -76,18 +80,18 @@ impl<'a> CallTable<'a> {
     }
 
     /// The public name of what a frame calls, whatever its owner.
-    pub(crate) fn public_name(&self, frame: FrameId) -> Option<&str> {
+    pub fn public_name(&self, frame: FrameId) -> Option<&str> {
         let call = self.names.get(self.code.get(frame.index())?.name?)?;
         call.is_public.then_some(call.name.as_str())
     }
 
     /// The labels so far, at their numbers.
-    pub(crate) fn labels(&self) -> &[Label] {
+    pub fn labels(&self) -> &[Label] {
         self.labels.labels()
     }
 
     /// The entries of a row's stack, the outermost first; never empty: what the rest is where there are none.
-    pub(crate) fn steps(&mut self, row: &ProfileRow, steps: &mut Vec<Step>) {
+    pub fn steps(&mut self, row: &ProfileRow, steps: &mut Vec<Step>) {
         steps.clear();
         let Some(stack) = row.stack else {
             let label =

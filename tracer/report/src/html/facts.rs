@@ -1,10 +1,11 @@
 //! The page's words: what was recorded, on what, how sure it is, and what is doubtful. All of them are the sentences of the other reports.
 
 use crate::diagnostics::{changes_numbers, diagnostics, estimate_note, lost_total};
-use crate::shown::shown;
+use crate::run;
 use crate::table_details::runtimes;
-use crate::{run, sentences};
 use energy_trace_model::profile::Profile;
+use energy_trace_names::shown::shown;
+use energy_trace_sentences as sentences;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};

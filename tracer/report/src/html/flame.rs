@@ -8,11 +8,11 @@ use crate::flame_colors::hue;
 use crate::fold::Interner;
 use crate::folded::LabelKind;
 use crate::functions::MISSING;
-use crate::names::{file_name, frame_name, part_of};
-use crate::shown::shown;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_names::shown::shown;
+use energy_trace_names::{file_name, frame_name, part_of};
 use serde::Serialize;
 
 /// Labels by their numbers.

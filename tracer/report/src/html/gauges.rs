@@ -2,11 +2,11 @@
 //!
 //! Leaves out the clocks of memory, which move seldom and are far above the others.
 
-use crate::shown::shown;
 use crate::thermal::{Gauge, gauges, slowed};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::recording::record::SensorQuantity;
+use energy_trace_names::shown::shown;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

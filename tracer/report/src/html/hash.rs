@@ -6,7 +6,7 @@ use data_encoding::BASE64;
 use sha2::{Digest as _, Sha256};
 
 /// `sha256-…`, the source expression of a text (W3C, Content Security Policy Level 3, `hash-source`).
-pub(crate) fn source(text: &str) -> String {
+pub fn source(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(&Sha256::digest(text.as_bytes())))
 }
 

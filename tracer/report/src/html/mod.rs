@@ -18,11 +18,11 @@ mod tests;
 mod trees;
 mod views;
 
-pub(crate) use hash::source as source_of_style;
+pub use hash::source as source_of_style;
 
-use super::short_names;
 use data::{Data, ROOMS};
 use energy_trace_model::profile::{OverTime, Profile};
+use energy_trace_names::short_names;
 use std::io::{self, Write};
 use std::ops::Range;
 

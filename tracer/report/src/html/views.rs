@@ -9,15 +9,15 @@ use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
 use crate::inside::{Inside, weight};
-use crate::names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
-use crate::native_frames::{self, NativeFrames};
 use crate::own_rows::{Own, OwnCode, is_python_program};
 use crate::rows::mark;
-use crate::shown::shown;
 use crate::uncertainty::Uncertainties;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_names::native_frames::{self, NativeFrames};
+use energy_trace_names::shown::shown;
+use energy_trace_names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,5 +1,7 @@
 //! Choices of domains; and recordings made by hand, shared with the offline tests.
 
+#[path = "../../../sentences/src/tests/all.rs"]
+mod all_diagnostics;
 #[path = "../../../../tests/offline/report/recording_builder.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 pub(crate) mod recording_builder;

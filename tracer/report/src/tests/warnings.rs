@@ -1,11 +1,11 @@
 //! Warnings of every kind in the summary.
 
+use super::all_diagnostics::all;
 use crate::diagnostics;
-use crate::sentences::in_brief;
-use crate::sentences::tests::all;
 use crate::summary::{self, SummaryOptions};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_sentences::in_brief;
 
 /// Whatever explains a wrong or missing number has a line of its own in the summary, whole in 80 columns, however much there is; what does not
 /// has none, and nothing is only counted. What is so of two domains is one line.

@@ -1,0 +1,26 @@
+//! The BPF object: loading it, its maps and its ring buffers, the events in them, and what makes it sample.
+//!
+//! `object` loads and attaches, with what `settings` says of the running kernel (`btf`); `row_maps` and `process_maps` are written by user
+//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls; `sampling`
+//! opens the events that sample, on CPUs that come and go; `config` says what a trace is asked to do. The only package that depends on `aya`.
+//! Leaves out what events mean (package `probe`).
+
+pub mod btf;
+pub mod call_counts;
+pub mod config;
+pub mod decode;
+pub mod error;
+pub mod log;
+pub mod object;
+pub mod per_cpu;
+pub mod process_maps;
+pub mod rings;
+pub mod row_maps;
+pub mod sampling;
+mod settings;
+mod time_order;
+pub mod uprobe_multi;
+
+pub use btf::{BtfError, KernelTypes};
+pub use error::ProbeError;
+pub use object::LoadedProgram;

@@ -1,0 +1,447 @@
+//! The BPF object: loading, its maps, attaching its programs.
+//!
+//! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
+
+use super::call_counts::CallCounts;
+use super::error::ProbeError;
+use super::per_cpu;
+use super::process_maps::{Maps, Targets};
+use super::rings::Rings;
+use super::row_maps::RowMaps;
+use super::settings::read_settings;
+use super::uprobe_multi::{MultiLink, MultiProbe};
+use crate::config::TraceConfig;
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::programs::raw_trace_point::RawTracePointLink;
+use aya::programs::trace_point::TracePointLink;
+use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
+use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
+use aya::sys::Stats;
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Unwinding;
+use energy_trace_system::host::process_times::{ProcessTimes, read_process_times};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tracer_ebpf::count::MOST_FUNCTIONS;
+use tracer_ebpf::wire::{CpuState, lost, push};
+
+/// The object that `cargo xtask build` makes of `tracer-ebpf`.
+pub(crate) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
+
+/// Bytes of each ring buffer: two seconds of 1 kHz samples of two busy CPUs, or of 70,000 switches a second.
+const RING_BYTES: u32 = 8 << 20;
+
+/// Bytes of the samples' ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
+fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
+    match unwinding {
+        Unwinding::Kernel => RING_BYTES,
+        Unwinding::User => RING_BYTES.saturating_mul(2 * cpus.div_ceil(4).next_power_of_two().min(16)),
+    }
+}
+
+/// Raw tracepoints: program and tracepoint.
+const TRACEPOINTS: [(&str, &str); 5] = [
+    ("on_switch", "sched_switch"),
+    ("on_waking", "sched_waking"),
+    ("on_fork", "sched_process_fork"),
+    ("on_exec", "sched_process_exec"),
+    ("on_exit", "sched_process_exit"),
+];
+
+/// The one for a control group.
+const ATTACH: (&str, &str) = ("on_attach", "cgroup_attach_task");
+
+fn tracepoints(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
+    TRACEPOINTS.into_iter().chain(config.group.is_some().then_some(ATTACH))
+}
+
+/// Loaded programs and the maps that user space writes.
+pub struct Object {
+    /// Shared with whoever attaches to libraries that are loaded later.
+    ebpf: Arc<Mutex<Ebpf>>,
+    /// One more than the highest number that a CPU may ever have.
+    cpus: u32,
+    /// Whether launches on GPUs are traced, or why they are not.
+    pub launches: Result<bool, String>,
+    /// Its programs, where the kernel takes their probes away together.
+    together: Option<Arc<[MultiProbe; 2]>>,
+    /// What counts calls, or why nothing can; `None` where nothing is to be counted, or once it is taken.
+    pub counting: Option<Result<CallCounts, String>>,
+    /// Its program.
+    counting_fd: Option<RawFd>,
+    /// The maps, until the collector takes them.
+    pub maps: Option<Maps>,
+    /// The map of targets once more: processes become targets while the collector has `maps`.
+    targets: Targets,
+    /// What is attached; dropping it detaches.
+    links: Vec<Link>,
+    stats: Option<OwnedFd>,
+    /// What loading took, by program.
+    pub loaded: Vec<LoadedProgram>,
+}
+
+/// What the kernel did to load a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedProgram {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// Instructions that the verifier went through, branches again and again; `None` before Linux 5.16, which does not tell.
+    pub verified_instructions: Option<u32>,
+    /// From handing it over to having it.
+    pub took: Duration,
+}
+
+/// An attached program.
+#[expect(dead_code, reason = "held to be dropped")]
+enum Link {
+    Raw(RawTracePointLink),
+    Classic(TracePointLink),
+}
+
+impl Object {
+    /// Loads and verifies everything; nothing runs yet. `cpus`: one more than the highest number that a CPU may ever have; `online`: how many
+    /// there are now.
+    pub fn load(config: &TraceConfig, cpus: u32, online: u32) -> Result<Self, ProbeError> {
+        let (mut settings, group) = read_settings(config)?;
+        settings.gpu = if config.gpu { cpus } else { 0 };
+        let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
+        let mut ebpf = EbpfLoader::new()
+            .verifier_log_level(VerifierLogLevel::STATS)
+            .override_global("SETTINGS", &settings, true)
+            .override_global("GROUP", &group, true)
+            .override_global(aya_log::LEVEL, &level, false)
+            .map_max_entries("SCRATCH", if config.gpu { 2 * cpus } else { cpus })
+            .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
+            .map_max_entries("SAMPLES", sample_bytes(config.unwinding, online))
+            .map_max_entries("EVENTS", RING_BYTES)
+            .map_max_entries("CALL_COUNTS", if config.count { MOST_FUNCTIONS } else { 1 })
+            .map_max_entries("OUTERMOST", if config.count { 4 * MOST_FUNCTIONS } else { 1 })
+            .load(PROBES)
+            .map_err(|e| ProbeError::load(&e))?;
+        let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
+        for (name, _) in tracepoints(config) {
+            loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
+        }
+        loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
+        let together = if config.gpu { load_together(&ebpf, &mut loaded).map(Arc::new) } else { None };
+        let launches = match together {
+            None if config.gpu => load_launches(&mut ebpf, &mut loaded),
+            _ => Ok(config.gpu),
+        };
+        let counter = config.count.then(|| load_counter(&ebpf, &mut loaded));
+        let (targets, again) = twice(&mut ebpf, "TARGETS")?;
+        let maps = Maps {
+            targets: again,
+            spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
+            mappings: map(&mut ebpf, "MAPPINGS")?,
+            pythons: map(&mut ebpf, "PYTHONS")?,
+            hotspots: map(&mut ebpf, "HOTSPOTS")?,
+            changes: map(&mut ebpf, "CHANGES")?,
+            changed: 0,
+        };
+        let counting = counter.map(|program| {
+            let counts = map(&mut ebpf, "CALL_COUNTS").map_err(|error| error.to_string())?;
+            Ok(CallCounts::new(program?, counts))
+        });
+        let counting_fd =
+            counting.as_ref().and_then(|counting| counting.as_ref().ok()).map(CallCounts::program);
+        let ebpf = Arc::new(Mutex::new(ebpf));
+        let (links, stats) = (Vec::new(), None);
+        Ok(Self {
+            ebpf,
+            cpus,
+            launches,
+            together,
+            counting,
+            counting_fd,
+            maps: Some(maps),
+            targets,
+            links,
+            stats,
+            loaded,
+        })
+    }
+
+    /// To attach to GPU libraries; `None` where launches are not traced.
+    pub fn launch_probes(&self) -> Option<LaunchProbes> {
+        (self.launches == Ok(true))
+            .then(|| LaunchProbes { ebpf: Arc::clone(&self.ebpf), together: self.together.clone() })
+    }
+
+    /// The ring buffers of samples and of events; can be taken once.
+    pub fn take_rings(&mut self) -> Result<Rings, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        Ok(Rings::new(map(&mut ebpf, "SAMPLES")?, map(&mut ebpf, "EVENTS")?))
+    }
+
+    /// Makes a process a target.
+    pub fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
+        self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
+    }
+
+    /// Targets that run, and what the kernel has counted of each.
+    pub fn living_targets(&self) -> Vec<(Pid, ProcessTimes)> {
+        let pids = self.targets.keys().flatten().map(Pid::new);
+        pids.filter_map(|pid| Some((pid, read_process_times(pid)?))).collect()
+    }
+
+    /// The map of row tables; can be taken once.
+    pub fn take_rows(&mut self, mib: u32) -> Result<RowMaps, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        let (rows, full) = (map(&mut ebpf, "ROWS")?, map(&mut ebpf, "FULL_RULES")?);
+        Ok(RowMaps::new(rows, full, (mib as usize) << 20))
+    }
+
+    /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
+    pub fn attach_tracepoints(&mut self, config: &TraceConfig) -> Result<Option<String>, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        // Who runs now came before. On CPUs that can be visited a switch says it better at once.
+        let mut state = [0; size_of::<CpuState>() / 8];
+        state[0] = energy_trace_system::clock::now().as_ns();
+        if let Some(map) = ebpf.map("CPU_STATE") {
+            per_cpu::write(map, 0, &state, self.cpus)?;
+        }
+        for (name, tracepoint) in tracepoints(config) {
+            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
+            let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
+            self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
+        }
+        mount_tracefs();
+        let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
+        match mmap.attach("syscalls", "sys_enter_mmap").and_then(|id| mmap.take_link(id)) {
+            Ok(link) => self.links.push(Link::Classic(link)),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+        Ok(None)
+    }
+
+    /// The programs, for the sampler.
+    pub const fn programs(&self) -> &Arc<Mutex<Ebpf>> {
+        &self.ebpf
+    }
+
+    /// Detaches everything but the sampler.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Has the kernel keep the time of programs from now on.
+    pub fn enable_stats(&mut self) {
+        self.stats = aya::sys::enable_stats(Stats::RunTime).ok();
+    }
+
+    /// Sums of the loss counters over all CPUs, by `wire::lost`.
+    pub fn read_lost(&self) -> [u64; lost::COUNT as usize] {
+        self.read_counters("LOST", |values| values.iter().sum())
+    }
+
+    /// How long pushes took, by `wire::push`; all zero where that was not asked for.
+    pub fn read_push_times(&self) -> [u64; push::COUNT as usize] {
+        let mut times = self.read_counters("PUSH_TIMES", |values| values.iter().sum());
+        let most = self.read_counters::<{ push::COUNT as usize }>("PUSH_TIMES", |values| {
+            values.iter().copied().max().unwrap_or(0)
+        });
+        for slot in [push::SAMPLES, push::EVENTS] {
+            times[slot as usize] = most[slot as usize];
+        }
+        times
+    }
+
+    /// A map of counters on each CPU, of each what `sum` makes of it; zeros where it cannot be read.
+    fn read_counters<const COUNT: usize>(&self, name: &str, sum: impl Fn(&[u64]) -> u64) -> [u64; COUNT] {
+        let mut sums = [0; COUNT];
+        let ebpf = lock(&self.ebpf);
+        let Some(counters) = ebpf.map(name) else { return sums };
+        for (index, place) in (0u32..).zip(&mut sums) {
+            *place = per_cpu::read(counters, index, self.cpus).map_or(0, |values| sum(&values));
+        }
+        sums
+    }
+
+    /// Time that all programs took since `enable_stats`; `None` where the kernel does not keep it.
+    pub fn read_run_time_ns(&self) -> Option<u64> {
+        self.stats.as_ref()?;
+        let single: u64 =
+            lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum();
+        let together = self.together.iter().flat_map(|both| both.iter()).map(MultiProbe::fd);
+        let others = together.chain(self.counting_fd);
+        Some(single + others.filter_map(|program| read_fdinfo(program, "run_time_ns:")).sum::<u64>())
+    }
+
+    /// Passes on what the BPF side logs.
+    pub(crate) fn logger(&mut self) -> Option<aya_log::EbpfLogger<&'static dyn log::Log>> {
+        if !log::log_enabled!(log::Level::Debug) {
+            return None;
+        }
+        aya_log::EbpfLogger::init(&mut lock(&self.ebpf))
+            .inspect_err(|e| log::debug!("no log of the BPF side: {e}"))
+            .ok()
+    }
+}
+
+/// What a panic on another thread left behind is whole: every change is one call.
+fn lock(ebpf: &Mutex<Ebpf>) -> MutexGuard<'_, Ebpf> {
+    ebpf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Loads the programs on GPU libraries. They need Linux 5.15 (cookies of attachments); without them everything else goes on.
+fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<bool, String> {
+    for name in [ON_CALL, ON_RETURN] {
+        loaded.push(load::<UProbe>(ebpf, name, UProbe::load).map_err(|error| error.to_string())?);
+    }
+    Ok(true)
+}
+
+const ON_CALL: &str = "on_gpu_call";
+const ON_RETURN: &str = "on_gpu_return";
+
+/// Loads the program that counts calls; it needs Linux 6.6, which takes thousands of probes at once.
+fn load_counter(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<MultiProbe, String> {
+    let (name, start) = ("on_counted_call", Instant::now());
+    let program = MultiProbe::load(PROBES, ebpf, name, false).map_err(|error| error.to_string())?;
+    let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
+    loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });
+    Ok(program)
+}
+
+/// The same programs as the kernel takes their probes away together; `None` where it is older than that.
+fn load_together(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Option<[MultiProbe; 2]> {
+    let mut load = |name, returns| {
+        let start = Instant::now();
+        let program = MultiProbe::load(PROBES, ebpf, name, returns)?;
+        let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
+        loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });
+        Ok::<_, std::io::Error>(program)
+    };
+    let both = load(ON_CALL, false).and_then(|call| Ok([call, load(ON_RETURN, true)?]));
+    both.inspect_err(|error| log::info!("GPU launches: probes one by one ({error})")).ok()
+}
+
+/// Attaches to functions of GPU libraries.
+pub struct LaunchProbes {
+    ebpf: Arc<Mutex<Ebpf>>,
+    together: Option<Arc<[MultiProbe; 2]>>,
+}
+
+/// A probe, until it is dropped; that takes the kernel some 100 milliseconds (see `drop_together`).
+pub enum Attached {
+    /// At one place.
+    Single(UProbeLink),
+    /// At many places at once.
+    Multi(MultiLink),
+}
+
+impl LaunchProbes {
+    /// Probes a place in a file for all processes, and its function's return where that is wanted; says why it cannot.
+    pub fn attach(
+        &self,
+        path: &Path,
+        offset: u64,
+        cookie: u64,
+        returns: bool,
+    ) -> Result<Vec<Attached>, String> {
+        if let Some(programs) = &self.together {
+            let wanted = programs.iter().take(1 + usize::from(returns));
+            let links = wanted.map(|program| program.attach(path, offset, cookie).map(Attached::Multi));
+            return links
+                .collect::<Result<_, _>>()
+                .map_err(|error| ProbeError::attach(ON_CALL, &error).to_string());
+        }
+        let mut ebpf = lock(&self.ebpf);
+        let mut attached = Vec::new();
+        for name in [ON_CALL, ON_RETURN].into_iter().take(1 + usize::from(returns)) {
+            let point = UProbeAttachPoint { location: offset.into(), cookie: Some(cookie) };
+            let uprobe: &mut UProbe = program(&mut ebpf, name).map_err(|error| error.to_string())?;
+            let link = uprobe
+                .attach(point, path, UProbeScope::AllProcesses)
+                .and_then(|id| uprobe.take_link(id))
+                .map_err(|error| ProbeError::attach(name, &error).to_string())?;
+            attached.push(Attached::Single(link));
+        }
+        Ok(attached)
+    }
+
+    /// Has the programs pass over calls of runtime libraries.
+    pub fn detach_runtimes(&self) -> Result<(), String> {
+        let mut ebpf = lock(&self.ebpf);
+        let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
+        let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
+        left.set(0, 1, 0).map_err(|error| error.to_string())
+    }
+}
+
+fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, ProbeError>
+where
+    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    let missing = || ProbeError::Object(format!("it has no program {name}"));
+    let program = ebpf.program_mut(name).ok_or_else(missing)?;
+    <&mut P>::try_from(program).map_err(|e| ProbeError::Object(e.to_string()))
+}
+
+/// Has the kernel verify and load one program.
+fn load<P>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+    load: impl FnOnce(&mut P) -> Result<(), ProgramError>,
+) -> Result<LoadedProgram, ProbeError>
+where
+    for<'a> &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    let start = Instant::now();
+    load(program(ebpf, name)?).map_err(|e| ProbeError::verify(name, &e))?;
+    let took = start.elapsed();
+    let info = ebpf.program(name).and_then(|program| program.info().ok());
+    let verified_instructions = info.and_then(|info| info.verified_instruction_count());
+    log::debug!("{name}: loaded in {took:?}, {verified_instructions:?} verified instructions");
+    Ok(LoadedProgram { name, verified_instructions, took })
+}
+
+/// Two handles of one hash map.
+fn twice(ebpf: &mut Ebpf, name: &str) -> Result<(Targets, Targets), ProbeError> {
+    let Some(Map::HashMap(data)) = ebpf.take_map(name) else {
+        return Err(ProbeError::Object(format!("it has no hash map {name}")));
+    };
+    let again = MapData::from_fd(data.fd().as_fd().try_clone_to_owned()?)?;
+    Ok((HashMap::try_from(Map::HashMap(data))?, HashMap::try_from(Map::HashMap(again))?))
+}
+
+fn map<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, ProbeError> {
+    let map = ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))?;
+    T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
+}
+
+/// `run_time_ns` of a program, from its fdinfo (Documentation/bpf/bpf_design_QA.rst; kernel/bpf/syscall.c `bpf_prog_show_fdinfo`).
+fn read_program_ns(program: &Program) -> Option<u64> {
+    let fd = match program {
+        Program::PerfEvent(p) => p.fd(),
+        Program::RawTracePoint(p) => p.fd(),
+        Program::TracePoint(p) => p.fd(),
+        Program::UProbe(p) => p.fd(),
+        _ => return None,
+    };
+    read_fdinfo(fd.ok()?.as_fd().as_raw_fd(), "run_time_ns:")
+}
+
+/// A line of a program's fdinfo.
+fn read_fdinfo(program: RawFd, line_of: &str) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{program}");
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(line_of)?.trim().parse().ok())
+}
+
+/// The mmap hook is a classic tracepoint, whose number lies in tracefs. Where nobody mounted it, this does, at its usual place.
+fn mount_tracefs() {
+    let place = Path::new("/sys/kernel/tracing");
+    if !place.join("events").exists() {
+        let none = None::<&Path>;
+        let result =
+            nix::mount::mount(Some("tracefs"), place, Some("tracefs"), nix::mount::MsFlags::empty(), none);
+        if let Err(error) = result {
+            log::debug!("tracefs cannot be mounted: {error}");
+        }
+    }
+}

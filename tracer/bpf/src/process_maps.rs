@@ -1,0 +1,77 @@
+//! What the probes know of each process, in the maps that user space writes: targets, address spaces, interpreters.
+//!
+//! The probes keep what they read for as long as nothing was written: each change is counted, after the writing. Leaves out what is
+//! written (`processes/registry.rs`), and the tables that address spaces lead to (`row_maps.rs`).
+
+use aya::maps::{Array, HashMap, MapData};
+use energy_trace_model::ids::{Pid, ProcessKey};
+use energy_trace_unwind::cpython::detect::Interpreter;
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, PythonLayout, changes};
+
+/// The processes that are targets, and since when.
+pub(crate) type Targets = HashMap<MapData, u32, u64>;
+
+/// The maps that user space writes.
+pub struct Maps {
+    pub(crate) targets: Targets,
+    pub(crate) spaces: HashMap<MapData, u32, AddressSpace>,
+    pub(crate) mappings: Array<MapData, CodeMapping>,
+    pub(crate) pythons: HashMap<MapData, u32, PythonLayout>,
+    pub(crate) hotspots: HashMap<MapData, u32, HotspotLayout>,
+    pub(crate) changes: Array<MapData, u64>,
+    /// What `changes` says of user space.
+    pub(crate) changed: u64,
+}
+
+impl Maps {
+    /// Forgets a process that ended, unless its number came back meanwhile.
+    pub fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
+        if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
+            let _gone = self.targets.remove(&pid.get());
+            self.remove_program(pid);
+        }
+    }
+
+    /// Forgets what is known of a process's memory: it is another program's. What was written after the probes forgot it was the old one's.
+    pub fn remove_program(&mut self, pid: Pid) {
+        let _gone = self.spaces.remove(&pid.get());
+        let _gone = self.pythons.remove(&pid.get());
+        let _gone = self.hotspots.remove(&pid.get());
+        self.count();
+    }
+
+    /// Writes a block of the mapping pool and makes it the process's.
+    pub fn set_space(&mut self, pid: Pid, space: AddressSpace, mappings: &[CodeMapping]) -> bool {
+        let places = space.first..space.first + space.places;
+        let padded = mappings.iter().chain(std::iter::repeat(&CodeMapping::UNUSED));
+        places.zip(padded).all(|(place, mapping)| self.mappings.set(place, mapping, 0).is_ok())
+            && self.spaces.insert(pid.get(), space, 0).is_ok()
+            && self.count()
+    }
+
+    /// Makes a block that is already written a process's.
+    pub fn point_space(&mut self, pid: Pid, space: AddressSpace) {
+        if let Err(error) = self.spaces.insert(pid.get(), space, 0) {
+            log::debug!("no address space for process {pid}: {error}");
+        }
+        self.count();
+    }
+
+    /// Tells the probes where a process keeps its interpreter.
+    pub fn set_python(&mut self, pid: Pid, program: ProcessKey, interpreter: &Interpreter) -> bool {
+        let walker = interpreter.layout.walker(interpreter.runtime);
+        let layout = PythonLayout { program: program.get(), ..walker };
+        self.pythons.insert(pid.get(), layout, 0).is_ok() && self.count()
+    }
+
+    /// Tells the probes where a process's HotSpot keeps what is needed; whether there was room.
+    pub fn set_hotspot(&mut self, pid: Pid, layout: &HotspotLayout) -> bool {
+        self.hotspots.insert(pid.get(), layout, 0).is_ok()
+    }
+
+    /// Counts a change; says whether the probes learn of it.
+    fn count(&mut self) -> bool {
+        self.changed += 1;
+        self.changes.set(changes::BY_USER, self.changed, 0).is_ok()
+    }
+}

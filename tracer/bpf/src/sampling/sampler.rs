@@ -1,0 +1,177 @@
+//! The sampler: one perf event on each CPU that is online, and no CPU twice.
+//!
+//! Leaves out which event and which rate are wanted (`event`, `rate`), and when CPUs are looked at (`watch`).
+
+use super::cpus::Cpus;
+use super::event::{Decision, SampleEvent};
+use super::rate::Rate;
+use super::tick::TickEvent;
+use crate::error::ProbeError;
+use crate::per_cpu;
+use aya::Ebpf;
+use aya::programs::{PerfEvent, ProgramError};
+use energy_trace_model::ids::CpuId;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// At so many CPUs a look draws periods anew: each is an interrupt there.
+const AT_ONCE: usize = 16;
+
+/// The events that are open.
+pub struct Sampler {
+    ebpf: Arc<Mutex<Ebpf>>,
+    cpus: Cpus,
+    event: SampleEvent,
+    rate: Rate,
+    ticking: BTreeMap<CpuId, TickEvent>,
+    /// How many CPUs' periods were drawn anew so far: whose turn it is.
+    drawn: usize,
+    /// It was stopped: no CPU is sampled again.
+    is_over: bool,
+}
+
+/// A sampler that runs, and what happened on the way.
+pub struct Started {
+    /// What samples.
+    pub sampler: Sampler,
+    /// What drives it.
+    pub event: SampleEvent,
+    /// How often.
+    pub rate: Rate,
+    /// Why the event is not the one that was decided for.
+    pub refused: Option<String>,
+}
+
+impl Sampler {
+    /// Opens the event on all CPUs that are online, or another one where that may take its place. `rate` says what can be had with an event.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn start(
+        ebpf: &Arc<Mutex<Ebpf>>,
+        cpus: Cpus,
+        decision: Decision,
+        rate: impl Fn(SampleEvent) -> Rate,
+    ) -> Result<Started, ProbeError> {
+        let open = |event| {
+            let rate = rate(event);
+            let mut sampler = Self {
+                ebpf: Arc::clone(ebpf),
+                cpus,
+                event,
+                rate,
+                ticking: BTreeMap::new(),
+                drawn: 0,
+                is_over: false,
+            };
+            sampler.set_countdown()?;
+            // Where a later CPU's is refused the sampler is dropped, and those of earlier CPUs with it: else they were sampled twice.
+            cpus.online().into_iter().try_for_each(|cpu| match sampler.open(cpu) {
+                Err(error) if is_gone(&error) => Ok(()),
+                opened => opened,
+            })?;
+            Ok::<_, io::Error>(Started { sampler, event, rate, refused: None })
+        };
+        match open(decision.event) {
+            Ok(started) => Ok(started),
+            Err(error) if decision.event == SampleEvent::Cycles => {
+                let refused = ProbeError::cycles(&error);
+                if !decision.may_fall_back {
+                    return Err(refused);
+                }
+                let started =
+                    open(SampleEvent::CpuClock).map_err(|e| ProbeError::attach("the CPU clock", &e))?;
+                Ok(Started { refused: Some(refused.to_string()), ..started })
+            }
+            Err(error) => Err(ProbeError::attach("the CPU clock", &error)),
+        }
+    }
+
+    /// The CPUs that there are.
+    pub(crate) const fn cpus(&self) -> Cpus {
+        self.cpus
+    }
+
+    /// Samples the CPUs that are online and no others; which ones came.
+    pub(crate) fn follow(&mut self) -> Vec<CpuId> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let online = self.cpus.online();
+        // The kernel takes the event of a CPU that goes offline out of use for good.
+        self.ticking.retain(|cpu, _| online.contains(cpu));
+        let new: Vec<CpuId> = online.iter().copied().filter(|cpu| !self.ticking.contains_key(cpu)).collect();
+        new.into_iter()
+            .filter(|&cpu| {
+                let opened = self.open(cpu).inspect_err(|e| log::debug!("CPU {cpu} is not sampled yet: {e}"));
+                opened.is_ok()
+            })
+            .collect()
+    }
+
+    /// Closes all events: no sample comes after this.
+    pub fn stop(&mut self) {
+        self.is_over = true;
+        self.ticking.clear();
+    }
+
+    /// Draws the period of CPUs' ticks anew, of some at each call: what keeps step with ticks loses it. Nothing to do by cycles, nor where
+    /// samples come evenly.
+    pub(crate) fn draw_periods(&mut self) {
+        if self.event == SampleEvent::Cycles || !self.rate.is_jittered() {
+            return;
+        }
+        let count = self.ticking.len();
+        for (cpu, tick) in self.ticking.iter().cycle().skip(self.drawn).take(count.min(AT_ONCE)) {
+            self.set_pace(*cpu, tick);
+        }
+        self.drawn = (self.drawn + AT_ONCE) % count.max(1);
+    }
+
+    /// Goes on at another rate.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+        if let Err(error) = self.set_countdown() {
+            log::debug!("samples go on as they came: {error}");
+        }
+        self.ticking.iter().for_each(|(cpu, tick)| self.set_pace(*cpu, tick));
+    }
+
+    fn set_pace(&self, cpu: CpuId, tick: &TickEvent) {
+        if let Err(error) = tick.set_pace(self.rate.pace(self.event, random())) {
+            log::debug!("{cpu:?} goes on ticking as it did: {error}");
+        }
+    }
+
+    /// Tells the programs which ticks are samples.
+    fn set_countdown(&self) -> io::Result<()> {
+        let ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = ebpf.map("COUNTDOWN").ok_or(io::ErrorKind::NotFound)?;
+        per_cpu::write(map, 0, &[self.rate.countdown().as_word()], self.cpus.bound())
+    }
+
+    fn open(&mut self, cpu: CpuId) -> io::Result<()> {
+        // What a panic on another thread left behind is whole: every change is one call.
+        let ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = ebpf.program("on_sample").ok_or(ProgramError::NotLoaded);
+        let program = program.and_then(<&PerfEvent>::try_from).map_err(io::Error::other)?;
+        let program = program.fd().map_err(io::Error::other)?;
+        let tick = TickEvent::open(program.as_fd(), self.event, cpu, self.rate.pace(self.event, random()))?;
+        self.ticking.insert(cpu, tick);
+        Ok(())
+    }
+}
+
+/// A random number, of the hasher that is seeded by the system.
+fn random() -> u32 {
+    let bits = RandomState::new().build_hasher().finish();
+    u32::try_from(bits >> 32).unwrap_or(0)
+}
+
+/// Whether a CPU went offline since it was listed.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
+}

@@ -1,0 +1,111 @@
+//! Sees to the sampler while it runs: CPUs that come and go, the kernel's limit on samples, and periods that are drawn anew.
+//!
+//! Works at looks that the reader takes anyway, so that it wakes no CPU. A CPU that goes and comes back between two looks is taken for one
+//! that stayed. Leaves out opening events (`sampler`) and what limits mean (`rate`).
+
+use super::rate::{Limits, read_limit_at};
+use super::sampler::Sampler;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::RecordingDiagnostic;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often the sampler is looked at.
+const SAMPLER_EVERY_NS: u64 = 100_000_000;
+/// How often the limit is.
+const LIMIT_EVERY_NS: u64 = 1_000_000_000;
+
+/// So late a look is seldom, unless this thread gets no CPU.
+const LATE_NS: u64 = 500_000_000;
+
+/// What is watched.
+pub struct Watch {
+    sampler: Arc<Mutex<Sampler>>,
+    limits: Limits,
+    rootfs: PathBuf,
+    since: KtimeNs,
+    sampler_at: KtimeNs,
+    cpus_at: KtimeNs,
+    limit_at: KtimeNs,
+    checked_at: KtimeNs,
+    /// How long this thread had waited for a CPU when that was last read.
+    waited_ns: u64,
+    starved_ns: Option<u64>,
+}
+
+impl Watch {
+    /// Over this sampler.
+    pub fn new(sampler: Arc<Mutex<Sampler>>, limits: Limits, rootfs: PathBuf, now: KtimeNs) -> Self {
+        Self {
+            sampler,
+            limits,
+            rootfs,
+            since: now,
+            sampler_at: now,
+            cpus_at: now,
+            limit_at: now,
+            checked_at: now,
+            waited_ns: 0,
+            starved_ns: None,
+        }
+    }
+
+    /// Looks at what is due.
+    pub fn check(&mut self, now: KtimeNs) {
+        self.notice_waiting(now);
+        if now.ns_since(self.sampler_at) >= SAMPLER_EVERY_NS {
+            self.sampler_at = now;
+            self.look_at_sampler(now);
+        }
+        if now.ns_since(self.limit_at) >= LIMIT_EVERY_NS {
+            self.look_at_limit(now);
+        }
+    }
+
+    /// The longest time that this thread waited for a CPU between two looks, where it was long.
+    pub const fn starved_ns(&self) -> Option<u64> {
+        self.starved_ns
+    }
+
+    /// Between two looks there is a tenth of a second at most, unless others have the CPU: then the scheduler says so.
+    fn notice_waiting(&mut self, now: KtimeNs) {
+        if now.ns_since(self.checked_at) > LATE_NS {
+            let waited = waited_for_cpu_ns();
+            let longest = waited.saturating_sub(self.waited_ns).min(now.ns_since(self.checked_at));
+            self.waited_ns = waited;
+            self.starved_ns = self.starved_ns.max((longest > LATE_NS / 2).then_some(longest));
+        }
+        self.checked_at = now;
+    }
+
+    /// The last look, and what all have shown.
+    pub fn end(&mut self) -> Vec<RecordingDiagnostic> {
+        self.look_at_limit(energy_trace_system::clock::now());
+        self.limits.diagnostics()
+    }
+
+    fn look_at_sampler(&mut self, now: KtimeNs) {
+        let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.ns_since(self.cpus_at) >= sampler.cpus().look_every_ns() {
+            self.cpus_at = now;
+            let came = sampler.follow();
+            if !came.is_empty() {
+                log::info!("CPUs that came online are sampled: {came:?}");
+            }
+        }
+        sampler.draw_periods();
+    }
+
+    fn look_at_limit(&mut self, now: KtimeNs) {
+        self.limit_at = now;
+        if let Some(rate) = self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since)) {
+            self.sampler.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
+        }
+    }
+}
+
+/// How long this thread has waited for a CPU so far (`run_delay`, the second number; Documentation/scheduler/sched-stats.rst, v6.1).
+fn waited_for_cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+}

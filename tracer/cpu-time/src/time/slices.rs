@@ -1,0 +1,420 @@
+//! Whose time it was: on-CPU slices, owned by the samples that fell into them.
+//!
+//! Time comes from `sched_switch`, exact to the nanosecond, never from the number of samples: on a loaded virtual machine a 997 Hz timer
+//! delivered 480 samples a second, so `count · period` was off by half. Samples only say what a thread was doing in a slice:
+//!
+//! ```text
+//! slice      [----------a--------b----c---------)     a, b, c: samples of the thread that ran
+//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)      Voronoi: cut half-way between neighbours, clipped to the slice
+//! ```
+//!
+//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
+//! `[unsampled]`, and so is time in which no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
+//!
+//! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
+//! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
+
+use super::background::BackgroundProcesses;
+use super::lines::{Line, NEAREST_NS};
+use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
+use super::pieces::{Mark, Run};
+use super::unsampled::{Cut, cut};
+use crate::numerics::parallel::both;
+use crate::numerics::search::partition_near;
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{StackId, ThreadKey};
+use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
+use std::collections::BTreeMap;
+
+/// All time on CPUs within the recording's span, by the samples that own it.
+#[derive(Debug)]
+pub struct SampledTime {
+    /// Ordered by CPU and start, without overlap on a CPU.
+    pub segments: Vec<Segment>,
+    /// Owners; the first is `Owner::Other`.
+    pub owners: Vec<OwnerTime>,
+    /// Time whose owner needs no samples: background processes, and targets' where nobody was looking.
+    pub certain: Vec<Segment>,
+    /// One line a thread of the target.
+    pub lines: Vec<Line>,
+    /// Slices that began before the one before them ended.
+    pub overlaps: u64,
+}
+
+impl SampledTime {
+    /// From slices and samples in any order, which background processes are told apart, where nobody was looking, and the recording's span.
+    pub fn new(
+        slices: &[Slice],
+        samples: &[Sample],
+        background: &BackgroundProcesses,
+        unseen: &[Unsampled],
+        span: Span,
+    ) -> Self {
+        let (slices, overlaps) = disjoint_slices(slices, span);
+        let Cut { seen: slices, unseen } = cut(slices, unseen);
+        let mut owners = Owners::new();
+        let threads = by_thread(samples, &mut owners);
+        let segments = || segments(&slices, &unseen, samples.len(), &threads, background, &mut owners);
+        let (marked, (segments, certain)) = both(|| marked(&slices, &threads), segments);
+        drop(threads);
+        let lines = lines(marked, &mut owners);
+        Self { segments, owners: owners.list, certain, lines, overlaps }
+    }
+}
+
+/// Who owns a slice that is not the target's.
+fn background_owner(who: CpuOwner, background: &BackgroundProcesses) -> Owner {
+    let CpuOwner::Background(key) = who else { return Owner::Other };
+    background.owner(key)
+}
+
+/// Background processes' time.
+fn certain(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Segment> {
+    let segment = |slice: &Slice| {
+        let span = Span { start: slice.start, end: slice.end };
+        let owner = owners.number(background_owner(slice.who, background));
+        Segment { cpu: slice.cpu, span, owner }
+    };
+    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(segment).collect()
+}
+
+/// The segments of all slices in order, and those whose owner needs no samples; they make owners.
+fn segments(
+    slices: &[Slice],
+    unseen: &[Slice],
+    samples: usize,
+    threads: &BTreeMap<ThreadKey, OfThread>,
+    background: &BackgroundProcesses,
+    owners: &mut Owners,
+) -> (Vec<Segment>, Vec<Segment>) {
+    let nothing = OfThread::default();
+    let mut segments = Vec::with_capacity(slices.len() + samples);
+    let mut parts = vec![];
+    for slice in slices {
+        let span = Span { start: slice.start, end: slice.end };
+        let CpuOwner::Target(thread) = slice.who else {
+            let owner = owners.number(background_owner(slice.who, background));
+            segments.push(owners.segment(slice.cpu, span, owner));
+            continue;
+        };
+        threads.get(&thread).unwrap_or(&nothing).owned_parts(span, &mut parts);
+        for (part, owner) in parts.drain(..) {
+            let owner = owner.unwrap_or_else(|| owners.number(Owner::Target(thread, None)));
+            segments.push(owners.segment(slice.cpu, part, owner));
+        }
+    }
+    let mut certain = certain(slices, background, owners);
+    for slice in unseen {
+        let CpuOwner::Target(thread) = slice.who else { continue };
+        let span = Span { start: slice.start, end: slice.end };
+        let owner = owners.number(Owner::Target(thread, None));
+        certain.push(Segment { cpu: slice.cpu, span, owner });
+        segments.push(owners.segment(slice.cpu, span, owner));
+    }
+    segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
+    (segments, certain)
+}
+
+/// A thread's runs, and its samples on their CPU time.
+type Marked = (ThreadKey, Vec<Run>, Vec<Mark>);
+
+/// Runs and samples of each thread that ran.
+fn marked(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<Marked> {
+    let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
+    for slice in slices {
+        if let CpuOwner::Target(thread) = slice.who {
+            let span = Span { start: slice.start, end: slice.end };
+            runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 }));
+        }
+    }
+    runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
+    let of_thread = |of_thread: &[(ThreadKey, Run)]| {
+        let &(thread, _) = of_thread.first()?;
+        let mut runs: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
+        let marks = threads.get(&thread).map(|samples| samples.mark(&mut runs)).unwrap_or_default();
+        Some((thread, runs, marks))
+    };
+    runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
+}
+
+/// A line of each thread.
+fn lines(marked: Vec<Marked>, owners: &mut Owners) -> Vec<Line> {
+    let line = |(thread, runs, marks): Marked| {
+        let unseen = owners.number(Owner::Target(thread, None));
+        Line { thread, runs, marks, ends: vec![], unseen, near_ns: NEAREST_NS }
+    };
+    marked.into_iter().map(line).collect()
+}
+
+/// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.
+fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
+    let mut ordered: Vec<Slice> = slices.iter().copied().filter(|slice| slice.start < slice.end).collect();
+    ordered.sort_by_key(|slice| (slice.cpu, slice.start, slice.end));
+    let mut overlaps = 0;
+    let mut disjoint: Vec<Slice> = Vec::with_capacity(ordered.len());
+    for slice in ordered {
+        if let Some(before) = disjoint.last_mut()
+            && before.cpu == slice.cpu
+            && before.end > slice.start
+        {
+            overlaps += 1;
+            before.end = slice.start;
+        }
+        disjoint.push(slice);
+    }
+    let clip = |slice: Slice| {
+        let inside = Span::new(slice.start, slice.end).overlap(span)?;
+        Some(Slice { start: inside.start, end: inside.end, ..slice })
+    };
+    (disjoint.into_iter().filter_map(clip).collect(), overlaps)
+}
+
+/// One thread's samples in time order: when, and the owner that each makes.
+#[derive(Default)]
+struct OfThread {
+    at: Vec<KtimeNs>,
+    owners: Vec<OwnerId>,
+}
+
+/// A thread's samples show few stacks again and again: so many of the last ones are remembered.
+const RECENT: usize = 1_024;
+
+/// The samples of each thread; they make owners, and are counted.
+fn by_thread(samples: &[Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread> {
+    let mut threads: BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> = BTreeMap::new();
+    for run in samples.chunk_by(|one, next| one.thread == next.thread) {
+        let Some(first) = run.first() else { continue };
+        let (at, stacks) = threads.entry(first.thread).or_default();
+        at.extend(run.iter().map(|sample| sample.at));
+        stacks.extend(run.iter().map(|sample| sample.stack));
+    }
+    let of_thread = |(thread, (at, stacks)): (ThreadKey, (Vec<KtimeNs>, Vec<StackId>))| {
+        let (at, stacks) = in_order(at, stacks);
+        let mut recent = [None; RECENT];
+        let owner = |stack: StackId| {
+            let place = &mut recent[stack.index() % RECENT];
+            let known = place.filter(|(before, _)| *before == stack).map(|(_, owner)| owner);
+            let owner = known.unwrap_or_else(|| owners.number(Owner::Target(thread, Some(stack))));
+            owners.count(owner);
+            *place = Some((stack, owner));
+            owner
+        };
+        (thread, OfThread { at, owners: stacks.into_iter().map(owner).collect() })
+    };
+    threads.into_iter().map(of_thread).collect()
+}
+
+/// Both by time; what was at one moment stays as it was.
+fn in_order(at: Vec<KtimeNs>, stacks: Vec<StackId>) -> (Vec<KtimeNs>, Vec<StackId>) {
+    if at.is_sorted() {
+        return (at, stacks);
+    }
+    let mut both: Vec<(KtimeNs, StackId)> = at.into_iter().zip(stacks).collect();
+    both.sort_by_key(|(at, _)| *at);
+    both.into_iter().unzip()
+}
+
+impl OfThread {
+    /// The parts of a slice and who owns them, in time order; neighbours with one owner are one part.
+    fn owned_parts(&self, slice: Span, parts: &mut Vec<(Span, Option<OwnerId>)>) {
+        let first = self.at.partition_point(|at| *at < slice.start);
+        let after = partition_near(&self.at, first, |at| *at < slice.end);
+        if first == after {
+            return parts.push((slice, self.nearest(slice, after)));
+        }
+        let mut start = slice.start;
+        for number in first..after {
+            let (at, owner) = (self.at[number], Some(self.owners[number]));
+            let next = self.at.get(number + 1).filter(|_| number + 1 < after);
+            let end = next.map_or(slice.end, |next| at.midpoint(*next));
+            match parts.last_mut() {
+                Some((part, last)) if *last == owner => part.end = end,
+                _ if start < end => parts.push((Span { start, end }, owner)),
+                // Two samples at one moment: the earlier of them owns nothing.
+                _ => {}
+            }
+            start = end;
+        }
+    }
+
+    /// The owner of the sample that is nearest to a slice; `after` is the first one behind it.
+    fn nearest(&self, slice: Span, after: usize) -> Option<OwnerId> {
+        let near = |number: usize, distance: fn(Span, KtimeNs) -> u64| {
+            let at = *self.at.get(number)?;
+            let distance = distance(slice, at);
+            (distance <= NEAREST_NS).then_some((distance, at, self.owners[number]))
+        };
+        let before =
+            after.checked_sub(1).and_then(|before| near(before, |slice, at| slice.start.ns_since(at)));
+        let after = near(after, |slice, at| at.ns_since(slice.end));
+        before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|near| near.2)
+    }
+
+    /// Puts the thread's runs and samples on its CPU time.
+    fn mark(&self, runs: &mut [Run]) -> Vec<Mark> {
+        let mut marks = Vec::with_capacity(self.at.len());
+        let mut samples = self.at.iter().zip(&self.owners).peekable();
+        let mut before = 0_u64;
+        for run in runs {
+            run.cpu_ns = before;
+            while samples.next_if(|(at, _)| **at < run.span.start).is_some() {}
+            while let Some((&at, &owner)) = samples.next_if(|(at, _)| **at < run.span.end) {
+                let cpu_ns = before.saturating_add(at.ns_since(run.span.start));
+                marks.push(Mark { line: 0, at, cpu_ns, owner });
+            }
+            before = before.saturating_add(run.span.ns());
+        }
+        marks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BackgroundProcesses, OfThread, Owner, OwnerTime, Run, SampledTime, Span};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+    use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus, Unsampled};
+
+    const MS: u64 = 1_000_000;
+    const ME: ThreadKey = ThreadKey::new(0);
+    const ALWAYS: Span = Span { start: KtimeNs::from_ns(0), end: KtimeNs::from_ns(u64::MAX) };
+
+    fn slice(cpu: u32, from_ms: u64, to_ms: u64) -> Slice {
+        let at = |ms| KtimeNs::from_ns(ms * MS);
+        Slice { cpu: CpuId::new(cpu), who: CpuOwner::Target(ME), start: at(from_ms), end: at(to_ms) }
+    }
+
+    fn sample(ms: u64, stack: u32) -> Sample {
+        Sample {
+            at: KtimeNs::from_ns(ms * MS),
+            cpu: CpuId::new(0),
+            thread: ME,
+            stack: StackId::new(stack),
+            status: StackStatus::Complete,
+        }
+    }
+
+    /// What each stack of the thread owns, in ms, in the order in which they were met; `None` is unsampled.
+    fn owned(time: &SampledTime) -> Vec<(Option<u32>, u64, u64)> {
+        let of_me = |o: &OwnerTime| match o.owner {
+            Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
+            Owner::Other | Owner::Background(_) => None,
+        };
+        time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
+    }
+
+    /// Each sample owns its half of the way to its neighbours, and the ends of the slice.
+    #[test]
+    fn samples_own_their_surroundings() {
+        let time = SampledTime::new(
+            &[slice(0, 100, 200)],
+            &[sample(110, 1), sample(150, 2), sample(180, 1)],
+            &BackgroundProcesses::default(),
+            &[],
+            ALWAYS,
+        );
+        assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
+    }
+
+    /// A slice without a sample takes the nearest one of its thread within half a second, on either side, else nobody's.
+    #[test]
+    fn empty_slices_take_the_nearest_sample() {
+        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
+        let time = SampledTime::new(
+            &slices,
+            &[sample(90, 1), sample(160, 2)],
+            &BackgroundProcesses::default(),
+            &[],
+            ALWAYS,
+        );
+        assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
+    }
+
+    /// A sample outside every slice owns no time and is still counted.
+    #[test]
+    fn stray_samples_count() {
+        let time = SampledTime::new(&[], &[sample(5, 9)], &BackgroundProcesses::default(), &[], ALWAYS);
+        assert_eq!(owned(&time), [(Some(9), 0, 1)]);
+    }
+
+    /// Overlapping slices of a CPU: the later start wins and the overlap is counted; other CPUs are not concerned.
+    #[test]
+    fn overlaps_are_cut_and_counted() {
+        let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
+        let time = SampledTime::new(&slices, &[], &BackgroundProcesses::default(), &[], ALWAYS);
+        assert_eq!(time.overlaps, 1);
+        assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
+    }
+
+    /// A slice of twenty seconds with one sample, because the machine stood still: the sample has its own periods, the rest is nobody's.
+    #[test]
+    fn a_sample_does_not_stand_for_a_pause() {
+        let pause = |from_ms: u64, to_ms: u64| {
+            let at = |ms| KtimeNs::from_ns(ms * MS);
+            Unsampled { cpu: CpuId::new(0), start: at(from_ms), end: at(to_ms) }
+        };
+        let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
+        let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);
+        let time = SampledTime::new(&slices, &samples, &BackgroundProcesses::default(), &pauses, ALWAYS);
+        assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
+        assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
+        let pieces: u64 = time.certain.iter().map(|piece| piece.span.ns()).sum();
+        let runs: u64 = time.lines.iter().flat_map(|line| &line.runs).map(|run| run.span.ns()).sum();
+        assert_eq!((pieces / MS, runs / MS), (19_980, 20));
+    }
+
+    /// Only time within the recording's span counts.
+    #[test]
+    fn slices_are_clipped() {
+        let span = Span { start: KtimeNs::from_ns(20 * MS), end: KtimeNs::from_ns(70 * MS) };
+        let time = SampledTime::new(
+            &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
+            &[],
+            &BackgroundProcesses::default(),
+            &[],
+            span,
+        );
+        assert_eq!(owned(&time), [(None, 20, 0)]);
+    }
+
+    fn of_thread(samples: &[(u64, u32)]) -> OfThread {
+        let (at, owners) = samples.iter().map(|&(at, owner)| (KtimeNs::from_ns(at), owner)).unzip();
+        OfThread { at, owners }
+    }
+
+    fn ns(from: u64, until: u64) -> Span {
+        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(until) }
+    }
+
+    /// Parts of a slice change half-way between samples; those of one owner are one part, and of two at one moment the later has it.
+    #[test]
+    fn parts_of_a_slice() {
+        let parts = |samples: &[(u64, u32)], slice| {
+            let mut parts = vec![];
+            of_thread(samples).owned_parts(slice, &mut parts);
+            parts
+                .into_iter()
+                .map(|(span, owner)| (span.start.as_ns(), span.end.as_ns(), owner))
+                .collect::<Vec<_>>()
+        };
+        let three = [(5, 1), (15, 2), (25, 3)];
+        assert_eq!(parts(&three, ns(0, 30)), [(0, 10, Some(1)), (10, 20, Some(2)), (20, 30, Some(3))]);
+        assert_eq!(parts(&three, ns(0, 15)), [(0, 15, Some(1))]);
+        assert_eq!(parts(&three, ns(15, 30)), [(15, 20, Some(2)), (20, 30, Some(3))]);
+        assert_eq!(parts(&[(5, 1), (15, 1), (25, 3)], ns(0, 30)), [(0, 20, Some(1)), (20, 30, Some(3))]);
+        assert_eq!(parts(&[(0, 1), (0, 2)], ns(0, 30)), [(0, 30, Some(2))]);
+        assert_eq!(parts(&three, ns(17, 20)), [(17, 20, Some(2))]);
+    }
+
+    /// Samples within runs stand on the thread's CPU time, those between two runs nowhere.
+    #[test]
+    fn samples_on_cpu_time() {
+        let run = |from, until| Run { cpu: CpuId::new(0), span: ns(from, until), cpu_ns: 99 };
+        let mut runs = [run(0, 10), run(20, 30)];
+        let marks = of_thread(&[(5, 1), (10, 2), (15, 2), (20, 3), (29, 4), (30, 5)]).mark(&mut runs);
+        let of: Vec<_> = marks.iter().map(|mark| (mark.at.as_ns(), mark.cpu_ns, mark.owner)).collect();
+        assert_eq!(of, [(5, 5, 1), (20, 10, 3), (29, 19, 4)]);
+        assert_eq!(runs.map(|run| run.cpu_ns), [0, 10]);
+    }
+}

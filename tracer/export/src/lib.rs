@@ -1,0 +1,172 @@
+//! A profile in the formats of other tools, one file a format.
+//!
+//! ```
+//! use energy_trace_export::Format;
+//!
+//! assert!(Format::named("speedscope").is_some_and(|format| !format.is_binary));
+//! ```
+//!
+//! Heavy formats are features of this package, on unless they are left out: `parquet`, `protobuf` (pprof and OpenTelemetry) and `firefox`.
+//!
+//! To add one: its file here with a `write` as the others have, and its line in `FORMATS`; command line, help and errors follow. Leaves out
+//! folded stacks and CSV themselves, the HTML page, which are the `report` package's.
+
+mod chrome;
+mod emissions;
+#[cfg(feature = "firefox")]
+mod firefox;
+mod greenlight;
+#[cfg(feature = "protobuf")]
+mod otlp;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "parquet")]
+pub mod parquet_file;
+#[cfg(feature = "protobuf")]
+mod pprof;
+mod speedscope;
+mod stacks;
+mod stacks_json;
+mod texts;
+mod timed;
+
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::over_time::OverTime;
+use energy_trace_names::native_frames::NativeFrames;
+use energy_trace_report::folded::{self, FoldedOptions, Per};
+use energy_trace_report::rest::Rest;
+use energy_trace_report::{DomainChoice, csv, html};
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// What is exported.
+#[derive(Clone, Debug)]
+pub struct Input<'a> {
+    /// What a recording means.
+    pub profile: &'a Profile,
+    /// The same over time, where the format asks for it; then the profile is that of the whole run.
+    pub over_time: Option<&'a OverTime>,
+    /// The part of the run that is exported, where there is a time.
+    pub bins: Range<u32>,
+}
+
+/// What the user chose, for all formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// The energy that is exported.
+    pub domain: DomainChoice,
+    /// Without the arguments of templates.
+    pub short_names: bool,
+    /// Which frames of native code are kept.
+    pub native_frames: NativeFrames,
+    /// Which roots stacks have; `None` leaves it to the format.
+    pub per: Option<Per>,
+    /// What stands beside the program.
+    pub rest: Rest,
+    /// Milligrams of CO₂ equivalent that a kilowatt-hour of the grid costs, where the user says so.
+    pub grid_mg_per_kwh: Option<u64>,
+}
+
+/// The same with the format's own choice of roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StackOptions {
+    pub(crate) domain: DomainChoice,
+    pub(crate) short_names: bool,
+    pub(crate) native_frames: NativeFrames,
+    pub(crate) per: Per,
+    pub(crate) rest: Rest,
+}
+
+impl ExportOptions {
+    /// With these roots where the user has not chosen any.
+    fn stacks(&self, per: Per) -> StackOptions {
+        let Self { domain, short_names, native_frames, rest, .. } = *self;
+        StackOptions { domain, short_names, native_frames, per: self.per.unwrap_or(per), rest }
+    }
+}
+
+type Writing = fn(&mut dyn Write, &Input<'_>, &ExportOptions) -> io::Result<()>;
+
+/// A format, by its place in `FORMATS`.
+#[derive(Debug)]
+pub struct Format {
+    /// Its word on the command line.
+    pub name: &'static str,
+    /// What it is for, for the help.
+    pub help: &'static str,
+    /// Whether it is no text.
+    pub is_binary: bool,
+    /// Whether it has a time axis.
+    pub is_timed: bool,
+    write: Writing,
+}
+
+const fn text(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: false, is_timed: false, write }
+}
+
+const fn binary(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: true, is_timed: false, write }
+}
+
+const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: false, is_timed: true, write }
+}
+
+const fn timed_binary(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: true, is_timed: true, write }
+}
+
+/// All formats, in the order of the help.
+pub static FORMATS: &[Format] = &[
+    text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
+    #[cfg(feature = "protobuf")]
+    binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
+    text("speedscope", "For speedscope", speedscope::write),
+    #[cfg(feature = "firefox")]
+    timed("firefox", "For the Firefox Profiler: stacks over time, and power", firefox::write),
+    timed("chrome", "Trace events over time, for Perfetto and Chrome", chrome::write),
+    #[cfg(feature = "protobuf")]
+    binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
+    text("json", "Stacks, for programs", stacks_json::write),
+    timed("html", "A page for a browser: power over time, flame graph, tables", write_html),
+    timed("greenlight", "API calls as the GreenLight data set has them, JSON", greenlight::write),
+    #[cfg(feature = "parquet")]
+    timed_binary("parquet", "Stacks over time, for DuckDB, pandas and data warehouses", parquet::write),
+    #[cfg(feature = "parquet")]
+    timed_binary("parquet-readings", "Each power domain over time, for the same", parquet::write_readings),
+    text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
+    text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
+];
+
+impl Format {
+    /// The format of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// Writes a profile in this format.
+    ///
+    /// # Errors
+    /// When the writer refuses.
+    pub fn write(&self, out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+        (self.write)(out, input, options)
+    }
+}
+
+fn write_folded(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let StackOptions { domain, short_names, native_frames, per, rest } = options.stacks(Per::Thread);
+    folded::write(out, input.profile, &FoldedOptions { domain, short_names, native_frames, per, rest })
+}
+
+fn write_html(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let over_time = input.over_time.ok_or_else(|| io::Error::other("energy over time was not asked for"))?;
+    html::write(out, input.profile, over_time, &input.bins, options.short_names)
+}
+
+fn write_csv(out: &mut dyn Write, input: &Input<'_>, _options: &ExportOptions) -> io::Result<()> {
+    csv::write(out, input.profile)
+}
+
+#[cfg(test)]
+mod tests;

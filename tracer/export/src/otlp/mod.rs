@@ -1,0 +1,253 @@
+//! OpenTelemetry profiles as a file: a `ProfilesData` message with two profiles over one dictionary, energy in microjoules and CPU time in
+//! nanoseconds.
+//!
+//! Every stack is there, those with energy below zero too, so that sums are exact. Attributes are named as OpenTelemetry's conventions name
+//! them. Leaves out sending it anywhere, times of samples, and links to traces.
+
+mod messages;
+
+use super::stacks::{FrameNumber, StackCost, Stacks};
+use super::texts::Texts;
+use super::{ExportOptions, Input};
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::shown::shown;
+use energy_trace_report::folded::Per;
+use messages::{
+    AnyValue, Attribute, Dictionary, Function, KeyValue, Line, Link, Location, Mapping, Profile,
+    ProfilesData, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, Value, ValueType,
+};
+use prost::Message as _;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io::{self, Write};
+
+pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let stacks = Stacks::new(input.profile, &options.stacks(Per::None));
+    out.write_all(&Writer::new(&stacks).data(input).encode_to_vec())?;
+    out.flush()
+}
+
+/// A table whose entry 0 means nothing.
+#[derive(Debug)]
+struct Table<T> {
+    list: Vec<T>,
+    known: HashMap<T, i32>,
+}
+
+impl<T: Clone + Eq + Hash> Table<T> {
+    fn new(nothing: T) -> Self {
+        Self { list: vec![nothing], known: HashMap::new() }
+    }
+
+    fn number(&mut self, entry: T) -> i32 {
+        let next = index(self.list.len());
+        *self.known.entry(entry).or_insert_with_key(|entry| {
+            self.list.push(entry.clone());
+            next
+        })
+    }
+}
+
+/// A position in a table; what is beyond the format's range means nothing.
+fn index(at: usize) -> i32 {
+    i32::try_from(at).unwrap_or_default()
+}
+
+/// Fills the dictionary.
+struct Writer<'a> {
+    stacks: &'a Stacks<'a>,
+    texts: Texts<i32>,
+    attributes: Table<Attribute>,
+    functions: Table<Function>,
+    mappings: Vec<Mapping>,
+    mapping_of: HashMap<&'a str, usize>,
+    locations: Vec<Location>,
+    location_of: HashMap<FrameNumber, i32>,
+    stack_table: Vec<Stack>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(stacks: &'a Stacks<'a>) -> Self {
+        Self {
+            stacks,
+            texts: Texts::new(),
+            attributes: Table::new(Attribute::default()),
+            functions: Table::new(Function::default()),
+            mappings: vec![Mapping::default()],
+            mapping_of: HashMap::new(),
+            locations: vec![Location::default()],
+            location_of: HashMap::new(),
+            stack_table: vec![Stack::default()],
+        }
+    }
+
+    fn data(mut self, input: &Input<'_>) -> ProfilesData {
+        let stacks = self.stacks;
+        let identities: Vec<Sample> = stacks.list.iter().map(|cost| self.sample(cost)).collect();
+        let time = |cost: &StackCost| i64::try_from(cost.time_ns).unwrap_or(i64::MAX);
+        let energy = stacks
+            .has_energy()
+            .then(|| self.profile(input, ("energy", "microjoules"), &identities, |cost| cost.energy.as_uj()));
+        let cpu = self.profile(input, ("cpu", "nanoseconds"), &identities, time);
+        let scope = Scope { name: "energy-trace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        let profiles =
+            ScopeProfiles { scope: Some(scope), profiles: energy.into_iter().chain([cpu]).collect() };
+        let resource = Some(resource(stacks));
+        ProfilesData {
+            resource_profiles: vec![ResourceProfiles { resource, scope_profiles: vec![profiles] }],
+            dictionary: Some(self.dictionary()),
+        }
+    }
+
+    fn dictionary(self) -> Dictionary {
+        Dictionary {
+            mapping_table: self.mappings,
+            location_table: self.locations,
+            function_table: self.functions.list,
+            link_table: vec![Link { trace_id: vec![0; 16], span_id: vec![0; 8] }],
+            string_table: self.texts.list,
+            attribute_table: self.attributes.list,
+            stack_table: self.stack_table,
+        }
+    }
+
+    /// One value of every stack that has any.
+    fn profile(
+        &mut self,
+        input: &Input<'_>,
+        (kind, unit): (&str, &str),
+        identities: &[Sample],
+        value: impl Fn(&StackCost) -> i64,
+    ) -> Profile {
+        let run = &input.profile.run;
+        let spent = self.stacks.list.iter().zip(identities).map(|(cost, sample)| (value(cost), sample));
+        let samples = spent
+            .filter(|(value, _)| *value != 0)
+            .map(|(value, sample)| Sample { values: vec![value], ..sample.clone() })
+            .collect();
+        let quality = self.stacks.quality();
+        Profile {
+            sample_type: Some(self.kind(kind, unit)),
+            samples,
+            time_unix_nano: run.header.anchor.unix_ns_of(run.start),
+            duration_nano: run.duration_ns(),
+            period_type: Some(self.kind("cpu", "nanoseconds")),
+            period: 1_000_000_000 / i64::from(run.header.sample_hz.max(1)),
+            attribute_indices: vec![self.text_attribute("energy_trace.quality", &quality)],
+        }
+    }
+
+    fn kind(&mut self, kind: &str, unit: &str) -> ValueType {
+        ValueType { kind: self.texts.number(kind), unit: self.texts.number(unit) }
+    }
+
+    fn sample(&mut self, cost: &StackCost) -> Sample {
+        let path = self.stacks.path(cost);
+        let location_indices = path.iter().rev().map(|&frame| self.location(frame)).collect();
+        let stack_index = index(self.stack_table.len());
+        self.stack_table.push(Stack { location_indices });
+        Sample { stack_index, attribute_indices: self.holder(cost), values: vec![] }
+    }
+
+    fn holder(&mut self, cost: &StackCost) -> Vec<i32> {
+        let Some(holder) = cost.holder else { return vec![] };
+        let (process, name) = self.stacks.holder_names(holder);
+        let mut list = vec![
+            self.text_attribute("process.executable.name", &process),
+            self.text_attribute("thread.name", &name),
+        ];
+        let thread = self.stacks.profile.threads.get(holder.index());
+        let owner = thread.and_then(|thread| self.stacks.profile.processes.get(thread.process.index()));
+        list.extend(owner.map(|process| self.attribute("process.pid", number(process.pid.get()))));
+        list.extend(thread.map(|thread| self.attribute("thread.id", number(thread.tid.get()))));
+        list
+    }
+
+    fn text_attribute(&mut self, key: &str, text: &str) -> i32 {
+        self.attribute(key, Value::Text(shown(text).into_owned()))
+    }
+
+    fn attribute(&mut self, key: &str, value: Value) -> i32 {
+        let key = self.texts.number(key);
+        self.attributes.number(Attribute { key, value: Some(AnyValue { value: Some(value) }), unit: 0 })
+    }
+
+    fn location(&mut self, frame_number: FrameNumber) -> i32 {
+        if let Some(&known) = self.location_of.get(&frame_number) {
+            return known;
+        }
+        let at = index(self.locations.len());
+        self.location_of.insert(frame_number, at);
+        let stacks = self.stacks;
+        let mut location = Location::default();
+        if let Some(frame) = stacks.frame(frame_number) {
+            let function_index = self.function(frame, stacks.name(frame_number));
+            location.lines = vec![Line { function_index, line: i64::from(frame.line) }];
+            location.attribute_indices =
+                vec![self.text_attribute("profile.frame.type", frame_type(frame.kind))];
+            if matches!(frame.kind, FrameKind::Native | FrameKind::Inlined) {
+                location.mapping_index = self.mapping(&frame.module, frame.address);
+                location.address = frame.address;
+            }
+        }
+        self.locations.push(location);
+        at
+    }
+
+    fn function(&mut self, frame: &Frame, name: &str) -> i32 {
+        let function = Function {
+            name: self.texts.number(name),
+            system_name: self.texts.number(&frame.name),
+            filename: self.texts.number(&frame.file),
+            start_line: i64::from(frame.first_line),
+        };
+        self.functions.number(function)
+    }
+
+    /// A file of code, reaching at least to this address of it.
+    fn mapping(&mut self, file: &'a str, address: u64) -> i32 {
+        let next = self.mappings.len();
+        let at = *self.mapping_of.entry(file).or_insert(next);
+        if at == next {
+            let build_id = self.stacks.profile.build_ids.get(file);
+            let attribute_indices = build_id
+                .map(|id| self.text_attribute("process.executable.build_id.gnu", id))
+                .into_iter()
+                .collect();
+            let filename = self.texts.number(file);
+            self.mappings.push(Mapping { memory_limit: 0, filename, attribute_indices });
+        }
+        if let Some(mapping) = self.mappings.get_mut(at) {
+            mapping.memory_limit = mapping.memory_limit.max(address.saturating_add(1));
+        }
+        index(at)
+    }
+}
+
+fn resource(stacks: &Stacks<'_>) -> Resource {
+    let text = |key: &str, text: String| KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(Value::Text(text)) }),
+    };
+    Resource {
+        attributes: vec![
+            text("service.name", "energy-trace".to_owned()),
+            text("process.command_line", stacks.title()),
+        ],
+    }
+}
+
+fn number(number: u32) -> Value {
+    Value::Number(i64::from(number))
+}
+
+/// The values of `profile.frame.type`, and a word of ours where they have none.
+const fn frame_type(kind: FrameKind) -> &'static str {
+    match kind {
+        FrameKind::Python => "cpython",
+        FrameKind::Native | FrameKind::Inlined => "native",
+        FrameKind::Kernel => "kernel",
+        FrameKind::Gpu => "gpu",
+        FrameKind::Special => "mark",
+    }
+}

@@ -1,0 +1,154 @@
+//! Names of C++ and Rust functions without their template arguments: `std::vector<int, std::allocator<int>>` is `std::vector<…>`.
+//!
+//! On request only, and before anything is grouped: instances of one template become one function. Leaves out Python's and the kernel's
+//! names, which have no templates.
+
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::FrameKind;
+use std::borrow::Cow;
+
+/// A profile as it is, or one with short names for all native frames, as was chosen.
+pub fn chosen(profile: &Profile, short: bool) -> Cow<'_, Profile> {
+    if !short {
+        return Cow::Borrowed(profile);
+    }
+    let mut shortened = profile.clone();
+    for frame in &mut shortened.frames {
+        if matches!(frame.kind, FrameKind::Native | FrameKind::Inlined) && frame.name.contains('<') {
+            frame.name = without_templates(&frame.name);
+        }
+    }
+    Cow::Owned(shortened)
+}
+
+/// What may follow `operator` and is no template, the longest first.
+const OPERATORS: [&str; 11] = ["<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"];
+
+/// The name with the arguments of each template as `<…>`. What Rust writes in the same brackets, `<T as Trait>::f` and `<impl T>::f`, is
+/// part of the name and stays, shortened itself. A name whose brackets do not match stays as it is.
+fn without_templates(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    // Of each open bracket: whether what is in it is left out, and the parentheses that were open before it.
+    let mut open: Vec<(bool, usize)> = Vec::new();
+    let (mut hidden, mut parentheses) = (0_usize, 0_usize);
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let operator = operator_at(name, rest);
+        let token = operator.unwrap_or_else(|| &rest[..c.len_utf8()]);
+        let before = &name[..name.len() - rest.len()];
+        rest = &rest[token.len()..];
+        match token {
+            "<" if operator.is_none() => {
+                let hides = is_template(before, rest);
+                if hidden == 0 {
+                    out.push_str(if hides { "<…" } else { "<" });
+                }
+                hidden += usize::from(hides);
+                open.push((hides, parentheses));
+            }
+            // `->` in a type, and comparisons in parentheses, close nothing.
+            ">" if operator.is_none()
+                && !before.ends_with('-')
+                && open.last().is_some_and(|&(_, outside)| outside == parentheses) =>
+            {
+                hidden -= usize::from(open.pop().is_some_and(|(hides, _)| hides));
+                if hidden == 0 {
+                    out.push('>');
+                }
+            }
+            _ => {
+                match token {
+                    "(" => parentheses += 1,
+                    ")" => parentheses = parentheses.saturating_sub(1),
+                    _ => (),
+                }
+                if hidden == 0 {
+                    out.push_str(token);
+                }
+            }
+        }
+    }
+    if open.is_empty() { out } else { name.to_owned() }
+}
+
+/// The operator that `rest` begins with, where the word before it says that it is one.
+fn operator_at<'a>(name: &str, rest: &'a str) -> Option<&'a str> {
+    let before = name[..name.len() - rest.len()].strip_suffix("operator")?;
+    if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+        return None;
+    }
+    OPERATORS.iter().find(|operator| rest.starts_with(**operator)).map(|operator| &rest[..operator.len()])
+}
+
+/// Whether a bracket opens template arguments: behind a name, or behind Rust's `::`, but for `<impl …>`.
+fn is_template(before: &str, after: &str) -> bool {
+    let named = before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '>' | '<' | '-' | '='));
+    let operator = before.ends_with(['>', '<', '-', '=']);
+    let after_operator = operator && ends_with_operator(before);
+    let turbofish = before.ends_with("::") && !after.starts_with("impl ");
+    named && (!operator || after_operator) || turbofish
+}
+
+/// Whether a text ends with `operator` and its sign: what follows in brackets are template arguments.
+fn ends_with_operator(text: &str) -> bool {
+    OPERATORS.iter().any(|operator| text.strip_suffix(operator).is_some_and(|t| t.ends_with("operator")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_templates;
+
+    fn check(pairs: &[(&str, &str)]) {
+        for (name, short) in pairs {
+            assert_eq!(without_templates(name), *short, "{name}");
+        }
+    }
+
+    /// Arguments of templates go, those of functions stay.
+    #[test]
+    fn templates_of_cpp() {
+        check(&[
+            ("std::vector<int, std::allocator<int> >::push_back(int&&)", "std::vector<…>::push_back(int&&)"),
+            ("void f<int, (Kind)2>(std::map<int, g<long>> const&)", "void f<…>(std::map<…> const&)"),
+            (
+                "at::native::(anonymous namespace)::run<c10::Half>",
+                "at::native::(anonymous namespace)::run<…>",
+            ),
+            ("f<(3 > 2)>(int)", "f<…>(int)"),
+            ("std::function<int (int)>::operator()(int) const", "std::function<…>::operator()(int) const"),
+            ("plain(int)", "plain(int)"),
+        ]);
+    }
+
+    /// Operators with brackets in their names are no templates, but may be.
+    #[test]
+    fn operators() {
+        check(&[
+            ("std::operator<< <char>(std::ostream&)", "std::operator<< <char>(std::ostream&)"),
+            ("std::operator<<<char>(std::ostream&)", "std::operator<<<…>(std::ostream&)"),
+            ("A<int>::operator->() const", "A<…>::operator->() const"),
+            ("A::operator<=>(A const&)", "A::operator<=>(A const&)"),
+            ("my_operator<int>()", "my_operator<…>()"),
+        ]);
+    }
+
+    /// Rust's own brackets stay where they are the name.
+    #[test]
+    fn rust() {
+        check(&[
+            (
+                "<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend",
+                "<alloc::vec::Vec<…> as core::iter::Extend<…>>::extend",
+            ),
+            ("core::slice::sort::<u8>", "core::slice::sort::<…>"),
+            ("core::fmt::<impl Debug for u8>::fmt", "core::fmt::<impl Debug for u8>::fmt"),
+            ("core::ops::Fn<(u8,), Output = fn(u8) -> u8>::call", "core::ops::Fn<…>::call"),
+        ]);
+    }
+
+    /// A name whose brackets do not match is not touched.
+    #[test]
+    fn odd_names() {
+        check(&[("a<b", "a<b"), ("a>b", "a>b"), ("a<b>>", "a<…>>"), ("<", "<"), ("…<…>", "…<…>"), ("", "")]);
+    }
+}

@@ -1,0 +1,67 @@
+//! The kinds of power source, one file or folder each, and the table of them.
+//!
+//! To add a power source, touch two places: write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`. The word of
+//! `--power`, its help, errors, the choice of `auto`, `doctor` and reports follow from the table. `model.rs` is a short one to start from,
+//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL.
+
+mod amdgpu;
+mod hwmon;
+pub(super) mod model;
+mod nvml;
+pub(super) mod perf;
+pub(super) mod powercap;
+mod rapl_filter;
+mod replay;
+
+use super::kind::SourceKind;
+
+/// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
+pub const SOURCES: [&SourceKind; 7] =
+    [&powercap::KIND, &perf::KIND, &nvml::KIND, &amdgpu::KIND, &hwmon::KIND, &replay::KIND, &model::KIND];
+
+#[cfg(test)]
+mod tests {
+    use super::SOURCES;
+    use crate::survey::survey;
+    use crate::{PowerPlan, SourceChoice, open, source_words};
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    /// Each row of the table is complete: a word of its own that `--power` takes and explains, a name for people, and an answer on a
+    /// machine that has nothing: an error that names the source where it was named, a reason in the survey.
+    #[test]
+    fn every_source_is_whole() {
+        let nothing = tempfile::tempdir().unwrap();
+        let plan = |choices| PowerPlan {
+            choices,
+            sysfs: nothing.path().to_owned(),
+            nvml_lib: Some(nothing.path().join("no.so")),
+            ..PowerPlan::default()
+        };
+        let surveyed = survey(&plan(Vec::new())).sources;
+        let mut words = BTreeSet::new();
+        for kind in SOURCES {
+            assert!(words.insert(kind.word), "{} is there twice", kind.word);
+            assert!(!kind.help.is_empty() && !kind.title.is_empty(), "{}", kind.word);
+            assert!(source_words().any(|(word, help)| word.starts_with(kind.word) && help == kind.help));
+            let choice: SourceChoice = match kind.takes_file {
+                true => format!("{}:/nonexistent", kind.word).parse().unwrap(),
+                false => kind.word.parse().unwrap(),
+            };
+            let expected = match kind.takes_file {
+                true => SourceChoice::File(kind.word, PathBuf::from("/nonexistent")),
+                false => SourceChoice::Source(kind.word),
+            };
+            assert_eq!(choice, expected);
+            match open(&plan(vec![choice])) {
+                Ok(set) => assert_eq!(set.sources()[0].id.name(), kind.word),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains(kind.word) || text.contains("/nonexistent"), "{text}");
+                }
+            }
+            let line = surveyed.iter().find(|source| source.id.name() == kind.word);
+            assert!(line.is_none_or(|source| !source.domains.is_empty() || !source.ignored.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Takes in events and gives each to the collector that it is for: samples, GPU calls, or the processes themselves.
+//!
+//! One instance, on a thread of its own. Leaves out emptying the ring buffers (`reader`) and native names (`naming/`).
+
+use super::housekeeping::Housekeeping;
+use super::live::Live;
+use super::pauses::Pauses;
+use super::samples::SampleCollector;
+use crate::count::Counting;
+use crate::gpu::GpuCollector;
+use crate::stacks::builder::StackBuilder;
+use crate::stacks::python_frames::see_codes;
+use energy_trace_bpf::config::TraceAccount;
+use energy_trace_bpf::decode::{Event, Head, decode_event};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+use energy_trace_unwind::address_space::FileKey;
+use std::collections::HashSet;
+
+/// So many processes that are no targets are told apart in the account.
+const OTHERS: usize = 8;
+
+/// All that is collected.
+pub(crate) struct Collector {
+    /// Processes, frames and stacks.
+    pub(crate) stacks: StackBuilder,
+    samples: SampleCollector,
+    /// Calls of GPU libraries.
+    pub(crate) gpu: GpuCollector,
+    /// Calls that are counted, where that was asked for.
+    pub(crate) counting: Option<Counting>,
+    housekeeping: Housekeeping,
+    /// Where somebody looks meanwhile.
+    pub(crate) live: Option<Live>,
+    /// Events that could not be read: none, unless the build is inconsistent.
+    pub(crate) damaged: u64,
+}
+
+impl Collector {
+    pub(crate) fn new(stacks: StackBuilder) -> Self {
+        Self {
+            stacks,
+            samples: SampleCollector::new(),
+            gpu: GpuCollector::default(),
+            counting: None,
+            live: None,
+            housekeeping: Housekeeping::new(energy_trace_system::clock::now()),
+            damaged: 0,
+        }
+    }
+
+    /// From now on so many samples a second are to be expected.
+    pub(crate) fn expect(&mut self, hz: u32, since: KtimeNs) {
+        self.samples.pauses = Pauses::new(hz, since);
+    }
+
+    /// Slices on these CPUs end only when their threads leave them.
+    pub(crate) fn cannot_visit(&mut self, cpus: &[CpuId]) {
+        self.samples.out_of_reach = cpus.iter().map(|&cpu| (cpu, None)).collect();
+    }
+
+    /// Samples so far.
+    pub(crate) const fn sampled(&self) -> u64 {
+        self.samples.sampled
+    }
+
+    /// Where targets ran and could not be seen.
+    pub(crate) const fn pauses(&self) -> &Pauses {
+        &self.samples.pauses
+    }
+
+    /// What was seen of who ran.
+    pub(crate) fn account(&self) -> TraceAccount {
+        let (recorded_ns, paused_ns, switches_and_scheduler_ns) = self.samples.pauses.account();
+        let others = self.samples.background.busiest(OTHERS);
+        TraceAccount { recorded_ns, paused_ns, switches_and_scheduler_ns, others, ..TraceAccount::default() }
+    }
+
+    /// Takes in one event.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        match decode_event(bytes) {
+            Some(event) => self.event(event),
+            None => self.damaged += 1,
+        }
+        if self.samples.is_full() {
+            self.samples.flush(self.stacks.records());
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        if let Some(at) = event.activity_at() {
+            self.stacks.activity.mark_active(at);
+        }
+        let stacks = &mut self.stacks;
+        match event {
+            Event::Sample(head, comm, stack) => {
+                if self.samples.sampled == 0 {
+                    self.housekeeping.log_first_sample(head, &stack, stacks);
+                }
+                self.samples.sample(head, comm.text(), &stack, stacks);
+            }
+            Event::Slice(head, start, ran_ns) => self.samples.slice(head, start, ran_ns, stacks),
+            Event::Background(head, start, comm) => {
+                self.samples.background_slice(head, start, comm, stacks.records());
+            }
+            Event::Fork(head, child) => {
+                self.housekeeping.began(child);
+                stacks.processes.fork(head.pid, child, &mut stacks.maps, &stacks.out.records);
+            }
+            Event::Join(head) => {
+                self.housekeeping.began(head.pid);
+                stacks.processes.get_or_insert(head.pid, &stacks.out.records);
+                stacks.processes.touch(head.pid, head.at);
+            }
+            Event::Exec(head, comm) => self.exec(head, comm.text()),
+            Event::Exit(head, comm) => {
+                stacks.thread(head.pid, head.tid, Some(comm.text()));
+                self.housekeeping.ended(head.pid, head.at);
+                self.samples.pauses.exit(head.tid);
+            }
+            Event::Mmap(head) => stacks.processes.touch(head.pid, head.at),
+            Event::Raw(capture) => stacks.raw.keep(&capture),
+            Event::Wait(head, comm, stack) => self.samples.wait(head, comm.text(), &stack, stacks),
+            Event::WaitAgain(head) => self.samples.wait_again(head, stacks),
+            Event::Wake(head, pid, tid) => self.samples.wake(head, (pid, tid), stacks),
+            Event::Gpu(head, event) => self.gpu.call(head, &event, stacks),
+            Event::GpuStack(head, comm, stack) => self.gpu.stack(head, comm.text(), &stack, stacks),
+            Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
+            Event::Codes(head, sights) => {
+                if see_codes(&mut stacks.processes, head, &sights) {
+                    stacks.activity.mark_active(head.at);
+                }
+            }
+        }
+    }
+
+    fn exec(&mut self, head: Head, name: String) {
+        let stacks = &mut self.stacks;
+        self.samples.release(head.at, Some(head.pid), stacks);
+        stacks.processes.get_or_insert(head.pid, &stacks.out.records);
+        stacks.maps.remove_program(head.pid);
+        stacks.processes.exec(head.pid, name, head.at, &stacks.out.records);
+    }
+
+    /// Reads the mappings of all processes that are known and waits for the tables of what they have mapped.
+    pub(crate) fn ready_tables(&mut self) {
+        let now = energy_trace_system::clock::now();
+        self.refresh(&HashSet::new(), now);
+        let updates = self.stacks.processes.files.drain_updates(true);
+        self.refresh(&updates, now);
+        self.housekeeping.ready(energy_trace_system::clock::now());
+    }
+
+    fn refresh(&mut self, updated: &HashSet<FileKey>, now: KtimeNs) {
+        let stacks = &mut self.stacks;
+        stacks.processes.refresh(&mut stacks.maps, &stacks.out.records, updated, now);
+    }
+
+    /// Whether updates about files are on their way.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.stacks.processes.files.is_busy()
+    }
+
+    /// Whether nothing is to be read of any process soon, so that it does no harm to come late.
+    pub(crate) const fn is_idle(&self, now: KtimeNs) -> bool {
+        self.stacks.activity.is_idle(now)
+    }
+
+    /// What is done after the events up to `now` were taken in.
+    pub(crate) fn housekeeping(&mut self, now: KtimeNs) {
+        let updates = self.stacks.processes.files.drain_updates(false);
+        self.refresh(&updates, now);
+        self.samples.release(now, None, &mut self.stacks);
+        self.gpu.housekeeping(now, &mut self.stacks);
+        if let Some(counting) = &mut self.counting {
+            counting.look(&mut self.stacks);
+        }
+        self.housekeeping.log_table_usage(&self.stacks);
+        for (pid, at) in self.housekeeping.take_gone(now) {
+            self.stacks.forget(pid, at);
+            self.gpu.forget(pid);
+        }
+        self.samples.flush(self.stacks.records());
+        if let Some(live) = &mut self.live {
+            live.look(now, &self.stacks);
+        }
+    }
+
+    /// Sends all that was kept back; nothing comes any more.
+    pub(crate) fn finish(&mut self, end: KtimeNs) {
+        self.samples.end_open_slices(end, &mut self.stacks);
+        // Later than any waits.
+        self.samples.release(KtimeNs::from_ns(u64::MAX), None, &mut self.stacks);
+        self.gpu.finish(&mut self.stacks);
+        self.samples.flush(self.stacks.records());
+    }
+}

@@ -1,0 +1,80 @@
+//! What is done between two batches of events beside sending records: ended processes are forgotten, and with `-v` progress is logged.
+//!
+//! Leaves out what is forgotten of a process, which each collector knows.
+
+use crate::stacks::builder::StackBuilder;
+use energy_trace_bpf::decode::Head;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
+use energy_trace_unwind::merge::RawStack;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// How long a process is remembered after it ended: its last slices may still be on their way.
+const GRACE_NS: u64 = 2_000_000_000;
+
+/// Ended processes, and what was logged.
+pub(super) struct Housekeeping {
+    ended: HashMap<Pid, KtimeNs>,
+    /// Since when there can be samples, for the log.
+    since: KtimeNs,
+    /// How many tables were last logged.
+    tables_logged: usize,
+}
+
+impl Housekeeping {
+    pub(super) fn new(since: KtimeNs) -> Self {
+        Self { ended: HashMap::new(), since, tables_logged: 0 }
+    }
+
+    /// From now on there can be samples.
+    pub(super) const fn ready(&mut self, now: KtimeNs) {
+        self.since = now;
+    }
+
+    /// A process began under this number.
+    pub(super) fn began(&mut self, pid: Pid) {
+        self.ended.remove(&pid);
+    }
+
+    /// A process ended.
+    pub(super) fn ended(&mut self, pid: Pid, at: KtimeNs) {
+        self.ended.insert(pid, at);
+    }
+
+    /// Processes that are to be forgotten, and when each ended.
+    pub(super) fn take_gone(&mut self, now: KtimeNs) -> Vec<(Pid, KtimeNs)> {
+        let over = |at: KtimeNs| now.ns_since(at) > GRACE_NS;
+        let ended = self.ended.iter().filter(|(_, at)| over(**at));
+        let mut gone: Vec<(Pid, KtimeNs)> = ended.map(|(&pid, &at)| (pid, at)).collect();
+        for (pid, _) in &gone {
+            self.ended.remove(pid);
+        }
+        gone.retain(|(pid, _)| !Path::new(&format!("/proc/{pid}")).exists());
+        gone
+    }
+
+    /// With `-v`: what the tables take, whenever all that were begun are there.
+    pub(super) fn log_table_usage(&mut self, stacks: &StackBuilder) {
+        let files = &stacks.processes.files;
+        let (tables, bytes) = files.in_memory();
+        if !files.is_busy() && std::mem::replace(&mut self.tables_logged, tables) != tables {
+            let (mib, ms) =
+                (bytes as f64 / f64::from(1 << 20), self.ms_until(energy_trace_system::clock::now()));
+            log::info!("unwind tables: {tables} in {mib:.1} MiB, {ms:.1} ms after the start");
+        }
+    }
+
+    /// With `-v`: when the first sample came, and from where.
+    pub(super) fn log_first_sample(&self, head: Head, raw: &RawStack, stacks: &StackBuilder) {
+        let space = stacks.processes.get(head.pid).map(|process| &process.space);
+        let place = |pc: u64| space.and_then(|s| s.find(pc)).map_or("unknown code", |m| m.path.as_str());
+        let outermost = raw.native.last().map_or("the kernel", |frame| place(frame.pc));
+        let ms = self.ms_until(head.at);
+        log::info!("first sample: {ms:.1} ms after the start, outermost frame in {outermost}");
+    }
+
+    fn ms_until(&self, at: KtimeNs) -> f64 {
+        at.as_ns().saturating_sub(self.since.as_ns()) as f64 / 1e6
+    }
+}

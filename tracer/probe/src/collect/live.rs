@@ -1,0 +1,145 @@
+//! While somebody looks at a recording that is still running (`top`): slices are ended every second, and names found a few at a time.
+//!
+//! Names are one library's at each turn, and looked for on a thread of their own: the ring buffers are not kept waiting. Leaves out who looks.
+
+use crate::stacks::builder::StackBuilder;
+use crate::stacks::naming::names_of;
+use energy_trace_bpf::sampling::cpus::visit;
+use energy_trace_foreign::files::Root;
+use energy_trace_foreign::resolver::Worker;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, FrameId};
+use energy_trace_model::recording::record::{CalledOn, Frame, Record};
+use energy_trace_naming::{Library, find_public_names};
+use nix::unistd::{Gid, Uid};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Between two ends of all slices, and between two turns of names.
+const TURN: Duration = Duration::from_secs(1);
+/// Until public names are looked up first; each later time is twice as far away.
+const FIRST_PUBLIC_NAMES: Duration = Duration::from_secs(3);
+
+/// What was done so far.
+pub(crate) struct Live {
+    cpus: Vec<CpuId>,
+    namer: Namer,
+    next_turn: KtimeNs,
+    next_public_names: KtimeNs,
+    wait: Duration,
+    /// Frames that were taken from the interner, and those of each library that wait for their names.
+    seen: usize,
+    waiting: BTreeMap<String, Vec<usize>>,
+}
+
+impl Live {
+    /// Names are found by this worker, public names with the rights of `reader`.
+    ///
+    /// # Errors
+    /// When there is no thread for them.
+    pub(crate) fn start(
+        cpus: Vec<CpuId>,
+        reader: Option<(Uid, Gid)>,
+        worker: Arc<Worker>,
+        now: KtimeNs,
+    ) -> std::io::Result<Self> {
+        let namer = Namer::start(reader, worker)?;
+        let (next_turn, next_public_names) = (now + TURN, now + FIRST_PUBLIC_NAMES);
+        let (wait, waiting) = (FIRST_PUBLIC_NAMES, BTreeMap::new());
+        Ok(Self { cpus, namer, next_turn, next_public_names, wait, seen: 0, waiting })
+    }
+
+    /// Does what is due.
+    pub(super) fn look(&mut self, now: KtimeNs, stacks: &StackBuilder) {
+        if now < self.next_turn {
+            return;
+        }
+        self.next_turn = now + TURN;
+        visit(&self.cpus);
+        for record in self.namer.found() {
+            stacks.records().send(record);
+        }
+        if self.namer.is_busy {
+            return;
+        }
+        if now >= self.next_public_names {
+            self.wait = self.wait.saturating_mul(2);
+            self.next_public_names = now + self.wait;
+            let frames = stacks.out.frames().map(|(frame, on)| (frame.clone(), on.cloned()));
+            self.namer.find(Job::Public(frames.collect(), stacks.libraries.roots.all()));
+        } else {
+            self.name_some(stacks);
+        }
+    }
+
+    /// Names for the library with the most frames without one.
+    fn name_some(&mut self, stacks: &StackBuilder) {
+        let unnamed: &[(_, Frame)] = &stacks.out.unnamed;
+        for (at, (_, frame)) in unnamed.iter().enumerate().skip(self.seen) {
+            self.waiting.entry(frame.module.clone()).or_default().push(at);
+        }
+        self.seen = unnamed.len();
+        let most =
+            self.waiting.iter().max_by_key(|(_, waiting)| waiting.len()).map(|(module, _)| module.clone());
+        let Some(waiting) = most.and_then(|module| self.waiting.remove(&module)) else { return };
+        let frames: Vec<_> = waiting.iter().filter_map(|at| unnamed.get(*at).cloned()).collect();
+        let Some(module) = frames.first().map(|(_, frame)| frame.module.clone()) else { return };
+        let library = stacks.libraries.open().get(&module).and_then(|library| library.try_clone().ok());
+        let libraries = library.map(|library| (module, library)).into_iter().collect();
+        self.namer.find(Job::Native(frames, libraries));
+    }
+}
+
+/// What names are to be found for.
+enum Job {
+    /// Frames of one library.
+    Native(Vec<(FrameId, Frame)>, BTreeMap<String, Library>),
+    /// All frames, below these roots.
+    Public(Vec<(Frame, Option<CalledOn>)>, Vec<Root>),
+}
+
+/// The thread that finds them, one job at a time.
+struct Namer {
+    jobs: Sender<Job>,
+    found: Receiver<Vec<Record>>,
+    is_busy: bool,
+}
+
+impl Namer {
+    fn start(reader: Option<(Uid, Gid)>, worker: Arc<Worker>) -> std::io::Result<Self> {
+        let ((jobs, todo), (done, found)) = (channel::<Job>(), channel());
+        std::thread::Builder::new().name("energy-names".into()).spawn(move || {
+            for job in todo {
+                if done.send(names(job, reader, &worker)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { jobs, found, is_busy: false })
+    }
+
+    fn find(&mut self, job: Job) {
+        self.is_busy = self.jobs.send(job).is_ok();
+    }
+
+    fn found(&mut self) -> Vec<Record> {
+        let found = self.found.try_recv();
+        self.is_busy &= found.is_err();
+        found.unwrap_or_default()
+    }
+}
+
+fn names(job: Job, reader: Option<(Uid, Gid)>, worker: &Worker) -> Vec<Record> {
+    match job {
+        Job::Native(frames, libraries) => names_of(&frames, &libraries, worker),
+        Job::Public(frames, roots) => {
+            let frames = frames.iter().map(|(frame, on)| (frame, on.as_ref()));
+            let (names, installed) = find_public_names(frames, &roots, reader, worker);
+            let names = (!names.is_empty()).then_some(Record::PublicNames(names));
+            let installed = (!installed.is_empty()).then_some(Record::Installed(installed));
+            names.into_iter().chain(installed).collect()
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Puts probes on functions to count, and sends what they counted when the recording ends.
+//!
+//! Files that the command will map are probed before it begins, so that no call is missed; a file that is met later is probed then, and that
+//! is said. Leaves out the probes themselves (`bpf/call_counts.rs`).
+
+use super::names::CountName;
+use crate::prologue::{Spot, spot};
+use crate::stacks::builder::StackBuilder;
+use crate::stacks::interner::bare;
+use energy_trace_bpf::call_counts::CallCounts;
+use energy_trace_bpf::uprobe_multi::{MultiLink, drop_together};
+use energy_trace_foreign::files::{Root, file_key};
+use energy_trace_foreign::peeker::Peeker;
+use energy_trace_foreign::resolver::Worker;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind, Record};
+use energy_trace_unwind::address_space::{FileKey, Mapping};
+use energy_trace_unwind::elf::path_of;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracer_ebpf::count::{Counted, MOST_FUNCTIONS};
+
+/// The last number is the recorder's own.
+const MOST: usize = MOST_FUNCTIONS as usize - 1;
+
+/// What is counted.
+pub(crate) struct Counting {
+    counts: CallCounts,
+    worker: Arc<Worker>,
+    wanted: Vec<CountName>,
+    files: Vec<Probed>,
+    links: Vec<MultiLink>,
+    functions: usize,
+    /// Names for which a function was found.
+    found: BTreeSet<usize>,
+    seen: HashSet<FileKey>,
+    looked_at: HashMap<Pid, KtimeNs>,
+    diagnostics: Vec<CallDiagnostic>,
+}
+
+/// A file with functions that are probed.
+struct Probed {
+    path: String,
+    key: FileKey,
+    /// Its name in the recording, once a process has mapped it.
+    module: Option<Arc<str>>,
+    functions: Vec<Function>,
+}
+
+struct Function {
+    number: u32,
+    offset: u64,
+    name: String,
+    steps: bool,
+}
+
+/// What was counted in all.
+#[derive(Default)]
+struct Sums {
+    calls: u64,
+    stepped: u64,
+}
+
+impl Counting {
+    /// Begins with the files that the command will map, the first of which is its program.
+    pub(crate) fn start(
+        counts: CallCounts,
+        worker: Arc<Worker>,
+        wanted: Vec<CountName>,
+        files: &[PathBuf],
+    ) -> Self {
+        let mut counting = Self {
+            counts,
+            worker,
+            wanted,
+            files: Vec::new(),
+            links: Vec::new(),
+            functions: 0,
+            found: BTreeSet::new(),
+            seen: HashSet::new(),
+            looked_at: HashMap::new(),
+            diagnostics: Vec::new(),
+        };
+        let named = counting
+            .wanted
+            .iter()
+            .filter_map(|name| name.library.clone())
+            .filter(|library| library.starts_with('/'));
+        let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
+        for (position, path) in files.iter().chain(&named).enumerate() {
+            let is_program = position == 0 && !files.is_empty();
+            if let Ok(file) = Root::default().open(path, true)
+                && let Ok(facts) = file.metadata()
+            {
+                let worker = Arc::clone(&counting.worker);
+                let path = path.to_string_lossy().into_owned();
+                counting.probe(&file, path, (file_key(&facts), is_program), &worker);
+            }
+        }
+        counting
+    }
+
+    /// Looks at mappings that were read since.
+    pub(crate) fn look(&mut self, stacks: &mut StackBuilder) {
+        let StackBuilder { processes, libraries, hasty, .. } = stacks;
+        for (pid, read_at, mappings) in processes.spaces() {
+            if self.looked_at.insert(pid, read_at) == Some(read_at) {
+                continue;
+            }
+            for (position, mapping) in mappings.iter().enumerate() {
+                let Some(key) = &mapping.file else { continue };
+                if !self.seen.insert(key.clone()) {
+                    continue;
+                }
+                self.probe_mapped(pid, mapping, position == 0, (read_at, &processes.peeker, &*hasty));
+                if let Some(probed) = self.files.iter_mut().find(|probed| probed.is(mapping)) {
+                    probed.module = Some(libraries.module_of(pid, mapping, &processes.peeker));
+                }
+            }
+        }
+    }
+
+    fn probe_mapped(
+        &mut self,
+        pid: Pid,
+        mapping: &Mapping,
+        is_program: bool,
+        (noticed, peeker, worker): (KtimeNs, &Peeker, &Worker),
+    ) {
+        let Some(key) = &mapping.file else { return };
+        let is_wanted = self.wanted.iter().any(|name| name.may_be_in(&mapping.path, is_program));
+        if !is_wanted || self.files.iter().any(|probed| probed.is(mapping)) {
+            return;
+        }
+        if let Ok(Ok(opened)) = peeker.open(pid, mapping, false)
+            && self.probe(&opened.file, mapping.path.clone(), (key.clone(), is_program), worker)
+        {
+            let library = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let late_ns = energy_trace_system::clock::now().ns_since(noticed);
+            self.diagnostics.push(CallDiagnostic::Late { library, pid: pid.get(), late_ns });
+        }
+    }
+
+    /// Probes the functions of a file that are wanted; false where there are none.
+    fn probe(
+        &mut self,
+        file: &File,
+        path: String,
+        (key, is_program): (FileKey, bool),
+        worker: &Worker,
+    ) -> bool {
+        let label = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let wanted: Vec<(usize, &CountName)> =
+            self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&path, is_program)).collect();
+        let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
+        let room = MOST.saturating_sub(self.functions);
+        let mut functions =
+            worker.functions(&label, file, &patterns, room.saturating_add(1)).unwrap_or_default();
+        if functions.len() > room {
+            let most = MOST as u64;
+            self.diagnostics.push(CallDiagnostic::TooMany { library: label.clone(), most });
+            functions.truncate(room);
+        }
+        let matched = functions.iter().flat_map(|function| &function.patterns);
+        self.found.extend(matched.filter_map(|&pattern| wanted.get(pattern)).map(|(position, _)| position));
+        let first = self.functions;
+        let numbered = functions.into_iter().zip(first..).map(|(function, number)| {
+            let mut code = [0; 16];
+            let read = file.read_at(&mut code, function.offset).unwrap_or(0);
+            let Spot { offset: within, steps } = spot(code.get(..read).unwrap_or_default());
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            (Function { number, offset: function.offset, name: function.name, steps }, within)
+        });
+        let (functions, within): (Vec<Function>, Vec<u64>) = numbered.unzip();
+        if functions.is_empty() {
+            return false;
+        }
+        let offsets: Vec<u64> =
+            functions.iter().zip(within).map(|(function, within)| function.offset + within).collect();
+        let numbers: Vec<u64> = functions.iter().map(|function| u64::from(function.number)).collect();
+        match self.counts.attach(&path_of(file), &offsets, &numbers) {
+            Ok(link) => self.links.push(link),
+            Err(error) => {
+                self.diagnostics.push(CallDiagnostic::NotCounted { error: format!("{label}: {error}") });
+                return false;
+            }
+        }
+        log::info!("calls are counted: {} functions of {label}", functions.len());
+        self.functions += functions.len();
+        self.files.push(Probed { path, key, module: None, functions });
+        true
+    }
+
+    /// Takes the probes away and sends what they counted. `any_python`: functions of Python were counted too.
+    pub(crate) fn finish(mut self, stacks: &mut StackBuilder, any_python: bool) -> Vec<CallDiagnostic> {
+        self.look(stacks);
+        drop_together(std::mem::take(&mut self.links));
+        let mut sums = Sums::default();
+        let mut counted = Vec::new();
+        for file in &self.files {
+            for function in &file.functions {
+                let Counted { calls, nested } = self.counts.read(function.number);
+                if calls == 0 {
+                    continue;
+                }
+                sums.calls = sums.calls.saturating_add(calls);
+                sums.stepped = sums.stepped.saturating_add(if function.steps { calls } else { 0 });
+                let frame = stacks.out.frame(file.frame(function));
+                counted.push(CallCount { frame, calls, nested, times: None });
+            }
+        }
+        if !counted.is_empty() {
+            stacks.out.send(Record::Calls(counted));
+        }
+        self.diagnose(&sums, any_python)
+    }
+
+    fn diagnose(mut self, sums: &Sums, any_python: bool) -> Vec<CallDiagnostic> {
+        let missing = self.wanted.iter().enumerate().filter(|(position, _)| !self.found.contains(position));
+        // A name without a library may be one of Python.
+        let missing = missing.filter(|(_, name)| !any_python || name.library.is_some());
+        let names: Vec<String> = missing.map(|(_, name)| name.word()).collect();
+        // The entry functions of a framework that the program does not have are not missing.
+        let is_silent = self.is_default() && (any_python || !self.found.is_empty());
+        if !names.is_empty() && !is_silent {
+            self.diagnostics.push(CallDiagnostic::NotFound { names });
+        }
+        if let Ok(cost) = self.counts.measure() {
+            self.diagnostics.push(CallDiagnostic::Cost {
+                calls: sums.calls,
+                stepped: sums.stepped,
+                call_ns: cost.emulated_ns,
+                stepped_ns: cost.stepped_ns,
+                functions: self.functions as u64,
+            });
+        }
+        self.diagnostics
+    }
+
+    fn is_default(&self) -> bool {
+        self.wanted == super::count_names_of(&[])
+    }
+}
+
+impl Probed {
+    /// Whether a mapping is of this file. Some file systems show another device in mappings.
+    fn is(&self, mapping: &Mapping) -> bool {
+        let of = |key: &FileKey| {
+            key.inode == self.key.inode && (key.device == self.key.device || mapping.path == self.path)
+        };
+        mapping.file.as_ref().is_some_and(of)
+    }
+
+    /// A frame of a function, which gets its name as all others of its file do; without a process that has it, the name by which it was found.
+    fn frame(&self, function: &Function) -> energy_trace_model::recording::record::Frame {
+        match &self.module {
+            Some(module) => bare(FrameKind::Native, "", module, function.offset),
+            None => bare(FrameKind::Native, &function.name, &self.path, function.offset),
+        }
+    }
+}

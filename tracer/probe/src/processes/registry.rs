@@ -1,0 +1,431 @@
+//! The processes that were met: who they are, their threads, their memory, their interpreter.
+//!
+//! One `Process` is one program in one process: after an `exec` that follows samples another one begins under the same pid.
+
+use super::commands::Commands;
+use super::eval_frame::EvalFrame;
+use super::process::{Process, is_this_program, new_process, program_of, read_name};
+use crate::records::RecordSender;
+use crate::tables::files::Files;
+use crate::tables::mapping_pool::Pool;
+use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::process_maps::Maps;
+use energy_trace_foreign::files::owner_of_process;
+use energy_trace_foreign::peeker::{Peeker, TargetMemory};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, ProcessKey, ThreadKey, Tid};
+use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
+use energy_trace_unwind::address_space::{AddressSpace, Mapping};
+use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::detect::{Finding, Interpreter, find, other_python};
+use energy_trace_unwind::hotspot::{may_hold_hotspot, read_layout};
+use energy_trace_unwind::v8::{self, is_of_v8, may_hold_v8};
+use foldhash::HashMap;
+use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
+
+/// Between two looks at what changes seldom in an interpreter.
+const LOOK_AGAIN_NS: u64 = 50_000_000;
+
+/// All of them.
+pub(crate) struct Processes {
+    pub(crate) by_pid: HashMap<Pid, Process>,
+    pub(crate) files: Files,
+    /// Looks into them.
+    pub(crate) peeker: Peeker,
+    pub(crate) commands: Commands,
+    pool: Pool,
+    unwinding: Unwinding,
+    /// Mappings are read when a process is sampled, not when it is first seen.
+    pub(crate) when_sampled: bool,
+    /// Processes whose mappings found no room in the pool, or are too many.
+    pub(crate) without_room: HashSet<Pid>,
+    next_process: u32,
+    next_thread: u32,
+}
+
+impl Processes {
+    /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled have their mappings read.
+    pub(crate) fn new(files: Files, peeker: Peeker, unwinding: Unwinding, when_sampled: bool) -> Self {
+        Self {
+            by_pid: HashMap::default(),
+            files,
+            peeker,
+            commands: Commands::default(),
+            pool: Pool::default(),
+            unwinding,
+            when_sampled,
+            without_room: HashSet::new(),
+            next_process: 0,
+            next_thread: 0,
+        }
+    }
+
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Process> {
+        self.by_pid.get(&pid)
+    }
+
+    pub(crate) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
+        self.by_pid.get_mut(&pid)
+    }
+
+    /// The mappings of all processes that were read, and when.
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (Pid, KtimeNs, &[Mapping])> {
+        self.by_pid.iter().filter_map(|(&pid, p)| Some((pid, p.read_at?, p.space.mappings())))
+    }
+
+    /// The memory of a process whose probes do not know yet where evaluation frames end.
+    pub(crate) fn without_eval_frame(&self, pid: Pid) -> Option<&AddressSpace> {
+        let process = self.by_pid.get(&pid).filter(|p| p.eval.is_none() && p.interpreter.is_some())?;
+        Some(&process.space)
+    }
+
+    /// Now they do.
+    pub(crate) fn learn_eval_frame(&mut self, pid: Pid, learned: EvalFrame, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        process.eval = Some(learned);
+        if let Some(interpreter) = &mut process.interpreter {
+            interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
+    /// Tells the probes what was learned of an interpreter.
+    pub(crate) fn tell_python(&self, pid: Pid, maps: &mut Maps) {
+        if let Some(process) = self.by_pid.get(&pid)
+            && let Some(interpreter) = &process.interpreter
+        {
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
+    /// Whether all evaluations of a thread belong to one chain of Python frames: neither greenlets, by the name of their library, nor
+    /// sub-interpreters are there.
+    pub(crate) fn has_one_chain(&self, pid: Pid) -> bool {
+        let Some(process) = self.by_pid.get(&pid) else { return false };
+        let now = energy_trace_system::clock::now();
+        if let Some((at, one)) = process.one_chain.get()
+            && now.ns_since(at) < LOOK_AGAIN_NS
+        {
+            return one;
+        }
+        let greenlets = process.space.mappings().iter().any(|m| m.path.contains("greenlet"));
+        let memory = TargetMemory::of(&self.peeker, pid);
+        let alone = |interpreter: Interpreter| !interpreter.has_sub_interpreters(&memory);
+        let one = !greenlets && process.interpreter.is_some_and(alone);
+        process.one_chain.set(Some((now, one)));
+        one
+    }
+
+    /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
+    pub(crate) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        let Some(interpreter) = process.interpreter.as_mut().filter(|found| found.tls_block != 0) else {
+            return;
+        };
+        let now = energy_trace_system::clock::now();
+        if now.ns_since(process.variables_at) < LOOK_AGAIN_NS {
+            return;
+        }
+        process.variables_at = now;
+        if interpreter.find_thread_variables(&TargetMemory::of(&self.peeker, pid)) {
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
+    /// The process, made known now if it was not.
+    pub(crate) fn get_or_insert(&mut self, pid: Pid, out: &RecordSender) -> &mut Process {
+        match self.by_pid.entry(pid) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let name = read_name(&pid.to_string());
+                let key = next_key(&mut self.next_process);
+                let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
+                let record = record::Process { key, pid, parent: None, name, command, runtime: None };
+                out.send(Record::Process(record.clone()));
+                place.insert(new_process(record, owner, launcher))
+            }
+        }
+    }
+
+    /// A program begins in a process.
+    fn begin(
+        &mut self,
+        pid: Pid,
+        name: String,
+        New { command, owner, launcher }: New,
+        parent: Option<Pid>,
+        out: &RecordSender,
+    ) {
+        let key = next_key(&mut self.next_process);
+        let parent_key = parent.and_then(|p| self.by_pid.get(&p)).map(|p| p.record.key);
+        let record = record::Process { key, pid, parent: parent_key, name, command, runtime: None };
+        out.send(Record::Process(record.clone()));
+        self.by_pid.insert(pid, Process { parent, ..new_process(record, owner, launcher) });
+    }
+
+    /// A target made a process: it starts as its parent's copy.
+    pub(crate) fn fork(&mut self, parent: Pid, pid: Pid, maps: &mut Maps, out: &RecordSender) {
+        let Some(origin) = self.by_pid.get(&parent) else {
+            self.get_or_insert(pid, out);
+            return;
+        };
+        let (name, bytes) = (origin.record.name.clone(), origin.command_bytes);
+        let runtime = origin.record.runtime.clone();
+        let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
+        let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
+        let (owner, launcher) = (origin.owner, origin.launcher);
+        let command = self.commands.share(owner, bytes, &name);
+        let (hotspot, has_v8) = (origin.hotspot, origin.has_v8);
+        let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
+        self.begin(pid, name, New { command, owner, launcher }, Some(parent), out);
+        if let Some(child) = self.by_pid.get_mut(&pid) {
+            child.command_bytes = bytes;
+            if let Some(block) = &block {
+                maps.point_space(pid, **block);
+            }
+            child.record.runtime = runtime;
+            (child.space, child.block, child.interpreter, child.refused) =
+                (space, block, interpreter, refused);
+            (child.eval, child.read_at) = (eval, read_at);
+            child.hotspot = hotspot.filter(|layout| maps.set_hotspot(pid, layout));
+            child.has_v8 = has_v8;
+            (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
+        }
+    }
+
+    /// A process became another program.
+    pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &RecordSender) {
+        self.files.forget_made(pid);
+        let mut new = look_at(pid, &self.peeker, &mut self.commands);
+        if new.command.is_empty() {
+            new.command.push(name.clone()); // None would be its parent's.
+        }
+        match self.by_pid.get_mut(&pid) {
+            // The launcher's few instructions before the command's own are the command's to the reader.
+            Some(process) if process.samples == 0 || process.launcher => {
+                let New { command, owner, launcher } = new;
+                let record = record::Process { name, command, runtime: None, ..process.record.clone() };
+                out.send(Record::Process(record.clone()));
+                let old = std::mem::replace(process, new_process(record, owner, launcher));
+                process.threads = old.threads;
+                process.parent = old.parent;
+                self.release(old.block);
+            }
+            _ => {
+                let old = self.by_pid.remove(&pid);
+                let parent = old.as_ref().and_then(|p| p.parent);
+                self.begin(pid, name, new, parent, out);
+                self.release(old.and_then(|p| p.block));
+            }
+        }
+        self.touch(pid, at);
+    }
+
+    /// A sample met an address.
+    pub(crate) fn hit(&mut self, pid: Pid, pc: u64, at: KtimeNs) {
+        if let Some(mapping) = self.by_pid.get(&pid).and_then(|process| process.space.find(pc)) {
+            self.files.hit(mapping, at);
+        }
+    }
+
+    /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
+    /// are still to be read. After half a second it is believed to hold none.
+    pub(crate) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
+        const PATIENCE_NS: u64 = 500_000_000;
+        self.by_pid.get(&head.pid).is_some_and(|process| !process.is_python())
+            && (self.files.is_busy() || self.is_older(head))
+            && now.ns_since(head.at) < PATIENCE_NS
+    }
+
+    pub(crate) fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            change(process);
+        }
+    }
+
+    /// Tells the probes the mappings of a process, where they unwind.
+    pub(crate) fn upload(&mut self, pid: Pid, maps: &mut Maps) {
+        if self.unwinding == Unwinding::User {
+            return;
+        }
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        let program = program_of(&process.space);
+        let mut mappings = Vec::with_capacity(process.space.mappings().len());
+        for mapping in process.space.mappings().iter().take(MAX_PLACES as usize) {
+            let known = self.files.code_mapping(pid, mapping, &program);
+            mappings.push(if process.is_of_hotspot(mapping) {
+                CodeMapping { table: CodeMapping::HOTSPOT, ..known }
+            } else if process.has_v8 && is_of_v8(mapping) {
+                CodeMapping { table: CodeMapping::V8, ..known }
+            } else {
+                known
+            });
+        }
+        process.has_news |= std::mem::take(&mut self.files.is_late);
+        if process.space.mappings().len() > mappings.len() {
+            self.without_room.insert(pid);
+        }
+        let Some(block) = self.pool.take(owner_of_process(pid), mappings.len()) else {
+            self.without_room.insert(pid);
+            return;
+        };
+        let old = process.block.take();
+        if maps.set_space(pid, block, &mappings) {
+            process.block = Some(Arc::new(block));
+            self.files.told(pid);
+        }
+        self.release(old);
+    }
+
+    /// Frees a block once nobody shares it.
+    fn release(&mut self, block: Option<Arc<Block>>) {
+        if let Some(block) = block.and_then(|b| Arc::try_unwrap(b).ok()) {
+            self.pool.give(block);
+        }
+    }
+
+    /// Looks for CPython among the mapped files.
+    pub(crate) fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &RecordSender) {
+        let unsettled = self.by_pid.get_mut(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
+        let Some(process) = unsettled else { return };
+        let program = program_of(&process.space);
+        for mapping in process.space.mappings() {
+            let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+            let Some(facts) = facts else { continue };
+            let memory = TargetMemory::of(&self.peeker, pid);
+            process.record.runtime = match find(&memory, mapping, facts) {
+                Finding::None => {
+                    process.has_news |= memory.is_late();
+                    continue;
+                }
+                Finding::Known(interpreter) => {
+                    maps.set_python(pid, process.record.key, &interpreter);
+                    let version = interpreter.version;
+                    process.interpreter = Some(*interpreter);
+                    Some(Runtime::CPython { version: version.to_string() })
+                }
+                Finding::Refused(runtime) => {
+                    process.refused = true;
+                    Some(runtime)
+                }
+            };
+            out.send(Record::Process(process.record.clone()));
+            return;
+        }
+        let other = || process.space.mappings().iter().find_map(|mapping| other_python(&mapping.path));
+        if process.record.runtime.is_none()
+            && let Some(python) = other()
+        {
+            process.record.runtime = Some(Runtime::NotCPython(python));
+            out.send(Record::Process(process.record.clone()));
+        }
+    }
+
+    /// Looks for a HotSpot that has made its interpreter.
+    pub(crate) fn find_hotspot(&mut self, pid: Pid, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| process.hotspot.is_none()) else {
+            return;
+        };
+        let Some(mapping) = process.space.mappings().iter().find(|mapping| may_hold_hotspot(&mapping.path))
+        else {
+            return;
+        };
+        let program = program_of(&process.space);
+        let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+        let layout = facts.and_then(|facts| {
+            let bias = facts.bias(mapping.start, mapping.offset)?;
+            read_layout(&TargetMemory::of(&self.peeker, pid), &facts.hotspot, bias)
+        });
+        process.hotspot = layout.filter(|layout| maps.set_hotspot(pid, layout));
+    }
+
+    /// Looks for a V8 among the mapped files.
+    pub(crate) fn find_v8(&mut self, pid: Pid) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| !process.has_v8) else { return };
+        let program = program_of(&process.space);
+        let may_hold = |mapping: &&Mapping| may_hold_v8(&mapping.path, &program);
+        process.has_v8 = process.space.mappings().iter().filter(may_hold).any(|mapping| {
+            let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+            facts.is_some_and(|facts| facts.symbol(v8::SYMBOL).is_some())
+        });
+    }
+
+    /// The thread, made known now if it was not. `name` is the kernel's name for it, where the event tells it.
+    pub(crate) fn thread(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        name: Option<String>,
+        out: &RecordSender,
+    ) -> ThreadKey {
+        let next = ThreadKey::new(self.next_thread);
+        let process = self.get_or_insert(pid, out);
+        let process_key = process.record.key;
+        match process.threads.get_mut(&tid) {
+            Some((key, known)) => {
+                let key = *key;
+                if let Some(name) = name.filter(|n| n != known) {
+                    known.clone_from(&name);
+                    out.send(Record::Thread(record::Thread { key, process: process_key, tid, name }));
+                }
+                key
+            }
+            None => {
+                let name = name.unwrap_or_else(|| read_name(&format!("{pid}/task/{tid}")));
+                process.threads.insert(tid, (next, name.clone()));
+                out.send(Record::Thread(record::Thread { key: next, process: process_key, tid, name }));
+                self.next_thread += 1;
+                next
+            }
+        }
+    }
+
+    /// Forgets a process that is gone. What is known of it is in the recording.
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        let gone = self.by_pid.remove(&pid);
+        self.peeker.forget(pid);
+        self.files.forget_made(pid);
+        self.release(gone.and_then(|p| p.block));
+    }
+
+    /// Where the code objects that are remembered take more than this many bytes, those of the process that has most are forgotten.
+    pub(crate) fn bound_codes(&mut self, most: usize) {
+        if self.by_pid.values().map(|p| p.codes.bytes()).sum::<usize>() > most
+            && let Some(process) = self.by_pid.values_mut().max_by_key(|p| p.codes.bytes())
+        {
+            process.codes.clear();
+            process.frames.forget_python();
+        }
+    }
+
+    /// What the parent of a process has at the address of a code object: the child is gone, and began as the parent's copy.
+    pub(crate) fn code_of_parent(&self, pid: Pid, address: u64) -> Option<&Arc<CodeObject>> {
+        let child = self.by_pid.get(&pid)?;
+        let code = self.by_pid.get(&child.parent?)?.codes.last(address)?;
+        child.codes.agrees(address, code).then_some(code)
+    }
+}
+
+/// What is found out of a program that is met now.
+struct New {
+    command: Vec<String>,
+    owner: u32,
+    launcher: bool,
+}
+
+/// Who it is; nobody in particular where no answer comes.
+fn look_at(pid: Pid, peeker: &Peeker, commands: &mut Commands) -> New {
+    let program = peeker.program(pid).unwrap_or_default();
+    let owner = program.owner.unwrap_or(u32::MAX);
+    let command = commands.take(owner, program.command, program.is_cut);
+    New { command, owner, launcher: is_this_program(program.file) }
+}
+
+fn next_key(next: &mut u32) -> ProcessKey {
+    let key = ProcessKey::new(*next);
+    *next += 1;
+    key
+}

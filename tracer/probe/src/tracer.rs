@@ -1,0 +1,382 @@
+//! The loaded probes: load, start, stop.
+//!
+//! Leaves out what becomes of events (`collect/`) and what samples (`sampling/`).
+
+use super::collect::backlog::Refused;
+use super::collect::collector::Collector;
+use super::collect::live::Live;
+use super::collect::losses::{
+    closed_files, count_into, events_refused, files_not_read, losses_of, not_answering, push_times, shortages,
+};
+use super::collect::reader::Reader;
+use super::count::{CountName, Counting, send_python_counts};
+use super::gpu::{GpuDevice, Listener};
+use super::processes::registry::Processes;
+use super::records::RecordSender;
+use super::stacks::builder::StackBuilder;
+use super::stacks::interner::Interner;
+use super::stacks::naming::{send_names, send_public_names};
+use super::tables::files::Files;
+use energy_trace_bpf::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
+use energy_trace_bpf::error::ProbeError;
+use energy_trace_bpf::log::LogPump;
+use energy_trace_bpf::object::{LoadedProgram, Object};
+use energy_trace_bpf::sampling::cpus::{Cpus, visit};
+use energy_trace_bpf::sampling::event::{Machine, SampleEvent, decide};
+use energy_trace_bpf::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
+use energy_trace_bpf::sampling::sampler::{Sampler, Started};
+use energy_trace_bpf::sampling::watch::Watch;
+use energy_trace_foreign::peeker::Peeker;
+use energy_trace_foreign::resolver::Resolver;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, Pid};
+use energy_trace_model::recording::record::{
+    CallDiagnostic, Jitter, LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic,
+    Unwinding,
+};
+use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracer_ebpf::wire::{OURS, lost};
+
+/// The loaded probes, from before the start to the end.
+pub struct Tracer {
+    object: Object,
+    cpus: Cpus,
+    config: TraceConfig,
+    followed: Vec<Pid>,
+    to_prefetch: Vec<PathBuf>,
+    to_count: (Vec<CountName>, Vec<PathBuf>),
+    gpu_search: Vec<PathBuf>,
+    gpu_devices: Vec<GpuDevice>,
+    injected: Option<(PathBuf, UnixListener)>,
+    /// What samples and how often, once it does.
+    sampling: Option<(SampleEvent, Rate)>,
+    sampler: Option<Arc<Mutex<Sampler>>>,
+    reader: Option<Reader>,
+    diagnostics: Vec<RecordingDiagnostic>,
+    resolver: Option<Resolver>,
+    peeker: Option<Peeker>,
+    /// Serves the BPF side's log while it lives.
+    _logger: Option<LogPump>,
+}
+
+impl Tracer {
+    /// Loads the programs and has the kernel verify them; nothing runs yet.
+    ///
+    /// # Errors
+    /// Without privileges, BTF, or a kernel that takes them; `ProbeError::advice` says what to do.
+    pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
+        return_large_blocks(RECORDING);
+        let cpus = Cpus::find()?;
+        let online = u32::try_from(cpus.online().len()).unwrap_or(u32::MAX);
+        let mut object = Object::load(config, cpus.bound(), online)?;
+        trim();
+        let logger = if config.verbose { LogPump::start(&mut object) } else { None };
+        Ok(Self {
+            object,
+            cpus,
+            config: config.clone(),
+            followed: Vec::new(),
+            to_prefetch: Vec::new(),
+            to_count: (Vec::new(), Vec::new()),
+            gpu_search: Vec::new(),
+            gpu_devices: Vec::new(),
+            injected: None,
+            sampling: None,
+            sampler: None,
+            reader: None,
+            diagnostics: Vec::new(),
+            resolver: None,
+            peeker: None,
+            _logger: logger,
+        })
+    }
+
+    /// What loading took, by program.
+    pub fn loaded(&self) -> &[LoadedProgram] {
+        &self.object.loaded
+    }
+
+    /// Makes a process a target: all its threads, and from now on its children. Before the start its memory is read at once, later with its
+    /// first event.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn follow(&mut self, pid: Pid) -> Result<(), ProbeError> {
+        self.object.add_target(pid, energy_trace_system::clock::now().as_ns())?;
+        self.followed.push(pid);
+        Ok(())
+    }
+
+    /// Processes of the tracer's own, with all that they fork: no targets when everybody is. Before the start.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn leave_out(&mut self, ours: impl Iterator<Item = Pid>) -> Result<(), ProbeError> {
+        if !self.config.system_wide {
+            return Ok(());
+        }
+        ours.into_iter().try_for_each(|pid| self.object.add_target(pid, OURS))
+    }
+
+    /// Has files read at the start that a target will map as code.
+    pub fn prefetch(&mut self, files: Vec<PathBuf>) {
+        self.to_prefetch = files;
+    }
+
+    /// Has calls counted, if the configuration says so: of these functions, in these files before the start (the command's program first).
+    pub fn count(&mut self, names: Vec<CountName>, files: Vec<PathBuf>) {
+        self.to_count = (names, files);
+    }
+
+    /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
+    pub fn prefetch_libraries(&mut self, folders: Vec<PathBuf>) {
+        self.gpu_search = folders;
+    }
+
+    /// Sets which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
+    pub fn set_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+        self.gpu_devices = gpus.map(|(index, place)| GpuDevice::parse(index, place)).collect();
+    }
+
+    /// Whether launches on GPUs can be traced; kernels can be timed only then. Says why not.
+    ///
+    /// # Errors
+    /// The reason; `None`: it was not asked for.
+    pub fn traces_launches(&self) -> Result<(), Option<String>> {
+        match &self.object.launches {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(why) => Err(Some(why.clone())),
+        }
+    }
+
+    /// Listens to the library that targets will load, once it is started.
+    pub fn listen(&mut self, library: PathBuf, socket: UnixListener) {
+        self.injected = Some((library, socket));
+    }
+
+    /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
+    ///
+    /// # Errors
+    /// When the kernel refuses to attach, or the thread cannot be started.
+    pub fn start(
+        &mut self,
+        records: Sender<Record>,
+        resolver: &Resolver,
+        peeker: &Peeker,
+    ) -> Result<KtimeNs, ProbeError> {
+        let maps =
+            self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        (self.resolver, self.peeker) = (Some(resolver.clone()), Some(peeker.clone()));
+        let unwinding = self.config.unwinding;
+        let rows = match unwinding {
+            Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
+            Unwinding::User => None,
+        };
+        let files = Files::start(rows, resolver, peeker.clone())?;
+        let mut processes = Processes::new(files, peeker.clone(), unwinding, self.config.system_wide);
+        let out = Interner::new(RecordSender::new(records));
+        self.object.enable_stats();
+        if let Some(why) = self.object.attach_tracepoints(&self.config)? {
+            self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
+        }
+        for path in &self.to_prefetch {
+            processes.files.prefetch(path);
+        }
+        for &pid in &self.followed {
+            processes.get_or_insert(pid, &out.records);
+        }
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver)?);
+        if let Err(why) = &self.object.launches {
+            let failure = ProbeFailure::Launches { error: why.clone() };
+            self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());
+        } else if let Some(probes) = self.object.launch_probes() {
+            let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
+            let (worker, hasty) = (&collector.stacks.worker, Arc::clone(&collector.stacks.hasty));
+            let whom = (&**worker, hasty, peeker.clone());
+            collector.gpu.start(probes, whom, &self.gpu_search, &self.gpu_devices, injected);
+            if let Some((_, socket)) = self.injected.take() {
+                collector.gpu.listen(Listener::start(socket)?);
+            }
+        }
+        match self.object.counting.take() {
+            Some(Ok(counts)) => {
+                let (names, files) = std::mem::take(&mut self.to_count);
+                let worker = Arc::clone(&collector.stacks.worker);
+                collector.counting = Some(Counting::start(counts, worker, names, &files));
+            }
+            Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),
+            None => (),
+        }
+        // What runs already is known before the first sample.
+        collector.ready_tables();
+        collector.cannot_visit(&visit(&self.cpus.online()));
+        let start = energy_trace_system::clock::now();
+        let watch = self.start_sampler(start)?;
+        collector.expect(self.sample_hz(), start);
+        collector.live = self.start_live(&collector, start)?;
+        self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
+        Ok(start)
+    }
+
+    /// Where somebody looks meanwhile.
+    fn start_live(&self, collector: &Collector, start: KtimeNs) -> Result<Option<Live>, ProbeError> {
+        if !self.config.live {
+            return Ok(None);
+        }
+        let worker = Arc::clone(&collector.stacks.worker);
+        Ok(Some(Live::start(self.cpus.online(), self.config.reader, worker, start)?))
+    }
+
+    /// Starts to sample, by the event and at the rate that can be had.
+    fn start_sampler(&mut self, start: KtimeNs) -> Result<Watch, ProbeError> {
+        let root = &self.config.rootfs;
+        let (limit, ticks) = (read_limit_at(root), read_ticks());
+        let decision = decide(self.config.sample_event, Machine::read_at(root));
+        let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
+        let Started { sampler, event, rate, refused } =
+            Sampler::start(self.object.programs(), self.cpus, decision, rate)?;
+        log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
+        let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
+        self.sampler = Some(Arc::clone(&sampler));
+        self.sampling = Some((event, rate));
+        if let Some(why) = refused {
+            self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
+        }
+        Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+    }
+
+    /// The CPUs that are online.
+    pub fn cpus(&self) -> Vec<CpuId> {
+        self.cpus.online()
+    }
+
+    /// What drives the sampler; `None` before the start.
+    pub fn sample_event(&self) -> Option<SampleEvent> {
+        self.sampling.map(|(event, _)| event)
+    }
+
+    /// Samples a second on each CPU, as many as the kernel lets come.
+    pub fn sample_hz(&self) -> u32 {
+        self.sampling.map_or(self.config.sample_hz, |(_, rate)| rate.hz)
+    }
+
+    /// How much their distances vary.
+    pub fn jitter(&self) -> Jitter {
+        self.sampling.map_or(Jitter::NONE, |(_, rate)| rate.jitter)
+    }
+
+    /// Counts so far.
+    pub fn live(&self) -> LiveCounts {
+        let lost = self.object.read_lost();
+        let samples = self.reader.as_ref().map_or(0, Reader::samples);
+        LiveCounts {
+            samples,
+            lost: lost[lost::SAMPLES as usize]
+                + lost[lost::SAMPLES_BUSY as usize]
+                + lost[lost::SLICES as usize],
+        }
+    }
+
+    /// What became of the files, the memory and the names of targets.
+    fn found_in_targets(&self, collector: &Collector) -> Vec<RecordingDiagnostic> {
+        let stacks = &collector.stacks;
+        let mut found: Vec<_> = not_answering(&stacks.processes)
+            .into_iter()
+            .chain(stacks.out.cut_names())
+            .chain(stacks.out.cut_stacks())
+            .collect();
+        if let Some(resolver) = &self.resolver {
+            found.extend(files_not_read(resolver, &stacks.processes.peeker));
+            found.extend(resolver.diagnostics().into_iter().map(RecordingDiagnostic::from));
+        }
+        found
+    }
+
+    /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
+    ///
+    /// `python`: what was told of calls of Python functions, where they were counted.
+    pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
+        let end = energy_trace_system::clock::now();
+        // A switch on each CPU ends the slices that are open.
+        let cpus_out_of_reach = visit(&self.cpus.online()).len();
+        // A daemon forks twice just when its first process ends.
+        let living = if self.config.system_wide { Vec::new() } else { self.object.living_targets() };
+        self.object.detach();
+        if let Some(sampler) = &self.sampler {
+            sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();
+        }
+        let bpf_ns = self.object.read_run_time_ns();
+        let counters = self.object.read_lost();
+        let mut lost = losses_of(&counters);
+        let (mut copies, mut account) = (BTreeMap::new(), TraceAccount::default());
+        match self.reader.take().map(Reader::stop) {
+            Some(Some((mut collector, mut watch, refused))) => {
+                collector.finish(end);
+                collector.stacks.raw.finish();
+                self.diagnostics.extend(watch.end());
+                let starved_ns = watch.starved_ns();
+                account = TraceAccount { living, cpus_out_of_reach, starved_ns, ..collector.account() };
+                self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
+                copies = std::mem::take(&mut collector.stacks.raw.counts);
+                count_lost(&mut lost, &collector, &refused);
+                self.diagnostics.extend(events_refused(&refused));
+                self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
+                self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
+                self.diagnostics.extend(collector.stacks.out.diagnostics());
+                self.diagnostics.extend(closed_files(&collector.stacks.libraries));
+                let found = send_counts(&mut collector, python);
+                self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
+                // Who looked meanwhile has the names, and is not kept waiting for the rest.
+                if !self.config.live {
+                    send_names(&collector.stacks, self.config.names);
+                    send_public_names(&collector.stacks, self.config.reader);
+                }
+                let found = self.found_in_targets(&collector);
+                self.diagnostics.extend(found);
+            }
+            Some(None) => {
+                self.diagnostics.push(RecordingDiagnostic::ReaderDied);
+            }
+            None => (),
+        }
+        if self.config.push_times {
+            self.diagnostics.push(push_times(&self.object.read_push_times()));
+        }
+        let helpers =
+            [self.resolver.as_ref().map(Resolver::cpu_ns), self.peeker.as_ref().map(Peeker::cpu_ns)];
+        TraceEnd {
+            end,
+            lost,
+            bpf_ns,
+            helpers_cpu_ns: helpers.into_iter().flatten().sum(),
+            unwinding: self.config.unwinding,
+            copies,
+            account,
+            diagnostics: self.diagnostics,
+        }
+    }
+}
+
+/// What was lost since the probes had sent it.
+fn count_lost(lost: &mut BTreeMap<LossReason, u64>, collector: &Collector, refused: &Refused) {
+    refused.lost.iter().for_each(|(reason, count)| count_into(lost, reason.clone(), *count));
+    count_into(lost, LossReason::PythonNames, collector.stacks.nameless);
+    count_into(lost, LossReason::Undecodable, collector.damaged);
+    count_into(lost, LossReason::UnknownGpu, collector.gpu.without_device());
+}
+
+/// Sends how often functions were called, where that was counted.
+fn send_counts(collector: &mut Collector, python: Option<&[u8]>) -> Vec<CallDiagnostic> {
+    let told = python.map(|told| send_python_counts(told, &mut collector.stacks));
+    let (mut found, any_python) = told.unwrap_or_default();
+    if let Some(counting) = collector.counting.take() {
+        found.extend(counting.finish(&mut collector.stacks, any_python));
+    }
+    found
+}

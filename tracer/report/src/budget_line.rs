@@ -1,0 +1,72 @@
+//! What became of a budget, in a line.
+//!
+//! Leaves out how it is checked (`budgets.rs`).
+
+use crate::budgets::{Checked, Verdict};
+use crate::missing::Missing;
+use crate::summary_rows::plus_minus;
+use crate::table_cells::in_unit;
+use energy_trace_model::recording::record::Quality;
+use energy_trace_model::units::MicroJoules;
+use energy_trace_sentences as sentences;
+
+/// `budget exceeded: torch.autograd.backward used 2.41 J of 2.00 J (±4%)`.
+pub fn budget(checked: &Checked) -> String {
+    let Checked { budget, used, seen, missing, verdict, .. } = checked;
+    let what = budget.call.as_deref().unwrap_or("the program");
+    let limit = in_unit(budget.limit.as_joules(), "J");
+    match verdict {
+        Verdict::NotJudged => {
+            let at_least =
+                seen.then(|| format!("used {} of {limit} at least", in_unit(used.as_joules(), "J")));
+            let known = at_least.filter(|_| *used > MicroJoules::ZERO).unwrap_or(format!("may use {limit}"));
+            let why = missing.as_ref().map(in_no_number).unwrap_or_default();
+            format!("budget cannot be judged: {what} {known}; {why}")
+        }
+        Verdict::NotMeasured => {
+            format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
+        }
+        Verdict::Unknown => unknown(what, checked.meant.as_deref()),
+        Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),
+        Verdict::Exceeded | Verdict::Kept => {
+            let word = if *verdict == Verdict::Exceeded { "exceeded" } else { "kept" };
+            let [used, limit] = told_apart(*used, budget.limit);
+            format!("budget {word}: {what} used {used} of {limit}{}", notes(checked))
+        }
+    }
+}
+
+/// `package-0: 1.52 s of 4.90 s are in no number (…)`.
+fn in_no_number(of: &Missing) -> String {
+    format!("{}: {}", of.domain, sentences::missing(of.ns, of.of_ns, &of.reasons))
+}
+
+fn unknown(what: &str, meant: Option<&str>) -> String {
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    format!(
+        "budget not checked: no sample shows a call, function or line of the name {what}; {meant}report with --by api shows names; \
+         --budget-call-optional is for what a run may be without"
+    )
+}
+
+/// Where the number comes from, and how sure it is. How much of a model's joules are this call's is what the model takes for granted.
+fn notes(checked: &Checked) -> String {
+    let is_estimated = checked.quality == Some(Quality::Estimated);
+    let sure = checked.uncertainty.as_ref().filter(|_| !is_estimated);
+    let sure = sure.map(|uncertainty| plus_minus(checked.used, Some(uncertainty)));
+    let estimated = is_estimated.then(|| "estimated".to_owned());
+    let notes: Vec<String> = estimated.into_iter().chain(sure.filter(|text| text != "-")).collect();
+    if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) }
+}
+
+/// Two energies with three digits; to the microjoule where they differ and that does not show it.
+fn told_apart(one: MicroJoules, other: MicroJoules) -> [String; 2] {
+    let short = [one, other].map(|energy| in_unit(energy.as_joules(), "J"));
+    if short[0] != short[1] || one == other { short } else { [one, other].map(whole) }
+}
+
+/// To the microjoule, without zeros at the end.
+fn whole(energy: MicroJoules) -> String {
+    let text = format!("{:.6}", energy.as_joules());
+    format!("{} J", text.trim_end_matches('0').trim_end_matches('.'))
+}

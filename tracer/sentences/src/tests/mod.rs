@@ -1,0 +1,100 @@
+//! Every diagnostic has a code of its own and a sentence.
+
+mod all;
+
+use super::{counted, diagnostic, in_brief};
+use all::{all, word};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::recording::record::{
+    AccountDiagnostic, CallDiagnostic, LaunchDiagnostic, LossReason, PythonNotCounted, ReadFailure,
+    RecordingDiagnostic, TimeDifference,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much is missing and why stands in the part of a sentence that the first screen shows, and what to do behind it.
+#[test]
+fn a_difference_has_its_cause() {
+    let found = |recorded_ns, cause| {
+        let found = AccountDiagnostic::CpuTime { recorded_ns, kernel_ns: 4_000_000_000, cause };
+        diagnostic(&Diagnostic::Recorded(found.into()))
+    };
+    let text = found(3_000_000_000, TimeDifference::SlicesLost);
+    assert!(
+        text.starts_with(
+            "3.00 s of CPU time were recorded, 25% less than the kernel's 4.00 s: slices were lost; "
+        ),
+        "{text}"
+    );
+    assert!(found(5_000_000_000, TimeDifference::Stolen).contains("25% more than the kernel's"));
+}
+
+/// One is one, in every sentence and line that counts.
+#[test]
+fn one_is_one() {
+    use RecordingDiagnostic as R;
+    let one = [
+        Diagnostic::FewSamples { samples: 1 },
+        Diagnostic::OverlappingSlices { times: 1 },
+        Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 1)])),
+        Diagnostic::of("gpu-0", DomainDiagnostic::ReadingsLeftOut { readings: 1 }),
+        Diagnostic::Recorded(R::MachinePaused { times: 1, cpu_ns: 1 }),
+        Diagnostic::Recorded(R::MappingsFull { processes: 1, places: 9, places_each: 9 }),
+        Diagnostic::Recorded(R::NamesNotLookedUp { files: 1 }),
+        Diagnostic::Recorded(R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 0 }),
+        Diagnostic::Recorded(R::PythonNamesLimited { mib: 9, times: 1, mark: word() }),
+        Diagnostic::Recorded(R::UnwindTablesFull { mib: 9, dropped: 1, without: 1 }),
+        Diagnostic::Recorded(R::SamplesMissing { taken: 1, expected: 9, cpu_ns: 9 }),
+        Diagnostic::Recorded(R::from(LaunchDiagnostic::GraphChanged { times: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonCost { calls: 1, call_ns: 900, functions: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::InputSizesLimited { passed: 1, unseen: 1 })),
+        Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold {
+            processes: 1,
+        }))),
+    ];
+    for found in &one {
+        for text in [diagnostic(found), in_brief(std::iter::once(found)).concat()] {
+            for word in [
+                "samples",
+                "times",
+                "events",
+                "intervals",
+                "processes",
+                "files",
+                "functions",
+                "calls",
+                "readings",
+            ] {
+                assert!(!format!("{text} ").contains(&format!(" 1 {word} ")), "{text}");
+                assert!(!text.starts_with(&format!("1 {word}")) && !text.contains("1 file were"), "{text}");
+            }
+            assert!(!text.contains("1 Python functions") && !text.contains("1 Python processes"), "{text}");
+        }
+    }
+    assert_eq!([0, 1, 2].map(|n| counted(n, "process")), ["0 processes", "1 process", "2 processes"]);
+}
+
+/// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
+#[test]
+fn each_has_a_code_and_a_sentence() {
+    let all = all();
+    let codes: BTreeSet<&str> = all.iter().map(Diagnostic::code).collect();
+    assert_eq!(codes.len(), all.len(), "{codes:?}");
+    for found in &all {
+        let code = found.code();
+        assert!(code.split('-').all(|word| word.chars().all(|c| c.is_ascii_lowercase())), "{code}");
+        let text = diagnostic(found);
+        assert!(text.len() > 10 && !text.contains('\n') && !text.contains("  "), "{text}");
+    }
+}
+
+/// What an older version wrote is shown as it is, and a full buffer has its advice.
+#[test]
+fn older_words_are_kept() {
+    let other = RecordingDiagnostic::Other { code: "a-code".to_owned(), text: "about this".to_owned() };
+    let other = Diagnostic::Recorded(other);
+    assert_eq!((other.code(), diagnostic(&other).as_str()), ("a-code", "about this"));
+    let lost = |reason| diagnostic(&Diagnostic::EventsLost(BTreeMap::from([(reason, 17)])));
+    assert!(lost(LossReason::Samples).contains("`-F`"));
+    assert!(!lost(LossReason::SamplesBusy).contains("`-F`"));
+    assert!(lost(LossReason::Other(word())).contains("word: 17"));
+}

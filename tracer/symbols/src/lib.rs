@@ -1,0 +1,30 @@
+//! Names of native and kernel functions, in files and beside them: the only package that depends on `blazesym`.
+//!
+//! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`), `perf_map` and `jitdump` into what
+//! programs write about code that they made, `python_module` into what a module of Python imports, `python_packages`
+//! into what is installed beside it, `python_calls` and `python_inputs` into what was counted
+//! and noted in one. `symbolizer` asks blazesym; names of the kernel's own functions are the kernel's word, and are
+//! asked for without a worker. Leaves out which files are looked into (package `naming`).
+//!
+//! ```
+//! use energy_trace_symbols::perf_map::read_map;
+//! use std::io::Cursor;
+//!
+//! let names = read_map(Cursor::new("1000 100 py::f:train.py\n"), &[0x1010]);
+//! assert_eq!(names[&0x1010], "py::f:train.py");
+//! ```
+
+mod image;
+pub mod jitdump;
+pub mod perf_map;
+mod place;
+mod places;
+pub mod python_calls;
+pub mod python_inputs;
+pub mod python_module;
+pub mod python_packages;
+mod symbolizer;
+
+pub use place::{Detail, Place, Proof};
+pub use places::name_places;
+pub use symbolizer::name_kernel;

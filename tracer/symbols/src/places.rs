@@ -1,0 +1,147 @@
+//! The names in one file, and in the debug files that belong to it: what a resolver's worker does.
+//!
+//! Leaves out where debug files are and who opens them (`naming/`).
+
+use super::image::image_of;
+use super::symbolizer::{look_up, symbolizer};
+use super::{Detail, Place, Proof};
+use blazesym::symbolize::Input;
+use blazesym::symbolize::source::{Elf, Source};
+use energy_trace_unwind::cfi::function_starts;
+use energy_trace_unwind::elf::{DebugSections, ElfFacts, path_of};
+use energy_trace_unwind::file_bytes::{Positioned, believable_bytes};
+use std::fs::File;
+use std::io::{self, Read as _};
+
+/// Bytes that are read at once for a checksum.
+const BLOCK: usize = 256 << 10;
+
+/// What is at these places (file offsets) of a file, one answer each, in their order. Of the candidates the first that is what its proof
+/// says is the file's debug file.
+pub fn name_places<'a>(
+    file: &File,
+    candidates: impl Iterator<Item = (&'a File, &'a Proof)>,
+    offsets: &[u64],
+    detail: Detail,
+) -> Vec<Place> {
+    let mut places = vec![Place::default(); offsets.len()];
+    let Ok(facts) = ElfFacts::read(file, &[]) else { return places };
+    // Places outside the code have no address, and no name.
+    let addresses: Vec<u64> = offsets.iter().map(|&offset| facts.svma(offset).unwrap_or(u64::MAX)).collect();
+    let mut candidates = candidates;
+    let debug_file = candidates.find(|(candidate, proof)| belongs(candidate, proof)).map(|(found, _)| found);
+    for source in debug_file.into_iter().chain([file]) {
+        fill(&mut places, source, &addresses, detail);
+    }
+    if places.iter().any(|place| place.name.is_none()) {
+        let starts = function_starts(file);
+        for (place, &offset) in places.iter_mut().zip(offsets) {
+            place.start = Some(start_of(&starts, offset));
+        }
+    }
+    places
+}
+
+/// Whether a debug file is the one that is looked for.
+fn belongs(file: &File, proof: &Proof) -> bool {
+    match proof {
+        Proof::BuildId(id) => {
+            ElfFacts::read(file, &[]).is_ok_and(|facts| facts.build_id.as_ref() == Some(id))
+        }
+        Proof::Crc32(crc) => read_crc32(file).is_ok_and(|found| found == *crc),
+    }
+}
+
+/// The CRC-32 of a whole file, by which a debug link names it; one that is mostly holes is none.
+fn read_crc32(file: &File) -> io::Result<u32> {
+    if file.metadata()?.len() > believable_bytes(file)? {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut from = Positioned::new(file);
+    let mut crc = crc32fast::Hasher::new();
+    let mut block = vec![0; BLOCK];
+    loop {
+        match from.read(&mut block)? {
+            0 => return Ok(crc.finalize()),
+            read => crc.update(block.get(..read).unwrap_or_default()),
+        }
+    }
+}
+
+/// Looks the places up that have no name yet.
+fn fill(places: &mut [Place], file: &File, addresses: &[u64], detail: Detail) {
+    let missing: Vec<usize> = (0..places.len()).filter(|&i| places[i].name.is_none()).collect();
+    if missing.is_empty() {
+        return;
+    }
+    let wanted: Vec<u64> = missing.iter().map(|&i| addresses[i]).collect();
+    let has_lines = DebugSections::read(file).is_ok_and(|sections| sections.debug_info);
+    let debug_info = detail.inlines && has_lines;
+    let found = names_of(file, &wanted, debug_info).or_else(|| {
+        // Debug information that leads astray does not take the symbols along.
+        if debug_info { names_of(file, &wanted, false) } else { None }
+    });
+    for (index, place) in missing.into_iter().zip(found.into_iter().flatten()) {
+        places[index] = place;
+    }
+}
+
+/// What a file has at these addresses; `None` where it cannot be read.
+fn names_of(file: &File, addresses: &[u64], debug_info: bool) -> Option<Vec<Place>> {
+    let image = image_of(file, debug_info).ok()?;
+    let mut elf = Elf::new(path_of(&image));
+    elf.debug_syms = debug_info;
+    let symbolizer = symbolizer(Detail { inlines: debug_info });
+    look_up(&symbolizer, &Source::Elf(elf), Input::VirtOffset(addresses))
+}
+
+/// Where the function of a nameless place begins, so that its frames are one function: as unwind information has it, else the place itself.
+fn start_of(starts: &[u64], place: u64) -> u64 {
+    let after = starts.partition_point(|&start| start <= place);
+    starts[..after].last().copied().unwrap_or(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{belongs, name_places};
+    use crate::{Detail, Proof};
+    use energy_trace_model::ids::BuildId;
+    use energy_trace_unwind::elf::ElfFacts;
+    use std::fs::File;
+
+    /// A function of libc is found by its place; a place without a function has the start of one, or itself.
+    #[test]
+    fn names_or_places() {
+        let libc = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let facts = ElfFacts::read(&libc, &["qsort"]).unwrap();
+        let qsort = facts.file_offset(facts.symbol("qsort").unwrap()).unwrap();
+        let found = name_places(&libc, std::iter::empty(), &[qsort + 1, 1], Detail::default());
+        assert!(found[0].name.as_ref().unwrap().name.starts_with("qsort"), "{found:?}");
+        assert_eq!((&found[1].name, found[1].start), (&None, Some(1)));
+    }
+
+    /// Functions of the vDSO are found though it is no file.
+    #[test]
+    fn names_of_the_vdso() {
+        let image = energy_trace_unwind::vdso::open_image().unwrap();
+        let facts = ElfFacts::read(&image, &["__vdso_gettimeofday"]).unwrap();
+        let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
+        let found = name_places(&image, std::iter::empty(), &[place + 1], Detail::default());
+        assert!(found[0].name.as_ref().unwrap().name.ends_with("gettimeofday"), "{found:?}");
+    }
+
+    /// A debug file is taken by what it is, not by its place: build id or checksum; one that is mostly a hole is not even read.
+    #[test]
+    fn proofs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.debug");
+        std::fs::write(&path, "symbols").unwrap();
+        let file = File::open(&path).unwrap();
+        let crc = crc32fast::hash(b"symbols");
+        assert!(belongs(&file, &Proof::Crc32(crc)));
+        assert!(!belongs(&file, &Proof::Crc32(crc + 1)));
+        assert!(!belongs(&file, &Proof::BuildId(BuildId::from_bytes(vec![1; 20]))));
+        File::options().write(true).open(&path).unwrap().set_len(4 << 40).unwrap();
+        assert!(!belongs(&file, &Proof::Crc32(crc)));
+    }
+}
