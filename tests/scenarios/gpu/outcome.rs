@@ -6,7 +6,7 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::ids::{DomainId, ThreadKey};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::recording::record::{
     DomainClass, GpuBusy, GpuMeter, GpuMeterKind, LaunchDiagnostic, PowerDiagnostic, RecordingDiagnostic,
 };

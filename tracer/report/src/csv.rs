@@ -9,7 +9,7 @@ use super::functions::{Function, functions};
 use super::rows::{Row, rows_at};
 use super::{By, Kind, Level, run};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;

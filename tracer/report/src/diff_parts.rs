@@ -11,7 +11,7 @@ use super::rows::{Row, frame_rows, rows};
 use super::summary_rows::innermost;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::native_frames::{self, NativeFrames};

@@ -11,7 +11,7 @@ use super::fold::{Cost, Interner, Spent, fold};
 use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};

@@ -10,7 +10,7 @@ use super::rows::rows;
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::{CALLS, INSIDE, PARTLY_INSIDE, frame_name, place_name};

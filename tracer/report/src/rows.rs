@@ -11,7 +11,7 @@ use super::functions::{FunctionTable, MISSING, functions, order};
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};

@@ -10,7 +10,7 @@ use super::table_cells::{EnergyScale, seconds};
 use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
