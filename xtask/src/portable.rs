@@ -10,8 +10,9 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 
 /// The packages without Linux.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "energy-trace-attribution",
+    "energy-trace-certainty",
     "energy-trace-counters",
     "energy-trace-cpu-time",
     "energy-trace-export",

@@ -5,7 +5,7 @@
 use super::measure::{Run, TIERS};
 use super::table::Line;
 use energy_trace_attribution::attribute;
-use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::profile::{self, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;

@@ -8,6 +8,7 @@ mod containers;
 mod fallbacks;
 
 use energy_trace_attribution::attribute;
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_sentences as sentences;
 

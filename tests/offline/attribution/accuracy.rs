@@ -9,6 +9,7 @@ use super::world::{FUNCTIONS, recording, stretch, truth, world};
 use energy_trace_attribution::attribute;
 use energy_trace_scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::ids::{DomainId, FrameId, StackId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;

@@ -3,6 +3,7 @@
 use super::conservation::{assert_conserved, counter, empty, ms, reading, sample, slice};
 use super::over_time::assert_sums;
 use energy_trace_attribution::{attribute, attribute_over_time};
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace_model::profile::{LedgerRow, Options, Profile};

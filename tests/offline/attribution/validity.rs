@@ -6,6 +6,7 @@ use super::world::{self, FUNCTIONS, stretch, truth};
 use energy_trace_attribution::attribute;
 use energy_trace_scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;

@@ -5,6 +5,7 @@ use super::engine::blind_of;
 use super::recording;
 use super::scenarios::Scenario;
 use energy_trace_attribution::attribute;
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};

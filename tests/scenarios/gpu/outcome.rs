@@ -3,10 +3,10 @@
 use super::recording::{at, recording, stack_of};
 use super::world::{Kind, Launch, MeterModel, World};
 use energy_trace_attribution::attribute;
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::ids::{DomainId, ThreadKey};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{
     DomainClass, GpuBusy, GpuMeter, GpuMeterKind, LaunchDiagnostic, PowerDiagnostic, RecordingDiagnostic,
 };

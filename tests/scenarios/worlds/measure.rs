@@ -4,8 +4,8 @@
 
 use super::nodes::{FunctionKey, Node, Nodes, function_key};
 use energy_trace_attribution::attribute;
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::{EnergyByClass, Options, Profile, ProfileRow};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;

@@ -4,9 +4,9 @@
 //! until then. Leaves out that a number of a row table comes back: who drops a table must write anew the mappings that named it, and only
 //! then may reuse its number.
 
-use super::maps::{HOTSPOTS, Scratch, current};
+use super::maps::{HOTSPOTS, current};
 use super::native_walk::{interrupted_register, rare_step, trial_step};
-use super::sample::scratch;
+use super::scratch::{Scratch, scratch};
 use super::tables::full_rule;
 use super::user_memory::UserMemory;
 use tracer_ebpf::hotspot;

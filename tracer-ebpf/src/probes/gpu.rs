@@ -9,6 +9,7 @@
 use super::gpu_arguments::{Arguments, arguments, launched, node, word};
 use super::gpu_stack;
 use super::maps::{current, head, is_target};
+use super::open_calls::{OPEN_CALLS, OpenCall};
 use super::rings::{NO_WAKEUP, reserve_event, send_event};
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
@@ -50,18 +51,6 @@ struct Caller {
 const FRESH: Caller =
     Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing: 0, unmatched: 0 };
 
-/// A call that has not returned.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct OpenCall {
-    since_ns: u64,
-    a: u64,
-    b: u64,
-    /// Where its return address lies, and what it was before the kernel put the address of its own trampoline there.
-    at: u64,
-    returns_to: u64,
-}
-
 #[map]
 static CALLERS: LruHashMap<u32, Caller> = LruHashMap::with_max_entries(16384, 0);
 
@@ -72,9 +61,6 @@ static SITES: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65536, 0);
 /// 1 once runtime libraries are left alone: their calls are not sent any more, while the kernel takes the probes away.
 #[map]
 static RUNTIME_LEFT: Array<u32> = Array::with_max_entries(1, 0);
-
-#[map]
-static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
 
 /// A function of a GPU library is called.
 #[inline(always)]
@@ -129,15 +115,6 @@ fn called(ctx: *mut c_void) -> u32 {
         _ => open(what, tid, first, second, &arguments),
     }
     NOT_DUE
-}
-
-/// Where a thread that waits returns to, if the trampoline stands right below this stack pointer in place of that.
-#[inline(always)]
-pub(super) fn wait_returns_to(tid: u32, sp: u64) -> Option<u64> {
-    let key = u64::from(tid) << 8 | u64::from(call::WAIT);
-    // SAFETY: the values are copied at once; the thread is here.
-    let open = unsafe { OPEN_CALLS.get(&key) }?;
-    (open.at.wrapping_add(8) == sp).then_some(open.returns_to)
 }
 
 /// A thread begins or ends a capture.

@@ -10,19 +10,13 @@ use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
 use super::rings::{Events, NO_WAKEUP, send_event};
-use super::sample::scratch;
+use super::scratch::{scratch, walking};
 use super::send::send;
 use aya_ebpf::helpers::bpf_get_current_comm;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::PerCpuArray;
 use core::arch::asm;
 use tracer_ebpf::gpu::{GpuEvent, WITH_STACK};
 use tracer_ebpf::wire::{EventHead, SampleHead, kind, lost};
-
-/// 1 while a launch's stack is walked on this CPU, and no sample is taken in the middle of it.
-#[map]
-static WALKING: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// One of so many stacks of known sites whose walk ends early is copied for user space: 125 of each thread a second at the most.
 const COPIED_AGAIN: u32 = 8;
@@ -97,40 +91,6 @@ fn take(fresh: bool) -> bool {
 fn is_copied_again() -> bool {
     // SAFETY: the helper takes nothing.
     unsafe { bpf_get_prandom_u32() }.is_multiple_of(COPIED_AGAIN)
-}
-
-/// A sample begins on this CPU: the walkers are its own until `resume`, which gets what this gives.
-#[inline(always)]
-pub(super) fn pause() -> u64 {
-    if settings().gpu == 0 {
-        return 0;
-    }
-    walking().map_or(0, |walking| core::mem::replace(walking, 0))
-}
-
-/// The sample ended.
-#[inline(always)]
-pub(super) fn resume(paused: u64) {
-    if settings().gpu != 0
-        && let Some(walking) = walking()
-    {
-        *walking = paused;
-    }
-}
-
-/// By how many places the scratch of who walks now lies behind that of samples.
-#[inline(always)]
-pub(super) fn scratch_offset() -> u32 {
-    if settings().gpu == 0 {
-        return 0;
-    }
-    if walking().is_some_and(|walking| *walking != 0) { settings().gpu } else { 0 }
-}
-
-#[inline(always)]
-fn walking() -> Option<&'static mut u64> {
-    // SAFETY: this CPU's value; who interrupts puts back what it found.
-    WALKING.get_ptr_mut(0).map(|walking| unsafe { &mut *walking })
 }
 
 /// Puts `value` there and gives what was there, in one instruction (Linux 5.12; probes with a cookie need 5.15): another thread may take this CPU at

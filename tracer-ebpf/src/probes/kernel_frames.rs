@@ -1,6 +1,7 @@
 //! Kernel frames of a sample: by the kernel's own helper, and only where the kernel was interrupted.
 
-use super::maps::{Scratch, count};
+use super::maps::count;
+use super::scratch::Scratch;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::bpf_get_stack;
 use aya_ebpf::programs::PerfEventContext;

@@ -5,7 +5,7 @@
 //! after the writing. Leaves out the maps, and that a process becomes a target: only what is one is kept.
 
 use super::maps::{PYTHONS, add_one, is_target};
-use super::sample::Walks;
+use super::scratch::{LastProcess, Walks};
 use super::tables::ProcessTables;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
@@ -15,33 +15,6 @@ use tracer_ebpf::wire::changes;
 /// that the kernel has it in its own huge pages.
 #[map]
 static CHANGES: Array<u64> = Array::with_max_entries(changes::COUNT, 0);
-
-/// What is kept; all zero is nothing.
-#[repr(C)]
-pub(crate) struct LastProcess {
-    /// Both counters together, as they were before the maps were asked.
-    changes: u64,
-    /// 0: none.
-    pid: u32,
-    /// 1: `Walks::layout` is its interpreter's.
-    python: u32,
-    /// 1: `Walks::tables` are its own.
-    tables: u32,
-}
-
-impl LastProcess {
-    /// Whether there is an interpreter.
-    #[inline(always)]
-    pub(super) fn has_python(&self) -> bool {
-        self.python != 0
-    }
-
-    /// Whether there is an address space.
-    #[inline(always)]
-    pub(super) fn has_tables(&self) -> bool {
-        self.tables != 0
-    }
-}
 
 /// Finds what is known of a process, where it is a target; says whether it is.
 #[inline(always)]

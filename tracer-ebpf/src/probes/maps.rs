@@ -1,19 +1,15 @@
-//! The maps of the BPF side (those of `waits.rs` are there), the settings, and what is read of `current` everywhere.
+//! The maps of the BPF side (those of one program alone are there), the settings, and what is read of `current` everywhere.
 
-use super::seen_codes::{RecentCodes, SeenCodes};
-use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
 use core::arch::asm;
 use tracer_ebpf::countdown::Countdown;
-use tracer_ebpf::gpu::GpuEvent;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
-use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{
-    AddressSpace, CodeMapping, CpuState, EventHead, HotspotLayout, MAX_TABLES, OURS, PAGE_BYTES, POOL_PLACES,
-    PythonLayout, RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
+    AddressSpace, CodeMapping, CpuState, EventHead, HotspotLayout, MAX_TABLES, OURS, POOL_PLACES,
+    PythonLayout, Settings, lost,
 };
 
 /// Written by user space before loading.
@@ -33,38 +29,6 @@ static SETTINGS: Settings = Settings {
     push_times: 0,
     task_in_execve: 0,
 };
-
-/// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
-#[repr(C)]
-pub(crate) struct Scratch {
-    // What every sample touches lies together, the ends of `rules` and `codes` too: between two samples the target's work pushes each
-    // page's address out of the TLB.
-    pub(crate) rules: UnwindRowCache,
-    pub(crate) codes: RecentCodes,
-    pub(crate) walk: super::sample::Walks,
-    pub(crate) window: Window,
-    pub(crate) head: SampleHead,
-    /// The frames, and room behind the mask for the last one's words.
-    pub(crate) words: [u64; SAMPLE_WORDS + 8],
-    pub(crate) seen: SeenCodes,
-    /// Of a launch whose stack is walked.
-    pub(crate) launch: GpuEvent,
-}
-
-/// Scratch by CPU; its size is set by user space to the CPUs that there may ever be.
-#[map]
-pub(crate) static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
-
-/// Where a CPU builds a raw capture.
-#[repr(C)]
-pub(crate) struct RawScratch {
-    pub(crate) head: RawHead,
-    pub(crate) stack: [u8; RAW_PAGES * PAGE_BYTES],
-}
-
-/// Raw captures by CPU; its size is set by user space to the CPUs that there may ever be.
-#[map]
-pub(crate) static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
 
 /// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own
 /// processes, which are none, with `wire::OURS`.

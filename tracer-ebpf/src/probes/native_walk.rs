@@ -3,13 +3,14 @@
 //! Leaves out what a rule is (`tracer_ebpf::native`) and how it is found (`tables.rs`).
 
 use super::cached_tables::CachedTables;
-use super::gpu;
-use super::maps::{Scratch, current, settings};
+use super::maps::{current, settings};
+use super::open_calls::wait_returns_to;
 use super::raw;
 use super::registers::user_registers;
-use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::scan;
-use super::user_memory::{StackMemory, UserMemory, Window};
+use super::scratch::{MAX_ANCHORS, STEPS, Scratch, Walks, repeat, scratch, walked};
+use super::user_memory::{StackMemory, UserMemory};
+use super::user_window::Window;
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::native::{self, MAX_RECOVERED, NativeWalk, place};
 use tracer_ebpf::rows::Rule;
@@ -119,7 +120,7 @@ fn leave_trampoline(scratch: &mut Scratch) -> bool {
         return false;
     }
     let (_, tid) = current();
-    let Some(returns_to) = gpu::wait_returns_to(tid, scratch.walk.native.sp) else { return false };
+    let Some(returns_to) = wait_returns_to(tid, scratch.walk.native.sp) else { return false };
     scratch.walk.native.pc = returns_to;
     // It was taken for a frame.
     scratch.walk.cursor = scratch.walk.cursor.wrapping_sub(NATIVE_WORDS as u64);

@@ -2,9 +2,9 @@
 //!
 //! Leaves out what a frame is (`tracer_ebpf::python`).
 
-use super::maps::{Scratch, settings};
+use super::maps::settings;
 use super::registers::user_registers;
-use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
+use super::scratch::{MAX_ANCHORS, STEPS, Scratch, Walks, repeat, scratch, walked};
 use super::user_memory::{FrameMemory, UserMemory};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
 use tracer_ebpf::memory::Memory as _;

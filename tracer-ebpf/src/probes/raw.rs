@@ -4,13 +4,25 @@
 //! upwards: one read of all would fail for every stack that is shorter or has a hole, and constant sizes at
 //! constant places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
-use super::gpu_stack::scratch_offset;
-use super::maps::{RAW, RawScratch};
 use super::registers::user_registers;
 use super::rings::{Events, NO_WAKEUP, Ring, Samples, WAKEUP, is_filling, output};
+use super::scratch::{self, scratch_offset};
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, register};
+
+/// Where a CPU builds a raw capture.
+#[repr(C)]
+struct RawScratch {
+    head: RawHead,
+    stack: [u8; RAW_PAGES * PAGE_BYTES],
+}
+
+/// Raw captures by CPU; its size is set by user space to the CPUs that there may ever be.
+#[map]
+static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
 
 /// Whether user space can say more about a walk that ended so: a table was not there yet, a mapping was not known yet, or a page of a
 /// file was not in memory.
@@ -29,7 +41,7 @@ pub(crate) fn is_left_to_user_space(native_end: u8) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn capture_sample() -> u32 {
-    if let Some(scratch) = super::sample::scratch() {
+    if let Some(scratch) = scratch::scratch() {
         send::<Samples>(&scratch.head.head);
     }
     0
@@ -39,7 +51,7 @@ pub(crate) extern "C" fn capture_sample() -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn capture_launch() -> u32 {
-    if let Some(scratch) = super::sample::scratch() {
+    if let Some(scratch) = scratch::scratch() {
         send::<Events>(&scratch.head.head);
     }
     0

@@ -3,62 +3,19 @@
 //! The state of the walks is in the scratch map, and each step is a function with a global name: the verifier looks at it once, whatever
 //! the depth, and a walk is a plain loop over its step (`repeat`). A walk that cannot go on says why; the sample is sent all the same.
 
-use super::gpu_stack;
 use super::kernel_frames::kernel_frames;
-use super::last_process::{LastProcess, know};
-use super::maps::{COUNTDOWN, SCRATCH, Scratch, count, current, head, settings};
+use super::last_process::know;
+use super::maps::{COUNTDOWN, count, current, head, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
 use super::rings::Samples;
+use super::scratch::{pause, resume, scratch};
 use super::send::send;
-use super::tables::ProcessTables;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
-use aya_ebpf::helpers::{
-    bpf_get_current_comm, bpf_get_current_task, bpf_get_smp_processor_id, bpf_probe_read_kernel,
-};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_task, bpf_probe_read_kernel};
 use aya_ebpf::programs::PerfEventContext;
-use tracer_ebpf::native::{Candidates, NativeWalk};
-use tracer_ebpf::python::PythonWalk;
-use tracer_ebpf::wire::{PythonLayout, SampleHead, end, kind, lost, register};
-
-/// The state of both walks, in the scratch map.
-#[repr(C)]
-pub(crate) struct Walks {
-    pub(super) process: LastProcess,
-    /// Of `process`, where it has an interpreter.
-    pub(super) layout: PythonLayout,
-    pub(super) python: PythonWalk,
-    pub(super) fsbase: u64,
-    /// A thread state that is being looked at, then the one that was found.
-    pub(super) thread: u64,
-    pub(super) native: NativeWalk,
-    /// A walk that takes a step by a rule that few frames have.
-    pub(super) rare: NativeWalk,
-    /// A walk that a scan tries.
-    pub(super) trial: NativeWalk,
-    /// The registers with which user mode was left.
-    pub(super) registers: [u64; register::COUNT],
-    /// The kernel's stack pointer where the kernel was interrupted, else 0.
-    pub(super) kernel_sp: u64,
-    /// The stack pointer at which the native walk began.
-    pub(super) lowest: u64,
-    /// Of `process`, where it has an address space.
-    pub(crate) tables: ProcessTables,
-    /// Words of frames so far.
-    pub(crate) cursor: u64,
-    /// What a scan has come across, and the words that scans have looked at so far.
-    pub(super) candidates: Candidates,
-    pub(super) scanned: u64,
-    /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
-    pub(super) anchors: [u64; MAX_ANCHORS],
-    pub(super) anchor: u64,
-}
-
-/// Anchors that are kept: a power of two. Deeper nesting of interpreters is not bridged.
-pub(super) const MAX_ANCHORS: usize = 32;
-/// Frames that one call of a step takes: calls cost, and so does what the verifier has to look at.
-pub(super) const STEPS: u32 = 2;
+use tracer_ebpf::wire::{SampleHead, end, kind, lost};
 
 /// Takes a sample of `current` if this tick of the event is one and `current` a target.
 #[inline(always)]
@@ -70,9 +27,9 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     if tid == 0 {
         return;
     }
-    let paused = gpu_stack::pause();
+    let paused = pause();
     sample(ctx, pid, tid);
-    gpu_stack::resume(paused);
+    resume(paused);
 }
 
 /// Whether this tick is a sample. Other ticks touch nothing but this.
@@ -149,37 +106,4 @@ extern "C" fn begin_sample(pid: u32, tid: u32) -> u32 {
     begun.codes.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     1
-}
-
-/// How a walk ended. The scratch is looked up anew: the steps wrote to it behind the back of any reference.
-#[inline(always)]
-pub(super) fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
-    match scratch().map(|scratch| ended(&scratch.head)) {
-        Some(end::RUNNING) => end::TOO_DEEP,
-        Some(code) => code,
-        None => end::NOTHING,
-    }
-}
-
-/// This CPU's scratch.
-#[inline(always)]
-pub(crate) fn scratch() -> Option<&'static mut Scratch> {
-    // SAFETY: reads the CPU number.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
-    // SAFETY: one program at a time uses this CPU's value: perf events do not nest, and launches have values of their own.
-    SCRATCH.get_ptr_mut(cpu + gpu_stack::scratch_offset()).map(|scratch| unsafe { &mut *scratch })
-}
-
-/// Calls `step` until it answers 1, `limit` times at most; says whether it did.
-///
-/// `step` calls a function with a global name (Linux 5.6), of which the verifier takes any answer for possible: a turn is a handful of
-/// instructions to it. `bpf_loop` would do the same from 5.17 on only, and has the step looked at again wherever it is called.
-#[inline(always)]
-pub(super) fn repeat(limit: u32, step: impl Fn(u32) -> u32) -> bool {
-    for turn in 0..limit {
-        if step(turn) != 0 {
-            return true;
-        }
-    }
-    false
 }

@@ -2,9 +2,8 @@
 //!
 //! Leaves out what it takes to believe one: `tracer_ebpf::scan`.
 
-use super::maps::Scratch;
 use super::native_walk::{is_full, native_world, push_native};
-use super::sample::{repeat, scratch};
+use super::scratch::{Scratch, repeat, scratch};
 use super::user_memory::UserMemory;
 use tracer_ebpf::native::SCAN_WORDS;
 use tracer_ebpf::put_away;

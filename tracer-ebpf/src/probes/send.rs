@@ -1,7 +1,7 @@
 //! Sends a finished stack, and wakes user space where it must look at it soon.
 
-use super::maps::Scratch;
 use super::rings::{NO_WAKEUP, Ring, WAKEUP, is_filling, output};
+use super::scratch::Scratch;
 use tracer_ebpf::wire::{SAMPLE_WORDS, SampleHead};
 
 /// Sends the head and as many words as were filled, to the ring of whoever walked.

@@ -3,69 +3,14 @@
 //! A read costs far more by its call than by its bytes: where the next reads are likely to be close, a stretch of memory is copied at
 //! once (`window.rs`). The thread is interrupted, so that the copy stays true for the length of a sample.
 
-use super::sample::scratch;
+use super::scratch::scratch;
+use super::user_window::Window;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
-use core::arch::asm;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
-use tracer_ebpf::window::{self, Stretch, WINDOW};
+use tracer_ebpf::window;
 
-const WINDOW_WORDS: usize = WINDOW as usize / 8;
-const _: () = assert!(WINDOW.is_power_of_two(), "masks are made of it");
 /// How far above the stack pointer memory is taken for this stack.
 const STACK_REACH: u64 = 1 << 26;
-
-/// A stretch of the process's memory.
-#[repr(C)]
-pub(crate) struct Window {
-    /// Address of the first byte.
-    base: u64,
-    /// Bytes that were copied; 0: none.
-    bytes: u64,
-    /// The word that was asked for last and was not there.
-    asked: u64,
-    /// The bytes, and room behind the mask for a whole Python frame.
-    words: [u64; WINDOW_WORDS + FRAME_WORDS],
-}
-
-impl Window {
-    /// Forgets what was copied: each walk of each sample begins so.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.base = 0;
-        self.bytes = 0;
-    }
-
-    /// Copies a stretch. Says whether it could.
-    #[inline(always)]
-    fn fill(&mut self, stretch: Stretch) -> bool {
-        let Stretch { base, mut bytes } = stretch;
-        // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
-        unsafe { asm!("{0} &= {1}", inout(reg) bytes, const 2 * WINDOW - 1) };
-        if bytes > WINDOW {
-            return false;
-        }
-        // SAFETY: the helper checks the user address and fails rather than faults; `words` has room for WINDOW bytes.
-        let failed =
-            unsafe { bpf_probe_read_user(self.words.as_mut_ptr().cast(), bytes as u32, base as *const _) };
-        self.base = base;
-        self.bytes = if failed == 0 { bytes } else { 0 };
-        failed == 0
-    }
-
-    /// The copied words from `address` on, if `bytes` of them are there and it is aligned.
-    #[inline(always)]
-    fn at(&self, address: u64, bytes: u64) -> Option<*const u64> {
-        let at = address.wrapping_sub(self.base);
-        if at >= self.bytes || at + bytes > self.bytes || at & 7 != 0 {
-            return None;
-        }
-        let mut word = at >> 3;
-        // SAFETY: a mask that changes nothing, for the verifier.
-        unsafe { asm!("{0} &= {1}", inout(reg) word, const WINDOW_WORDS - 1) };
-        // SAFETY: the mask keeps it below WINDOW_WORDS.
-        Some(unsafe { self.words.as_ptr().add(word as usize) })
-    }
-}
 
 /// Memory of `current`, each read by itself.
 pub(crate) struct UserMemory;

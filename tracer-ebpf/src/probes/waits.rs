@@ -7,8 +7,9 @@
 
 use super::maps::{PYTHONS, current, head_at, is_target, settings};
 use super::rings::{Events, NO_WAKEUP, output, send_event};
-use super::sample::repeat;
-use super::user_memory::{FrameMemory, UserMemory, Window};
+use super::scratch::repeat;
+use super::user_memory::{FrameMemory, UserMemory};
+use super::user_window::Window;
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
 };

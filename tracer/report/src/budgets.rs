@@ -6,8 +6,8 @@
 use super::uncertainty::of_program;
 use super::{named, run};
 use crate::missing::Missing;
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use serde::{Deserialize, Serialize};

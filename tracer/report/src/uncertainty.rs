@@ -5,8 +5,8 @@
 
 use super::fold::Cost;
 use super::{DomainChoice, run, sampling_error};
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 

@@ -4,7 +4,7 @@ use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
-use super::{counted, in_seconds, recorded, were};
+use super::{counted, in_seconds, percent_of, recorded, were};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
@@ -357,9 +357,4 @@ fn stacks_thinned(stacks: LaunchStacks) -> String {
         "of {all} GPU launches {own} had their own stack taken; {}. All are counted, with their joules",
         parts.join("; ")
     )
-}
-
-/// `12.3 %`.
-pub(super) fn percent_of(part: u64, whole: u64) -> String {
-    format!("{:.1} %", 100.0 * part as f64 / (whole.max(1)) as f64)
 }

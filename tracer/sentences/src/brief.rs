@@ -3,13 +3,13 @@
 //! Leaves out those that are seldom and change no number: of these the sentence's first part is shown.
 
 use super::account::account_in_brief;
-use super::attribution::{diagnostic, domain_fact, percent_of};
+use super::attribution::{diagnostic, domain_fact};
 use super::calls::call_fact;
 use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
-use super::{counted, in_percent, in_seconds, power_fact, recorded, were};
+use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{

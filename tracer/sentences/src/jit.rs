@@ -2,7 +2,7 @@
 //!
 //! Leaves out where names are looked for (`naming::jit` of the product). Tried with Node 20, Java 17, Mono 6.8 and PHP 8.2; the others by their documentation.
 
-use super::attribution::percent_of;
+use super::percent_of;
 use energy_trace_model::recording::mark::jit_without_name;
 
 const NODE: &str = "node --perf-basic-prof";

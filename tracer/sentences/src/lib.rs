@@ -64,6 +64,11 @@ fn in_millis(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
+/// `12.3 %`.
+fn percent_of(part: u64, whole: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / (whole.max(1)) as f64)
+}
+
 /// Thousandths in percent.
 fn in_percent(permille: i64) -> f64 {
     permille as f64 / 10.0

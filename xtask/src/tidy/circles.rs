@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Packages whose modules are looked at.
-pub(super) const PACKAGES: [&str; 21] = [
+pub(super) const PACKAGES: [&str; 22] = [
     "tracer/src",
     "tracer/attribution/src",
     "tracer/bpf/src",
+    "tracer/certainty/src",
     "tracer/counters/src",
     "tracer/cpu-time/src",
     "tracer/cupti/src",
@@ -34,14 +35,108 @@ pub(super) const PACKAGES: [&str; 21] = [
     "tracer-ebpf/src",
 ];
 
-/// The largest circle of files inside a room.
-const MOST_FILES: usize = 3;
+/// Circles of files that may stand, by one of their files, with the reason.
+const ALLOWED: [(&str, &str); 29] = [
+    (
+        "tracer-ebpf/src/native.rs",
+        "a walk bridges gaps by scans, and a scan tries what it finds by walking on",
+    ),
+    (
+        "tracer-ebpf/src/on_cpu.rs",
+        "the wire's events are described by what they are about, and have the wire's head",
+    ),
+    (
+        "tracer-ebpf/src/probes/native_walk.rs",
+        "a walk asks tables and scans, which go on by steps of the walk",
+    ),
+    (
+        "tracer/attribution/src/gpu/charge.rs",
+        "an estimate is charged, and says what the charge is to be based on",
+    ),
+    (
+        "tracer/attribution/src/split/by_power.rs",
+        "an interval is split by power, and its parts go into the sums of all intervals",
+    ),
+    ("tracer/cupti/src/cupti.rs", "CUPTI's functions are kept in the shared state that its callbacks use"),
+    (
+        "tracer/cupti/src/listen.rs",
+        "callbacks give kernels numbers, and a new number is told to the callbacks' tally",
+    ),
+    (
+        "tracer/foreign/src/peeker/client.rs",
+        "an owner's patience is the client's, and what it does to a question is the client's answer",
+    ),
+    ("tracer/foreign/src/peeker/serve.rs", "a copy is kept of what was served as harmless"),
+    (
+        "tracer/foreign/src/resolver/client.rs",
+        "a resolver lends workers, and a worker goes back to its resolver",
+    ),
+    (
+        "tracer/model/src/profile/tables.rs",
+        "a profile holds its diagnostics and its bins, which are profiles of parts",
+    ),
+    (
+        "tracer/model/src/recording/domain.rs",
+        "a domain names its source, and a source the quality of its domains",
+    ),
+    ("tracer/model/src/recording/file.rs", "a merged recording is a file of files"),
+    (
+        "tracer/naming/src/public_names/files.rs",
+        "what is installed is found by reading files, and more files are read because of it",
+    ),
+    (
+        "tracer/naming/src/public_names/search.rs",
+        "names of private classes are a part of the search, under the search's deadline",
+    ),
+    (
+        "tracer/probe/src/collect/losses.rs",
+        "what the backlog refuses is a loss, and is counted as the others are",
+    ),
+    (
+        "tracer/probe/src/processes/registry.rs",
+        "a process has a credit of mappings, which all processes together limit",
+    ),
+    (
+        "tracer/probe/src/tables/files.rs",
+        "tables of code that was made at run time are kept among those of files",
+    ),
+    ("tracer/report/src/diff.rs", "the parts of a difference are made as its options say"),
+    (
+        "tracer/report/src/functions.rs",
+        "calls are counted by function, and functions show how often they were called",
+    ),
+    ("tracer/report/src/json.rs", "one document, in files by its parts, which write energies alike"),
+    ("tracer/report/src/rows.rs", "rows of calls are rows, made another way"),
+    ("tracer/src/cli/pages.rs", "a command writes the pages about all commands, itself too"),
+    ("tracer/src/cli/record.rs", "options are resolved to the plan that `record` runs"),
+    ("tracer/src/session/run.rs", "a run ends in `finish`, which is told how the run ended"),
+    (
+        "tracer/study/src/tables/layouts.rs",
+        "`configurations` is a layout, and uses the columns of the others",
+    ),
+    (
+        "tracer/symbols/src/python_calls.rs",
+        "inputs are those of functions that are counted, and come with their counts",
+    ),
+    (
+        "tracer/unwind/src/cfi.rs",
+        "where there is no CFI rows come from code, whose functions are those that other code calls",
+    ),
+    (
+        "tracer/unwind/src/cpython/code.rs",
+        "CPython's objects hold each other: to read a name is to read classes, dictionaries and code",
+    ),
+];
 
-/// Circles that may stand, by one of their files, with the reason.
-const ALLOWED: [(&str, &str); 1] = [(
-    "tracer-ebpf/src/probes/maps.rs",
-    "a BPF object has one set of maps: each program names them, and they name each program's values",
-)];
+/// The same of rooms.
+const ALLOWED_ROOMS: [(&str, &str); 3] = [
+    ("counter_file, sensors, source", "a source hands over its sensors, and both read counter files"),
+    ("cpython, elf, hotspot", "an ELF file's facts hold what it says of an interpreter"),
+    (
+        "kind, plan, sources",
+        "a kind opens its source as the plan says, and a plan has the places of all sources",
+    ),
+];
 
 /// A module's path below its package: `["probe", "reader"]`.
 type Module = Vec<String>;
@@ -78,7 +173,7 @@ impl Package {
             format!("rooms {circle} need each other: move what they share below both [circle]")
         });
         let files = self.circles_of_files().into_iter().map(|circle| {
-            format!("more than {MOST_FILES} files need each other: {circle}: move what they share below them [circle]")
+            format!("files need each other: {circle}: move what they share below them [circle]")
         });
         rooms.chain(files).collect()
     }
@@ -95,7 +190,8 @@ impl Package {
             }
         }
         let circles = tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > 1);
-        circles.filter(|circle| circle.iter().any(|room| folders.contains(room))).map(join).collect()
+        let circles = circles.filter(|circle| circle.iter().any(|room| folders.contains(room))).map(join);
+        circles.filter(|circle| !ALLOWED_ROOMS.iter().any(|(rooms, _)| rooms == circle)).collect()
     }
 
     fn circles_of_files(&self) -> Vec<String> {
@@ -109,7 +205,7 @@ impl Package {
                 graph.add_edge(from, to, ());
             }
         }
-        let circles = tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > MOST_FILES);
+        let circles = tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > 1);
         circles.filter(|circle| !circle.iter().any(|file| is_allowed(file))).map(join).collect()
     }
 
@@ -185,9 +281,9 @@ mod tests {
         assert!(findings(&round)[0].starts_with("rooms cli, plan"));
     }
 
-    /// Three files may lean on each other, four may not; what they name of `mod.rs` and what tests name is no part of it.
+    /// No two files lean on each other; what they name of `mod.rs` and what tests name is no part of it.
     #[test]
-    fn a_room_has_no_large_circle() {
+    fn a_room_has_no_circle() {
         let ring = |files: usize| -> Vec<(String, String)> {
             (0..files)
                 .map(|i| (format!("probe/f{i}.rs"), format!("use super::f{}::X;", (i + 1) % files)))
@@ -196,7 +292,8 @@ mod tests {
         let found = |files: &[(String, String)]| {
             findings(&files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect::<Vec<_>>())
         };
-        assert_eq!(found(&ring(3)), Vec::<String>::new());
+        assert_eq!(found(&ring(1)), Vec::<String>::new());
+        assert_eq!(found(&ring(2)).len(), 1);
         assert_eq!(found(&ring(4)).len(), 1);
         let through_contents: Vec<(String, String)> = (0..4)
             .map(|i| (format!("probe/f{i}.rs"), "use super::Y;".to_owned()))

@@ -2,10 +2,10 @@
 
 use super::{H100, METERS};
 use energy_trace_attribution::attribute;
+use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_scenarios::gpu::outcome::{errors, imbalance_uj, within};

@@ -12,15 +12,11 @@
 
 use super::columns::Columns;
 use super::paths::{PathId, PathTree};
+use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
 use nalgebra::DMatrix;
 
-/// Variances in parts of the square of the mean: of what callers have in common, of an innermost function, of a column; 0.36 in all, that is, 0.6 of the mean
-/// as a standard deviation.
-const OF_CALLERS: f64 = 0.12;
-const OF_FUNCTION: f64 = 0.12;
-const OF_COLUMN: f64 = 0.12;
-
-/// The same of how power differs beside busy CPUs: for all alike, and for one column.
+/// Variances in parts of the square of the mean, as those of `energy_trace_certainty` (0.36 in all, that is, 0.6 of the mean as a standard
+/// deviation): of how power differs beside busy CPUs: for all alike, and for one column.
 const BESIDE: f64 = 0.06;
 const BESIDE_OF_COLUMN: f64 = 0.03;
 

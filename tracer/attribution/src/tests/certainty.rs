@@ -2,6 +2,7 @@
 //! and their tests there.
 
 use super::vectors::{Vectors, list, near};
+use energy_trace_certainty::HowSure as _;
 use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, InColumn, Pool};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;

@@ -12,12 +12,10 @@ use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
 use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::covariance::relative;
+use energy_trace_certainty::PLAUSIBLE;
 use energy_trace_model::profile::certainty::{Column, Function, Pool};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
-
-/// What a function may draw in parts of the mean, where a run shows nothing.
-const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
 
 /// How sure each owner's energy in one domain is: `profile::certainty::DomainCertainty` by owner.
 #[derive(Debug, Default)]

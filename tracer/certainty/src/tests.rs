@@ -1,7 +1,8 @@
 //! Intervals and bounds of parts and of the whole, against sums by hand.
 
-use super::{Certainty, Column, DomainCertainty, InColumn, MicroJoules, Pool};
-use crate::recording::record::DomainClass;
+use super::{Certainty, Column, DomainCertainty, HowSure as _, MicroJoules, Pool};
+use energy_trace_model::profile::certainty::InColumn;
+use energy_trace_model::recording::record::DomainClass;
 use std::collections::BTreeMap;
 
 const fn in_column(column: usize, joules: f64) -> InColumn {
