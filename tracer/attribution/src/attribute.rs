@@ -4,9 +4,10 @@
 
 mod merged;
 
+use crate::charging::basis::Basis;
+use crate::charging::domain::charge;
 use crate::delegation::{self, Delegation, Sourced};
-use crate::ledger::account::Account;
-use crate::ledger::basis::Basis;
+use crate::ledger::result::DomainResult;
 use crate::ledger::{diagnostics, rows};
 use crate::numerics::parallel::both;
 use crate::over_time;
@@ -87,7 +88,7 @@ pub(crate) fn attribute_in_bins(
         bins,
         time: &found.time,
         launchers: &found.delegation.launchers,
-        accounts: &found.accounts,
+        results: &found.results,
         rows: &rows,
     }
     .over_time();
@@ -102,7 +103,7 @@ fn with_rows(
     options: &Options,
     found: &Found,
 ) -> (Profile, Vec<Sourced>) {
-    let owners = rows::by_owner(&found.time, &found.accounts);
+    let owners = rows::by_owner(&found.time, &found.results);
     let mut profile = Profile { options: *options, ..run };
     let rows = match options.view {
         View::Physical => delegation::physical(&owners),
@@ -129,7 +130,7 @@ fn time_of(recording: &Recording, span: Span) -> (CpuTime, Delegation) {
 struct Found {
     time: CpuTime,
     delegation: Delegation,
-    accounts: Vec<Account>,
+    results: Vec<DomainResult>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -160,27 +161,27 @@ impl Found {
         };
         let mut found: Vec<Diagnostic> =
             recording.diagnostics.iter().cloned().map(Diagnostic::Recorded).collect();
-        let accounts: Vec<Account> = recording
+        let results: Vec<DomainResult> = recording
             .domains
             .iter()
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
-                let account = Account::of(domain, readings, &basis);
-                found.extend(diagnostics::of_domain(recording, domain, &account, span));
-                account
+                let result = charge(domain, readings, &basis);
+                found.extend(diagnostics::of_domain(recording, domain, &result, span));
+                result
             })
             .collect();
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
         found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-        (run, Self { time, delegation, accounts, diagnostics: found })
+        (run, Self { time, delegation, results, diagnostics: found })
     }
 
     /// Enters what was found into a profile.
     fn enter(self, rows: Vec<Sourced>, profile: &mut Profile) {
         let (rows, sources): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        profile.certainty = rows::certainty(&self.accounts, &sources);
-        profile.ledger = self.accounts.into_iter().map(|account| account.row).collect();
+        profile.certainty = rows::certainty(&self.results, &sources);
+        profile.ledger = self.results.into_iter().map(|result| result.row).collect();
         profile.rows = rows;
         profile.diagnostics = self.diagnostics;
     }

@@ -34,6 +34,7 @@
 
 mod attribute;
 mod between_samples;
+mod charging;
 mod delegation;
 mod gpu;
 mod ledger;

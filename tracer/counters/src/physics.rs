@@ -4,9 +4,7 @@
 //! says of itself is a tighter bound (`PowerLimit`: RAPL's constraints, a GPU's board). Leaves out the judgement (`believed`).
 
 use super::counter::POWER_CEILING;
-use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, IdleOrigin, Origin, Scope, SourceId,
-};
+use energy_trace_model::recording::record::{Domain, DomainClass, IdleBaseline, IdleOrigin, Origin, Scope};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// A package: its shared parts and graphics, and each logical CPU (one core of 60 W has two); no socket of today draws the last (its limit is 0.5 kW).
@@ -25,8 +23,8 @@ const MOMENT: u64 = 30;
 /// 100 ms.
 const STILL_NS: u64 = 500_000_000;
 const STILL_GPU_NS: u64 = 2_000_000_000;
-/// RAPL moves each millisecond: one that has never moved for so long does not count.
-const NEVER_RAPL_NS: u64 = 50_000_000;
+/// A counter that moves each millisecond, and has never moved for so long, does not count.
+const NEVER_FAST_NS: u64 = 50_000_000;
 
 /// What can be said of a counter before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +49,9 @@ impl Physics {
     /// Of a domain with so many CPUs (0: not known), whose driver sets this limit.
     pub fn of(domain: &Domain, cpus: usize, limit: Option<MicroWatts>) -> Self {
         let Origin::Counter { source, max_range, .. } = &domain.origin else { return Self::of_gpu() };
-        let is_rapl = matches!(source, SourceId::Powercap | SourceId::Perf);
+        let traits = source.traits();
         let most = match domain.class {
-            _ if *source == SourceId::Replay => POWER_CEILING,
+            _ if !traits.known_hardware => POWER_CEILING,
             DomainClass::Package => most_of_package(cpus),
             DomainClass::Dram => DRAM,
             DomainClass::Core => CORE,
@@ -78,7 +76,11 @@ impl Physics {
             lasting: by_limit(LASTING),
             idle: idle_of(domain).filter(|_| !is_gpu),
             still_ns,
-            never_ns: if is_rapl && domain.class == DomainClass::Package { NEVER_RAPL_NS } else { still_ns },
+            never_ns: if traits.moves_each_millisecond && domain.class == DomainClass::Package {
+                NEVER_FAST_NS
+            } else {
+                still_ns
+            },
         }
     }
 

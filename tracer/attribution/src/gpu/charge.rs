@@ -4,7 +4,7 @@
 use super::batches::{Batch, Batches, Stretch, in_turn};
 use super::constants::{AVERAGE, BLUR, PRIOR_SD};
 use super::errors_in_variables::Coarse;
-use super::estimate::Estimate;
+use super::estimate::{Estimate, is_timed};
 use super::features::{Cell, Features};
 use super::idle;
 use super::launch_energies::{Problem, find_meter, fit, fit_parts};
@@ -14,75 +14,12 @@ use super::sample_and_hold::SampleAndHold;
 use crate::time::launchers::Launchers;
 use crate::time::owners::OwnerId;
 use crate::timeline::{EnergyInterval, Span};
-use crate::uncertainty::propagation::OwnerCertainty;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
-use energy_trace_model::profile::diagnostics::GpuMisfit;
+use energy_trace_model::profile::diagnostics::SplitBy;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{GpuWait, Launches};
 use energy_trace_model::units::MicroJoules;
-
-/// What the time of a kernel is known by.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Known {
-    /// Nothing: every launch of one kernel is like the other.
-    #[default]
-    Launches,
-    /// Waits for the GPU.
-    Waits,
-    /// Records of the driver.
-    Records {
-        /// The part of the busy time in which several kernels ran at once.
-        crowded: f64,
-        /// Whether each of those counts with its whole time.
-        whole: bool,
-    },
-}
-
-impl Known {
-    pub(super) const fn by_records(self) -> bool {
-        matches!(self, Self::Records { .. })
-    }
-}
-
-/// What a GPU's energy above idle became.
-pub(crate) struct Charged {
-    /// By owner; `OTHER` has what other processes took.
-    pub(crate) of_owner: Vec<MicroJoules>,
-    /// The same by what was believed before: every launch alike, or by its duration.
-    pub(crate) by_prior: Vec<MicroJoules>,
-    pub(crate) residual: MicroJoules,
-    pub(crate) negative: MicroJoules,
-    /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
-    pub(crate) unobserved: MicroJoules,
-    /// What the GPU drew beyond its baseline because it was open.
-    pub(crate) idle: MicroJoules,
-    pub(crate) certainty: OwnerCertainty,
-    pub(crate) learned: Learned,
-}
-
-/// What the reader has to know about the regression.
-#[derive(Debug, Default)]
-pub(crate) struct Learned {
-    /// Kinds of launches, and windows that they were learned from.
-    pub(crate) kinds: usize,
-    pub(crate) windows: usize,
-    /// Whether what was learned predicts better than equal energies.
-    pub(crate) believed: bool,
-    pub(crate) condition: f64,
-    /// How late the meter is, in seconds, and the part of each step that it looks at.
-    pub(crate) late: f64,
-    pub(crate) duty: f64,
-    /// Seconds over which what it says is a mean; 0: it is none.
-    pub(crate) mean: f64,
-    /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
-    pub(crate) alone: bool,
-    /// Why launches and counter do not go together, if they do not.
-    pub(crate) misfit: Option<GpuMisfit>,
-    pub(crate) known: Known,
-    /// Names of what cannot be told apart.
-    pub(crate) groups: Vec<Vec<String>>,
-}
 
 /// A GPU's side of a recording.
 pub(crate) struct Gpu<'a> {
@@ -96,13 +33,13 @@ pub(crate) struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
-    /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
-    pub(crate) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+    /// What a GPU's energy above idle (`dynamic`, one for each interval) shows of what was launched; `None` where nothing was.
+    pub(crate) fn estimate(&self, dynamic: &[MicroJoules]) -> Option<Estimate> {
         let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
-        if timed { self.charge_by_time(dynamic, owners) } else { self.charge_by_launches(dynamic, owners) }
+        if timed { self.estimate_by_time(dynamic) } else { self.estimate_by_launches(dynamic) }
     }
 
-    fn charge_by_launches(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+    fn estimate_by_launches(&self, dynamic: &[MicroJoules]) -> Option<Estimate> {
         let columns = Features::of(self.recording, self.launches().map(|(batch, _)| batch));
         if columns.len() == 0 {
             return None;
@@ -111,14 +48,14 @@ impl Gpu<'_> {
         let queue = Queue::new(&first, &self.waits(|_| true), columns.len());
         let durations = queue.durations.clone();
         queue.drain(&mut first, durations.as_deref());
-        let (known, belief) = match durations {
-            Some(_) => (Known::Waits, PRIOR_SD.0),
-            None => (Known::Launches, PRIOR_SD.1),
+        let (by, belief) = match durations {
+            Some(_) => (SplitBy::Waits, PRIOR_SD.0),
+            None => (SplitBy::Launches, PRIOR_SD.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let apart = queue.apart.clone();
         let executed =
-            Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false, apart };
+            Executed { columns, shape: shape.clone(), belief, by, coarse: None, timed: false, apart };
         let others = queue.others.iter().map(|durations| {
             let mut list = first.clone();
             queue.drain(&mut list, Some(durations));
@@ -127,7 +64,7 @@ impl Gpu<'_> {
         // The truth lies anywhere between these two: a third of the square, of which each is one half.
         let orders = [false, true].into_iter();
         let orders = orders.map(|backwards| (1.0 / 6.0, in_turn(&first, &shape, backwards)));
-        Some(self.learn(executed, first.clone(), others.chain(orders), dynamic).finish(owners))
+        Some(self.learn(executed, first.clone(), others.chain(orders), dynamic))
     }
 
     /// What is launched on the device, and by whom.
@@ -144,7 +81,7 @@ impl Gpu<'_> {
         others: impl Iterator<Item = (f64, Vec<Batch>)>,
         dynamic: &[MicroJoules],
     ) -> Estimate {
-        let Executed { columns, shape, belief, known, coarse, timed, apart } = executed;
+        let Executed { columns, shape, belief, by, coarse, timed, apart } = executed;
         let batches = Batches::new(list);
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let SampleAndHold { intervals, mut dynamic, more } = self.steps_shown(dynamic);
@@ -172,14 +109,14 @@ impl Gpu<'_> {
         };
         let others = others.map(other).collect();
         // Launches in several streams are no queue; where kernels are timed that does no harm.
-        let alone = self.is_alone() && (known.by_records() || self.is_one_queue());
+        let alone = self.is_alone() && (is_timed(by) || self.is_one_queue());
         Estimate {
             columns,
             batches,
             windows,
             meter,
             prior,
-            known,
+            by,
             problem,
             fit,
             others,
@@ -287,7 +224,7 @@ pub(super) struct Executed {
     pub(super) shape: Vec<f64>,
     /// How sure it is beforehand that all power is the same.
     pub(super) belief: f64,
-    pub(super) known: Known,
+    pub(super) by: SplitBy,
     /// How coarse each column is, where that is known.
     pub(super) coarse: Option<Vec<Coarse>>,
     /// Whether records tell of everything.

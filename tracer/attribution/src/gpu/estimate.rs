@@ -6,7 +6,6 @@
 //! is learned (`launch_energies`), and from what (the room itself).
 
 use super::batches::{Batches, Stretch};
-use super::charge::{Charged, Known, Learned};
 use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, REACH, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
@@ -15,18 +14,20 @@ use super::misfit::misfit;
 use super::sensor_blind_spot::SensorBlindSpot;
 use super::split::{Costs, Split, Splitter, Total};
 use super::uncertainty::{Certain, Uncertainty, uncertainty};
+use crate::ledger::result::{DomainResult, SplitBasis};
 use crate::time::owners::OTHER;
-use energy_trace_model::profile::diagnostics::GpuMisfit;
+use energy_trace_model::profile::UnattributedReason;
+use energy_trace_model::profile::diagnostics::{GpuMisfit, GpuSplit, MeterFit, SplitBy};
 use energy_trace_model::units::MicroJoules;
 
 /// What was found out about a GPU before its energy is split.
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     pub(super) columns: Features,
     pub(super) batches: Batches,
     pub(super) windows: Vec<Window>,
     pub(super) meter: Meter,
     pub(super) prior: Vec<f64>,
-    pub(super) known: Known,
+    pub(super) by: SplitBy,
     pub(super) problem: Problem,
     pub(super) fit: Fit,
     /// What the fit would have been, had things been executed otherwise, and what each counts for.
@@ -48,13 +49,14 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Splits the energy.
-    pub(super) fn finish(self, owners: usize) -> Charged {
-        let Self { problem, fit, others, .. } = &self;
+    /// Splits the energy above idle among those who launched, and enters it.
+    pub(crate) fn charge(&self, result: &mut DomainResult) {
+        let Self { problem, fit, others, .. } = self;
+        let owners = result.of_owner.len();
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
         let over_time = over_time(problem, fit);
         let several = self.columns.len() >= 2;
-        let misfit = misfit(problem, &self.windows, &over_time, self.known.by_records()).filter(|_| several);
+        let misfit = misfit(problem, &self.windows, &over_time, is_timed(self.by)).filter(|_| several);
         let costs = self.costs(over_time, believed);
         // What is a mean holds work that is half of it older.
         let Meter { late, mean, .. } = self.meter;
@@ -67,7 +69,7 @@ impl Estimate {
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
         let sound = believed && self.alone && misfit.is_none();
-        let (timed, ranges) = (self.known.by_records(), self.ranges_of_columns());
+        let (timed, ranges) = (is_timed(self.by), self.ranges_of_columns());
         let certain =
             Certain { learned: believed, believed: sound, timed, apart: &self.apart, ranges: &ranges };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
@@ -81,15 +83,15 @@ impl Estimate {
         let prior = Costs(vec![(0.0, self.prior.clone())]);
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;
-        Charged {
-            certainty: sure.of_owners(self.columns_of(owners), &of_owner),
-            learned: self.learned(&sure, believed, misfit),
-            of_owner,
-            by_prior,
-            residual,
-            negative,
-            unobserved,
-            idle: self.idle,
+        result.certainty = sure.of_owners(self.columns_of(owners), &of_owner);
+        result.basis = self.basis(&sure, believed, misfit);
+        (result.of_owner, result.by_time, result.negative) = (of_owner, by_prior, negative);
+        let row = &mut result.row;
+        row.other = std::mem::take(&mut result.of_owner[OTHER as usize]);
+        row.idle += self.idle;
+        row.residual = residual;
+        if unobserved != MicroJoules::ZERO {
+            row.unattributed.insert(UnattributedReason::SensorBlindSpot, unobserved);
         }
     }
 
@@ -228,22 +230,29 @@ impl Estimate {
         most.into_iter().map(|(column, _)| column).collect()
     }
 
-    fn learned(&self, sure: &Uncertainty, believed: bool, misfit: Option<GpuMisfit>) -> Learned {
-        let name = |&column: &usize| self.columns.names[column].clone();
-        Learned {
+    /// How it was split, and what could not be told apart.
+    fn basis(&self, sure: &Uncertainty, believed: bool, misfit: Option<GpuMisfit>) -> SplitBasis {
+        let Meter { late, duty, mean } = self.meter;
+        let fit = MeterFit { late_s: late, duty, mean_s: mean, condition: sure.condition };
+        let split = GpuSplit {
+            by: self.by,
             kinds: self.columns.len(),
-            windows: self.windows.len(),
-            believed,
-            condition: sure.condition,
-            late: self.meter.late,
-            duty: self.meter.duty,
-            mean: self.meter.mean,
+            steps: self.windows.len(),
+            learned: believed.then_some(fit),
             alone: self.alone,
-            misfit,
-            known: self.known,
-            groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
-        }
+            misfit: misfit.filter(|_| believed),
+        };
+        let name = |&column: &usize| self.columns.names[column].clone();
+        SplitBasis::Launches(
+            split,
+            sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
+        )
     }
+}
+
+/// Whether records of the driver tell when kernels ran.
+pub(super) const fn is_timed(by: SplitBy) -> bool {
+    matches!(by, SplitBy::Kernels { .. })
 }
 
 #[cfg(test)]
@@ -251,8 +260,8 @@ mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
     use super::{
-        BLOCK_SECONDS, Batches, Costs, Estimate, FEWEST_WINDOWS, Features, Fit, Known, MEANS, Meter,
-        MicroJoules, Problem, Split, Stretch, Window,
+        BLOCK_SECONDS, Batches, Costs, Estimate, FEWEST_WINDOWS, Features, Fit, MEANS, Meter, MicroJoules,
+        Problem, Split, SplitBy, Stretch, Window,
     };
     use crate::tests::vectors::near;
 
@@ -283,7 +292,7 @@ mod tests {
             windows: (0..40).map(window).collect(),
             meter,
             prior: vec![2.0, 3.0],
-            known: Known::Launches,
+            by: SplitBy::Launches,
             problem: Problem {
                 columns: 2,
                 joules: vec![],

@@ -36,5 +36,5 @@ mod split;
 mod timed;
 mod uncertainty;
 
-pub(crate) use charge::{Charged, Gpu, Known, Learned};
+pub(crate) use charge::Gpu;
 pub(crate) use meter::regular;

@@ -5,7 +5,7 @@
 
 use super::batches::Batch;
 use super::busy::{Run, Sharing, cells_of};
-use super::charge::{Charged, Executed, Gpu, Known};
+use super::charge::{Executed, Gpu};
 use super::constants::{BETTER_WHOLE, CELL, PRIOR_SD, SIDE_BY_SIDE};
 use super::errors_in_variables::Coarse;
 use super::estimate::Estimate;
@@ -14,13 +14,14 @@ use super::queue_replay::Queue;
 use crate::time::owners::OwnerId;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
+use energy_trace_model::profile::diagnostics::SplitBy;
 use energy_trace_model::recording::record::{GpuBusy, Launched, Launches};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeSet;
 
 impl Gpu<'_> {
-    /// As `charge`, where records tell when kernels ran.
-    pub(super) fn charge_by_time(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+    /// As `estimate`, where records tell when kernels ran.
+    pub(super) fn estimate_by_time(&self, dynamic: &[MicroJoules]) -> Option<Estimate> {
         let untold = self.untold();
         let others = untold.iter().map(|(batch, _)| batch);
         let columns = Features::timed(self.recording, self.busy().map(|(busy, _)| busy), others);
@@ -30,14 +31,14 @@ impl Gpu<'_> {
         let runs = self.runs(&columns);
         let (divided, crowded) = cells_of(&runs, Sharing::Divided);
         let best =
-            self.learn_from(&columns, divided, &untold, Known::Records { crowded, whole: false }, dynamic);
+            self.learn_from(&columns, divided, &untold, SplitBy::Kernels { crowded, whole: false }, dynamic);
         if crowded < SIDE_BY_SIDE {
-            return Some(best.finish(owners));
+            return Some(best);
         }
         let (whole, _) = cells_of(&runs, Sharing::Whole);
         let other =
-            self.learn_from(&columns, whole, &untold, Known::Records { crowded, whole: true }, dynamic);
-        Some(if other.fit.noise < BETTER_WHOLE * best.fit.noise { other } else { best }.finish(owners))
+            self.learn_from(&columns, whole, &untold, SplitBy::Kernels { crowded, whole: true }, dynamic);
+        Some(if other.fit.noise < BETTER_WHOLE * best.fit.noise { other } else { best })
     }
 
     fn learn_from(
@@ -45,7 +46,7 @@ impl Gpu<'_> {
         columns: &Features,
         mut list: Vec<Batch>,
         untold: &[(Launches, Vec<OwnerId>)],
-        known: Known,
+        by: SplitBy,
         dynamic: &[MicroJoules],
     ) -> Estimate {
         let mean = self.mean_seconds();
@@ -60,7 +61,7 @@ impl Gpu<'_> {
             shape: vec![1.0; columns.len()],
             apart: vec![],
             belief: PRIOR_SD.0,
-            known,
+            by,
             coarse: Some(self.coarse(columns, mean)),
             timed: untold.is_empty(),
         };

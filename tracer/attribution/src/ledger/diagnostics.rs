@@ -1,11 +1,9 @@
 //! What a reader must know about an attribution: findings with their numbers. Leaves out the sentences, which the report makes.
 
-use crate::gpu::{Known, Learned};
-use crate::ledger::account::Account;
-use crate::ledger::charges::{CpuGrounds, Grounds};
+use crate::ledger::result::{CpuBasis, DomainResult, SplitBasis};
 use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
-use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, MeterFit, SplitBy};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, DomainClass, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
@@ -20,22 +18,22 @@ const ORDINARY_NS: u64 = 100_000_000;
 pub(crate) fn of_domain(
     recording: &Recording,
     domain: &Domain,
-    account: &Account,
+    result: &DomainResult,
     span: Span,
 ) -> Vec<Diagnostic> {
-    let mut found: Vec<DomainDiagnostic> = missing_readings(account, span).into_iter().collect();
-    let readings = account.timeline.left_out;
+    let mut found: Vec<DomainDiagnostic> = missing_readings(result, span).into_iter().collect();
+    let readings = result.metered.timeline.left_out;
     if readings > 0 {
         found.push(DomainDiagnostic::ReadingsLeftOut { readings });
     }
-    if !account.timeline.intervals.is_empty() {
-        found.extend(of_energy(recording, domain, account));
+    if !result.metered.timeline.intervals.is_empty() {
+        found.extend(of_energy(recording, domain, result));
     }
     found.into_iter().map(|what| Diagnostic::of(&domain.name, what)).collect()
 }
 
 /// Findings about a domain of which some energy is known.
-fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
+fn of_energy(recording: &Recording, domain: &Domain, result: &DomainResult) -> Vec<DomainDiagnostic> {
     let mut found = Vec::new();
     match domain.in_use() {
         Some((by, _)) => {
@@ -45,54 +43,34 @@ fn of_energy(recording: &Recording, domain: &Domain, account: &Account) -> Vec<D
         None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
             found.push(DomainDiagnostic::NoIdleBaseline);
         }
-        None => found.extend(busy_before_start(domain, account)),
+        None => found.extend(busy_before_start(domain, result)),
     }
-    match &account.grounds {
-        Grounds::Launches(learned) => found.extend(of_launches(learned)),
-        Grounds::Nothing => found.push(DomainDiagnostic::GpuUnattributed),
-        Grounds::CpuTime(grounds) => {
-            found.extend(unidentified(&grounds.power_model));
-            found.extend(lack_of_fit(&grounds.power_model).filter(|_| grounds.weighted));
+    match &result.basis {
+        SplitBasis::Launches(split, groups) => {
+            found.push(DomainDiagnostic::GpuSplit(*split));
+            let groups = groups.iter().cloned();
+            found.extend(groups.map(|names| DomainDiagnostic::GpuNotToldApart { names }));
+        }
+        SplitBasis::Nothing => found.push(DomainDiagnostic::GpuUnattributed),
+        SplitBasis::CpuTime(basis) => {
+            found.extend(unidentified(&basis.power_model));
+            found.extend(lack_of_fit(&basis.power_model).filter(|_| basis.weighted));
         }
     }
-    if account.certainty.aliased {
+    if result.certainty.aliased {
         found.push(DomainDiagnostic::SamplesInStep);
     }
-    found.extend(account.cpu_grounds().filter(|grounds| grounds.weighted).and_then(less_beside_others));
-    found.extend(idle_above_counter(account));
-    found.extend(account.lag.map(of_lag));
+    found.extend(result.cpu_basis().filter(|basis| basis.weighted).and_then(less_beside_others));
+    found.extend(idle_above_counter(result));
+    found.extend(result.metered.lag.map(of_lag));
     found
 }
 
 /// What was measured before the start was the power of what ran then.
-fn busy_before_start(domain: &Domain, account: &Account) -> Option<DomainDiagnostic> {
-    let (taken, baseline) = account.busy_before.zip(domain.idle.as_ref())?;
+fn busy_before_start(domain: &Domain, result: &DomainResult) -> Option<DomainDiagnostic> {
+    let (taken, baseline) = result.metered.busy_before.zip(domain.idle.as_ref())?;
     let percent = baseline.origin.too_busy()?;
     Some(DomainDiagnostic::BusyBeforeStart { percent, measured: baseline.power, taken })
-}
-
-/// How a GPU's energy was split, and what could not be told apart.
-fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
-    let Learned { kinds, windows: steps, late, duty, mean, condition, alone, misfit, .. } = *learned;
-    let by = match learned.known {
-        Known::Launches => SplitBy::Launches,
-        Known::Waits => SplitBy::Waits,
-        Known::Records { crowded, whole } => SplitBy::Kernels { crowded, whole },
-    };
-    let fit = MeterFit { late_s: late, duty, mean_s: mean, condition };
-    let learned_fit = learned.believed.then_some(fit);
-    let split = GpuSplit {
-        by,
-        kinds,
-        steps,
-        learned: learned_fit,
-        alone,
-        misfit: misfit.filter(|_| learned.believed),
-    };
-    let groups = learned.groups.iter().cloned();
-    std::iter::once(DomainDiagnostic::GpuSplit(split))
-        .chain(groups.map(|names| DomainDiagnostic::GpuNotToldApart { names }))
-        .collect()
 }
 
 /// The windows contradict the powers, or one column has all the time though there is more than one call path.
@@ -110,8 +88,8 @@ fn unidentified(power_model: &PowerModel) -> Option<DomainDiagnostic> {
 }
 
 /// CPUs drew clearly less while others were busy.
-fn less_beside_others(grounds: &CpuGrounds) -> Option<DomainDiagnostic> {
-    let beside = grounds.power_model.model()?.beside_others()?;
+fn less_beside_others(basis: &CpuBasis) -> Option<DomainDiagnostic> {
+    let beside = basis.power_model.model()?.beside_others()?;
     (beside < CLEARLY_LESS).then_some(DomainDiagnostic::LessBesideOthers { part: beside })
 }
 
@@ -128,13 +106,13 @@ const fn of_lag(lag: Lag) -> DomainDiagnostic {
 }
 
 /// How much time has no reading, and why.
-fn missing_readings(account: &Account, span: Span) -> Option<DomainDiagnostic> {
+fn missing_readings(result: &DomainResult, span: Span) -> Option<DomainDiagnostic> {
     let mut by_reason: BTreeMap<GapReason, u64> = BTreeMap::new();
-    for gap in &account.timeline.gaps {
+    for gap in &result.metered.timeline.gaps {
         *by_reason.entry(gap.why).or_default() += gap.span.ns();
     }
     by_reason.retain(|why, ns| *why != GapReason::NoReading || *ns > ORDINARY_NS || *ns == span.ns());
-    if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(account.row.class) {
+    if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(result.row.class) {
         return Some(DomainDiagnostic::NotCounted);
     }
     let missing_ns: u64 = by_reason.values().sum();
@@ -151,9 +129,9 @@ const fn is_optional(class: DomainClass) -> bool {
 }
 
 /// A baseline that is above the counter while something runs makes shares negative: said when it is more than 1 % of the whole.
-fn idle_above_counter(account: &Account) -> Option<DomainDiagnostic> {
-    let negative = -account.negative;
-    let whole = account.row.measured.as_uj().saturating_abs();
+fn idle_above_counter(result: &DomainResult) -> Option<DomainDiagnostic> {
+    let negative = -result.negative;
+    let whole = result.row.measured.as_uj().saturating_abs();
     let large = negative > MicroJoules::ZERO && negative.as_uj() > whole / 100;
     large.then_some(DomainDiagnostic::IdleAboveCounter { negative })
 }
@@ -189,18 +167,16 @@ mod tests {
         Recording, idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks,
         of_recording, unidentified,
     };
-    use crate::ledger::account::Account;
-    use crate::ledger::charges::Grounds;
+    use crate::ledger::result::tests::package;
+    use crate::ledger::result::{DomainResult, Metered};
     use crate::power_model::columns::Columns;
     use crate::power_model::learn::PowerModel;
     use crate::timeline::{Gap, GapReason, Span, Timeline};
-    use crate::uncertainty::propagation::OwnerCertainty;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::DomainId;
-    use energy_trace_model::profile::LedgerRow;
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
     use energy_trace_model::recording::record::{
-        Domain, DomainClass, KernelTier, LaunchStacks, Origin, Quality, Scope,
+        Domain, DomainClass, KernelTier, LaunchStacks, Origin, Scope,
     };
     use energy_trace_model::units::MicroJoules;
 
@@ -209,38 +185,18 @@ mod tests {
     }
 
     /// A domain with these gaps and so much energy, of which `negative` went to owners.
-    fn account(gaps: &[(GapReason, u64, u64)], measured: i64, negative: i64) -> Account {
+    fn result(gaps: &[(GapReason, u64, u64)], measured: i64, negative: i64) -> DomainResult {
         let gap = |&(why, from, until): &(GapReason, u64, u64)| Gap { span: span(from, until), why };
-        let nothing = MicroJoules::ZERO;
-        let row = LedgerRow {
-            domain: "package-0".to_owned(),
-            class: DomainClass::Package,
-            quality: Quality::Measured,
-            measured: MicroJoules::from_uj(measured),
-            target: nothing,
-            other: nothing,
-            idle: nothing,
-            uncore: nothing,
-            residual: nothing,
-            unattributed: [].into(),
-        };
-        Account {
-            row,
-            of_owner: vec![],
-            by_time: vec![],
-            certainty: OwnerCertainty::default(),
-            timeline: Timeline { gaps: gaps.iter().map(gap).collect(), ..Timeline::default() },
-            grounds: Grounds::Nothing,
-            negative: MicroJoules::from_uj(negative),
-            lag: None,
-            idle_joules: 0.0,
-            busy_before: None,
-        }
+        let timeline = Timeline { gaps: gaps.iter().map(gap).collect(), ..Timeline::default() };
+        let mut result = package(Metered { timeline, ..Metered::default() }, 0);
+        result.row.measured = MicroJoules::from_uj(measured);
+        result.negative = MicroJoules::from_uj(negative);
+        result
     }
 
     /// Milliseconds without a reading, and why, in a run of a second.
     fn missing(gaps: &[(GapReason, u64, u64)]) -> Option<(u64, Vec<GapReason>)> {
-        match missing_readings(&account(gaps, 0, 0), span(0, 1_000))? {
+        match missing_readings(&result(gaps, 0, 0), span(0, 1_000))? {
             DomainDiagnostic::NoReading { missing_ns, of_ns: 1_000_000_000, reasons } => {
                 assert_eq!(reasons.values().sum::<u64>(), missing_ns);
                 Some((missing_ns / 1_000_000, reasons.into_keys().collect()))
@@ -259,7 +215,7 @@ mod tests {
         assert_eq!(missing(&longer), Some((101, vec![NoReading])));
         let several = [(NoReading, 0, 50), (WentBack, 100, 110), (Slept, 200, 500), (WentBack, 600, 605)];
         assert_eq!(missing(&several), Some((315, vec![WentBack, Slept])));
-        let all = account(&[(NoReading, 0, 60)], 0, 0);
+        let all = result(&[(NoReading, 0, 60)], 0, 0);
         assert!(missing_readings(&all, span(0, 60)).is_some());
         assert!(missing_readings(&all, span(0, 61)).is_none());
     }
@@ -267,7 +223,7 @@ mod tests {
     /// Negative shares are said when they are more than a hundredth of what was measured.
     #[test]
     fn shares_below_zero() {
-        let said = |measured, negative| idle_above_counter(&account(&[], measured, negative));
+        let said = |measured, negative| idle_above_counter(&result(&[], measured, negative));
         assert_eq!([said(1_000, 0), said(1_000, -10), said(0, 0)], [None, None, None]);
         let negative = MicroJoules::from_uj(11);
         assert_eq!(said(1_000, -11), Some(DomainDiagnostic::IdleAboveCounter { negative }));
@@ -278,9 +234,9 @@ mod tests {
     #[test]
     fn counters_that_never_move() {
         let of = |class| {
-            let mut account = account(&[(GapReason::NeverMoved, 0, 1_000)], 0, 0);
-            account.row.class = class;
-            missing_readings(&account, span(0, 1_000)).map(|found| found.code())
+            let mut result = result(&[(GapReason::NeverMoved, 0, 1_000)], 0, 0);
+            result.row.class = class;
+            missing_readings(&result, span(0, 1_000)).map(|found| found.code())
         };
         let package = [DomainClass::Package, DomainClass::Gpu].map(of);
         assert_eq!(package, [Some("counter-doubted"); 2]);
@@ -296,9 +252,9 @@ mod tests {
         let domain =
             Domain { id: DomainId::new(0), name: "package-0".to_owned(), class, scope, origin, idle: None };
         let said = |left_out| {
-            let mut account = account(&[], 0, 0);
-            account.timeline.left_out = left_out;
-            of_domain(&Recording::default(), &domain, &account, span(0, 1_000))
+            let mut result = result(&[], 0, 0);
+            result.metered.timeline.left_out = left_out;
+            of_domain(&Recording::default(), &domain, &result, span(0, 1_000))
         };
         assert_eq!(said(0), []);
         let two = DomainDiagnostic::ReadingsLeftOut { readings: 2 };

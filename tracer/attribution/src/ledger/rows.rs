@@ -2,8 +2,7 @@
 //!
 //! Leaves out which owners make one row (`delegation`), and where the doubts come from (`propagation`).
 
-use crate::ledger::account::Account;
-use crate::ledger::charges::CpuGrounds;
+use crate::ledger::result::{CpuBasis, DomainResult};
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerId, OwnerTime};
 use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, InColumn, Part, Weights};
@@ -11,15 +10,15 @@ use energy_trace_model::profile::{EnergyByClass, ProfileRow};
 use energy_trace_model::units::MicroJoules;
 
 /// A row for each owner in the target, with its number.
-pub(crate) fn by_owner(time: &CpuTime, accounts: &[Account]) -> Vec<(OwnerId, ProfileRow)> {
+pub(crate) fn by_owner(time: &CpuTime, results: &[DomainResult]) -> Vec<(OwnerId, ProfileRow)> {
     let mut rows = Vec::with_capacity(time.owners.len());
     for (number, owner) in (0..).zip(&time.owners) {
         let Owner::Target(thread, stack) = owner.owner else { continue };
         let (mut energy, mut by_time) = (EnergyByClass::default(), EnergyByClass::default());
-        for account in accounts {
+        for result in results {
             let at = |list: &[MicroJoules]| list.get(number as usize).copied().unwrap_or_default();
-            energy[account.row.class] += at(&account.of_owner);
-            by_time[account.row.class] += at(&account.by_time);
+            energy[result.row.class] += at(&result.of_owner);
+            by_time[result.row.class] += at(&result.by_time);
         }
         let OwnerTime { time_ns, samples, .. } = *owner;
         rows.push((
@@ -31,15 +30,15 @@ pub(crate) fn by_owner(time: &CpuTime, accounts: &[Account]) -> Vec<(OwnerId, Pr
 }
 
 /// How sure rows are that are made of these owners, each with its part.
-pub(crate) fn certainty(accounts: &[Account], rows: &[Vec<(OwnerId, f64)>]) -> Certainty {
-    Certainty { domains: accounts.iter().map(|account| of_domain(account, rows)).collect() }
+pub(crate) fn certainty(results: &[DomainResult], rows: &[Vec<(OwnerId, f64)>]) -> Certainty {
+    Certainty { domains: results.iter().map(|result| of_domain(result, rows)).collect() }
 }
 
-fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty {
-    let of = &account.certainty;
+fn of_domain(result: &DomainResult, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty {
+    let of = &result.certainty;
     let at = |list: &[f64], owner: OwnerId| list.get(owner as usize).copied().unwrap_or(0.0);
     let joules =
-        |owner: OwnerId| account.of_owner.get(owner as usize).map_or(0.0, |energy| energy.as_joules());
+        |owner: OwnerId| result.of_owner.get(owner as usize).map_or(0.0, |energy| energy.as_joules());
     let sum = |value: &dyn Fn(OwnerId, f64) -> f64| -> Vec<f64> {
         rows.iter().map(|owners| owners.iter().map(|&(owner, part)| value(owner, part)).sum()).collect()
     };
@@ -63,7 +62,7 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         in_columns(owners.iter().map(of_owner))
     };
     DomainCertainty {
-        class: Some(account.row.class),
+        class: Some(result.row.class),
         first_row: 0,
         energy: rows.iter().map(energy).collect(),
         seconds: sum(&|owner, part| part * at(&of.seconds, owner)),
@@ -74,9 +73,9 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         pools: of.pools.clone(),
         functions: of.functions.clone(),
         relative: of.relative.clone(),
-        idle_joules: account.idle_joules,
+        idle_joules: result.metered.idle_joules,
         all_seconds: of.seconds.iter().sum(),
-        weights: account.cpu_grounds().and_then(weights),
+        weights: result.cpu_basis().and_then(weights),
     }
 }
 
@@ -96,10 +95,10 @@ fn in_columns(parts: impl Iterator<Item = InColumn>) -> Vec<InColumn> {
 }
 
 /// What became of the learned powers, where there are any.
-fn weights(grounds: &CpuGrounds) -> Option<Weights> {
-    let CpuGrounds { power_model, weighted, eta, exponent, .. } = grounds;
+fn weights(basis: &CpuBasis) -> Option<Weights> {
+    let CpuBasis { power_model, weighted, settings } = basis;
     let validity = power_model.model()?.validity;
-    Some(Weights { validity, used: *weighted, siblings: *eta, frequency: *exponent })
+    Some(Weights { validity, used: *weighted, siblings: settings.eta, frequency: settings.exponent })
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@
 use super::fit::{apportion, fit};
 use super::places::Source;
 use super::spans;
-use crate::ledger::account::Account;
-use crate::ledger::charges::Grounds;
-use crate::power_model::uncore::activity;
+use crate::ledger::result::{DomainResult, SplitBasis};
+use crate::time::busy_cpus::activity;
 use crate::time::owners::OwnerTime;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::profile::UnattributedReason;
@@ -18,25 +17,25 @@ use energy_trace_model::units::MicroJoules;
 
 /// The bins of a domain; `busy`: when its CPUs were.
 pub(super) fn bins_of(
-    account: &Account,
+    result: &DomainResult,
     source: &Source,
     owners: &[OwnerTime],
     bins: &Bins,
     busy: Vec<Span>,
 ) -> Vec<BinEnergy> {
-    let mut found = measured(&account.timeline.intervals, bins);
+    let mut found = measured(&result.metered.timeline.intervals, bins);
     let covered: Vec<f64> = found.iter().map(|bin| bin.covered_ns as f64).collect();
-    let idle = apportion(account.row.idle, &covered);
+    let idle = apportion(result.row.idle, &covered);
     found.iter_mut().zip(idle).for_each(|(bin, idle)| bin.idle = idle);
     let active = activity(&spans(bins), busy.iter().copied());
     let active: Vec<f64> = active.iter().map(|active| active.any_ns as f64).collect();
-    let uncore = apportion(account.row.uncore, &active);
+    let uncore = apportion(result.row.uncore, &active);
     found.iter_mut().zip(uncore).for_each(|(bin, uncore)| bin.uncore = uncore);
-    unattributed(account, &mut found);
-    doubted(account, &mut found, bins);
-    let left = left_over(account, &found, bins, busy);
-    let start = source.target_and_others(account, owners, &found);
-    charge(account, &start, &mut found, &left);
+    unattributed(result, &mut found);
+    doubted(result, &mut found, bins);
+    let left = left_over(result, &found, bins, busy);
+    let start = source.target_and_others(result, owners, &found);
+    charge(result, &start, &mut found, &left);
     for bin in &mut found {
         bin.residual = bin.measured - bin.placed();
     }
@@ -68,10 +67,10 @@ fn overlaps(span: Span, bins: &Bins) -> impl Iterator<Item = (u32, u64)> {
 }
 
 /// What could not be charged. Where nobody is charged at all, it is all that is not idle.
-fn unattributed(account: &Account, found: &mut [BinEnergy]) {
-    let all = account.row.unattributed.iter();
+fn unattributed(result: &DomainResult, found: &mut [BinEnergy]) {
+    let all = result.row.unattributed.iter();
     let charged: Vec<_> = all.filter(|(reason, _)| **reason != UnattributedReason::CounterDoubted).collect();
-    let alone = matches!(account.grounds, Grounds::Nothing) && charged.len() == 1;
+    let alone = matches!(result.basis, SplitBasis::Nothing) && charged.len() == 1;
     for (&reason, &energy) in charged {
         let above: Vec<MicroJoules> = found.iter().map(|bin| bin.measured - bin.idle - bin.uncore).collect();
         let weights: Vec<f64> = above.iter().map(|above| above.as_joules().max(0.0)).collect();
@@ -84,23 +83,23 @@ fn unattributed(account: &Account, found: &mut [BinEnergy]) {
 }
 
 /// What the counter showed in gaps in which it is not believed: nobody's, where it was shown.
-fn doubted(account: &Account, found: &mut [BinEnergy], bins: &Bins) {
-    if account.timeline.doubted.is_empty() {
+fn doubted(result: &DomainResult, found: &mut [BinEnergy], bins: &Bins) {
+    if result.metered.timeline.doubted.is_empty() {
         return;
     }
-    for (bin, doubted) in found.iter_mut().zip(measured(&account.timeline.doubted, bins)) {
+    for (bin, doubted) in found.iter_mut().zip(measured(&result.metered.timeline.doubted, bins)) {
         bin.measured += doubted.measured;
         bin.unattributed.insert(UnattributedReason::CounterDoubted, doubted.measured);
     }
 }
 
 /// Joules of each bin that are nobody's, because the interval of the counter has nobody in it.
-fn left_over(account: &Account, found: &[BinEnergy], bins: &Bins, busy: Vec<Span>) -> Vec<f64> {
+fn left_over(result: &DomainResult, found: &[BinEnergy], bins: &Bins, busy: Vec<Span>) -> Vec<f64> {
     let mut left = vec![0.0; found.len()];
-    if account.row.class == DomainClass::Gpu {
+    if result.row.class == DomainClass::Gpu {
         return left;
     }
-    let intervals = &account.timeline.intervals;
+    let intervals = &result.metered.timeline.intervals;
     let active = activity(intervals, busy.into_iter());
     for (interval, _) in intervals.iter().zip(active).filter(|(_, active)| active.any_ns == 0) {
         let watts = interval.energy.as_joules() / interval.span.ns().max(1) as f64;
@@ -113,10 +112,10 @@ fn left_over(account: &Account, found: &[BinEnergy], bins: &Bins, busy: Vec<Span
 }
 
 /// Charges what is neither idle nor nobody's to the target and to others.
-fn charge(account: &Account, start: &[Vec<f64>; 2], found: &mut [BinEnergy], left: &[f64]) {
+fn charge(result: &DomainResult, start: &[Vec<f64>; 2], found: &mut [BinEnergy], left: &[f64]) {
     let rest = |(bin, left): (&BinEnergy, &f64)| (bin.measured - bin.placed()).as_joules() - left;
     let columns: Vec<f64> = found.iter().zip(left).map(rest).collect();
-    let whole = [account.row.target, account.row.other];
+    let whole = [result.row.target, result.row.other];
     let mut weights = start.concat();
     let bins = found.len();
     fit(&mut weights, &whole.map(MicroJoules::as_joules), &columns, |at| (at / bins, at % bins));

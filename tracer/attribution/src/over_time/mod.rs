@@ -16,7 +16,7 @@ mod ledger;
 mod places;
 
 use crate::delegation::Sourced;
-use crate::ledger::account::Account;
+use crate::ledger::result::DomainResult;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
@@ -39,7 +39,7 @@ pub(crate) struct Attributed<'a> {
     pub(crate) bins: Bins,
     pub(crate) time: &'a CpuTime,
     pub(crate) launchers: &'a Launchers,
-    pub(crate) accounts: &'a [Account],
+    pub(crate) results: &'a [DomainResult],
     pub(crate) rows: &'a [Sourced],
 }
 
@@ -52,14 +52,14 @@ impl Attributed<'_> {
         let others_ns = self.others_ns(&bins, &everywhere);
         let mut sources = vec![Source::of_time(everywhere)];
         let mut domains = vec![];
-        for (domain, account) in self.recording.domains.iter().zip(self.accounts) {
+        for (domain, result) in self.recording.domains.iter().zip(self.results) {
             let presences = match places::device(domain) {
                 Some(device) => places::of_launches(self.recording, self.launchers, device, &bins),
                 None => self.presences(&bins, |cpu| cpus.covers(domain.scope, cpu)),
             };
-            let source = Source::of_domain(presences, account);
+            let source = Source::of_domain(presences, result);
             let busy = OfDomain::new(&self.time.segments, |cpu| cpus.covers(domain.scope, cpu));
-            domains.push(ledger::bins_of(account, &source, &self.time.owners, &bins, busy.busy().collect()));
+            domains.push(ledger::bins_of(result, &source, &self.time.owners, &bins, busy.busy().collect()));
             sources.push(source);
         }
         let places = places::places(&sources, self.rows, bins.count());
@@ -92,7 +92,7 @@ impl Attributed<'_> {
         over.firsts = places::firsts(places, self.rows.len());
         self.fill_times(over, places);
         for class in DomainClass::ALL {
-            if self.accounts.iter().any(|account| account.row.class == class) {
+            if self.results.iter().any(|result| result.row.class == class) {
                 self.fill_class(over, places, class);
             }
         }
@@ -111,7 +111,7 @@ impl Attributed<'_> {
 
     /// The energy of one class of domain: what its domains charge to the target in each bin, split among the rows.
     fn fill_class(&self, over: &mut OverTime, places: &[Place], class: DomainClass) {
-        let charged = target_by_bin(over, self.accounts, class);
+        let charged = target_by_bin(over, self.results, class);
         let weights = self.fitted(places, over, &charged, class);
         let mut given = vec![MicroJoules::ZERO; charged.len()];
         for ((row, _), range) in self.rows.iter().zip(over.firsts.windows(2)) {
@@ -122,7 +122,7 @@ impl Attributed<'_> {
                 given[entry.bin as usize] += part;
             }
         }
-        let Some(first) = self.accounts.iter().position(|account| account.row.class == class) else { return };
+        let Some(first) = self.results.iter().position(|result| result.row.class == class) else { return };
         for (bin, (given, charged)) in over.domains[first].iter_mut().zip(given.iter().zip(&charged)) {
             bin.target += *given - *charged;
             bin.residual = bin.measured - bin.placed();
@@ -164,9 +164,9 @@ fn whole_parts(row: &ProfileRow, class: DomainClass, fitted: &[f64], places: &[P
     apportion(row.energy[class], &weights)
 }
 
-fn target_by_bin(over: &OverTime, accounts: &[Account], class: DomainClass) -> Vec<MicroJoules> {
+fn target_by_bin(over: &OverTime, results: &[DomainResult], class: DomainClass) -> Vec<MicroJoules> {
     let mut charged = vec![MicroJoules::ZERO; over.bins.count() as usize];
-    for (bins, _) in over.domains.iter().zip(accounts).filter(|(_, account)| account.row.class == class) {
+    for (bins, _) in over.domains.iter().zip(results).filter(|(_, result)| result.row.class == class) {
         charged.iter_mut().zip(bins).for_each(|(sum, bin): (_, &BinEnergy)| *sum += bin.target);
     }
     charged

@@ -4,7 +4,7 @@
 //! launched belongs to those who launched last. Leaves out fitting.
 
 use crate::delegation::Sourced;
-use crate::ledger::account::Account;
+use crate::ledger::result::DomainResult;
 use crate::time::launchers::Launchers;
 use crate::time::occupancy::Presence;
 use crate::time::owners::{Owner, OwnerId, OwnerTime};
@@ -40,14 +40,14 @@ impl Source {
     }
 
     /// A domain's energy.
-    pub(super) fn of_domain(presences: Vec<Presence>, account: &Account) -> Self {
-        let mut times = vec![0.0; account.of_owner.len()];
+    pub(super) fn of_domain(presences: Vec<Presence>, result: &DomainResult) -> Self {
+        let mut times = vec![0.0; result.of_owner.len()];
         for presence in &presences {
             times.get_mut(presence.owner as usize).into_iter().for_each(|sum| *sum += presence.ns as f64);
         }
-        let joules = account.of_owner.iter().zip(&times);
+        let joules = result.of_owner.iter().zip(&times);
         let joules = joules.map(|(energy, time)| if *time > 0.0 { energy.as_joules() / time } else { 0.0 });
-        Self { class: Some(account.row.class), joules: joules.collect(), presences }
+        Self { class: Some(result.row.class), joules: joules.collect(), presences }
     }
 
     fn of_bin(&self, bin: u32) -> &[Presence] {
@@ -63,7 +63,7 @@ impl Source {
     /// Joules of the target and of others by bin. Nothing says when others used a GPU: there they are everywhere.
     pub(super) fn target_and_others(
         &self,
-        account: &Account,
+        result: &DomainResult,
         owners: &[OwnerTime],
         found: &[BinEnergy],
     ) -> [Vec<f64>; 2] {
@@ -76,11 +76,11 @@ impl Source {
                 _ => others[at] += presence.ns as f64,
             }
         }
-        if account.row.class == DomainClass::Gpu {
+        if result.row.class == DomainClass::Gpu {
             others = found.iter().map(|bin| bin.covered_ns as f64).collect();
         }
         let all = others.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let joules = account.row.other.as_joules();
+        let joules = result.row.other.as_joules();
         others.iter_mut().for_each(|ns| *ns *= joules.max(0.0) / all);
         [target, others]
     }

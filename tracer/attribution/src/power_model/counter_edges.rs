@@ -60,7 +60,7 @@ impl Edges {
             intervals: intervals.len(),
             idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0),
             late,
-            bias: (0.5 - evidence.delay_ns as f64 / LATE_NS as f64).powi(2),
+            bias: (0.5 - evidence.settings.delay_ns as f64 / LATE_NS as f64).powi(2),
         }
     }
 
@@ -90,6 +90,7 @@ impl Edges {
 #[cfg(test)]
 mod tests {
     use super::{Edges, Evidence, Times, UNIT_JOULES, Windows};
+    use crate::power_model::settings::Settings;
     use crate::power_model::tests::toy::Toy;
 
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
@@ -110,7 +111,8 @@ mod tests {
         let toy = Toy::new(20.0, &rows, &[0.0, 0.5, 0.5], 5.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let of = |delay_ns| {
-            let evidence = Evidence { delay_ns, ..toy.evidence() };
+            let evidence =
+                Evidence { settings: Settings { delay_ns, ..Settings::default() }, ..toy.evidence() };
             let edges = Edges::new(&evidence, Times::Nearest, |owner| owner);
             edges.variances(&windows, &[10.0, 40.0], &[])
         };

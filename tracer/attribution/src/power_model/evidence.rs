@@ -1,8 +1,10 @@
 //! What a domain's powers are learned from: its energy by interval, and who ran when.
 //!
-//! Leaves out the regression (`learn`).
+//! Leaves out the regression (`learn`) and the corrections of what is seen (`corrections`).
 
+use super::adjusted::Adjusted;
 use super::paths::PathTree;
+use super::settings::Settings;
 use crate::between_samples::parts::Parts;
 use crate::time::pieces::Mark;
 use crate::timeline::EnergyInterval;
@@ -19,12 +21,16 @@ pub(crate) struct Evidence<'a> {
     pub(crate) marks: &'a [Mark],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,
-    /// How far behind the counter is taken to be (`counter_delay`); intervals and parts are that much earlier.
-    pub(crate) delay_ns: u64,
-    /// By which first-order lag power follows what runs, or the counter follows power (`counter_delay`).
-    pub(crate) lag_ns: u64,
-    /// Whether a column may draw more or less beside busy CPUs; then parts say how busy these were.
-    pub(crate) crowded: bool,
-    /// Whether changes of all power at once are followed (`drift`).
-    pub(crate) drifting: bool,
+    pub(crate) settings: Settings,
+}
+
+impl<'a> Evidence<'a> {
+    /// With intervals and the times in them as corrections have them.
+    pub(crate) fn adjusted<'s>(&self, adjusted: &'s Adjusted<'_>) -> Evidence<'s>
+    where
+        'a: 's,
+    {
+        let Adjusted { intervals, parts, settings } = adjusted;
+        Evidence { intervals, parts, settings: *settings, ..*self }
+    }
 }

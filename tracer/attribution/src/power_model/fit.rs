@@ -23,8 +23,6 @@ use nalgebra::{DMatrix, DVector};
 const FLOOR: f64 = 0.01;
 /// Windows whose equations are summed up by one thread at once.
 const STRETCH: usize = 1_024;
-/// How many windows are one where longer ones are asked.
-pub(crate) const LONGER: [usize; 2] = [4, 16];
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.

@@ -14,16 +14,17 @@
 //! Leaves out how sure the powers are (`uncertainty`), and how times are weighted (`conditions`).
 
 use super::columns::Columns;
+use super::corrections::{ALL, Correction, Detect};
 use super::counter_edges::Edges;
 use super::design::{Design, Look};
 use super::evidence::Evidence;
-use super::fit::{Fit, LONGER};
+use super::fit::Fit;
+use super::settings::Settings;
 use super::windows::Windows;
-use super::{drift, lack_of_fit, prior};
+use super::{lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
-use crate::numerics::parallel::{both, map};
-use crate::time::pieces::Mark;
+use crate::numerics::parallel::map;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
 use std::sync::Arc;
@@ -73,11 +74,10 @@ pub(crate) struct Model {
     pub(crate) fit: Fit,
     /// The inverse covariance of powers beforehand, in parts of 1 / w̄².
     pub(crate) prior: DMatrix<f64>,
-    /// Joules of each column as other assumptions about the times between samples have it: what differs shows how much rests on them
-    /// (`find_alternatives`).
+    /// Joules of each column as other assumptions have it, found for the model that is used at last (`powers`).
     pub(crate) alternatives: Vec<Vec<f64>>,
-    /// By which lag power follows what runs, in nanoseconds.
-    pub(crate) lag_ns: u64,
+    /// The corrections that it was learned with.
+    pub(crate) settings: Settings,
     /// Mean square (J²) of what the counter's edges put each window off.
     pub(crate) edges: Vec<f64>,
     pub(crate) validity: ValidityChecks,
@@ -155,16 +155,14 @@ impl Model {
             || Arc::new(Chains::new(evidence.marks, evidence.start, column)),
             |before| Arc::clone(&before.chains),
         );
-        let prior = prior::precision(tree, &columns, evidence.crowded);
+        let prior = prior::precision(tree, &columns, evidence.settings.contended);
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
         let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
-        let (mut design, fit) = if evidence.drifting {
-            drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
-        } else {
-            (design, fit)
-        };
+        let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
+        let (mut design, fit) =
+            if evidence.settings.in_fits { corrected(design, fit, &refit) } else { (design, fit) };
         design.forget_doubts();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let on_average = design.on_average(&fit.watts);
@@ -178,7 +176,7 @@ impl Model {
             fit,
             prior,
             alternatives: vec![],
-            lag_ns: evidence.lag_ns,
+            settings: evidence.settings,
             edges,
             validity,
             steady_likelihood,
@@ -186,21 +184,9 @@ impl Model {
         })
     }
 
-    /// Finds what other assumptions would give each column; for the model that is used at last. Whether all power drifts, or what ran in these
-    /// stretches draws more, the energies of what ran in few stretches alone do not show. What longer windows say would be the same if each moment's
-    /// work were in its own.
-    pub(crate) fn find_alternatives(&mut self, evidence: &Evidence<'_>) {
-        let Self { columns, design, fit, prior, .. } = &*self;
-        let mut found = alternatives(columns, design, fit, prior, evidence);
-        found.extend(evidence.crowded.then(|| beside_nobody(design, fit)));
-        found.extend(LONGER.map(|times| design.energies(&fit.solve_longer(design, prior, times))));
-        found.extend(self.steady_energies.clone());
-        self.alternatives = found;
-    }
-
     /// Whether power follows what runs at once, and nothing but what runs decides about it.
     pub(crate) fn is_steady(&self) -> bool {
-        self.lag_ns == 0 && self.design.drift.iter().all(|drift| *drift == 1.0)
+        self.settings.lag_ns == 0 && self.design.drift.iter().all(|drift| *drift == 1.0)
     }
 
     /// What columns draw beside busy CPUs, in parts of what they draw alone: the mean by energy. `None` where that was not asked.
@@ -232,7 +218,7 @@ impl Model {
         let of_owners = self.columns.of_owners(evidence.tree);
         let column = |owner: u32| of_owners.of(owner);
         let times = Times::Chain(&self.chains);
-        let Evidence { parts, crowded, .. } = *evidence;
+        let (parts, crowded) = (evidence.parts, evidence.settings.contended);
         let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded, doubted: true };
         let designs = Design::of_lags(&windows, &look, lags, column);
         let edges = Edges::new(evidence, times, column);
@@ -256,8 +242,8 @@ fn fitted(
     let design = Design::new(
         windows,
         evidence.parts,
-        (times, evidence.lag_ns),
-        (columns.len(), evidence.crowded),
+        (times, evidence.settings.lag_ns),
+        (columns.len(), evidence.settings.contended),
         column,
     );
     let edges = Edges::new(evidence, times, column);
@@ -265,55 +251,20 @@ fn fitted(
     Some((design, fit, edges))
 }
 
-/// Joules of each column half-way to where each would draw what it draws alone: that one column draws less beside another may as well be the
-/// other's doing, and the counter shows their sum alone. Where all draw less by the same part this changes nothing.
-fn beside_nobody(design: &Design, fit: &Fit) -> Vec<f64> {
-    let alone = fit.watts.get(..design.paths).unwrap_or_default();
-    let shown = design.energies(&fit.watts);
-    let other = design.energies(&[alone, alone].concat());
-    shown.iter().zip(&other).map(|(shown, other)| f64::midpoint(*shown, *other)).collect()
-}
-
-/// Joules of each column if each moment were the nearest sample's, and if only every other sample had been taken, with windows that count for as
-/// much. What half of the samples change is about what twice as many would (Cook, Stefanski: Simulation-extrapolation estimation in
-/// parametric measurement error models, 1994).
-fn alternatives(
-    columns: &Columns,
-    design: &Design,
-    fit: &Fit,
-    prior: &DMatrix<f64>,
-    evidence: &Evidence<'_>,
-) -> Vec<Vec<f64>> {
-    let of_owners = columns.of_owners(evidence.tree);
-    let column = |owner: u32| of_owners.of(owner);
-    let Evidence { parts, crowded, .. } = *evidence;
-    let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
-        let look = Look { parts, thinned, times, paths: columns.len(), crowded, doubted: false };
-        let mut other = Design::of(&design.windows, &look, evidence.lag_ns, column);
-        other.rescale(&design.drift);
-        let watts = fit.solve(&other, prior);
-        other.energies(&watts)
+/// Powers after the corrections that each fit may show.
+fn corrected(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option<Fit>) -> (Design, Fit) {
+    let correct = |(design, fit), correction: &Correction| match correction.detect {
+        Detect::InEachFit(detect) => detect(design, fit, refit),
+        _ => (design, fit),
     };
-    let thinned = |odd: bool| {
-        let chains = Chains::of_some(evidence.marks, Some(odd), evidence.start, column);
-        energies(Times::Chain(&chains), Some((evidence.marks, odd)))
-    };
-    let halves = || (thinned(true), thinned(false));
-    let (nearest, (odd, even)) = both(|| energies(Times::Nearest, None), halves);
-    let halves = odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect();
-    vec![nearest, halves]
+    ALL.iter().fold((design, fit), correct)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, Model, PowerModel, beside_nobody, learn, learn_again, learn_of_same_times};
-    use crate::between_samples::expected_time::Times;
-    use crate::power_model::design::Design;
-    use crate::power_model::fit::Fit;
+    use super::{Model, PowerModel, learn, learn_again, learn_of_same_times};
     use crate::power_model::tests::toy::Toy;
-    use crate::power_model::windows::Windows;
     use crate::tests::vectors::near;
-    use nalgebra::DMatrix;
 
     /// Two functions of 30 and 10 W whose times differ from window to window.
     fn toy(windows: u32, watts: [f64; 2]) -> Toy {
@@ -373,82 +324,5 @@ mod tests {
         let alone = Toy::new(20.0, &vec![vec![5.0]; 100], &[0.1; 100], 0.0);
         assert!(learn_of_same_times(&before, &alone.evidence()).columns().len() == 2);
         assert!(learn_again(&before, &alone.evidence()).columns().len() == 1);
-    }
-
-    /// Where all times are certain other assumptions about them change nothing, and longer windows next to nothing: what is believed beforehand weighs more there.
-    #[test]
-    fn certain_times_have_no_alternatives() {
-        let toy = toy(200, [30.0, 10.0]);
-        let mut model = known(learn(&toy.evidence()));
-        model.find_alternatives(&toy.evidence());
-        let energies = model.design.energies(&model.fit.watts);
-        assert_eq!(model.alternatives.len(), 4);
-        let (of_times, longer) = model.alternatives.split_at(2);
-        of_times.iter().for_each(|other| near(other, &energies, 1e-6));
-        longer.iter().for_each(|other| near(other, &energies, 1e-4));
-        let likelihood = model.likelihood(&toy.evidence());
-        assert!((likelihood - model.fit.likelihood).abs() < 1e-6 * likelihood.abs());
-        let later = Evidence { lag_ns: 20_000_000, ..toy.evidence() };
-        assert!(model.likelihood(&later) < likelihood - 10.0);
-    }
-
-    /// Where a drift was followed, what there would be without it is another opinion: a third function runs only while all draws half as much
-    /// again, and has that excess or has it not.
-    #[test]
-    fn drifts_are_opinions() {
-        let late = |k: u32| (200..240).contains(&k);
-        let row =
-            |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(k * 5 % 8), if late(k) { 3.0 } else { 0.0 }];
-        let joules = |faster: f64, k: u32| {
-            let sum: f64 = row(k).iter().zip([30.0, 10.0, 20.0]).map(|(ms, watts)| ms * watts / 1e3).sum();
-            let noise = f64::from(k * 37 % 13) - 6.0;
-            sum * if k < 150 { 1.0 } else { faster } * (1.0 + 0.01 * noise)
-        };
-        let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
-        let learned = |faster: f64| {
-            let toy = Toy::new(20.0, &ms, &(0..400).map(|k| joules(faster, k)).collect::<Vec<_>>(), 0.0);
-            let mut model = known(learn(&toy.evidence()));
-            model.find_alternatives(&toy.evidence());
-            model
-        };
-        let drifting = learned(1.5);
-        let energies = drifting.design.energies(&drifting.fit.watts);
-        let steady = drifting.alternatives.last().unwrap();
-        assert_eq!(drifting.alternatives.len(), 5);
-        let apart =
-            energies.iter().zip(steady).map(|(now, then)| (now - then).abs() / now).fold(0.0, f64::max);
-        assert!(apart > 0.1, "{energies:?} or {steady:?}");
-        assert_eq!(learned(1.0).alternatives.len(), 4);
-    }
-
-    /// Half the energy of each path beside busy CPUs: what it draws there in parts of alone, by energy; and energies half-way to where nobody
-    /// draws less.
-    #[test]
-    fn beside_busy_cpus() {
-        let mut toy = Toy::new(20.0, &[vec![4.0, 2.0], vec![4.0, 2.0]], &[1.0, 1.0], 0.0);
-        toy.parts[0].beside = 1.0;
-        toy.parts[1].beside = 1.0;
-        let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
-        let fit = Fit {
-            mean: 10.0,
-            watts: vec![10.0, 20.0, 5.0, 20.0],
-            residuals: vec![],
-            physical: vec![],
-            fluctuation: 0.0,
-            weights: vec![],
-            variances: vec![],
-            likelihood: 0.0,
-        };
-        // Beside: 4 ms of 5 W and 2 ms of 20 W are a third and two thirds; alone a half each.
-        let energies = design.energies(&fit.watts);
-        near(&energies, &[1.0 / 3.0 + 0.5, 2.0 / 3.0 + 0.5], 1e-9);
-        near(&beside_nobody(&design, &fit), &[(5.0 / 6.0 + 1.0) / 2.0, (7.0 / 6.0 + 1.0) / 2.0], 1e-9);
-        let alone = Fit { watts: vec![10.0, 20.0], ..fit.clone() };
-        assert_eq!(toy.model_of(alone, DMatrix::identity(2, 2)).beside_others(), None);
-        let mut model = toy.model_of(fit, DMatrix::identity(4, 4));
-        model.design = design;
-        // 0.5 of 5/6 J and 1 of 7/6 J.
-        near(&[model.beside_others().unwrap()], &[(0.5 * 5.0 / 6.0 + 7.0 / 6.0) / 2.0], 1e-9);
     }
 }

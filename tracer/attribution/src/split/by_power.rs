@@ -179,7 +179,7 @@ impl Splitter<'_> {
     ) -> PowerSplit {
         let pass = self.pass();
         // A lag goes on from one interval to the next.
-        let stretches = if self.model.lag_ns > 0 { 1 } else { STRETCHES };
+        let stretches = if self.model.settings.lag_ns > 0 { 1 } else { STRETCHES };
         let length = dynamic.len().div_ceil(stretches).max(1);
         let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
         let stretch = |&first: &usize| {
@@ -298,8 +298,8 @@ impl Pass<'_> {
 
     /// The power that a line still draws from before a part; the part's own then is what the next one has before it.
     fn before(&self, part: &Part, mean: f64, sums: &mut Sums) -> Before {
-        let lag_ns = self.splitter.model.lag_ns as f64;
-        if self.splitter.model.lag_ns == 0 || part.line == NO_LINE {
+        let lag_ns = self.splitter.model.settings.lag_ns as f64;
+        if self.splitter.model.settings.lag_ns == 0 || part.line == NO_LINE {
             return Before::default();
         }
         let watts = sums.power.get(&part.line).copied().unwrap_or(mean);

@@ -13,6 +13,7 @@
 use crate::numerics::parallel::map;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares;
+use crate::power_model::corrections::{ALL, Correction, Doubt};
 use crate::power_model::design::Design;
 use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::{BLOCK_NS, birge, chain};
@@ -57,11 +58,13 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
         if scale.abs() > f64::MIN_POSITIVE { covariance[(c, d)] / scale } else { 0.0 }
     };
     let mut relative: Vec<f64> = (0..n * n).map(|at| of(at / n, at % n)).collect();
-    // Whether power lags behind what runs, or the counter behind power, no run shows: charged is the one, and shown the other. What is charged is
-    // what these parts are of.
-    let lag = (model.lag_ns > 0).then_some((charged, energies.as_slice()));
+    // Where the split follows another assumption than the regression, charged is the one, and shown the other. What is charged is what these
+    // parts are of.
+    let is_of_split =
+        |correction: &&Correction| matches!(correction.doubt, Doubt::OfTheSplit(doubts) if doubts(model));
+    let of_split = ALL.iter().rev().filter(is_of_split).map(|_| (charged, energies.as_slice()));
     let others = model.alternatives.iter().map(|other| (energies.as_slice(), other.as_slice()));
-    for (whole, other) in others.chain(lag) {
+    for (whole, other) in others.chain(of_split) {
         let apart = |c: usize| {
             if whole[c].abs() > f64::MIN_POSITIVE { (whole[c] - other[c]) / whole[c] } else { 0.0 }
         };
@@ -155,7 +158,7 @@ mod tests {
         model.alternatives = vec![];
         let charged = vectors.list("other");
         near(&relative(&model, &charged, 1.0), expected.transpose().as_slice(), 1e-6);
-        model.lag_ns = 1;
+        model.settings.lag_ns = 1;
         let apart = |c: usize| (charged[c] - energies[c]) / charged[c];
         let wider = |at: usize| expected[(at / 3, at % 3)] + apart(at / 3) * apart(at % 3);
         near(&relative(&model, &charged, 1.0), &(0..9).map(wider).collect::<Vec<_>>(), 1e-6);

@@ -1,6 +1,6 @@
 //! What else power depends on beside the function: who shares the core (`smt`), and how fast its clock runs (`dvfs`).
 //!
-//! Leaves out how much: the run shows that (`counter_delay`).
+//! Leaves out how much: the run shows that (`power_model::corrections`).
 
 use crate::time::dvfs::Clocks;
 use crate::time::owners::Segment;

@@ -1,17 +1,9 @@
-//! How fast a CPU's clock ran while a thread was on it: at a slower clock the same function draws less.
+//! How fast a CPU's clock ran while a thread was on it.
 //!
-//! ```text
-//! power at f = (f / f0)^α · power at f0
-//! ```
-//!
-//! Switching power goes with f V², and the voltage falls with the clock as far as it can: α lies between 1 (one voltage) and 3 (voltage in
-//! proportion; Mudge: Power, a first-class architectural design constraint, 2001). The run itself shows α: with the right one,
-//! watts that were fitted to a part of the run predict the other parts best (`validity::CrossValidation`). If they do not do so clearly, α is 0, that is, clocks
-//! make no difference. What they leave, a factor common to all CPUs, belongs to `drift`.
-//!
-//! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read while it idles may be the governor's wish or
-//! its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read before. Leaves out
-//! machines without cpufreq, whose clocks are not recorded, and what the clock does between two readings beside going from the one to the other.
+//! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read while it idles may be the
+//! governor's wish or its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read
+//! before. Leaves out machines without cpufreq, whose clocks are not recorded, what the clock does between two readings beside going from
+//! the one to the other, and what it makes of power (`power_model::corrections`).
 
 use crate::time::owners::Segment;
 use crate::timeline::Span;
@@ -21,10 +13,6 @@ use energy_trace_model::recording::record;
 use energy_trace_model::units::KiloHertz;
 use std::collections::BTreeMap;
 
-/// What the exponent may be, at most.
-const MOST: f64 = 3.0;
-/// The search goes by whole exponents first, then by halves and quarters about the best.
-const STEPS: [f64; 2] = [0.5, 0.25];
 /// Clocks that differ by less than this part of themselves show nothing.
 const ALIKE: f64 = 0.02;
 /// What an idle CPU shows for so long after its work is the clock at which it worked (`MAX_SAMPLE_AGE` in arch/x86/kernel/cpu/aperfmperf.c, Linux
@@ -109,37 +97,9 @@ pub fn differ(clocks: impl Iterator<Item = f64>) -> bool {
     most > least * (1.0 + ALIKE)
 }
 
-/// What a part of the time weighs at its clock.
-pub fn weight(clock: f64, exponent: f64) -> f64 {
-    if exponent == 0.0 { 1.0 } else { clock.powf(exponent) }
-}
-
-/// The exponent with the largest `gain`, between nothing and the most that there may be.
-pub fn likeliest(gain: impl Fn(f64) -> f64) -> f64 {
-    let mut tried: Vec<(f64, f64)> = vec![(0.0, 0.0)];
-    let best_of =
-        |tried: &[(f64, f64)]| tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
-    tried.extend([1.0, 2.0, 3.0].map(|whole| (whole, gain(whole))));
-    for step in STEPS {
-        let (about, _) = best_of(&tried);
-        let sides = [about - step, about + step].into_iter().filter(|side| (0.0..=MOST).contains(side));
-        tried.extend(sides.map(|side| (side, gain(side))));
-    }
-    let (best, top) = best_of(&tried);
-    let at = |side: f64| tried.iter().find(|(exponent, _)| *exponent == side).map(|(_, gain)| top - gain);
-    let finest = STEPS[STEPS.len() - 1];
-    // The top of a parabola through the three.
-    match (at(best - finest), at(best + finest)) {
-        (Some(below), Some(above)) if below + above > 0.0 => {
-            (best + 0.5 * finest * (below - above) / (below + above)).clamp(0.0, MOST)
-        }
-        _ => best,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Clocks, KiloHertz, KtimeNs, Segment, Span, differ, likeliest};
+    use super::{Clocks, KiloHertz, KtimeNs, Segment, Span, differ};
     use energy_trace_model::ids::CpuId;
 
     const MS: u64 = 1_000_000;
@@ -180,15 +140,6 @@ mod tests {
         let at = |ms| clocks.within(CpuId::new(0), span(ms, ms)) / clocks.within(CpuId::new(0), span(0, 0));
         assert!((at(150) - 1.0).abs() < 1e-9 && (at(300) - 1.0).abs() < 1e-9);
         assert!((at(1200) - 2.0 / 3.0).abs() < 1e-9 && at(1050) < 0.71, "{}", at(1050));
-    }
-
-    /// The search finds the exponent, within its limits.
-    #[test]
-    fn exponents_are_found() {
-        for (is, found) in [(2.4, 2.4), (1.0, 1.0), (0.3, 0.3), (5.0, 3.0), (-1.0, 0.0)] {
-            let exponent = likeliest(|exponent| is * is - (exponent - is).powi(2));
-            assert!((exponent - found).abs() < 1e-9, "{exponent} for {is}");
-        }
     }
 
     /// A steady clock shows nothing, two clocks do.

@@ -1,24 +1,12 @@
-//! Hardware threads that share a core: while several of them run, each draws less than it does alone.
+//! Hardware threads that share a core: when a CPU's siblings were busy.
 //!
-//! ```text
-//! power of a thread beside a busy sibling = h · its power alone,      h = (1 + η) / 2
-//! ```
-//!
-//! Two busy threads of a core draw (1 + η) times what one does: η = 0.15 by METRION (GREENS 2026). A run often shows it better: of a few values the
-//! one that makes its energies likeliest is taken (`counter_delay`). Time itself is not changed by it, nor is a split by CPU time alone.
-//!
-//! Leaves out which CPUs share a core, which the recording says, and machines that do not say it (`contention`).
+//! Leaves out which CPUs share a core, which the recording says, and what that makes of power (`power_model::corrections`).
 
 use crate::time::on_cpus;
 use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;
 use std::collections::BTreeMap;
-
-/// η where a run does not show it.
-pub const USUAL: f64 = 0.15;
-/// What it may be: at 1 a busy sibling makes no difference.
-pub const POSSIBLE: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.5, 1.0];
 
 /// When the CPUs of cores with several hardware threads were busy.
 #[derive(Debug, Default)]
@@ -85,14 +73,9 @@ impl Busy {
     }
 }
 
-/// What a thread draws in parts of what it would alone, if a sibling was busy for so much of the time.
-pub fn weight(shared: f64, eta: f64) -> f64 {
-    1.0 - shared * (1.0 - f64::midpoint(1.0, eta))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Segment, Siblings, Span, weight};
+    use super::{Segment, Siblings, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
 
@@ -118,14 +101,6 @@ mod tests {
             [0.4, 1.0, 0.0, 0.5]
         );
         assert_eq!([shared(1, 0, 100), shared(2, 80, 90)], [0.0, 1.0]);
-    }
-
-    /// Two busy threads of a core draw 1.15 times what one does, half of it each; with η = 1 nothing is weighted.
-    #[test]
-    fn weights() {
-        assert!((2.0 * weight(1.0, 0.15) - 1.15).abs() < 1e-12);
-        assert!((weight(0.5, 0.0) - 0.75).abs() < 1e-12);
-        assert!((weight(0.7, 1.0) - 1.0).abs() < 1e-12);
     }
 
     /// A core of one CPU has no siblings.

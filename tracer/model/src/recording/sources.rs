@@ -47,6 +47,22 @@ impl SourceId {
         }
     }
 
+    /// What is known of its counters before they are read.
+    pub const fn traits(&self) -> CounterTraits {
+        let (own_clock, known_hardware) = (true, true);
+        match self {
+            Self::Powercap | Self::Perf => {
+                CounterTraits { own_clock, known_hardware, moves_each_millisecond: true }
+            }
+            Self::Hwmon | Self::Nvml | Self::AmdGpu | Self::Model | Self::Other(_) => {
+                CounterTraits { own_clock, known_hardware, moves_each_millisecond: false }
+            }
+            Self::Replay => {
+                CounterTraits { own_clock: false, known_hardware: false, moves_each_millisecond: false }
+            }
+        }
+    }
+
     /// The source of that name.
     pub fn from_name(name: &str) -> Self {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
@@ -58,6 +74,17 @@ impl fmt::Display for SourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// What is known of the counters of a source before they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterTraits {
+    /// Whether readings have the time of this machine's clock; else the clock may be off, and values late.
+    pub own_clock: bool,
+    /// Whether a domain's class tells what hardware is behind its counter, and so what it can draw.
+    pub known_hardware: bool,
+    /// Whether a counter of CPUs that are on moves in every millisecond.
+    pub moves_each_millisecond: bool,
 }
 
 /// A power source as it was found on this machine.

@@ -11,6 +11,7 @@ use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::checks_of;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::{OTHER, Path, PathId, PathTree, Step};
+use crate::power_model::settings::Settings;
 use crate::power_model::windows::Windows;
 use crate::tests::vectors::Vectors;
 use crate::time::pieces::{NO_GAP, NO_LINE};
@@ -92,10 +93,7 @@ impl Toy {
             marks: &[],
             start: KtimeNs::default(),
             tree: &self.tree,
-            delay_ns: 0,
-            lag_ns: 0,
-            crowded: false,
-            drifting: true,
+            settings: Settings::default(),
         }
     }
 
@@ -135,7 +133,7 @@ impl Toy {
             fit,
             prior,
             alternatives: vec![],
-            lag_ns: 0,
+            settings: Settings::default(),
             edges: vec![0.0; self.intervals.len()],
             steady_likelihood: 0.0,
             steady_energies: None,

@@ -182,7 +182,7 @@ fn power_lags() {
     toy.parts.iter_mut().for_each(|part| part.line = 0);
     toy.parts.swap(0, 1);
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
-    model.lag_ns = 4_000_000;
+    model.settings.lag_ns = 4_000_000;
     let owners = owners(2);
     let splitter = Splitter {
         model: &model,
@@ -215,7 +215,7 @@ fn mixes_draw_their_part() {
     let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
     model.design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
     model.fit = fit(&[30.0, 5.0, 24.0, 3.0]);
-    model.lag_ns = 2 * ns;
+    model.settings.lag_ns = 2 * ns;
     let owners = owners(2);
     let excerpt = Excerpt::default();
     let splitter =

@@ -9,13 +9,15 @@
 //! better like a price on pairs of busy CPUs: where that explains more, it is not shared parts. So P_unc is 0 unless it is more than five times its standard error and makes the windows much
 //! likelier. With a split by time alone it is 0 too: that is the model without any regression.
 
+use super::counter_delay;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::both;
 use crate::numerics::shares::predicted;
-use crate::power_model::learn::Model;
-use crate::time::contention::changes;
-use crate::timeline::{EnergyInterval, Span};
-use energy_trace_model::profile::options::{Accounting, Method};
+use crate::power_model::learn::{Model, learn_of_same_times};
+use crate::power_model::powers::Powers;
+use crate::power_model::settings::Settings;
+use crate::time::busy_cpus::{Activity, activity};
+use energy_trace_model::profile::options::Method;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use nalgebra::{DMatrix, DVector};
 
@@ -26,46 +28,36 @@ const ERRORS: f64 = 5.0;
 /// By how much the weighted sum of squares must fall: far beyond chance for one more unknown.
 const GAIN: f64 = 40.0;
 
-/// How busy an interval's CPUs were together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Activity {
-    /// Time in which any was busy.
-    pub(crate) any_ns: u64,
-    /// Time, times the number of pairs of CPUs that were busy at once.
-    pub(crate) pairs_ns: u64,
+/// Takes the energy of the shared parts apart, where it shows and what is left is likelier. Power that only seemed to lag or to drift because
+/// of them no longer does.
+pub(super) fn detect(powers: &mut Powers<'_>) {
+    let settings = powers.adjusted.settings;
+    let active = activity(&counter_delay::apply(&settings, powers.subject.intervals), powers.subject.busy());
+    let Some(power) = power_of(powers, &powers.excerpt.take(&active)) else { return };
+    let mut without = powers.afresh();
+    without.take_out(power, &active);
+    without.align();
+    if without.likelihood() > powers.likelihood() {
+        without.adjusted.settings.shared_parts = Some(power);
+        *powers = without;
+    }
 }
 
-/// The activity in each interval, of the times in which the domain's CPUs were busy, in any order.
-pub(crate) fn activity(intervals: &[EnergyInterval], busy: impl Iterator<Item = Span>) -> Vec<Activity> {
-    let changes = changes(busy);
-    let mut activity = vec![Activity::default(); intervals.len()];
-    let (mut busy, mut first) = (0_u64, 0);
-    for pair in changes.windows(2) {
-        let &[(start, begins), (end, _)] = pair else { continue };
-        busy = if begins { busy + 1 } else { busy.saturating_sub(1) };
-        let span = Span { start, end };
-        if busy == 0 || start == end {
-            continue;
-        }
-        while intervals.get(first).is_some_and(|interval| interval.span.end <= span.start) {
-            first += 1;
-        }
-        for (i, interval) in intervals.iter().enumerate().skip(first) {
-            if interval.span.start >= span.end {
-                break;
-            }
-            let ns = interval.span.overlap(span).map_or(0, Span::ns);
-            activity[i].any_ns = activity[i].any_ns.saturating_add(ns);
-            activity[i].pairs_ns =
-                activity[i].pairs_ns.saturating_add(ns.saturating_mul(busy * (busy - 1) / 2));
-        }
+/// The power of the shared parts, by powers that neither lag nor drift.
+fn power_of(powers: &Powers<'_>, active: &[Activity]) -> Option<MicroWatts> {
+    let model = powers.model.model()?;
+    if model.is_steady() {
+        return calibrate(model, active, powers.subject.method);
     }
-    activity
+    let mut still = powers.adjusted.clone();
+    still.settings = Settings { lag_ns: 0, in_fits: false, ..still.settings };
+    let plain = learn_of_same_times(model, &powers.unadjusted().adjusted(&still));
+    calibrate(plain.model()?, active, powers.subject.method)
 }
 
 /// The power of the shared parts, where the run shows it.
-pub(crate) fn calibrate(model: &Model, activity: &[Activity], accounting: Accounting) -> Option<MicroWatts> {
-    if accounting.method == Method::Time {
+fn calibrate(model: &Model, activity: &[Activity], method: Method) -> Option<MicroWatts> {
+    if method == Method::Time {
         return None;
     }
     let (alone, of_pairs) = both(
@@ -112,7 +104,7 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
 }
 
 /// Takes the energy of the shared parts out of each interval's, and returns its sum.
-pub(crate) fn take(power: MicroWatts, activity: &[Activity], dynamic: &mut [MicroJoules]) -> MicroJoules {
+pub(super) fn apply(power: MicroWatts, activity: &[Activity], dynamic: &mut [MicroJoules]) -> MicroJoules {
     let (mut covered, mut charged) = (0_u64, MicroJoules::ZERO);
     for (energy, activity) in dynamic.iter_mut().zip(activity) {
         covered = covered.saturating_add(activity.any_ns);
@@ -124,36 +116,18 @@ pub(crate) fn take(power: MicroWatts, activity: &[Activity], dynamic: &mut [Micr
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Accounting, Activity, EnergyInterval, Method, MicroJoules, MicroWatts, Model, Span, activity,
-        calibrate, take,
-    };
+    use super::{Activity, Method, MicroJoules, MicroWatts, Model, apply, calibrate};
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
     use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
-    use energy_trace_model::clock::KtimeNs;
     use nalgebra::DMatrix;
-
-    fn span(from: u64, to: u64) -> Span {
-        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
-    }
-
-    /// Two CPUs that are busy at once are busy once, and a pair for as long.
-    #[test]
-    fn any_core_counts_once() {
-        let interval = |from, to| EnergyInterval { span: span(from, to), energy: MicroJoules::ZERO };
-        let busy = [span(0, 12), span(5, 15), span(28, 33)];
-        let found = activity(&[interval(0, 10), interval(10, 20), interval(20, 30)], busy.into_iter());
-        let of = |any_ns, pairs_ns| Activity { any_ns, pairs_ns };
-        assert_eq!(found, [of(10, 5), of(5, 2), of(2, 0)]);
-    }
 
     /// What is taken out of the intervals is what is returned, rounded once.
     #[test]
     fn taken_is_returned() {
         let mut dynamic = vec![MicroJoules::from_uj(1_000); 3];
-        let taken = take(
+        let taken = apply(
             MicroWatts::from_watts(1.0).unwrap(),
             &[Activity { any_ns: 400, pairs_ns: 0 }; 3],
             &mut dynamic,
@@ -197,10 +171,7 @@ mod tests {
             let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
             toy.model_of(fit, prior)
         };
-        let find = |model: &Model, method| {
-            let accounting = Accounting { method, ..Accounting::default() };
-            calibrate(model, &activity, accounting).map(|power| power.as_watts())
-        };
+        let find = |model: &Model, method| calibrate(model, &activity, method).map(|power| power.as_watts());
         let found = find(&known(6.0), Method::Weighted).unwrap();
         assert!((found - 6.0).abs() < 0.5, "{found}");
         assert_eq!(find(&known(0.0), Method::Weighted), None);
@@ -208,7 +179,6 @@ mod tests {
         // Pairs of busy CPUs that explain more are not shared parts.
         let pairs: Vec<Activity> =
             activity.iter().map(|of| Activity { any_ns: of.pairs_ns, pairs_ns: of.any_ns }).collect();
-        let accounting = Accounting { method: Method::Weighted, ..Accounting::default() };
-        assert_eq!(calibrate(&known(6.0), &pairs, accounting), None);
+        assert_eq!(calibrate(&known(6.0), &pairs, Method::Weighted), None);
     }
 }

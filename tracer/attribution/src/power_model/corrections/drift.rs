@@ -10,9 +10,12 @@
 
 use crate::numerics::shares::predicted;
 use crate::power_model::design::Design;
+use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
+use crate::power_model::learn::Model;
 
-const STRETCH_NS: u64 = 250_000_000;
+/// Windows of so long a time have one factor.
+const TOGETHER_NS: u64 = 250_000_000;
 const ROUNDS: usize = 6;
 /// Stretches that stray by more than this many times their variance, on average, are not chance.
 const MISFIT: f64 = 2.0;
@@ -20,7 +23,7 @@ const MISFIT: f64 = 2.0;
 const SANE: (f64, f64) = (0.05, 5.0);
 
 /// Follows changes of speed, where there are any; `refit` fits powers again.
-pub(crate) fn follow(design: Design, fit: Fit, refit: impl Fn(&Design) -> Option<Fit>) -> (Design, Fit) {
+pub(super) fn detect(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option<Fit>) -> (Design, Fit) {
     let stretches = stretches_of(&design);
     if misfit(&design, &fit, &stretches) < MISFIT {
         return (design, fit);
@@ -39,11 +42,17 @@ pub(crate) fn follow(design: Design, fit: Fit, refit: impl Fn(&Design) -> Option
     if best.likelihood > fit.likelihood + cost { (scaled, best) } else { (design, fit) }
 }
 
+/// Whether all power drifts, or what ran in these stretches draws more, the energies of what ran in few stretches alone do not show: those
+/// without a drift, where one was followed.
+pub(super) fn doubt(model: &Model, _: &Evidence<'_>) -> Vec<Vec<f64>> {
+    model.steady_energies.iter().cloned().collect()
+}
+
 /// The stretch of each window.
 fn stretches_of(design: &Design) -> Vec<usize> {
     let mut before = 0_u64;
     let mut next = |ns: &u64| {
-        let stretch = before / STRETCH_NS;
+        let stretch = before / TOGETHER_NS;
         before = before.saturating_add(*ns);
         usize::try_from(stretch).unwrap_or(0)
     };
@@ -94,7 +103,7 @@ fn factors(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{factors, follow, misfit, stretches_of};
+    use super::{detect, factors, misfit, stretches_of};
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
@@ -142,7 +151,7 @@ mod tests {
         let (edges, prior) = (toy.edges(), DMatrix::identity(2, 2));
         let refit = |design: &_| Fit::new(design, &Chains::default(), &edges, &prior);
         let fit = refit(&toy.design()).unwrap();
-        follow(toy.design(), fit, refit)
+        detect(toy.design(), fit, &refit)
     }
 
     /// From the middle of a run on, whose windows stray by some percent, everything draws half as much again: that is followed, and powers are those

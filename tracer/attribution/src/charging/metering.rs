@@ -1,68 +1,52 @@
-//! What a domain's counter or model says: intervals of energy, and how much of each is the idle baseline's.
+//! Meters a domain: what its counter or model says: intervals of energy, and how much of each is the idle baseline's.
 //!
 //! Leaves out who used the rest.
 
 use super::basis::Basis;
 use super::busy_baseline::{Before, Idle, estimate};
 use crate::gpu::regular;
-use crate::power_model::uncore::activity;
+use crate::ledger::result::Metered;
 use crate::split::by_time::idle_of;
+use crate::time::busy_cpus::activity;
 use crate::timeline::{
     EnergyInterval, Lag, Physics, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
+    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceNote,
 };
-use energy_trace_model::units::{MicroJoules, MicroWatts};
+use energy_trace_model::units::MicroJoules;
 
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
 
-/// A domain's energy before anybody is charged.
-pub(super) struct Metered {
-    /// How late the log of a foreign meter was, where that showed.
-    pub(super) lag: Option<Lag>,
-    pub(super) timeline: Timeline,
-    /// The idle baseline's energy, and its standard deviation in joules.
-    pub(super) idle: MicroJoules,
-    pub(super) idle_joules: f64,
-    /// The idle power that was estimated, as the machine was busy when it was to be measured.
-    pub(super) busy_before: Option<MicroWatts>,
-    /// Energy above idle of each interval.
-    pub(super) dynamic: Vec<MicroJoules>,
-    /// What a GPU's counter said after the recording's end, and the energy above idle: it is nobody's, but shows what the device draws at rest.
-    pub(super) after: Vec<(EnergyInterval, MicroJoules)>,
-}
-
-impl Metered {
-    pub(super) fn of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Self {
-        let lag = lag_of(domain, readings, basis);
-        let shifted = lag.map(|lag| shift(readings, lag));
-        let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
-        let busy_before = busy_before(domain, &timeline, basis);
-        let power = busy_before.map_or_else(|| basis.recording.idle_power(domain), |idle| idle.power);
-        let idle = idle_of(power, &timeline.intervals);
-        let above = timeline.intervals.iter().zip(&idle);
-        let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
-        let idle: MicroJoules = idle.into_iter().sum();
-        let covered_ns =
-            timeline.intervals.iter().fold(0, |sum: u64, interval| sum.saturating_add(interval.span.ns()));
-        let idle_joules =
-            idle_sd(domain, idle, busy_before.map_or(0.0, |idle| idle.sd * covered_ns as f64 / 1e9));
-        let after = after_the_end(domain, readings, basis).intervals;
-        let idle_after = idle_of(power, &after);
-        let above = |(interval, idle): (EnergyInterval, MicroJoules)| (interval, interval.energy - idle);
-        let after = after.into_iter().zip(idle_after).map(above).collect();
-        let busy_before = busy_before.map(|idle| idle.power);
-        Self { lag, idle, idle_joules, busy_before, dynamic, timeline, after }
-    }
+/// Meters a domain's energy.
+pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Metered {
+    let lag = lag_of(domain, readings, basis);
+    let shifted = lag.map(|lag| shift(readings, lag));
+    let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
+    let busy_before = busy_before(domain, &timeline, basis);
+    let power = busy_before.map_or_else(|| basis.recording.idle_power(domain), |idle| idle.power);
+    let idle = idle_of(power, &timeline.intervals);
+    let above = timeline.intervals.iter().zip(&idle);
+    let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
+    let idle: MicroJoules = idle.into_iter().sum();
+    let covered_ns =
+        timeline.intervals.iter().fold(0, |sum: u64, interval| sum.saturating_add(interval.span.ns()));
+    let idle_joules =
+        idle_sd(domain, idle, busy_before.map_or(0.0, |idle| idle.sd * covered_ns as f64 / 1e9));
+    let after = after_the_end(domain, readings, basis).intervals;
+    let idle_after = idle_of(power, &after);
+    let above = |(interval, idle): (EnergyInterval, MicroJoules)| (interval, interval.energy - idle);
+    let after = after.into_iter().zip(idle_after).map(above).collect();
+    let busy_before = busy_before.map(|idle| idle.power);
+    Metered { lag, idle, idle_joules, busy_before, dynamic, timeline, after }
 }
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
 fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
-    let foreign = matches!(&domain.origin, Origin::Counter { source: SourceId::Replay, .. });
-    if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
+    let Origin::Counter { source, .. } = &domain.origin else { return None };
+    if source.traits().own_clock || matches!(domain.scope, Scope::Gpu(_)) {
         return None;
     }
     fit_lag(readings, basis.segments_of(domain).iter().map(|segment| segment.span), basis.span)

@@ -1,22 +1,18 @@
 //! What all domains of a recording share: who ran when, and how energy is accounted for.
 
-use crate::between_samples::parts::Parts;
-use crate::power_model::evidence::Evidence;
-use crate::power_model::excerpt::Excerpt;
 use crate::power_model::paths::PathTree;
+use crate::power_model::powers::Subject;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
 use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Segment;
-use crate::time::packed_pieces::DomainPieces;
-use crate::timeline::Span;
+use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::Accounting;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::Domain;
-use energy_trace_model::units::MicroJoules;
 
 /// What all domains of a recording share.
 pub(crate) struct Basis<'a> {
@@ -38,31 +34,17 @@ impl<'a> Basis<'a> {
         OfDomain::new(&self.time.segments, |cpu| self.cpus.covers(domain.scope, cpu))
     }
 
-    /// The same between samples.
-    pub(super) fn pieces_of(&self, domain: &Domain) -> DomainPieces<'a> {
-        self.time.pieces.of_domain(&self.time.marks, |cpu| self.cpus.covers(domain.scope, cpu))
-    }
-
-    /// Which of a domain's intervals its powers are learned from.
-    pub(super) fn excerpt(&self, domain: &Domain, intervals: usize) -> Excerpt {
-        Excerpt::of(intervals, self.pieces_of(domain).on_cpus.count_in(intervals))
-    }
-
-    /// What a domain's powers are learned from, but for its intervals.
-    pub(super) fn evidence(&self, dynamic: &'a [MicroJoules]) -> Evidence<'a> {
-        let marks = self.time.marks.as_slice();
-        let (intervals, parts, delay_ns, lag_ns) = (&[][..], Parts::NONE, 0, 0);
-        Evidence {
+    /// A domain whose powers are learned, with its intervals.
+    pub(super) fn subject<'s>(&'s self, domain: &Domain, intervals: &'s [EnergyInterval]) -> Subject<'s> {
+        Subject {
             intervals,
-            dynamic,
-            parts,
-            marks,
+            segments: self.segments_of(domain),
+            pieces: self.time.pieces.of_domain(&self.time.marks, |cpu| self.cpus.covers(domain.scope, cpu)),
+            marks: &self.time.marks,
             start: self.span.start,
             tree: self.tree,
-            delay_ns,
-            lag_ns,
-            crowded: false,
-            drifting: true,
+            conditions: self.conditions,
+            method: self.accounting.method,
         }
     }
 }
