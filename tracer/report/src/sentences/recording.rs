@@ -63,7 +63,6 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
         }
-        RecordingDiagnostic::Other { text, .. } => text.clone(),
         RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
             "{}: a loop of the program that keeps step with them is seen at one place only; `{}` before the next recording leaves room",
             without_jitter(*hz, *limit),
