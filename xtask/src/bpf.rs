@@ -7,7 +7,8 @@ use crate::command::{Started, run};
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
-use object::build::elf::Builder;
+use object::build::elf::{Builder, SectionData};
+use object::elf::SHT_STRTAB;
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -105,6 +106,10 @@ fn without_debug(object: &[u8]) -> Result<Vec<u8>> {
     let is_debug = |name: &[u8]| name.starts_with(b".debug_") || name.starts_with(b".rel.debug_");
     elf.sections.iter_mut().for_each(|section| section.delete = is_debug(&section.name));
     elf.delete_orphans();
+    // LLVM has one table for the names of sections and of symbols.
+    let names = elf.sections.add();
+    (names.name, names.sh_type, names.sh_addralign) = (".shstrtab".into(), SHT_STRTAB, 1);
+    names.data = SectionData::SectionString;
     let mut small = Vec::new();
     elf.write(&mut small).context("the BPF object cannot be written anew")?;
     Ok(small)
