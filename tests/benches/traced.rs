@@ -1,7 +1,7 @@
 //! Recorded programs with drawn watts through the shipped attribution: the same table as that of the simulated worlds.
 //!
 //! `cargo xtask bench accuracy --traced`, or with traces at hand `cargo bench -p energy-trace-scenarios --bench traced -- FOLDER`. Links the pure
-//! packages alone. Leaves out how traces are recorded (`xtask/src/bench/traces.rs`).
+//! packages alone. Leaves out how traces are recorded (`tests/benches/src/traces.rs`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 

@@ -7,6 +7,8 @@ use crate::command::{Started, run};
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
+use object::build::elf::{Builder, SectionData};
+use object::elf::SHT_STRTAB;
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -93,25 +95,40 @@ fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: S
         .env_remove("CARGO_BUILD_TARGET");
     run(&mut tools.compiler.apply(cargo)).context("the BPF programs do not build")?;
     let built = workspace.bpf_target().join(TARGET).join("release/energy-trace-probes");
-    copy_newer(&built, &workspace.probes(), start)
+    let read = || fs::metadata(&built).and_then(|meta| Ok((fs::read(&built)?, meta.modified()?)));
+    let (object, made) = read().with_context(|| format!("the build left no {}", built.display()))?;
+    copy_newer(&without_debug(&object)?, made, &workspace.probes(), start)
 }
 
-/// Copies `from` over `to` unless it is there and was not made anew since `start`, so that an object that stayed does not rebuild the product. The
-/// copy is of that time.
-fn copy_newer(from: &Path, to: &Path, start: SystemTime) -> Result<()> {
-    let read = || fs::metadata(from).and_then(|meta| Ok((fs::read(from)?, meta.modified()?)));
-    let (built, made) = read().with_context(|| format!("the build left no {}", from.display()))?;
+/// The object without what debuggers alone read, three quarters of it: the compiler makes the kernel's types (BTF) of that.
+fn without_debug(object: &[u8]) -> Result<Vec<u8>> {
+    let mut elf = Builder::read(object).context("the BPF object is no ELF file")?;
+    let is_debug = |name: &[u8]| name.starts_with(b".debug_") || name.starts_with(b".rel.debug_");
+    elf.sections.iter_mut().for_each(|section| section.delete = is_debug(&section.name));
+    elf.delete_orphans();
+    // LLVM has one table for the names of sections and of symbols.
+    let names = elf.sections.add();
+    (names.name, names.sh_type, names.sh_addralign) = (".shstrtab".into(), SHT_STRTAB, 1);
+    names.data = SectionData::SectionString;
+    let mut small = Vec::new();
+    elf.write(&mut small).context("the BPF object cannot be written anew")?;
+    Ok(small)
+}
+
+/// Writes what was `made` over `to` unless it is there and was not made anew since `start`, so that an object that stayed does not rebuild the
+/// product. The copy is of that time.
+fn copy_newer(built: &[u8], made: SystemTime, to: &Path, start: SystemTime) -> Result<()> {
     if made < start && fs::read(to).is_ok_and(|copied| copied == built) {
         return Ok(());
     }
-    let write = |mut to: File| to.write_all(&built).and_then(|()| to.set_modified(start));
+    let write = |mut to: File| to.write_all(built).and_then(|()| to.set_modified(start));
     File::create(to).and_then(write).with_context(|| format!("cannot write {}", to.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::copy_newer;
-    use std::fs::{self, File};
+    use std::fs;
     use std::path::Path;
     use std::time::{Duration, SystemTime};
 
@@ -119,18 +136,14 @@ mod tests {
         fs::metadata(file).unwrap().modified().unwrap()
     }
 
-    /// An object that differs or was made anew replaces the copy, which is then as old as the build; one that stayed leaves it alone; a missing one
-    /// is an error that names it.
+    /// An object that differs or was made anew replaces the copy, which is then as old as the build; one that stayed leaves it alone.
     #[test]
     fn only_a_newer_object_is_copied() {
         let folder = tempfile::tempdir().unwrap();
-        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        let to = folder.path().join("to");
         let [long_ago, before, since] = [60, 30, 10].map(|s| SystemTime::now() - Duration::from_secs(s));
-        assert!(copy_newer(&from, &to, since).unwrap_err().to_string().contains("from"));
         let build = |content: &str, made, start| {
-            fs::write(&from, content).unwrap();
-            File::options().write(true).open(&from).unwrap().set_modified(made).unwrap();
-            copy_newer(&from, &to, start).unwrap();
+            copy_newer(content.as_bytes(), made, &to, start).unwrap();
             (fs::read_to_string(&to).unwrap(), modified(&to))
         };
         assert_eq!(build("one", long_ago, before), ("one".into(), before));

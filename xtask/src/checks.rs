@@ -12,7 +12,6 @@ use crate::frameworks;
 use crate::kernel;
 use crate::portable;
 use crate::setup::{self, Purpose};
-use crate::tidy;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
@@ -66,6 +65,9 @@ const QUICKLY_BUILT: [&str; 8] = [
     "profile.dev.package.energy-trace-cpu-time.opt-level=0",
 ];
 
+/// The packages of tasks and benchmarks.
+const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
+
 /// How many tests of `gpu`, and of those rooms, run at a time.
 const AT_A_TIME: &str = "5";
 
@@ -85,7 +87,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     run(workspace.cargo().args(["fmt", "--all", "--check", "--", "-l"]))
         .context("these files want `cargo fmt --all`")?;
     heading("house rules (tidy)");
-    tidy::task(workspace)?;
+    crate::tidy(workspace)?;
     portable::check(workspace)?;
     heading("set-up, and beside it BPF programs, the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
@@ -177,10 +179,11 @@ fn build_benches(workspace: &Workspace) -> Result<()> {
     run(&mut nice(&of_all(workspace, &["build", "--quiet", "--bench", "*", "--example", "*"])))
 }
 
-/// This program's own unit tests. Alone, as it was built: among the others it would be built once more with their features.
+/// Unit tests of the tasks. Alone, as they were built: among the others they would be built once more with their features.
 fn test_tasks(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
-    run(&mut nice(lint(&mut cargo).args(["test", "--package", "xtask", "--locked"])))
+    let packages = TASKS.iter().flat_map(|task| ["--package", task]);
+    run(&mut nice(lint(&mut cargo).args(["test", "--locked"]).args(packages)))
 }
 
 /// The same command, with the CPU time that others leave.
@@ -208,10 +211,13 @@ fn restore_signals() -> Result<()> {
     Ok(())
 }
 
-/// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
+/// Always of all packages but those of tasks: of a part of them cargo would choose other features, and build what they change again.
 fn of_all(workspace: &Workspace, words: &[&str]) -> Command {
     let mut cargo = workspace.cargo();
-    lint(&mut cargo).args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
+    lint(&mut cargo)
+        .args(words)
+        .args(["--workspace", "--locked"])
+        .args(TASKS.iter().flat_map(|task| ["--exclude", task]));
     cargo
 }
 
@@ -239,37 +245,4 @@ fn wait_for_other_runs(workspace: &Workspace) -> Result<File> {
         }
     }
     Ok(lock)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Workspace;
-    use crate::command::read_output;
-    use std::collections::{BTreeMap, BTreeSet};
-
-    /// The features with which each dependency of some packages is built, as cargo unifies them; one built for the machine that builds and
-    /// for the target may have two sets.
-    fn features(selection: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
-        let workspace = Workspace::find().unwrap();
-        let format = ["--prefix", "none", "--no-dedupe", "--locked", "--format", "{p}\t{f}"];
-        let mut cargo = workspace.cargo();
-        let tree = read_output(cargo.arg("tree").args(selection).args(format)).unwrap();
-        let mut features = BTreeMap::<_, BTreeSet<_>>::new();
-        for (package, of_package) in tree.lines().filter_map(|line| line.split_once('\t')) {
-            features.entry(package.to_owned()).or_default().insert(of_package.to_owned());
-        }
-        features
-    }
-
-    /// What the tasks need of the simulated GPU is not built once more for the tests.
-    #[test]
-    fn the_simulated_gpu_is_built_once() {
-        let of_simgpu = features(&["--package", "simgpu", "--edges", "normal"]);
-        let of_tasks = features(&["--package", "xtask"]);
-        let of_tests = features(&["--workspace", "--exclude", "xtask"]);
-        for package in of_simgpu.keys() {
-            let (tasks, tests) = (&of_tasks[package], &of_tests[package]);
-            assert!(!tasks.is_disjoint(tests), "{package}: {tasks:?}, then {tests:?}: see xtask/Cargo.toml");
-        }
-    }
 }

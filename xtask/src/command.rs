@@ -11,26 +11,26 @@ use std::process::{Child, Command, Stdio};
 const SHOWN: u64 = 4000;
 
 /// Runs `command` on this terminal. An error unless it ends with 0.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     Started::new(command)?.wait()
 }
 
 /// A program on this terminal, beside which others are run. It ends with this value.
-pub(crate) struct Started {
+pub struct Started {
     words: String,
     child: Child,
 }
 
 impl Started {
     /// Starts `command`.
-    pub(crate) fn new(command: &mut Command) -> Result<Self> {
+    pub fn new(command: &mut Command) -> Result<Self> {
         let words = words(command);
         let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {words}"))?;
         Ok(Self { words, child })
     }
 
     /// Waits for its end. An error unless it ends with 0.
-    pub(crate) fn wait(mut self) -> Result<()> {
+    pub fn wait(mut self) -> Result<()> {
         let status = self.child.wait().with_context(|| format!("cannot wait for {}", self.words))?;
         if !status.success() {
             bail!("{} failed: {status}", self.words);
@@ -48,7 +48,7 @@ impl Drop for Started {
 }
 
 /// What `command` prints to its standard output, trimmed. An error unless it ends with 0.
-pub(crate) fn read_output(command: &mut Command) -> Result<String> {
+pub fn read_output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
@@ -66,7 +66,7 @@ pub(crate) fn read_output(command: &mut Command) -> Result<String> {
 }
 
 /// Runs `command` with its output appended to `log`. When it fails, the error carries the end of what it printed.
-pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+pub fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -100,7 +100,7 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
 }
 
 /// The first executable of that name on `PATH`.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| {
@@ -109,7 +109,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Whether this process is root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 

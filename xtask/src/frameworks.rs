@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The Python that Debian's `python3-torch` belongs to.
-pub(crate) const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+pub const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
 /// One virtual environment.
 struct Environment {
@@ -82,17 +82,17 @@ pub(crate) fn missing_torch() -> Vec<Package> {
 }
 
 /// Installs Debian's PyTorch where it is missing.
-pub(crate) fn install_torch(workspace: &Workspace) -> Result<()> {
+pub fn install_torch(workspace: &Workspace) -> Result<()> {
     apt::install(&missing_torch(), &workspace.log())
 }
 
 /// Whether `python` imports all of `modules`.
-pub(crate) fn imports(python: &Path, modules: &[&str]) -> bool {
+pub fn imports(python: &Path, modules: &[&str]) -> bool {
     read_output(Command::new(python).arg("-c").arg(format!("import {}", modules.join(", ")))).is_ok()
 }
 
 /// Makes the virtual environments that are not here yet, and says how to run each example.
-pub(crate) fn install(workspace: &Workspace) -> Result<()> {
+pub fn install(workspace: &Workspace) -> Result<()> {
     make_environments(workspace)?;
     let debian = ["torch_training.py", "torch_inference.py"];
     let mut lines: Vec<_> = debian.map(|example| (PathBuf::from(SYSTEM_PYTHON), example)).into();
@@ -108,12 +108,12 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
 }
 
 /// Makes the virtual environments of the examples that are not here yet.
-pub(crate) fn make_environments(workspace: &Workspace) -> Result<()> {
+pub fn make_environments(workspace: &Workspace) -> Result<()> {
     ENVIRONMENTS.iter().try_for_each(|environment| ensure(workspace, environment))
 }
 
 /// Installs the profilers that the benchmarks compare with; gives py-spy, which is not on the `PATH`.
-pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
+pub fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
     let packages = [
         package("linux-perf", "to compare with: perf"),
         package("libc6-dbg", "has perf name the functions in which threads begin"),
@@ -125,13 +125,13 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Installs Nuitka, and the headers that its C code includes.
-pub(crate) fn install_nuitka(workspace: &Workspace) -> Result<()> {
+pub fn install_nuitka(workspace: &Workspace) -> Result<()> {
     apt::install(&[package("python3-dev", "Nuitka compiles with its headers")], &workspace.log())?;
     ensure(workspace, &NUITKA)
 }
 
 /// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).
-pub(crate) fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
+pub fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
     ensure(workspace, &CODECARBON)?;
     let scaphandre = workspace.tools().join("bin/scaphandre");
     if !scaphandre.is_file() {
@@ -155,7 +155,7 @@ fn ensure(workspace: &Workspace, environment: &Environment) -> Result<()> {
 }
 
 /// The Python whose environment runs an example of the list above.
-pub(crate) fn python_of(workspace: &Workspace, example: &str) -> Result<PathBuf> {
+pub fn python_of(workspace: &Workspace, example: &str) -> Result<PathBuf> {
     let environment = ENVIRONMENTS
         .iter()
         .find(|environment| environment.examples.contains(&example))

@@ -25,7 +25,7 @@ struct ProgLoad {
 }
 
 /// Loads the smallest program of the kind that samples CPUs and drops it again. The error says what is in the way.
-pub(crate) fn check_bpf() -> Result<()> {
+pub fn check_bpf() -> Result<()> {
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     btf.metadata().with_context(|| {
         format!("the tests need a kernel with BTF (CONFIG_DEBUG_INFO_BTF): no {}", btf.display())
@@ -40,7 +40,7 @@ pub(crate) fn check_bpf() -> Result<()> {
 }
 
 /// Loads a program of a kind (`enum bpf_prog_type`) that returns 0 at once; it is there until what this gives is dropped.
-pub(crate) fn load_nothing(prog_type: u32) -> io::Result<OwnedFd> {
+pub fn load_nothing(prog_type: u32) -> io::Result<OwnedFd> {
     // r0 = 0; exit (Documentation/bpf/standardization/instruction-set.rst).
     let program: [u64; 2] = [0xb7, 0x95];
     let license = c"GPL";

@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// `cargo xtask build`.
-pub(crate) fn task(workspace: &Workspace) -> Result<()> {
+pub fn task(workspace: &Workspace) -> Result<()> {
     build(workspace, Purpose::Build)?;
     eprintln!("\n{} is ready. To use it:\n    sudo {0} -- python3 train.py", workspace.binary().display());
     Ok(())
 }
 
 /// Sets up for `purpose`, builds the BPF programs, the release binary and the library that it injects.
-pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+pub fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     compile(workspace, purpose, Compiled::Release)?;
     set_debug_aside(&workspace.binary())
 }
 
 /// The same without optimisation where it is not felt in a recording of seconds.
-pub(crate) fn build_quickly(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+pub fn build_quickly(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     compile(workspace, purpose, Compiled::Debug)
 }
 
@@ -75,15 +75,15 @@ fn set_debug_aside(binary: &Path) -> Result<()> {
 
 /// A binary in two.
 #[derive(Debug)]
-pub(crate) struct Split {
+pub struct Split {
     /// What runs.
-    pub(crate) stripped: PathBuf,
+    pub stripped: PathBuf,
     /// What a debugger needs.
-    pub(crate) debug: PathBuf,
+    pub debug: PathBuf,
 }
 
 /// Writes `binary` without symbols to `stripped`, and what a debugger needs to `NAME.debug` beside it; it stays itself.
-pub(crate) fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
+pub fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
     let objcopy = find("objcopy").context("there is no objcopy: install binutils")?;
     let debug = binary.with_extension("debug");
     run(Command::new(&objcopy).arg("--only-keep-debug").args([binary, &debug]))?;
@@ -94,7 +94,7 @@ pub(crate) fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
 }
 
 /// Sets up for `purpose` and builds the BPF programs, without which the product cannot be compiled.
-pub(crate) fn build_probes(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+pub fn build_probes(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     let tools = setup::run(workspace, purpose)?;
     eprintln!("build: the BPF programs");
     bpf::build(workspace, &tools, Warnings::Shown)
@@ -102,25 +102,22 @@ pub(crate) fn build_probes(workspace: &Workspace, purpose: Purpose) -> Result<()
 
 /// How a test is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compiled {
+pub enum Compiled {
+    /// As tests are.
     Debug,
+    /// For speed.
     Release,
 }
 
 /// Runs one test that `cargo test` leaves out: `test` of the program `tests/BINARY`. The caller adds what it is told by its environment.
-pub(crate) fn ignored_test(
-    workspace: &Workspace,
-    compiled: Compiled,
-    binary: &str,
-    test: &str,
-) -> Result<Command> {
+pub fn ignored_test(workspace: &Workspace, compiled: Compiled, binary: &str, test: &str) -> Result<Command> {
     let mut cargo = test_program(workspace, compiled, binary)?;
     cargo.args(["--", "--ignored", "--exact", "--nocapture", test]);
     Ok(cargo)
 }
 
 /// Builds the product, and says how the tests of `tests/BINARY` are run on it.
-pub(crate) fn test_program(workspace: &Workspace, compiled: Compiled, binary: &str) -> Result<Command> {
+pub fn test_program(workspace: &Workspace, compiled: Compiled, binary: &str) -> Result<Command> {
     let of_both = |verb: &str| {
         let mut cargo = workspace.cargo();
         cargo.args([verb, "--quiet", "--package", "energy-trace", "--package", "test-programs"]);
@@ -136,7 +133,7 @@ pub(crate) fn test_program(workspace: &Workspace, compiled: Compiled, binary: &s
 }
 
 /// Runs a measurement of `tests/benches`, built for speed. The caller adds what it is told.
-pub(crate) fn measurement(workspace: &Workspace, name: &str) -> Command {
+pub fn measurement(workspace: &Workspace, name: &str) -> Command {
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", name, "--"]);
     cargo

@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// What a task needs beyond building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// Only the product.
     Build,
     /// The product, and what the live tests run.
@@ -25,7 +25,7 @@ pub(crate) enum Purpose {
 
 /// The tools of the BPF build, all of them installed.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub struct Tools {
     /// Has `core` for BPF.
     pub(crate) compiler: Compiler,
     /// bpf-linker.
@@ -36,7 +36,7 @@ pub(crate) struct Tools {
 const DEBIAN_LLVM: u32 = 22;
 
 /// `cargo xtask setup`.
-pub(crate) fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
+pub fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
     run(workspace, Purpose::Build)?;
     if with_frameworks {
         frameworks::install_torch(workspace)?;
@@ -46,19 +46,19 @@ pub(crate) fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
 }
 
 /// Installs what `purpose` needs and is not here.
-pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
+pub fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
     let tools = install_tools(workspace)?;
     install_for(workspace, purpose)?;
     Ok(tools)
 }
 
 /// Installs what `purpose` needs beyond building, as far as it is not here.
-pub(crate) fn install_for(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+pub fn install_for(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     apt::install(&purpose_packages(purpose), &workspace.log())
 }
 
 /// Installs what building needs and is not here.
-pub(crate) fn install_tools(workspace: &Workspace) -> Result<Tools> {
+pub fn install_tools(workspace: &Workspace) -> Result<Tools> {
     let log = workspace.log();
     let road = toolchain::find_road(&log)?;
     apt::install(&wanted(workspace, &road), &log)?;
@@ -146,7 +146,7 @@ fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
 }
 
 /// rustfmt and clippy, which a minimal rustup profile leaves out.
-pub(crate) fn ensure_components(workspace: &Workspace) -> Result<()> {
+pub fn ensure_components(workspace: &Workspace) -> Result<()> {
     for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if read_output(workspace.cargo().args([subcommand, "--version"])).is_ok() {
             continue;

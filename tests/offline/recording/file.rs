@@ -80,28 +80,6 @@ fn a_recording_comes_back() {
     assert_eq!(recording.diagnostics, []);
 }
 
-/// A file of the format before sensors, repositories and sizes is read, and has none of them.
-#[test]
-fn before_sensors() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("r.data");
-    let is_new = |record: &Record| {
-        use Record as R;
-        matches!(
-            record,
-            R::Sensor(_) | R::SensorReadings(_) | R::SensorCost(_) | R::Project(_) | R::InputSizes(_)
-        )
-    };
-    let old: Vec<Record> = records().into_iter().filter(|record| !is_new(record)).collect();
-    assert_eq!(old.len() + 6, records().len());
-    write_all(&path, &old);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[8..12].copy_from_slice(&11_u32.to_le_bytes());
-    let recording = read_bytes(&bytes).unwrap();
-    assert!(recording.sensors.is_empty() && recording.project.is_none() && recording.sensor_cost.is_none());
-    assert_eq!((recording.samples.len(), recording.calls.len()), (2, 1));
-}
-
 /// A file that was cut at any byte loads up to the cut, with a warning and without a summary, or says why it cannot.
 #[test]
 fn cut_anywhere() {
@@ -231,7 +209,7 @@ fn refusals_say_why() {
     newer[8] = 200;
     let text = says(&newer);
     assert!(text.contains(&format!("written by energy-trace {}", env!("CARGO_PKG_VERSION"))), "{text}");
-    assert!(text.contains("format 200") && text.contains("record again"), "{text}");
+    assert!(text.contains("format 200.0") && text.contains("record again"), "{text}");
     assert!(says(&file_of_small_chunks()[..20]).contains("nothing that can be read"));
     assert!(read(Path::new("/nonexistent/x")).unwrap_err().to_string().contains("/nonexistent/x"));
 }

@@ -2,6 +2,7 @@
 
 mod damage;
 pub(crate) mod file;
+mod golden;
 mod live;
 mod merged;
 pub(crate) mod records;

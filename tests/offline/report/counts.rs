@@ -14,7 +14,7 @@ use serde_json::Value;
 /// function of its own that calls itself, and one that no sample shows.
 fn counted() -> Profile {
     let mut b = RecordingBuilder::new("python3 train.py", 10);
-    let process = b.process(1, "python3", Some("CPython 3.12.1"));
+    let process = b.process(1, "python3", Some("3.12.1"));
     let main = b.thread(process, 1, "python3");
     let (python, cpu) =
         ("/v/lib/python3.12/site-packages/torch/lib/libtorch_python.so", "/v/lib/libtorch_cpu.so");

@@ -120,7 +120,7 @@ fn recording_of(name: &str) -> Vec<Record> {
         parent: None,
         name: own(),
         command: vec![own()],
-        runtime: Some(Runtime::Other(own())),
+        runtime: Some(Runtime::CPython { version: own() }),
     };
     let thread =
         Thread { key: ThreadKey::new(0), process: ProcessKey::new(0), tid: Tid::new(42), name: own() };
@@ -134,7 +134,7 @@ fn recording_of(name: &str) -> Vec<Record> {
     };
     let mut head = header();
     head.command = vec!["prog".to_owned(), own()];
-    let found = RecordingDiagnostic::Other { code: "a-code".to_owned(), text: format!("about {name}") };
+    let found = RecordingDiagnostic::NoMmapEvents { error: own() };
     let summary = Summary {
         start: KtimeNs::from_ns(ms(1)),
         end: KtimeNs::from_ns(ms(1_001)),

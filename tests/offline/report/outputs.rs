@@ -521,7 +521,7 @@ proptest! {
 /// A training whose forward pass and backward run inside the closure of its optimizer's step.
 fn closure_training() -> Profile {
     let mut b = RecordingBuilder::new("python3 train.py", 10);
-    let process = b.process(100, "python3", Some("CPython 3.11.2"));
+    let process = b.process(100, "python3", Some("3.11.2"));
     let main = b.thread(process, 100, "python3");
     let site = "/v/lib/python3.11/site-packages/torch";
     let train = b.python("train", "train", "train.py", 10);

@@ -3,14 +3,15 @@
 use super::recording_builder::RecordingBuilder;
 use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::{EnergyByClass, Profile};
-use energy_trace_model::recording::record::LossReason;
-use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+use energy_trace_model::recording::record::{
+    DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic, SourceNote,
+};
 use energy_trace_model::units::MicroJoules;
 
 /// A training as PyTorch on Debian has it: forward, backward and step on the main thread, a worker without Python, estimated energy.
 pub(crate) fn training() -> RecordingBuilder {
     let mut b = RecordingBuilder::new("python3 examples/torch_train.py 20", 20);
-    let process = b.process(100, "python3", Some("CPython 3.11.2"));
+    let process = b.process(100, "python3", Some("3.11.2"));
     let main = b.thread(process, 100, "python3");
     let worker = b.thread(process, 101, "omp worker;1");
     let site = "/usr/lib/python3/dist-packages";
@@ -60,16 +61,8 @@ pub(crate) fn training() -> RecordingBuilder {
 pub(crate) fn estimated_training() -> Profile {
     let mut b = training();
     b.ledger("package-0", DomainClass::Package, Quality::Estimated, [7_250_000, 120_000_000, 0]);
-    b.source(
-        "model",
-        &["package-0"],
-        Quality::Estimated,
-        "The model takes 6 W idle and 10 W a busy CPU; set them with `--model-watts`.",
-    );
-    b.warning(
-        "frequency",
-        "the CPU's frequency changed during the run: fix the governor for steadier numbers",
-    );
+    b.source("model", &["package-0"], Quality::Estimated, SourceNote::ModelDefaults);
+    b.warning(RecordingDiagnostic::MachinePaused { times: 3, cpu_ns: 1_250_000_000 });
     b.lost(LossReason::Samples, 17);
     b.build()
 }
@@ -81,14 +74,14 @@ pub(crate) fn measured_training() -> Profile {
     b.ledger("dram-0", DomainClass::Dram, Quality::Measured, [2_000_000, 31_000_000, 0]);
     b.unattributed_gpu("gpu-0", 812_000_000, UnattributedReason::NoLaunchData);
     b.ledger("psys", DomainClass::Psys, Quality::Measured, [0, 1_400_000_000, 0]);
-    b.source("powercap", &["package-0", "dram-0", "psys"], Quality::Measured, "Read at 50 Hz.");
+    b.source("powercap", &["package-0", "dram-0", "psys"], Quality::Measured, SourceNote::FilterOn);
     b.build()
 }
 
 /// A loop whose joules are mostly a GPU's: a kernel that no CPU time stands against, below the function that launches it and waits.
 pub(crate) fn gpu_training(cpus: bool) -> Profile {
     let mut b = RecordingBuilder::new("python3 train.py", 10);
-    let process = b.process(100, "python3", Some("CPython 3.11.2"));
+    let process = b.process(100, "python3", Some("3.11.2"));
     let main = b.thread(process, 100, "python3");
     let train = b.python("train", "train", "train.py", 20);
     let launch = b.frame(FrameKind::Native, "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "cuLaunchKernel");
@@ -107,6 +100,6 @@ pub(crate) fn gpu_training(cpus: bool) -> Profile {
         b.ledger("package-0", DomainClass::Package, Quality::Measured, [1_000_000, 60_000_000, 0]);
     }
     b.ledger("gpu-0", DomainClass::Gpu, Quality::Measured, [0, 750_000_000, 0]);
-    b.source("nvml", &["gpu-0"], Quality::Measured, "Read at 50 Hz.");
+    b.source("nvml", &["gpu-0"], Quality::Measured, SourceNote::Driver("580.159.04".to_owned()));
     b.build()
 }

@@ -1,4 +1,4 @@
-//! All stacks as JSON: schema `energy-trace/stacks/1`, energies in integer microjoules, without zeros.
+//! All stacks as JSON: schema `energy-trace/stacks/1.0`, energies in integer microjoules, without zeros.
 //!
 //! A table of frames, and stacks as positions in it, root first. Leaves out functions, the ledger and the rest of the report (`json.rs`).
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// The schema's name. It changes when a reader of the old one would be misled.
-const SCHEMA: &str = "energy-trace/stacks/1";
+const SCHEMA: &str = "energy-trace/stacks/1.0";
 
 #[derive(Serialize)]
 struct File<'a> {

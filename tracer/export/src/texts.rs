@@ -3,31 +3,33 @@
 //! Texts enter as they may be shown, so that no viewer's terminal obeys one. Leaves out what they mean.
 
 use energy_trace_names::shown::shown;
-use std::collections::HashMap;
+use indexmap::IndexSet;
+use std::marker::PhantomData;
 
 /// The table. `N` is the type of a position in it.
 #[derive(Debug)]
 pub(super) struct Texts<N> {
-    pub(super) list: Vec<String>,
-    known: HashMap<String, N>,
+    texts: IndexSet<String>,
+    number: PhantomData<N>,
 }
 
-impl<N: Copy + Default + TryFrom<usize>> Texts<N> {
+impl<N: Default + TryFrom<usize>> Texts<N> {
     /// With the empty text.
     pub(super) fn new() -> Self {
-        Self { list: vec![String::new()], known: HashMap::from([(String::new(), N::default())]) }
+        Self { texts: IndexSet::from([String::new()]), number: PhantomData }
     }
 
     /// The position of a text, new or old. What is beyond the type's range is the empty text: no machine's memory holds so many.
     pub(super) fn number(&mut self, text: &str) -> N {
         let text = shown(text);
-        if let Some(&number) = self.known.get(text.as_ref()) {
-            return number;
-        }
-        let Ok(number) = N::try_from(self.list.len()) else { return N::default() };
-        self.list.push(text.clone().into_owned());
-        self.known.insert(text.into_owned(), number);
-        number
+        let known = self.texts.get_index_of(text.as_ref());
+        let at = known.unwrap_or_else(|| self.texts.insert_full(text.into_owned()).0);
+        N::try_from(at).unwrap_or_default()
+    }
+
+    /// The texts, at their positions.
+    pub(super) fn into_list(self) -> Vec<String> {
+        self.texts.into_iter().collect()
     }
 }
 
@@ -40,6 +42,6 @@ mod tests {
     fn each_once() {
         let mut texts = Texts::<i64>::new();
         assert_eq!(["", "a", "b", "a", "\x1b"].map(|text| texts.number(text)), [0, 1, 2, 1, 3]);
-        assert_eq!(texts.list, ["", "a", "b", "\\x1b"]);
+        assert_eq!(texts.into_list(), ["", "a", "b", "\\x1b"]);
     }
 }

@@ -129,8 +129,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)
         | RecordingDiagnostic::Account(_)
-        | RecordingDiagnostic::Power(_)
-        | RecordingDiagnostic::Other { .. } => true,
+        | RecordingDiagnostic::Power(_) => true,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A difference as JSON, schema `energy-trace/diff/1`: every part that was asked, in joules of a run, or of a unit of work.
+//! A difference as JSON, schema `energy-trace/diff/1.0`: every part that was asked, in joules of a run, or of a unit of work.
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
@@ -65,7 +65,7 @@ impl<'a> From<&'a Change> for Row<'a> {
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
     let document = Document {
-        schema: "energy-trace/diff/1",
+        schema: "energy-trace/diff/1.0",
         per: match options.work {
             Work::Calls(name) => Some(name),
             Work::Counts(_) => None,
@@ -113,7 +113,7 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &compare([&runs, &runs], &options).unwrap(), &options).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(json["schema"], "energy-trace/diff/1");
+        assert_eq!(json["schema"], "energy-trace/diff/1.0");
         assert_eq!(json["b"]["work"], serde_json::json!([2.0]));
         let program = &json["program"];
         let [a, b] = ["a_j", "b_j"].map(|key| program[key].as_f64().unwrap());

@@ -3,7 +3,7 @@
 use energy_trace_model::recording::record::{CopyOutcome, LossReason};
 
 /// What was lost, and why.
-pub fn loss(reason: &LossReason) -> &str {
+pub const fn loss(reason: &LossReason) -> &'static str {
     match reason {
         LossReason::Samples => "samples: buffer full",
         LossReason::SamplesBusy => "samples: another CPU was sending one",
@@ -23,12 +23,11 @@ pub fn loss(reason: &LossReason) -> &str {
         LossReason::LaunchStacksBusy => "stacks of GPU launches: another thread's was being taken",
         LossReason::UnknownGpu => "launches: GPU not known",
         LossReason::Undecodable => "events that could not be decoded",
-        LossReason::Other(words) => words,
     }
 }
 
 /// What became of a copy of a stack.
-pub fn copy_outcome(outcome: &CopyOutcome) -> &str {
+pub const fn copy_outcome(outcome: &CopyOutcome) -> &'static str {
     match outcome {
         CopyOutcome::Whole => "whole",
         CopyOutcome::WholeBridged => "whole but for gaps that were bridged",
@@ -37,7 +36,6 @@ pub fn copy_outcome(outcome: &CopyOutcome) -> &str {
         CopyOutcome::DeeperThanCopy => "cut: the stack is deeper than the copy",
         CopyOutcome::Cut => "cut for another reason",
         CopyOutcome::ProcessGone => "not unwound: the process was gone",
-        CopyOutcome::Other(words) => words,
     }
 }
 
@@ -50,7 +48,7 @@ mod tests {
     /// Each reason and each outcome has words of its own, and the advice for full buffers goes with the words.
     #[test]
     fn each_has_its_words() {
-        let losses: BTreeSet<String> = LossReason::ALL.iter().map(|reason| loss(reason).to_owned()).collect();
+        let losses: BTreeSet<&str> = LossReason::ALL.iter().map(loss).collect();
         assert_eq!(losses.len(), LossReason::ALL.len());
         for reason in &LossReason::ALL {
             assert_eq!(reason.is_full_buffer(), loss(reason).contains("buffer full"), "{reason:?}");

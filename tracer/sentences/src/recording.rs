@@ -63,7 +63,6 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
         }
-        RecordingDiagnostic::Other { text, .. } => text.clone(),
         RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
             "{}: if a loop of the program keeps step with them, only a part of it is seen; `{}` before the next recording leaves room",
             without_jitter(*hz, *limit),

@@ -39,7 +39,6 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
         IgnoredReason::NoEnergyMeasuredOnly => NO_ENERGY_MEASURED_ONLY.to_owned(),
         IgnoredReason::Metrics(problem) => metrics_problem(*problem),
         IgnoredReason::Failed { error } => error.clone(),
-        IgnoredReason::Other(words) => words.clone(),
     }
 }
 
@@ -136,7 +135,6 @@ pub fn source_note(note: &SourceNote) -> String {
             let since = if *wall_time { "by wall time" } else { "from the start of the run" };
             format!("{path}: {}, {since}", counted(*rows, "row"))
         }
-        SourceNote::Other(words) => words.clone(),
         SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
     }
 }
@@ -167,7 +165,6 @@ pub fn idle_origin(origin: &IdleOrigin) -> String {
         }
         IdleOrigin::Given => "--idle-watts".to_owned(),
         IdleOrigin::Model => "parameter of the model".to_owned(),
-        IdleOrigin::Other(words) => words.clone(),
         IdleOrigin::InUse(_) => "measured while the GPU was in use".to_owned(),
     }
 }
@@ -200,6 +197,5 @@ pub fn runtime(runtime: &Runtime) -> String {
             };
             format!("{name} (not CPython: native frames only)")
         }
-        Runtime::Other(words) => words.clone(),
     }
 }

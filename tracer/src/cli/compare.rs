@@ -148,7 +148,7 @@ pub(super) enum Format {
     Csv,
     /// A page with every run as a dot.
     Html,
-    /// Everything: schema energy-trace/study/1.
+    /// Everything: schema energy-trace/study/1.0.
     Json,
     /// A row for each run.
     Dataset,

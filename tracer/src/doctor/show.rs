@@ -5,7 +5,7 @@ use energy_trace_names::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// The JSON: `{"schema": "energy-trace/doctor/1", "can_record": bool, "findings": [{"area", "level", "text", "fix"}]}`.
+/// The JSON: `{"schema": "energy-trace/doctor/1.0", "can_record": bool, "findings": [{"area", "level", "text", "fix"}]}`.
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
@@ -15,7 +15,7 @@ struct Json<'a> {
 
 /// Writes the findings as JSON.
 pub fn write_json(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
-    let json = Json { schema: "energy-trace/doctor/1", can_record: can_record(findings), findings };
+    let json = Json { schema: "energy-trace/doctor/1.0", can_record: can_record(findings), findings };
     serde_json::to_writer_pretty(&mut *out, &json)?;
     writeln!(out)
 }

@@ -220,10 +220,11 @@ fn an_unknown_version() {
     let place = place();
     Run::usual().write(&place.path("r.data"));
     let mut bytes = std::fs::read(place.path("r.data")).unwrap();
-    for format in [u32::MAX, 9_999, 0] {
-        bytes[8..12].copy_from_slice(&format.to_le_bytes());
+    for (major, minor) in [(u16::MAX, u16::MAX), (1, 9_999), (0, 0)] {
+        bytes[8..10].copy_from_slice(&u16::to_le_bytes(major));
+        bytes[10..12].copy_from_slice(&u16::to_le_bytes(minor));
         std::fs::write(place.path("r.data"), &bytes).unwrap();
-        refused(&place, &["r.data was written by energy-trace", &format!("in format {format}")]);
+        refused(&place, &["r.data was written by energy-trace", &format!("in format {major}.{minor}")]);
     }
 }
 

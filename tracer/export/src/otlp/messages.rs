@@ -138,14 +138,14 @@ pub(super) struct Mapping {
     pub(super) attribute_indices: Vec<i32>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Stack {
     /// Innermost first.
     #[prost(int32, repeated, tag = "1")]
     pub(super) location_indices: Vec<i32>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Location {
     #[prost(int32, tag = "1")]
     pub(super) mapping_index: i32,
@@ -157,7 +157,7 @@ pub(super) struct Location {
     pub(super) attribute_indices: Vec<i32>,
 }
 
-#[derive(Clone, Copy, PartialEq, prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Line {
     #[prost(int32, tag = "1")]
     pub(super) function_index: i32,

@@ -12,13 +12,13 @@ use super::{ExportOptions, Input};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::shown::shown;
 use energy_trace_report::folded::Per;
+use indexmap::IndexSet;
 use messages::{
     AnyValue, Attribute, Dictionary, Function, KeyValue, Line, Link, Location, Mapping, Profile,
     ProfilesData, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, Value, ValueType,
 };
 use prost::Message as _;
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::io::{self, Write};
 
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
@@ -27,26 +27,8 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOpti
     out.flush()
 }
 
-/// A table whose entry 0 means nothing.
-#[derive(Debug)]
-struct Table<T> {
-    list: Vec<T>,
-    known: HashMap<T, i32>,
-}
-
-impl<T: Clone + Eq + Hash> Table<T> {
-    fn new(nothing: T) -> Self {
-        Self { list: vec![nothing], known: HashMap::new() }
-    }
-
-    fn number(&mut self, entry: T) -> i32 {
-        let next = index(self.list.len());
-        *self.known.entry(entry).or_insert_with_key(|entry| {
-            self.list.push(entry.clone());
-            next
-        })
-    }
-}
+/// A table that has each entry once; entry 0 means nothing.
+type Table<T> = IndexSet<T>;
 
 /// A position in a table; what is beyond the format's range means nothing.
 fn index(at: usize) -> i32 {
@@ -61,9 +43,9 @@ struct Writer<'a> {
     functions: Table<Function>,
     mappings: Vec<Mapping>,
     mapping_of: HashMap<&'a str, usize>,
-    locations: Vec<Location>,
+    locations: Table<Location>,
     location_of: HashMap<FrameNumber, i32>,
-    stack_table: Vec<Stack>,
+    stack_table: Table<Stack>,
 }
 
 impl<'a> Writer<'a> {
@@ -71,13 +53,13 @@ impl<'a> Writer<'a> {
         Self {
             stacks,
             texts: Texts::new(),
-            attributes: Table::new(Attribute::default()),
-            functions: Table::new(Function::default()),
+            attributes: Table::from([Attribute::default()]),
+            functions: Table::from([Function::default()]),
             mappings: vec![Mapping::default()],
             mapping_of: HashMap::new(),
-            locations: vec![Location::default()],
+            locations: Table::from([Location::default()]),
             location_of: HashMap::new(),
-            stack_table: vec![Stack::default()],
+            stack_table: Table::from([Stack::default()]),
         }
     }
 
@@ -102,12 +84,12 @@ impl<'a> Writer<'a> {
     fn dictionary(self) -> Dictionary {
         Dictionary {
             mapping_table: self.mappings,
-            location_table: self.locations,
-            function_table: self.functions.list,
+            location_table: self.locations.into_iter().collect(),
+            function_table: self.functions.into_iter().collect(),
             link_table: vec![Link { trace_id: vec![0; 16], span_id: vec![0; 8] }],
-            string_table: self.texts.list,
-            attribute_table: self.attributes.list,
-            stack_table: self.stack_table,
+            string_table: self.texts.into_list(),
+            attribute_table: self.attributes.into_iter().collect(),
+            stack_table: self.stack_table.into_iter().collect(),
         }
     }
 
@@ -144,8 +126,7 @@ impl<'a> Writer<'a> {
     fn sample(&mut self, cost: &StackCost) -> Sample {
         let path = self.stacks.path(cost);
         let location_indices = path.iter().rev().map(|&frame| self.location(frame)).collect();
-        let stack_index = index(self.stack_table.len());
-        self.stack_table.push(Stack { location_indices });
+        let stack_index = index(self.stack_table.insert_full(Stack { location_indices }).0);
         Sample { stack_index, attribute_indices: self.holder(cost), values: vec![] }
     }
 
@@ -169,15 +150,14 @@ impl<'a> Writer<'a> {
 
     fn attribute(&mut self, key: &str, value: Value) -> i32 {
         let key = self.texts.number(key);
-        self.attributes.number(Attribute { key, value: Some(AnyValue { value: Some(value) }), unit: 0 })
+        let attribute = Attribute { key, value: Some(AnyValue { value: Some(value) }), unit: 0 };
+        index(self.attributes.insert_full(attribute).0)
     }
 
     fn location(&mut self, frame_number: FrameNumber) -> i32 {
         if let Some(&known) = self.location_of.get(&frame_number) {
             return known;
         }
-        let at = index(self.locations.len());
-        self.location_of.insert(frame_number, at);
         let stacks = self.stacks;
         let mut location = Location::default();
         if let Some(frame) = stacks.frame(frame_number) {
@@ -190,7 +170,9 @@ impl<'a> Writer<'a> {
                 location.address = frame.address;
             }
         }
-        self.locations.push(location);
+        // Frames that differ in what this format does not show are one place.
+        let at = index(self.locations.insert_full(location).0);
+        self.location_of.insert(frame_number, at);
         at
     }
 
@@ -201,7 +183,7 @@ impl<'a> Writer<'a> {
             filename: self.texts.number(&frame.file),
             start_line: i64::from(frame.first_line),
         };
-        self.functions.number(function)
+        index(self.functions.insert_full(function).0)
     }
 
     /// A file of code, reaching at least to this address of it.

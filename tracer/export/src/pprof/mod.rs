@@ -56,7 +56,7 @@ impl<'a> Writer<'a> {
                 self.profile.sample.push(sample);
             }
         }
-        self.profile.string_table = self.texts.list;
+        self.profile.string_table = self.texts.into_list();
         self.profile
     }
 

@@ -118,13 +118,6 @@ pub enum RecordingDiagnostic {
     Launches(LaunchDiagnostic),
     /// What meters and sources of power showed.
     Power(PowerDiagnostic),
-    /// Another finding, in the words of the version that wrote it.
-    Other {
-        /// Its code.
-        code: String,
-        /// Its sentence.
-        text: String,
-    },
     /// Samples come evenly spaced, as the kernel's limit leaves no room for jitter.
     SamplesNotJittered {
         /// Samples that come, a second on each CPU.
@@ -184,7 +177,6 @@ impl RecordingDiagnostic {
             Self::PushTimes { .. } => "push-times",
             Self::Launches(launches) => launches.code(),
             Self::Power(power) => power.code(),
-            Self::Other { code, .. } => code,
             Self::SamplesNotJittered { .. } => "samples-not-jittered",
             Self::Calls(calls) => calls.code(),
             Self::Account(account) => account.code(),

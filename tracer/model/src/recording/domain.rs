@@ -151,8 +151,6 @@ pub enum IdleOrigin {
     Given,
     /// A parameter of the model.
     Model,
-    /// Another way, in the words of the version that wrote it.
-    Other(String),
     /// While a GPU was at work. The power is what it drew then: idle power and what those drew who used it.
     InUse(InUse),
 }
@@ -171,7 +169,7 @@ impl IdleOrigin {
     pub fn too_busy(&self) -> Option<u64> {
         match self {
             Self::Measured { busy_percent, .. } => busy_percent.filter(|percent| *percent >= 10),
-            Self::Given | Self::Model | Self::Other(_) | Self::InUse(_) => None,
+            Self::Given | Self::Model | Self::InUse(_) => None,
         }
     }
 }

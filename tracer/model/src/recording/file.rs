@@ -7,7 +7,7 @@
 //! killed loses a second at most, and a disk that fills up loses what comes after.
 //!
 //! ```text
-//! \x89ETR\r\n\x1a\n   format: u32   length: u8, version: UTF-8     all integers little-endian
+//! \x89ETR\r\n\x1a\n   major: u16   minor: u16   length: u8, version: UTF-8     all integers little-endian
 //! kind: u8 (1 = records, 2 = head of a merged recording)   length: u32   crc32(kind, length, payload): u32   payload …            repeated
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! and whose it is: it is handed over open (`finisher/`).
 
 use super::assembly::Assembly;
+use super::format::{FORMAT, Format};
 use super::parts::Reading;
 use super::record::{CutReason, Record, RecordingDiagnostic};
 use super::tables::Recording;
@@ -32,19 +33,10 @@ use thiserror::Error;
 
 /// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
-/// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
-/// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
-/// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
-/// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
-/// machine, and recordings that are merged.
-const FORMAT: u32 = 16;
-/// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
-/// stretches that no sample saw and verdicts.
-const OLDEST: u32 = 3;
 pub(super) const KIND_RECORDS: u8 = 1;
 /// Before each recording of a merged file.
 pub(super) const KIND_PART: u8 = 2;
-/// What a cut or a damaged byte takes with it at most, beside a longer record. Files of older versions have chunks of 64 KiB.
+/// What a cut or a damaged byte takes with it at most, beside a longer record.
 const CHUNK_BYTES: usize = 4 * 1024;
 /// What is handed to the system at once.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -70,11 +62,11 @@ pub enum FileError {
     NotARecording { path: PathBuf },
     /// The file has a format that this version does not read.
     #[error(
-        "{path} was written by energy-trace {version} in format {format}, and this energy-trace {} reads formats {OLDEST} to {FORMAT}: \
+        "{path} was written by energy-trace {version} in format {format}, and this energy-trace {} reads formats up to {FORMAT}: \
          read it with that version, or record again",
         env!("CARGO_PKG_VERSION")
     )]
-    OtherVersion { path: PathBuf, version: String, format: u32 },
+    OtherVersion { path: PathBuf, version: String, format: Format },
     /// The file was cut off or damaged before anything could be learned from it.
     #[error("{path} holds nothing that can be read: {reason}")]
     NothingReadable { path: PathBuf, reason: CutReason },
@@ -201,7 +193,7 @@ pub(super) fn put_chunk(out: &mut dyn Write, kind: u8, payload: &[u8]) -> io::Re
 pub(super) fn opening() -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION").as_bytes();
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(FORMAT.to_le_bytes());
+    bytes.extend(FORMAT.to_bytes());
     bytes.push(u8::try_from(version.len()).unwrap_or(u8::MAX));
     bytes.extend(version.iter().take(usize::from(u8::MAX)));
     bytes
@@ -245,7 +237,7 @@ pub(super) enum Problem {
     Io(io::Error),
     Empty,
     NotARecording,
-    OtherVersion(String, u32),
+    OtherVersion(String, Format),
     NothingReadable(CutReason),
 }
 
@@ -320,7 +312,7 @@ pub fn is_recording(path: &Path) -> bool {
 
 /// What the opening of a file says.
 pub(super) struct Opening {
-    pub(super) format: u32,
+    pub(super) format: Format,
     /// Its length in bytes.
     length: u64,
 }
@@ -333,9 +325,9 @@ pub(super) fn read_opening(from: &mut impl Read) -> Result<Opening, Problem> {
     }
     let Some((&MAGIC, rest)) = start.split_first_chunk() else { return Err(Problem::NotARecording) };
     let Some((format, &[length])) = rest.split_first_chunk() else { return Err(Problem::NotARecording) };
-    let format = u32::from_le_bytes(*format);
+    let format = Format::from_bytes(*format);
     let version = read_up_to(from, usize::from(length)).map_err(Problem::Io)?;
-    if (OLDEST..=FORMAT).contains(&format) {
+    if format.is_readable() {
         Ok(Opening { format, length: (start.len() + version.len()) as u64 })
     } else {
         // A version is short text; anything else is a damaged opening and is shown as such.
@@ -376,10 +368,10 @@ pub(super) fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
 }
 
 /// Adds the records of a chunk.
-pub(super) fn add_chunk(assembly: &mut Assembly, mut payload: &[u8], format: u32) -> Result<(), CutReason> {
+pub(super) fn add_chunk(assembly: &mut Assembly, mut payload: &[u8]) -> Result<(), CutReason> {
     while !payload.is_empty() {
         let damaged = |error: &dyn std::error::Error| CutReason::Record(error.to_string());
-        let (record, rest) = decode_record(payload, format).map_err(|e| damaged(&e))?;
+        let (record, rest) = decode_record(payload).map_err(|e| damaged(&e))?;
         assembly.add(record).map_err(|e| damaged(&e))?;
         payload = rest;
     }
@@ -396,30 +388,33 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::interpreter::OtherPython;
-    use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
+    use super::{FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
 
-    /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
+    /// Formats of this major version are read up to this minor version; a newer one and one of another major version
+    /// are not.
     #[test]
     fn known_formats_are_read() {
-        let opened = |format: u32| {
+        let opened = |format: Format| {
             let mut bytes = opening();
-            bytes[8..12].copy_from_slice(&format.to_le_bytes());
+            bytes[8..12].copy_from_slice(&format.to_bytes());
             read_opening(&mut bytes.as_slice())
         };
-        assert!(opened(OLDEST).is_ok() && opened(FORMAT).is_ok());
-        for other in [OLDEST - 1, FORMAT + 1] {
+        let Format { major, minor } = FORMAT;
+        (0..=minor).for_each(|minor| assert!(opened(Format { minor, ..FORMAT }).is_ok()));
+        for (major, minor) in [(major, minor + 1), (major + 1, 0), (major - 1, u16::MAX)] {
+            let other = Format { major, minor };
             assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
         }
     }
 
-    /// The number of the last variant of each type that is written. A new variant stands before it and changes the number: then raise
-    /// `FORMAT`, so that an older version refuses the file, and keep the old shape in `old_formats`.
+    /// The number of the last variant of each type that is written. A new variant stands behind it and changes the
+    /// number: then raise the minor version, so that an older version refuses the file.
     #[test]
     fn a_new_variant_is_a_new_format() {
         fn number(variant: &impl Serialize) -> u8 {
@@ -434,14 +429,15 @@ mod tests {
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
-            number(&LossReason::Other(text())),
-            number(&CopyOutcome::Other(text())),
+            number(&LossReason::Undecodable),
+            number(&CopyOutcome::ProcessGone),
             number(&SourceId::Other(text())),
-            number(&IgnoredReason::Other(text())),
+            number(&IgnoredReason::Failed { error: text() }),
             number(&SourceNote::PowerLimit { domain: text(), limit: MicroWatts::default() }),
-            number(&IdleOrigin::Other(text())),
+            number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (16, [38, 21, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        let known = [38, 20, 4, 8, 5, 7, 13, 15, 6, 7, 27, 15, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 0 }, known));
     }
 }

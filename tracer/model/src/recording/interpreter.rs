@@ -21,9 +21,7 @@ pub enum Runtime {
         /// Why.
         reason: RuntimeRefusal,
     },
-    /// Another interpreter, in the words of the version that wrote it.
-    Other(String),
-    /// A Python that is not CPython: native frames only. Behind `Other`, whose number older formats have written.
+    /// A Python that is not CPython: native frames only.
     NotCPython(OtherPython),
 }
 

@@ -21,7 +21,7 @@ const REQUESTS: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Live {
     bytes: Vec<u8>,
-    format: Option<u32>,
+    is_opened: bool,
     /// The tables of all, and what no window has had yet.
     assembly: Assembly,
     /// Up to when windows reach.
@@ -39,13 +39,13 @@ impl Live {
         self.bytes.extend(bytes);
         let mut whole = std::mem::take(&mut self.bytes);
         let mut rest = whole.as_slice();
-        if self.format.is_none() {
+        if !self.is_opened {
             if !has_opening(rest) {
                 self.bytes = whole;
                 return Ok(());
             }
-            let opened = read_opening(&mut rest);
-            self.format = Some(opened.map_err(|_| CutReason::AfterOpening)?.format);
+            read_opening(&mut rest).map_err(|_| CutReason::AfterOpening)?;
+            self.is_opened = true;
         }
         while let Some(chunk) = whole_chunk(rest) {
             self.add(chunk)?;
@@ -59,9 +59,7 @@ impl Live {
 
     fn add(&mut self, mut chunk: &[u8]) -> Result<(), CutReason> {
         match read_chunk(&mut chunk) {
-            Ok(Chunk::Whole(KIND_RECORDS, payload)) => {
-                add_chunk(&mut self.assembly, &payload, self.format.unwrap_or_default())
-            }
+            Ok(Chunk::Whole(KIND_RECORDS, payload)) => add_chunk(&mut self.assembly, &payload),
             Ok(Chunk::Torn(reason)) => Err(reason),
             Ok(Chunk::Whole(kind, _)) => Err(CutReason::ChunkKind(kind)),
             Ok(Chunk::End) | Err(_) => Err(CutReason::Chunk),

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Why events, or a part of what belongs to them, were lost.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LossReason {
     /// Samples that found no room in their ring buffer.
     Samples,
@@ -39,12 +39,10 @@ pub enum LossReason {
     UnknownGpu,
     /// Events that could not be decoded.
     Undecodable,
-    /// Another reason, in the words of the version that wrote it.
-    Other(String),
 }
 
 impl LossReason {
-    /// All reasons that this version gives.
+    /// All reasons.
     pub const ALL: [Self; 16] = [
         Self::Samples,
         Self::SamplesBusy,
@@ -81,7 +79,7 @@ impl LossReason {
 }
 
 /// What became of a copy of a stack that user space unwinds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CopyOutcome {
     /// Unwound to the outermost frame.
     Whole,
@@ -97,12 +95,10 @@ pub enum CopyOutcome {
     Cut,
     /// Not unwound: the process was gone.
     ProcessGone,
-    /// Another outcome, in the words of the version that wrote it.
-    Other(String),
 }
 
 impl CopyOutcome {
-    /// All outcomes that this version gives.
+    /// All outcomes.
     pub const ALL: [Self; 7] = [
         Self::Whole,
         Self::WholeBridged,
@@ -113,8 +109,8 @@ impl CopyOutcome {
         Self::ProcessGone,
     ];
 
-    /// A stable word for scripts; what an older version wrote stays as it is.
-    pub fn code(&self) -> &str {
+    /// A stable word for scripts.
+    pub const fn code(&self) -> &'static str {
         match self {
             Self::Whole => "whole",
             Self::WholeBridged => "whole-bridged",
@@ -123,7 +119,6 @@ impl CopyOutcome {
             Self::DeeperThanCopy => "deeper-than-copy",
             Self::Cut => "cut",
             Self::ProcessGone => "process-gone",
-            Self::Other(words) => words,
         }
     }
 }

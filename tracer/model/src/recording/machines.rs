@@ -1,8 +1,8 @@
 //! Which recordings are of one machine at one time, and which do not go together.
 //!
 //! Two recordings of one machine that overlap have read the same counters: they are joined (`joining.rs`), so that no joule counts twice.
-//! Everything else is added up. Machines are told apart by the kernel's number of the boot; recordings of older versions lack it, and
-//! are of one machine where both clocks, kernel and CPUs agree.
+//! Everything else is added up. Machines are told apart by the kernel's number of the boot; where it could not be read, recordings are of
+//! one machine where both clocks, kernel and CPUs agree.
 
 use super::record::{CpuOwner, Domain, Origin, Process, Slice};
 use super::tables::{Part, Recording};

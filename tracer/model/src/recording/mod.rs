@@ -1,5 +1,5 @@
-//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`mark`), how all lie in a file
-//! (`file`), and how older versions wrote them (`old_formats`).
+//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`mark`), and how all lie in a
+//! file (`file`) of which format (`format`).
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
 //! `moving` sets their clocks. `live` reads one while it is written.
@@ -12,6 +12,7 @@ mod calls;
 mod diagnostics;
 mod domain;
 pub mod file;
+pub mod format;
 mod frequencies;
 mod gpu_waits;
 mod inputs;
@@ -27,7 +28,6 @@ pub mod mark;
 pub mod merging;
 mod moving;
 pub mod names;
-mod old_formats;
 mod owners;
 mod parts;
 mod project;

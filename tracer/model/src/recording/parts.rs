@@ -4,6 +4,7 @@
 
 use super::assembly::Assembly;
 use super::file::{KIND_PART, add_chunk, with_its_end};
+use super::format::Format;
 use super::record::{CutReason, RecordingDiagnostic};
 use super::tables::{Part, Recording};
 use serde::{Deserialize, Serialize};
@@ -13,16 +14,15 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Head {
     pub(super) label: String,
     /// The format in which the part's records are written.
-    pub(super) format: u32,
+    pub(super) format: Format,
     /// How many parts the file was given.
     pub(super) of: u32,
 }
 
 /// What is read of a file: one recording, or several behind each other.
 pub(super) struct Reading {
-    /// The format of the file, and that of what is read now.
-    newest: u32,
-    format: u32,
+    /// The format of the file.
+    format: Format,
     assembly: Assembly,
     head: Option<Head>,
     /// Parts that are whole.
@@ -30,13 +30,13 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(format: u32) -> Self {
-        Self { newest: format, format, assembly: Assembly::default(), head: None, parts: Vec::new() }
+    pub(super) fn new(format: Format) -> Self {
+        Self { format, assembly: Assembly::default(), head: None, parts: Vec::new() }
     }
 
     /// Adds records; on an error what came before stays.
     pub(super) fn add_records(&mut self, payload: &[u8]) -> Result<(), CutReason> {
-        add_chunk(&mut self.assembly, payload, self.format)
+        add_chunk(&mut self.assembly, payload)
     }
 
     /// A part ends, if there is one, and another begins.
@@ -44,11 +44,11 @@ impl Reading {
         let head: Head =
             postcard::from_bytes(payload).map_err(|error| CutReason::Record(error.to_string()))?;
         // A recording alone ends with its file, and no part is newer than its file.
-        if (self.head.is_none() && !self.assembly.is_empty()) || head.format > self.newest {
+        let is_alone = self.head.is_none() && !self.assembly.is_empty();
+        if is_alone || head.format > self.format || !head.format.is_readable() {
             return Err(CutReason::ChunkKind(KIND_PART));
         }
         self.end(None, None);
-        self.format = head.format;
         self.head = Some(head);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl fmt::Display for SampleEvent {
 pub struct Jitter(u16);
 
 impl Jitter {
-    /// Samples are evenly spaced, as in all recordings of format 7 and older.
+    /// Samples are evenly spaced: the kernel's limit leaves no room.
     pub const NONE: Self = Self(0);
     /// Half a period either way.
     pub const HALF: Self = Self(500);

@@ -24,7 +24,7 @@ pub enum SourceId {
     Model,
     /// A log of another meter.
     Replay,
-    /// One that this version does not know, by its name.
+    /// Another, by its name.
     Other(String),
 }
 
@@ -228,8 +228,6 @@ pub enum IgnoredReason {
         /// Why, as the source says it.
         error: String,
     },
-    /// Another reason, in the words of the version that wrote it.
-    Other(String),
 }
 
 /// A driver that gives energy counters.
@@ -370,8 +368,6 @@ pub enum SourceNote {
         /// Whether its times are those of the wall; else they count from the start of the run.
         wall_time: bool,
     },
-    /// Another remark, in the words of the version that wrote it.
-    Other(String),
     /// The most power that the device's driver lets it draw, on average over some tens of milliseconds.
     PowerLimit {
         /// The domain.

@@ -7,7 +7,6 @@
 //!
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
-use super::old_formats::{LAST_WITH_TEXTS, OldRecord, Record7, WITHOUT_JITTER};
 use super::record::{CounterValue, CpuOwner, GpuBusy, Reading, Record, Sample, Slice, StackStatus};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
@@ -23,10 +22,10 @@ enum EntryRef<'a> {
     Busy(Vec<PackedBusy>),
 }
 
-/// An entry as it is read; `R` is a record as the file's format has it.
+/// An entry as it is read.
 #[derive(Deserialize)]
-enum Entry<R> {
-    Plain(R),
+enum Entry {
+    Plain(Record),
     Slices(Vec<PackedSlice>),
     Samples(Vec<PackedSample>),
     Readings(DomainId, Vec<PackedReading>),
@@ -61,19 +60,11 @@ pub(super) fn encode_record(record: &Record, out: Vec<u8>) -> postcard::Result<V
     postcard::to_extend(&entry, out)
 }
 
-/// Takes one record of a format off the front of a chunk: the record and what follows it.
-pub(super) fn decode_record(bytes: &[u8], format: u32) -> postcard::Result<(Record, &[u8])> {
-    match format {
-        ..=LAST_WITH_TEXTS => decode::<OldRecord>(bytes),
-        WITHOUT_JITTER => decode::<Record7>(bytes),
-        _ => decode::<Record>(bytes),
-    }
-}
-
-fn decode<'a, R: Deserialize<'a> + Into<Record>>(bytes: &'a [u8]) -> postcard::Result<(Record, &'a [u8])> {
-    let (entry, rest) = postcard::take_from_bytes::<Entry<R>>(bytes)?;
+/// Takes one record off the front of a chunk: the record and what follows it.
+pub(super) fn decode_record(bytes: &[u8]) -> postcard::Result<(Record, &[u8])> {
+    let (entry, rest) = postcard::take_from_bytes::<Entry>(bytes)?;
     let record = match entry {
-        Entry::Plain(record) => record.into(),
+        Entry::Plain(record) => record,
         Entry::Slices(packed) => Record::Slices(unpack_slices(packed)),
         Entry::Samples(packed) => Record::Samples(unpack_samples(packed)),
         Entry::Readings(domain, packed) => Record::Readings(domain, unpack_readings(packed)),
@@ -257,7 +248,7 @@ mod tests {
                 Record::GpuBusy(busy),
             ] {
                 let bytes = encode_record(&record, Vec::new()).unwrap();
-                let (back, rest) = decode_record(&bytes, u32::MAX).unwrap();
+                let (back, rest) = decode_record(&bytes).unwrap();
                 prop_assert_eq!(back, record);
                 prop_assert!(rest.is_empty());
             }

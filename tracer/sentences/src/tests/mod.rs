@@ -87,14 +87,10 @@ fn each_has_a_code_and_a_sentence() {
     }
 }
 
-/// What an older version wrote is shown as it is, and a full buffer has its advice.
+/// A full buffer has its advice.
 #[test]
-fn older_words_are_kept() {
-    let other = RecordingDiagnostic::Other { code: "a-code".to_owned(), text: "about this".to_owned() };
-    let other = Diagnostic::Recorded(other);
-    assert_eq!((other.code(), diagnostic(&other).as_str()), ("a-code", "about this"));
+fn a_full_buffer_has_advice() {
     let lost = |reason| diagnostic(&Diagnostic::EventsLost(BTreeMap::from([(reason, 17)])));
     assert!(lost(LossReason::Samples).contains("`-F`"));
     assert!(!lost(LossReason::SamplesBusy).contains("`-F`"));
-    assert!(lost(LossReason::Other(word())).contains("word: 17"));
 }

@@ -50,14 +50,14 @@ pub fn rows_json(out: &mut dyn Write, study: &Study) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes the study whole: programs, every run, and the results. Schema `energy-trace/study/1`.
+/// Writes the study whole: programs, every run, and the results. Schema `energy-trace/study/1.0`.
 ///
 /// # Errors
 /// When the writer refuses.
 pub fn json(out: &mut dyn Write, study: &Study) -> io::Result<()> {
     let groups = results(study);
     let whole = json!({
-        "schema": "energy-trace/study/1",
+        "schema": "energy-trace/study/1.0",
         "seed": study.seed,
         "rounds": study.rounds,
         "programs": study.programs,

@@ -1,0 +1,161 @@
+//! The guest's file system: busybox, energy-trace with the host's libc, Debian's Python, the simulated GPU, the programs and the script that runs them.
+
+use super::{ON_GPU, PROGRAMS, gpu};
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::command::{read_output, run_logged};
+
+/// What goes in.
+pub(crate) struct Contents<'a> {
+    /// energy-trace.
+    pub(crate) product: &'a Path,
+    /// The program of `chain.rs`.
+    pub(crate) chain: &'a Path,
+    /// The Python script.
+    pub(crate) script: &'a Path,
+    /// Unpacked packages: busybox and Python.
+    pub(crate) tools: &'a Path,
+    /// The simulated GPU of `gpu.rs`.
+    pub(crate) gpu: &'a Path,
+}
+
+/// The interpreter of Debian 12.
+const PYTHON: &str = "usr/bin/python3.11";
+const STANDARD_LIBRARY: &str = "usr/lib/python3.11";
+/// Libraries of that Python that energy-trace does not need too.
+const PYTHON_LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu/libz.so.1", "lib/x86_64-linux-gnu/libexpat.so.1"];
+
+/// Runs first in the guest. Results go to the second serial port; the first one is the console.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/tmp
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+stty -F /dev/ttyS1 raw
+exec 3>/dev/ttyS1
+cd /tmp
+echo "kernel $(uname -r)" >&3
+# Instructions that the kernel verified for programs of a type, as soon as so many of them are loaded: those of the longest.
+tell_verified() {
+    for try in $(seq 100); do
+        sleep 1
+        for pid in $(pidof energy-trace); do
+            infos=$(grep -l "prog_type:.$2\$" /proc/$pid/fdinfo/* 2>/dev/null)
+            if [ $(echo $infos | wc -w) -ge $3 ]; then
+                echo "verified $1 $(sed -n "s/verified_insns:.//p" $infos | sort -n | tail -n 1)" >&3
+                return
+            fi
+        done
+    done
+}
+sources="--power model"
+# The sampler is a perf event program.
+programs="7 1"
+trace() {
+    name=$1
+    shift
+    tell_verified $name $programs &
+    /work/energy-trace record $sources --no-svg -o /tmp/$name.data -- "$@" >/tmp/$name.log 2>&1
+    echo "status $name $?" >&3
+    cat /tmp/$name.log
+    /work/energy-trace report /tmp/$name.data --format json >/tmp/$name.json
+    echo "json $name $(cat /tmp/$name.json)" >&3
+    /work/energy-trace export /tmp/$name.data --format folded --native-frames all -o /tmp/$name.folded
+    sed "s/^/folded $name /" /tmp/$name.folded >&3
+}
+TRACES
+export LD_LIBRARY_PATH=/work/gpu/lib SIMGPU_DIR=/work/gpu/machine
+sources="--power model --power nvml"
+# Those on calls of GPU libraries and on their returns are kprobe programs.
+programs="2 2"
+ON_GPU
+/work/energy-trace export /tmp/gpu.data --format folded --native-frames all --domain gpu -o /tmp/launches.folded
+sed "s/^/launched gpu /" /tmp/launches.folded >&3
+echo "launches gpu $(($(wc -l </work/gpu/machine/truth.csv) - 1))" >&3
+echo end >&3
+sync
+poweroff -f
+"#;
+
+/// Builds the archive in `folder`; gives its path.
+pub(crate) fn build(folder: &Path, contents: &Contents<'_>, log: &Path) -> Result<PathBuf> {
+    let root = folder.join("guest");
+    if root.exists() {
+        fs::remove_dir_all(&root).with_context(|| format!("cannot remove {}", root.display()))?;
+    }
+    for place in ["bin", "proc", "sys", "dev", "tmp", "work", "lib64"] {
+        fs::create_dir_all(root.join(place))?;
+    }
+    copy(&contents.tools.join("bin/busybox"), &root.join("bin/busybox"))?;
+    copy(contents.product, &root.join("work/energy-trace"))?;
+    copy(contents.chain, &root.join("work/chain"))?;
+    copy(contents.script, &root.join("work/sorted.py"))?;
+    copy_folder(contents.gpu, &root.join("work/gpu"), log)?;
+    for program in [contents.product, &gpu::engine(contents.gpu)] {
+        for library in libraries_of(program)? {
+            copy(&library, &root.join(library.strip_prefix("/")?))?;
+        }
+    }
+    for file in PYTHON_LIBRARIES.iter().chain(&[PYTHON]) {
+        copy(&contents.tools.join(file), &root.join(file))?;
+    }
+    copy_folder(&contents.tools.join(STANDARD_LIBRARY), &root.join(STANDARD_LIBRARY), log)?;
+    let trace = |(name, command): &(&str, &str)| format!("trace {name} {command}\n");
+    let traces: String = PROGRAMS.iter().map(trace).collect();
+    let init = root.join("init");
+    fs::write(&init, INIT.replace("TRACES\n", &traces).replace("ON_GPU\n", &trace(&ON_GPU)))?;
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
+    pack(&root, &folder.join("guest.cpio"), &contents.tools.join("bin/busybox"), log)
+}
+
+/// Copies a file, what a link points to included, and makes its folder.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
+    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// Copies a folder to a place where nothing is.
+fn copy_folder(from: &Path, to: &Path, log: &Path) -> Result<()> {
+    fs::create_dir_all(to.parent().context("a folder lies in a folder")?)?;
+    run_logged(Command::new("cp").arg("-a").arg(from).arg(to), log)
+}
+
+/// The shared libraries of a program on this machine, the dynamic loader included.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
+    Ok(parse_libraries(&read_output(Command::new("ldd").arg(program))?))
+}
+
+/// Paths in the output of `ldd`.
+fn parse_libraries(text: &str) -> Vec<PathBuf> {
+    text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
+}
+
+fn pack(root: &Path, archive: &Path, busybox: &Path, log: &Path) -> Result<PathBuf> {
+    let script = "cd \"$1\" && find . | \"$2\" cpio -o -H newc > \"$3\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(root).arg(busybox).arg(archive);
+    run_logged(&mut command, log).context("cannot pack the guest's files")?;
+    Ok(archive.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_libraries;
+    use std::path::PathBuf;
+
+    /// Libraries and the loader are found, the vDSO is none.
+    #[test]
+    fn ldd() {
+        let text = "\tlinux-vdso.so.1 (0x00007fde82be0000)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        assert_eq!(
+            parse_libraries(text),
+            [PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
+        );
+    }
+}
