@@ -67,6 +67,8 @@ const QUICKLY_BUILT: [&str; 8] = [
 
 /// The packages of tasks and benchmarks.
 const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
+/// Without unit tests: one has the tests that are run anyway, and would have the product built once more; the other has none.
+const NOT_UNITS: [&str; 4] = ["--exclude", "test-programs", "--exclude", "energy-trace-scenarios"];
 
 /// How many tests of `gpu`, and of those rooms, run at a time.
 const AT_A_TIME: &str = "5";
@@ -161,16 +163,21 @@ fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
             std::thread::sleep(AFTER_THE_LOCK);
             build_benches(workspace)
         });
-        (built.and_then(|()| test_units(workspace, &[])), benches.join())
+        let ran = built.and_then(|()| test_units(workspace, &[])).and_then(|()| test_examples(workspace));
+        (ran, benches.join())
     });
     vec![tasks, ran, benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked")))]
 }
 
 /// Unit tests, with the CPU time that other tests leave.
 fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
-    // One has the tests that are run anyway, and would have the product built once more; the other has none.
-    let without = ["--exclude", "test-programs", "--exclude", "energy-trace-scenarios"];
-    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice(), &without, more].concat();
+    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice(), &NOT_UNITS, more].concat();
+    run(&mut nice(&of_all(workspace, &words)))
+}
+
+/// The examples on packages' front pages.
+fn test_examples(workspace: &Workspace) -> Result<()> {
+    let words = [&["test", "--no-fail-fast", "--doc"], QUICKLY_BUILT.as_slice(), &NOT_UNITS].concat();
     run(&mut nice(&of_all(workspace, &words)))
 }
 

@@ -1,5 +1,12 @@
 //! Joules per thread and stack, from a recording.
 //!
+//! ```
+//! use energy_trace_model::{profile::Options, recording::Recording};
+//!
+//! let profile = energy_trace_attribution::attribute(&Recording::default(), &Options::default());
+//! assert!(profile.rows.is_empty());
+//! ```
+//!
 //! For every domain and every interval between two readings:
 //!
 //! ```text

@@ -9,7 +9,7 @@
 //! Heavy formats are features of this package, on unless they are left out: `parquet`, `protobuf` (pprof and OpenTelemetry) and `firefox`.
 //!
 //! To add one: its file here with a `write` as the others have, and its line in `FORMATS`; command line, help and errors follow. Leaves out
-//! folded stacks and CSV themselves, the HTML page, which are the `report` package's.
+//! folded stacks, CSV and the HTML page, which are package `report`'s.
 
 mod chrome;
 mod emissions;

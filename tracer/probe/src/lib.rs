@@ -11,6 +11,11 @@
 //! collect/    events become records, on the reader's thread
 //! ```
 //!
+//! ```
+//! let names = energy_trace_probe::count_names_of(&["TF_SessionRun@libtensorflow_cc".to_owned()]);
+//! assert_eq!(names[0].library.as_deref(), Some("libtensorflow_cc"));
+//! ```
+//!
 //! Data leaves as `Record`s on a channel; nothing else does. Leaves out power and what records mean.
 
 mod activity;

@@ -3,9 +3,19 @@
 //! Everything here is computed from a `Profile` and the options of the format alone and leaves through a writer. No file is opened, no clock is
 //! read, no terminal is asked: width and colour come in the options.
 //!
-//! The formats share `native_frames` (which frames are folded into others), `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold` (stacks into
-//! rows, each occurrence counted once), `diagnostics` (what the reader should know before believing a number) and `sentences` (the words for
-//! every fact that is a type).
+//! ```
+//! use energy_trace_model::profile::Profile;
+//! use energy_trace_report::{DomainChoice, table};
+//!
+//! assert_eq!("dram".parse::<DomainChoice>().unwrap().to_string(), "dram");
+//! let mut out = Vec::new();
+//! table::write(&mut out, &Profile::default(), &table::TableOptions::default()).unwrap();
+//! assert!(!out.is_empty());
+//! ```
+//!
+//! The formats share `fold` (stacks into rows, each occurrence counted once), `diagnostics` (what the reader should know before believing a
+//! number), and packages `names` (what a frame is called, how a name is written that would move the terminal) and `sentences` (the words for every
+//! fact that is a type).
 
 use energy_trace_model::recording::record::DomainClass;
 use std::fmt;

@@ -1,5 +1,9 @@
 //! Statistics of repeated runs: whether two programs differ, by how much, and how sure that is.
 //!
+//! ```
+//! assert_eq!(energy_trace_statistics::location::median(&[3.0, 1.0, 2.0]), 2.0);
+//! ```
+//!
 //! The unit is a run: one number for each run, such as its joules. Pure functions of slices; no files, no clock, no Linux. Each is held
 //! against SciPy (`tests/fixtures/statistics`). Leaves out what the numbers are (`report`, `study`) and how sure one run is of itself
 //! (`attribution`).
