@@ -27,16 +27,19 @@ use energy_trace_model::profile::{Options, OverTime, Profile, View};
 use energy_trace_model::recording::Recording;
 use std::borrow::Cow;
 
-/// Attributes the energy of a recording: the ledger of each domain, and the joules of each thread and stack. In the logical view workers are
-/// charged to the Python stack that they work for (`delegation`); each thread's sums are those of the physical view, to the microjoule.
+/// Attributes the energy of a recording: the ledger of each domain, and the joules of each thread and stack.
+/// In the logical view workers are charged to the Python stack that they work for (`delegation`); each
+/// thread's sums are those of the physical view, to the microjoule.
 ///
-/// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
-/// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
+/// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ
+/// ledger targets per class, and the rows' time is the target's on-CPU time within the recording's span.
+/// Never panics, also on nonsense.
 pub fn attribute(recording: &Recording, options: &Options) -> Profile {
     attribute_cow(Cow::Borrowed(recording), options)
 }
 
-/// The same of a recording that is given away: its samples, which take most of its memory, go as soon as they are no longer needed.
+/// The same of a recording that is given away: its samples, which take most of its memory, go as soon as they
+/// are no longer needed.
 pub fn attribute_owned(recording: Recording, options: &Options) -> Profile {
     attribute_cow(Cow::Owned(recording), options)
 }
@@ -49,7 +52,8 @@ fn attribute_cow(recording: Cow<'_, Recording>, options: &Options) -> Profile {
     }
 }
 
-/// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
+/// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the
+/// ledger, to the microjoule.
 pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
     over_time_cow(Cow::Borrowed(recording), options)
 }
@@ -69,7 +73,7 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 
 /// Of a recording that is not merged.
 pub(crate) fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options) -> Profile {
-    let (run, found) = Found::of(&mut recording, options.accounting);
+    let (run, found) = Attribution::of(&mut recording, options.accounting);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
     profile
@@ -81,7 +85,7 @@ pub(crate) fn attribute_in_bins(
     options: &Options,
     bins: Bins,
 ) -> (Profile, OverTime) {
-    let (run, found) = Found::of(&mut recording, options.accounting);
+    let (run, found) = Attribution::of(&mut recording, options.accounting);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     let over_time = over_time::Attributed {
         recording: &recording,
@@ -101,7 +105,7 @@ fn with_rows(
     run: Profile,
     recording: &Recording,
     options: &Options,
-    found: &Found,
+    found: &Attribution,
 ) -> (Profile, Vec<Sourced>) {
     let owners = rows::by_owner(&found.time, &found.results);
     let mut profile = Profile { options: *options, ..run };
@@ -127,14 +131,14 @@ fn time_of(recording: &Recording, span: Span) -> (CpuTime, Delegation) {
 }
 
 /// What is found out before anybody asks for rows.
-struct Found {
+struct Attribution {
     time: CpuTime,
     delegation: Delegation,
     results: Vec<DomainResult>,
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Found {
+impl Attribution {
     /// And what the profile says of the run. A recording of its own is without samples then.
     fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting) -> (Profile, Self) {
         let span = span_of(recording);

@@ -1,16 +1,18 @@
-//! Which readings of a counter are believed: raw values become runs of readings that go on from each other, and gaps with their reasons.
+//! Which readings of a counter are believed: raw values become runs of readings that go on from each other,
+//! and gaps with their reasons.
 //!
 //! ```text
-//! readings     o----o----X----o----o    o....o....o    o----o        X: fits neither neighbour, and they fit each other
+//! readings     o----o----X----o----o    o....o....o    o----o     X: fits no neighbour, these fit each other
 //! runs         |---------------|---|    |              |----|
 //! gaps                             |----|--------------|             went back or too much | stood still
 //! ```
 //!
-//! 1. A step back that is no turn, or one beyond what the hardware can draw, breaks the counter. If a few readings before or after it are left
-//!    out and the rest goes on at a power as usual, these were wrong and cost no energy. If not, there is a gap: what the counter
-//!    says on both sides of it still holds.
-//! 2. A counter that stands still for long, beside how often it moves by itself, either makes up for it afterwards (then it was late: one long interval),
-//!    or it did not count: a gap. CPUs and memory that are on draw power at any moment.
+//! 1. A step back that is no turn, or one beyond what the hardware can draw, breaks the counter. If a few
+//!    readings before or after it are left out and the rest goes on at a power as usual, these were wrong and
+//!    cost no energy. If not, there is a gap: what the counter says on both sides of it still holds.
+//! 2. A counter that stands still for long, beside how often it moves by itself, either makes up for it
+//!    afterwards (then it was late: one long interval), or it did not count: a gap. CPUs and memory that are
+//!    on draw power at any moment.
 //!
 //! Good readings come out as they went in. Pure; leaves out what takes longer to see (`lasting`).
 
@@ -27,12 +29,14 @@ pub(super) type Value = (KtimeNs, u64);
 const MOST_LEFT_OUT: usize = 100;
 const LEFT_OUT_NS: u64 = 2_000_000_000;
 /// Power is looked at over stretches of this length, as counters move in steps.
-const STRETCH_NS: u64 = 100_000_000;
-/// More than this times the usual power is a leap; less than these parts of the usual and of the idle power is no power of a machine that is on.
+const POWER_OVER_NS: u64 = 100_000_000;
+/// More than this times the usual power is a leap; less than these parts of the usual and of the idle power
+/// is no power of a machine that is on.
 const LEAP: f64 = 4.0;
 const LEAST_OF_USUAL: f64 = 0.1;
 const LEAST_OF_IDLE: f64 = 0.5;
-/// A counter stands still when it has not moved for so many times as long as it usually does, while so many of its units were due at least.
+/// A counter stands still when it has not moved for so many times as long as it usually does, while so many
+/// of its units were due at least.
 const STILL_TIMES: u64 = 3;
 const STILL_UNITS: f64 = 2.0;
 /// Fewer readings of one value are no evidence that it never moves.
@@ -75,7 +79,8 @@ struct Usual {
     watts: f64,
     /// The median time between two changes; `None`: it has one value only.
     change_ns: Option<u64>,
-    /// What all its steps are multiples of, in microjoules: whole joules of some meters, next to nothing of most.
+    /// What all its steps are multiples of, in microjoules: whole joules of some meters, next to nothing of
+    /// most.
     unit: u64,
 }
 
@@ -97,7 +102,7 @@ impl Usual {
                 .and_then(energy)
                 .filter(|energy| *energy <= most_over(physics.moment, ns))
             {
-                Some(energy) if ns >= STRETCH_NS => {
+                Some(energy) if ns >= POWER_OVER_NS => {
                     powers.push(watts(energy, ns));
                     from = (at, value);
                 }
@@ -193,7 +198,8 @@ impl Judge<'_> {
         found
     }
 
-    /// How many readings at the end of a run, or at the start of the rest, have to be left out for one to go on from the other.
+    /// How many readings at the end of a run, or at the start of the rest, have to be left out for one to go
+    /// on from the other.
     fn left_out(&self, run: &[Value], rest: &[Value]) -> Option<(usize, usize)> {
         (1..=MOST_LEFT_OUT).find_map(|n| {
             if let (Some(&last), Some(&wrong), Some(&next)) = (run.last(), rest.get(n - 1), rest.get(n))
@@ -259,7 +265,8 @@ impl Judge<'_> {
         shown.is_some_and(|energy| watts(energy, next.0.ns_since(last.0)) > LEAP * self.usual.watts)
     }
 
-    /// Whether a counter that stood still has made up for it with its next value, beyond what is usual since it was read last.
+    /// Whether a counter that stood still has made up for it with its next value, beyond what is usual since
+    /// it was read last.
     fn goes_on_late(&self, stood: Value, last: Value, next: Value) -> bool {
         let own = self.usual.watts * next.0.ns_since(last.0) as f64 / 1e9;
         let late = self.step(stood.0, stood, next).map(|energy| energy.as_joules() - own);
@@ -342,8 +349,8 @@ mod tests {
         assert_eq!(found(&read(|_, _| 0)[..2], &package()), (vec![], 0.0, 0.0, 0));
     }
 
-    /// A counter that stands still midway, to the end or for a while, is believed before and after. If it makes up for all of it, it was late; if for a
-    /// part, nobody knows of when that is.
+    /// A counter that stands still midway, to the end or for a while, is believed before and after. If it
+    /// makes up for all of it, it was late; if for a part, nobody knows of when that is.
     #[test]
     fn stood_still() {
         let stuck = |uj: u64| uj.min(1_000_000_000 + 25_000 * 3_000);
@@ -357,7 +364,8 @@ mod tests {
         assert_eq!(of(|ms, uj| if ms < 3_400 { stuck(uj) } else { uj - 9_000_000 }).0, []);
     }
 
-    /// Readings that are off for a moment are left out and cost nothing: far or a little too high, too low, text that begins like the number, one or many.
+    /// Readings that are off for a moment are left out and cost nothing: far or a little too high, too low,
+    /// text that begins like the number, one or many.
     #[test]
     fn off_for_a_moment() {
         let whole = |left_out| (vec![], 125.0, 0.0, left_out);
@@ -374,7 +382,8 @@ mod tests {
         assert_eq!(back, whole(1));
     }
 
-    /// A counter that begins again, or goes back or ahead and stays there, has a gap of one reading; what it says before and after holds.
+    /// A counter that begins again, or goes back or ahead and stays there, has a gap of one reading; what it
+    /// says before and after holds.
     #[test]
     fn another_value_from_now_on() {
         let from_3_s = |by: fn(u64) -> u64| of(move |ms, uj| if ms < 3_000 { uj } else { by(uj) });
@@ -385,7 +394,8 @@ mod tests {
         assert_eq!(from_3_s(|uj| uj + 30_000_000), (vec![(2_990, 3_000, TooMuch)], 124.75, 0.0, 0));
     }
 
-    /// Slow counters are slow by themselves: whole joules each second, and one that is read faster than it moves.
+    /// Slow counters are slow by themselves: whole joules each second, and one that is read faster than it
+    /// moves.
     #[test]
     fn slow_counters() {
         let whole_joules = read(|_, uj| uj / 25_000_000 * 25_000_000);
@@ -411,7 +421,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a counter says: runs and gaps are in order and do not overlap, and each step of a run can be believed.
+        /// Whatever a counter says: runs and gaps are in order and do not overlap, and each step of a run can
+        /// be believed.
         #[test]
         fn any_counter(values in prop::collection::vec((1_u64..2_000, prop_oneof![0_u64..50, 0_u64..1 << 40, any::<u64>()]), 0..60)) {
             let mut ms = 0;

@@ -1,23 +1,26 @@
 //! The arithmetic of a counter, in one place: what lies between two values.
 //!
 //! The powercap driver shows a 32-bit register in microjoules: `energy_uj = register · unit / 1000`, and
-//! `max_energy_range_uj = 0xffffffff · unit / 1000`, with the unit in nanojoules (`get_energy_counter`, `get_max_energy_counter`,
-//! `rapl_unit_xlate` in drivers/powercap/intel_rapl_common.c, read at commit 010e85f9e47c). The range is therefore the largest value a
-//! reading can have, and a full turn is one register unit more: `range + range / 0xffffffff`, at least 1 µJ. Each domain has its own range
-//! (DRAM's differs from the package's), and a range of another domain gives hundreds of kilowatts.
+//! `max_energy_range_uj = 0xffffffff · unit / 1000`, with the unit in nanojoules (`get_energy_counter`,
+//! `get_max_energy_counter`, `rapl_unit_xlate` in drivers/powercap/intel_rapl_common.c, read at commit
+//! 010e85f9e47c). The range is therefore the largest value a reading can have, and a full turn is one
+//! register unit more: `range + range / 0xffffffff`, at least 1 µJ. Each domain has its own range (DRAM's
+//! differs from the package's), and a range of another domain gives hundreds of kilowatts.
 //!
-//! A step back is a wrap only within the domain's own range and only when the turned-over difference is a power that such hardware can
-//! draw. Anything else (driver reloaded, suspend, a counter without a range) is a step back of unknown size. A step over so long a time
-//! that a full turn fits in, forward or back, says nothing either.
+//! A step back is a wrap only within the domain's own range and only when the turned-over difference is a
+//! power that such hardware can draw. Anything else (driver reloaded, suspend, a counter without a range) is
+//! a step back of unknown size. A step over so long a time that a full turn fits in, forward or back, says
+//! nothing either.
 
 use super::GapReason;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// No domain draws more: 10 kW is beyond any socket, any DIMM bank and any GPU of today (1 to 2.7 kW). What is known of a domain is less
-/// (`physics`); long silences are judged by this.
+/// No domain draws more: 10 kW is beyond any socket, any DIMM bank and any GPU of today (1 to 2.7 kW). What
+/// is known of a domain is less (`physics`); long silences are judged by this.
 pub(super) const POWER_CEILING: MicroWatts = MicroWatts::from_uw(10_000_000_000);
 
-/// Counters move in steps (1 ms for RAPL, about 100 ms for NVML), so a short interval may hold the energy of a whole step.
+/// Counters move in steps (1 ms for RAPL, about 100 ms for NVML), so a short interval may hold the energy of
+/// a whole step.
 pub(super) const STEP_NS: u64 = 100_000_000;
 
 /// A silence shorter than this is never taken for a hidden turn; real ranges last for minutes.
@@ -37,14 +40,14 @@ pub(super) enum CounterStep {
     Unknown(GapReason),
 }
 
-/// How much a counter grew from one value to a later one, in its own unit; `None` when it went back. For whoever shows or compares what a
-/// counter does and drops a step back; `step` accounts for it.
+/// How much a counter grew from one value to a later one, in its own unit; `None` when it went back. For
+/// whoever shows or compares what a counter does and drops a step back; `step` accounts for it.
 pub const fn grown(from: u64, to: u64) -> Option<u64> {
     to.checked_sub(from)
 }
 
-/// The step from one value to a later one, `ns` nanoseconds apart, of a counter with this range, in which no more than `most` can have been
-/// drawn.
+/// The step from one value to a later one, `ns` nanoseconds apart, of a counter with this range, in which no
+/// more than `most` can have been drawn.
 pub(super) fn step(
     from_uj: u64,
     to_uj: u64,
@@ -72,8 +75,8 @@ fn turned_over(from_uj: u64, to_uj: u64, range: u64) -> Option<u64> {
     range.checked_sub(from_uj)?.checked_add(to_uj)?.checked_add(unit)
 }
 
-/// The most energy that a counter can show between two readings so far apart, at this power: a step of the counter that came before the
-/// first, and a reader that was held up, are in it.
+/// The most energy that a counter can show between two readings so far apart, at this power: a step of the
+/// counter that came before the first, and a reader that was held up, are in it.
 pub(super) fn most_over(power: MicroWatts, ns: u64) -> MicroJoules {
     power.over_ns(ns.saturating_add(STEP_NS))
 }
@@ -145,7 +148,8 @@ mod tests {
         assert_eq!(step(5, 1_000_000, 9_000_000_000, range(RANGE)), CounterStep::Normal(uj(999_995)));
     }
 
-    /// Up to 200 W for 20 ms and a step of 100 ms before them are believed, forward and around; a microjoule more is not.
+    /// Up to 200 W for 20 ms and a step of 100 ms before them are believed, forward and around; a microjoule
+    /// more is not.
     #[test]
     fn more_than_can_be_drawn() {
         let most = most_over(MicroWatts::from_uw(200_000_000), READ_NS);

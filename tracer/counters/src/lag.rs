@@ -1,9 +1,11 @@
-//! How late a foreign meter's log is: its clock may be off, and a PDU or a BMC answers with what it measured a while ago.
+//! How late a foreign meter's log is: its clock may be off, and a PDU or a BMC answers with what it measured
+//! a while ago.
 //!
-//! Power follows work. The log is therefore shifted until its energy goes best with the time that CPUs were busy: the shift with the
-//! largest squared correlation r² between the energy of each interval and the busy time in it, first on a grid, then between its points.
-//! Clock offset and delay are one number here: nothing in a log tells them apart. Leaves out whether a shift is worth making for a domain
-//! (the caller asks for logs only; counters of this machine are read on its one clock), and meters that smooth.
+//! Power follows work. The log is therefore shifted until its energy goes best with the time that CPUs were
+//! busy: the shift with the largest squared correlation r² between the energy of each interval and the busy
+//! time in it, first on a grid, then between its points. Clock offset and delay are one number here: nothing
+//! in a log tells them apart. Leaves out whether a shift is worth making for a domain (the caller asks for
+//! logs only; counters of this machine are read on its one clock), and meters that smooth.
 
 use super::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -30,10 +32,10 @@ pub struct Lag {
     pub unshifted: f64,
 }
 
-/// Finds the shift of a log; `None` where no shift is clearly better than none. `busy` are the times that CPUs were busy, one span for
-/// each CPU and stretch, in any order.
+/// Finds the shift of a log; `None` where no shift is clearly better than none. `busy` are the times that
+/// CPUs were busy, one span for each CPU and stretch, in any order.
 pub fn fit_lag(readings: &[Reading], busy: impl Iterator<Item = Span>, span: Span) -> Option<Lag> {
-    let work = Work::new(busy);
+    let work = BusyTime::new(busy);
     let steps = steps_of(readings);
     let reach = REACH_NS.min(i64::try_from(span.ns() / 4).unwrap_or(REACH_NS));
     let score = |late_ns: i64| r_squared(&steps, &work, late_ns, span);
@@ -72,9 +74,9 @@ fn steps_of(readings: &[Reading]) -> Vec<(i64, i64, f64)> {
     good.windows(2).filter_map(step).collect()
 }
 
-/// The squared correlation of energy and busy time, both per nanosecond so that intervals of any length count alike; `None` where there
-/// are too few intervals, or nothing varies.
-fn r_squared(steps: &[(i64, i64, f64)], work: &Work, late_ns: i64, span: Span) -> Option<f64> {
+/// The squared correlation of energy and busy time, both per nanosecond so that intervals of any length count
+/// alike; `None` where there are too few intervals, or nothing varies.
+fn r_squared(steps: &[(i64, i64, f64)], work: &BusyTime, late_ns: i64, span: Span) -> Option<f64> {
     let (start, end) = (span.start.as_ns().cast_signed(), span.end.as_ns().cast_signed());
     let (mut n, mut x, mut y, mut xx, mut yy, mut xy) = (0_usize, 0.0, 0.0, 0.0, 0.0, 0.0);
     for &(from, to, energy) in steps {
@@ -103,14 +105,14 @@ const fn real(n: u64) -> f64 {
 }
 
 /// Busy CPU time up to a moment, as corners of a rising line.
-struct Work {
+struct BusyTime {
     /// Moments at which the number of busy CPUs changes, in order.
     at: Vec<i64>,
     /// Busy nanoseconds up to each of them.
     busy: Vec<f64>,
 }
 
-impl Work {
+impl BusyTime {
     fn new(spans: impl Iterator<Item = Span>) -> Self {
         let mut changes: Vec<(i64, i32)> = spans
             .flat_map(|span| [(span.start.as_ns().cast_signed(), 1), (span.end.as_ns().cast_signed(), -1)])
@@ -180,7 +182,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
-        /// Any lag within reach is found to a tenth of the meter's interval, and shifting by it gives the true times back.
+        /// Any lag within reach is found to a tenth of the meter's interval, and shifting by it gives the
+        /// true times back.
         #[test]
         fn lags_are_found(late_ms in prop_oneof![-3000_i64..-200, 200_i64..3000]) {
             let busy = busy();

@@ -1,5 +1,5 @@
-//! What shows only over a second or more: a counter that shows more than the hardware can draw for so long, or far less than it draws at rest
-//! while CPUs run.
+//! What shows only over a second or more: a counter that shows more than the hardware can draw for so long,
+//! or far less than it draws at rest while CPUs run.
 //!
 //! Leaves out single readings (`believed`).
 
@@ -9,10 +9,12 @@ use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::ops::Range;
 
 /// Shorter is no lasting power, but at the end of what was read.
-const STRETCH_NS: u64 = 1_000_000_000;
-/// Where so large a part of the time has too much power, the counter's unit is wrong, and so is all that it says.
+const POWER_OVER_NS: u64 = 1_000_000_000;
+/// Where so large a part of the time has too much power, the counter's unit is wrong, and so is all that it
+/// says.
 const WRONG_UNIT: u64 = 4;
-/// Less than this part of the idle power, while CPUs were busy for this part of the time, is no power of a machine.
+/// Less than this part of the idle power, while CPUs were busy for this part of the time, is no power of a
+/// machine.
 const LEAST_OF_IDLE: f64 = 0.25;
 const BUSY: f64 = 0.5;
 
@@ -38,12 +40,13 @@ impl Timeline {
         self.without(&refused, GapReason::TooMuch)
     }
 
-    /// The same without stretches of far less power than the machine draws at rest, while its CPUs were busy: what was shown then is nobody's.
+    /// The same without stretches of far less power than the machine draws at rest, while its CPUs were busy:
+    /// what was shown then is nobody's.
     pub fn above_idle(self, idle: MicroWatts, busy_ns: impl FnOnce(&[EnergyInterval]) -> Vec<u64>) -> Self {
         let least = LEAST_OF_IDLE * idle.as_watts() / 1e9;
         let is_low = |stretch: &Range<usize>| {
             let (span, energy) = whole(&self.intervals[stretch.clone()]);
-            span.ns() >= STRETCH_NS && energy.as_joules() < least * span.ns() as f64
+            span.ns() >= POWER_OVER_NS && energy.as_joules() < least * span.ns() as f64
         };
         let mut low = stretches(&self.intervals);
         low.retain(is_low);
@@ -84,7 +87,8 @@ impl Timeline {
     }
 }
 
-/// Intervals that follow each other, by a second or more; what is left at the end of a run is in its last stretch.
+/// Intervals that follow each other, by a second or more; what is left at the end of a run is in its last
+/// stretch.
 fn stretches(intervals: &[EnergyInterval]) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = vec![];
     let mut first = 0;
@@ -92,12 +96,12 @@ fn stretches(intervals: &[EnergyInterval]) -> Vec<Range<usize>> {
         let next = intervals.get(at + 1);
         let ends = next.is_none_or(|next| next.span.start != interval.span.end);
         let ns = interval.span.end.ns_since(intervals[first].span.start);
-        if ns < STRETCH_NS && !ends {
+        if ns < POWER_OVER_NS && !ends {
             continue;
         }
         match found.last_mut() {
             Some(before)
-                if ns < STRETCH_NS
+                if ns < POWER_OVER_NS
                     && before.end == first
                     && intervals[first - 1].span.end == intervals[first].span.start =>
             {
@@ -145,7 +149,8 @@ mod tests {
         timeline.gaps.iter().map(|gap| (ms(gap.span.start), ms(gap.span.end), gap.why)).collect()
     }
 
-    /// Stretches end after a second and at gaps; a short rest belongs to the stretch before it, and stands alone where there is none.
+    /// Stretches end after a second and at gaps; a short rest belongs to the stretch before it, and stands
+    /// alone where there is none.
     #[test]
     fn seconds() {
         let mut intervals = timeline(&[Some(1), Some(1), None, Some(1)]).intervals;
@@ -155,7 +160,8 @@ mod tests {
         assert_eq!(stretches(&[]), []);
     }
 
-    /// A second of 500 W on hardware that can draw 200 is refused, and the others stay; 215 W may be a step of the counter that came before.
+    /// A second of 500 W on hardware that can draw 200 is refused, and the others stay; 215 W may be a step
+    /// of the counter that came before.
     #[test]
     fn too_much_for_a_second() {
         let mut powers = vec![Some(50); 10];
@@ -176,7 +182,8 @@ mod tests {
         assert_eq!((found.intervals.len(), found.gaps.len()), (0, 3));
     }
 
-    /// 2 W on a machine that draws 20 at rest is no power while CPUs run, and nobody's; it is one while they rest. 6 W are believed.
+    /// 2 W on a machine that draws 20 at rest is no power while CPUs run, and nobody's; it is one while they
+    /// rest. 6 W are believed.
     #[test]
     fn below_idle() {
         let low = || timeline(&[Some(30), Some(2), Some(2), Some(6), Some(30)]);

@@ -1,8 +1,8 @@
 //! From readings of a counter to intervals of energy.
 //!
-//! A counter says how much energy has gone by since some past moment; what attribution needs is how much went by between two moments.
-//! Two good readings that follow each other make an `EnergyInterval`; a stretch of which nothing is known makes a `Gap`. Together they
-//! tile the recording's span without overlap:
+//! A counter says how much energy has gone by since some past moment; what attribution needs is how much went
+//! by between two moments. Two good readings that follow each other make an `EnergyInterval`; a stretch of
+//! which nothing is known makes a `Gap`. Together they tile the recording's span without overlap:
 //!
 //! ```text
 //! span      |------------------------------------------------|
@@ -11,15 +11,18 @@
 //! gaps      |--|                        |---------------|    |--|
 //! ```
 //!
-//! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer interval. A counter that went
-//! back is a wrap or a gap, decided in one place (`counter`). A counter that the machine's physics or its own values contradict is not
-//! believed in that stretch of time: `physics` knows what a domain can do, `believed` tells good readings from others, `lasting` looks at
-//! seconds. What it showed there is nobody's, or, where no hardware draws that much, no energy at all. An interval that reaches over an end of the span is split in proportion
-//! to time: the session takes its first and last reading just outside the span, so this concerns milliseconds.
+//! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer
+//! interval. A counter that went back is a wrap or a gap, decided in one place (`counter`). A counter that
+//! the machine's physics or its own values contradict is not believed in that stretch of time: `physics`
+//! knows what a domain can do, `believed` tells good readings from others, `lasting` looks at seconds. What
+//! it showed there is nobody's, or, where no hardware draws that much, no energy at all. An interval that
+//! reaches over an end of the span is split in proportion to time: the session takes its first and last
+//! reading just outside the span, so this concerns milliseconds.
 //!
-//! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (measured by the ml.energy project), so polls between two
-//! steps repeat the old value. Such polls are merged: the energy of a step belongs to the whole time since the step before. On a CPU
-//! package, whose counter moves every millisecond, a zero difference is a real zero and stays.
+//! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (measured by the
+//! ml.energy project), so polls between two steps repeat the old value. Such polls are merged: the energy of
+//! a step belongs to the whole time since the step before. On a CPU package, whose counter moves every
+//! millisecond, a zero difference is a real zero and stays.
 //!
 //! Domains without a counter get their intervals from a model (`model`).
 //!
@@ -123,8 +126,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The same without the intervals in which the machine woke up from sleep: what a counter did while it slept is not to be told from
-    /// what it did before and after.
+    /// The same without the intervals in which the machine woke up from sleep: what a counter did while it
+    /// slept is not to be told from what it did before and after.
     pub fn without_sleep(mut self, woke: &[KtimeNs]) -> Self {
         let slept = |span: Span| woke.iter().any(|&at| span.start < at && at <= span.end);
         let (gone, kept) = self.intervals.into_iter().partition::<Vec<_>, _>(|interval| slept(interval.span));

@@ -1,13 +1,14 @@
 //! Intervals of a domain without a counter, from a model of its power.
 //!
 //! ```text
-//! E[t0, t1) = idle · (t1 − t0) + core · busy[t0, t1)          busy: CPU time of the scope's CPUs, from sched_switch
+//! E[t0, t1) = idle · (t1 − t0) + core · busy[t0, t1)     busy: CPU time of the scope's CPUs, by sched_switch
 //! ```
 //!
-//! This is the simplest of the utilisation models: power linear in CPU use (Fan, Weber, Barroso: Power provisioning for a warehouse-sized
-//! computer, ISCA 2007). It knows nothing of frequency, vector units or memory, so every
-//! number that comes of it is called estimated. Time is cut on a grid of 20 ms, as counters are read. Both terms are rounded as running
-//! totals and then differenced, so that the intervals sum to the rounded total whatever their number.
+//! This is the simplest of the utilisation models: power linear in CPU use (Fan, Weber, Barroso: Power
+//! provisioning for a warehouse-sized computer, ISCA 2007). It knows nothing of frequency, vector units or
+//! memory, so every number that comes of it is called estimated. Time is cut on a grid of 20 ms, as counters
+//! are read. Both terms are rounded as running totals and then differenced, so that the intervals sum to the
+//! rounded total whatever their number.
 
 use super::{EnergyInterval, Span, Timeline};
 use energy_trace_model::clock::KtimeNs;
@@ -20,8 +21,8 @@ pub const GRID_NS: u64 = 20_000_000;
 /// No more cells than this (23 hours of 20 ms): a longer span, or a nonsensical one, gets a coarser grid.
 const MOST_CELLS: u64 = 1 << 22;
 
-/// What a model says about `span`. `busy` are the times in which CPUs of the scope ran something, one span for each CPU and stretch, in
-/// any order.
+/// What a model says about `span`. `busy` are the times in which CPUs of the scope ran something, one span
+/// for each CPU and stretch, in any order.
 pub fn intervals_of_model(
     idle: MicroWatts,
     core: MicroWatts,
@@ -51,8 +52,8 @@ fn after(start: KtimeNs, ns: u64) -> KtimeNs {
     start + Duration::from_nanos(ns)
 }
 
-/// Busy time in each cell. Whole cells are counted as steps up and down and summed once, so that a long stretch costs as much as a short
-/// one.
+/// Busy time in each cell. Whole cells are counted as steps up and down and summed once, so that a long
+/// stretch costs as much as a short one.
 fn busy_of_cells(busy: impl Iterator<Item = Span>, span: Span, cell_ns: u64) -> Vec<u64> {
     let count = usize::try_from(span.ns().div_ceil(cell_ns)).unwrap_or(0);
     let mut partial = vec![0_u64; count];
@@ -119,7 +120,8 @@ mod tests {
     }
 
     proptest! {
-        /// The cells' busy time is the stretches' time within the span, and the intervals' energy the energy of the whole.
+        /// The cells' busy time is the stretches' time within the span, and the intervals' energy the energy
+        /// of the whole.
         #[test]
         fn nothing_is_lost(
             stretches in prop::collection::vec((0_u64..400_000_000, 0_u64..90_000_000), 0..20),

@@ -1,13 +1,16 @@
-//! What can be said of a counter before it is read: how much its hardware can draw, and how long it can stand still.
+//! What can be said of a counter before it is read: how much its hardware can draw, and how long it can stand
+//! still.
 //!
-//! Bounds are far from what hardware does, so that no burst is refused: they tell a counter that lies, not one that is off. What a machine
-//! says of itself is a tighter bound (`PowerLimit`: RAPL's constraints, a GPU's board). Leaves out the judgement (`believed`).
+//! Bounds are far from what hardware does, so that no burst is refused: they tell a counter that lies, not
+//! one that is off. What a machine says of itself is a tighter bound (`PowerLimit`: RAPL's constraints, a
+//! GPU's board). Leaves out the judgement (`believed`).
 
 use super::counter::POWER_CEILING;
 use energy_trace_model::recording::record::{Domain, DomainClass, IdleBaseline, IdleOrigin, Origin, Scope};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// A package: its shared parts and graphics, and each logical CPU (one core of 60 W has two); no socket of today draws the last (its limit is 0.5 kW).
+/// A package: its shared parts and graphics, and each logical CPU (one core of 60 W has two); no socket of
+/// today draws the last (its limit is 0.5 kW).
 const PACKAGE: MicroWatts = MicroWatts::from_uw(100_000_000);
 const EACH_CPU: MicroWatts = MicroWatts::from_uw(50_000_000);
 const ANY_PACKAGE: MicroWatts = MicroWatts::from_uw(2_000_000_000);
@@ -19,8 +22,8 @@ const GPU: MicroWatts = MicroWatts::from_uw(4_000_000_000);
 const LASTING: u64 = 15;
 const MOMENT: u64 = 30;
 
-/// A counter of CPUs or memory moves each millisecond, other meters each second; what is slower by itself is seen (`believed`). GPUs step each
-/// 100 ms.
+/// A counter of CPUs or memory moves each millisecond, other meters each second; what is slower by itself is
+/// seen (`believed`). GPUs step each 100 ms.
 const STILL_NS: u64 = 500_000_000;
 const STILL_GPU_NS: u64 = 2_000_000_000;
 /// A counter that moves each millisecond, and has never moved for so long, does not count.
@@ -125,7 +128,8 @@ mod tests {
         MicroWatts::from_watts(watts).unwrap()
     }
 
-    /// A package may draw more the more CPUs it has; what the machine says of itself is tighter, and never wider.
+    /// A package may draw more the more CPUs it has; what the machine says of itself is tighter, and never
+    /// wider.
     #[test]
     fn the_most_power() {
         let of = |class, source, cpus, limit| {
@@ -142,7 +146,8 @@ mod tests {
         assert_eq!(of(DomainClass::Package, "replay", 2, None), (watts(10_000.0), watts(10_000.0)));
     }
 
-    /// Idle power counts where it was measured on CPUs at rest; a GPU's may have been that of clocks that were still up.
+    /// Idle power counts where it was measured on CPUs at rest; a GPU's may have been that of clocks that
+    /// were still up.
     #[test]
     fn power_at_rest() {
         let idle = |class, origin| {

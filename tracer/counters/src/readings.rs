@@ -9,8 +9,8 @@ use energy_trace_model::recording::record::{CounterValue, Reading};
 
 /// What the readings of a counter say about `span`, as far as they are believed.
 ///
-/// Those of a slow counter that repeat the value before them are merged (see the module's essay). Readings may come in any order; of two at
-/// the same moment the first counts.
+/// Those of a slow counter that repeat the value before them are merged (see the module's essay). Readings
+/// may come in any order; of two at the same moment the first counts.
 pub fn intervals_of_readings(readings: &[Reading], physics: &Physics, span: Span) -> Timeline {
     let mut good = good_readings(readings);
     let mut timeline = Timeline { failed: (readings.len() - good.len()) as u64, ..Timeline::default() };
@@ -44,8 +44,8 @@ fn good_readings(readings: &[Reading]) -> Vec<(KtimeNs, u64)> {
     readings.iter().filter_map(good).collect()
 }
 
-/// Drops readings that repeat the one before. The last step's interval reaches to the last reading: the counter's steps and the time they
-/// stand for are equally long, only shifted.
+/// Drops readings that repeat the one before. The last step's interval reaches to the last reading: the
+/// counter's steps and the time they stand for are equally long, only shifted.
 fn keep_changes(good: &mut Vec<(KtimeNs, u64)>) {
     let last = good.last().copied();
     good.dedup_by_key(|&mut (_, uj)| uj);
@@ -156,7 +156,8 @@ mod tests {
         assert_eq!(gaps(&none), [(0, 50, GapReason::NoReading)]);
     }
 
-    /// A slow counter's repeated values join the step that follows; the tail joins the last step; one that never moves is one zero.
+    /// A slow counter's repeated values join the step that follows; the tail joins the last step; one that
+    /// never moves is one zero.
     #[test]
     fn slow_counters_are_merged() {
         let readings =

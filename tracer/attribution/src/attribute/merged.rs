@@ -1,7 +1,9 @@
-//! A merged recording: each machine is attributed by itself, as its own recording would be, and the profiles are put behind each other.
+//! A merged recording: each machine is attributed by itself, as its own recording would be, and the profiles
+//! are put behind each other.
 //!
-//! Recordings of one machine that overlap are joined first (`recording::joining`): they read the same counters. All times are set to the clock of
-//! the machine that booted first, by the wall time in each header. Leaves out how one recording is attributed (`attribute.rs`).
+//! Recordings of one machine that overlap are joined first (`recording::joining`): they read the same
+//! counters. All times are set to the clock of the machine that booted first, by the wall time in each
+//! header. Leaves out how one recording is attributed (`attribute.rs`).
 
 use super::{attribute_in_bins, attribute_one, span_of};
 use energy_trace_model::profile::diagnostics::Diagnostic;

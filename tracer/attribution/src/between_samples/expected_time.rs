@@ -1,11 +1,11 @@
-//! The expected time of each column in a part of an interval.
+//! The expected time of each column in a slice of an interval.
 //!
 //! Leaves out the sums over windows (`power_model::design`).
 
-use super::markov_bridge::Blend;
-use super::parts::Part;
+use super::interval_slices::IntervalSlice;
+use super::markov_bridge::BridgeWeights;
 use super::switching_chain::{Chains, probability};
-use crate::time::pieces::{NO_LINE, NOBODY};
+use crate::time::inter_sample::{NO_TRACK, NOBODY};
 
 /// What times between samples are taken from.
 #[derive(Clone, Copy, Debug)]
@@ -16,42 +16,42 @@ pub(crate) enum Times<'a> {
     Nearest,
 }
 
-/// What a part adds to its window: probabilities of its samples' columns and of its line's mix.
+/// What a slice adds to its window: the probabilities of its samples' columns and of its track's mix.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub(crate) struct ColumnWeights {
     pub(crate) left: u32,
     pub(crate) right: u32,
     /// The number of the mix; `None` where it has no part.
     pub(crate) mix: Option<usize>,
-    pub(crate) blend: Blend,
+    pub(crate) bridge: BridgeWeights,
     /// Its time in seconds, less where the core is shared (`smt`).
     pub(crate) seconds: f64,
-    /// How busy other CPUs were beside it.
-    pub(crate) beside: f64,
+    /// How busy other CPUs were meanwhile.
+    pub(crate) contention: f64,
 }
 
-impl Share {
-    /// One part's share; `column` is that of an owner.
-    pub(crate) fn of(part: &Part, times: Times<'_>, column: &impl Fn(u32) -> u32) -> Self {
-        let left = column(part.left);
-        let right = if part.right == NOBODY { left } else { column(part.right) };
-        let seconds = part.seconds();
+impl ColumnWeights {
+    /// The weights of one slice; `column` is that of an owner.
+    pub(crate) fn of(slice: &IntervalSlice, times: Times<'_>, column: &impl Fn(u32) -> u32) -> Self {
+        let left = column(slice.left);
+        let right = if slice.right == NOBODY { left } else { column(slice.right) };
+        let seconds = slice.seconds();
         let Times::Chain(chains) = times else {
             return Self {
                 left,
                 right,
                 mix: None,
-                blend: Blend::nearest(part),
+                bridge: BridgeWeights::nearest(slice),
                 seconds,
-                beside: part.beside,
+                contention: slice.contention,
             };
         };
-        let mix = chains.mix_number(part.line, part.at);
-        let alike = left == right && part.right != NOBODY && part.line != NO_LINE;
+        let mix = chains.mix_number(slice.track, slice.at);
+        let alike = left == right && slice.right != NOBODY && slice.track != NO_TRACK;
         let same = alike.then(|| probability(chains.mix(mix), left));
-        let blend = Blend::new(part, chains.rate(part.line), same);
-        let mix = mix.filter(|_| blend.mix > LEAST_MIX);
-        Self { left, right, mix, blend, seconds, beside: part.beside }
+        let bridge = BridgeWeights::new(slice, chains.rate(slice.track), same);
+        let mix = mix.filter(|_| bridge.mix > LEAST_MIX);
+        Self { left, right, mix, bridge, seconds, contention: slice.contention }
     }
 
     /// Mean and mean square of the power in it, given those of all mixes.
@@ -59,7 +59,7 @@ impl Share {
         let of = |column: u32| watts.get(column as usize).copied().unwrap_or(0.0);
         let (left, right) = (of(self.left), of(self.right));
         let mix = self.mix.and_then(|mix| of_mixes.get(mix).copied()).unwrap_or_default();
-        let Blend { left: p, right: q, mix: r, .. } = self.blend;
+        let BridgeWeights { left: p, right: q, mix: r, .. } = self.bridge;
         (p * left + q * right + r * mix.0, p * left * left + q * right * right + r * mix.1)
     }
 }

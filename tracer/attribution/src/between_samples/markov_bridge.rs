@@ -1,35 +1,38 @@
 //! What a thread was probably doing between two samples.
 //!
-//! A sample says what a thread did at one moment. A thread in function a at one sample and in b at the next went from one to the other
-//! somewhere between, perhaps by way of others. Taken as a chain that leaves its function at rate λ and then draws the next one from the
-//! thread's mix π (so that it forgets where it was with e^(−λt)), the probability of function i at distance s behind a and t before b is
+//! A sample says what a thread did at one moment. A thread in function a at one sample and in b at the next
+//! went from one to the other somewhere between, perhaps by way of others. Taken as a chain that leaves its
+//! function at rate λ and then draws the next one from the thread's mix π (so that it forgets where it was
+//! with e^(−λt)), the probability of function i at distance s behind a and t before b is
 //!
 //! ```text
 //! P(i | a, b) = P_ai(s) · P_ib(t) / P_ab(s + t),       P_ij(t) = e^(−λt) [i = j] + (1 − e^(−λt)) π_j
 //! ```
 //!
-//! whose mean over a stretch has a closed form: α on a, β on b, γ on π. Why this and not "each sample owns the time around it": times
-//! that are conditional expectations make the regression of watts unbiased (Berkson's error model; Carroll et al.: Measurement error in
-//! nonlinear models, 2006, §1.4), where times with sampling noise in them pull all watts to the mean. For slow chains it is a
-//! border that is anywhere between two samples with equal probability.
+//! whose mean over a stretch has a closed form: α on a, β on b, γ on π. Why this and not "each sample owns
+//! the time around it": times that are conditional expectations make the regression of watts unbiased
+//! (Berkson's error model; Carroll et al.: Measurement error in nonlinear models, 2006, §1.4), where times
+//! with sampling noise in them pull all watts to the mean. For slow chains it is a border that is anywhere
+//! between two samples with equal probability.
 //!
-//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
-//! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`switching_chain`).
+//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets
+//! while it sleeps, or endless across any sleep where they say that it begins something else each time.
+//! Leaves out how λ and π are found (`switching_chain`).
 
-use super::parts::Part;
-use crate::time::pieces::{NO_LINE, NOBODY};
+use super::interval_slices::IntervalSlice;
+use crate::time::inter_sample::{NO_TRACK, NOBODY};
 
 /// How fast a thread forgets what it was doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
     /// Per nanosecond.
     pub(crate) rate: f64,
-    pub(crate) asleep: Asleep,
+    pub(crate) asleep: SleepMixing,
 }
 
 /// What a thread forgets while it is off its CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Asleep {
+pub(crate) enum SleepMixing {
     /// Nothing: it goes on where it was.
     #[default]
     Nothing,
@@ -39,7 +42,7 @@ pub(crate) enum Asleep {
     All,
 }
 
-impl Asleep {
+impl SleepMixing {
     /// The distance that a sleep stands for, in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "a time for a probability")]
     pub(crate) const fn distance(self, slept_ns: u64) -> f64 {
@@ -62,17 +65,19 @@ const SLEEP_NS: u64 = 1_000;
 /// Further than any chain remembers.
 const FAR_NS: f64 = 1e15;
 
-/// Mean probabilities over a part: of the left sample's function, of the right one's, of the thread's mix.
+/// Mean probabilities over a slice: of the left sample's function, of the right one's, of the thread's mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Blend {
+pub(crate) struct BridgeWeights {
     pub(crate) left: f64,
     pub(crate) right: f64,
     pub(crate) mix: f64,
-    /// How far the part's time in a function strays from its mean, as part of the largest possible variance p (1 − p) t².
+    /// How far the slice's time in a function strays from its mean, as part of the largest possible variance
+    /// p (1 − p) t².
     pub(crate) spread: f64,
 }
 
-/// e⁻ˣ, which takes long. Many distances are nothing, and many are so far that nothing is left: e⁻⁷⁴⁶ is below the least number that there is.
+/// e⁻ˣ, which takes long. Many distances are nothing, and many are so far that nothing is left: e⁻⁷⁴⁶ is
+/// below the least number that there is.
 pub(crate) fn decay(x: f64) -> f64 {
     match x {
         ..=0.0 => 1.0,
@@ -81,31 +86,32 @@ pub(crate) fn decay(x: f64) -> f64 {
     }
 }
 
-impl Blend {
+impl BridgeWeights {
     const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, spread: 0.0 };
 
-    /// Each moment is the nearest sample's: what is compared with the chain's times to see how much depends on them.
+    /// Each moment is the nearest sample's: what is compared with the chain's times to see how much depends
+    /// on them.
     #[expect(clippy::cast_precision_loss, reason = "a part of a time")]
-    pub(crate) fn nearest(part: &Part) -> Self {
-        if part.line == NO_LINE || part.right == NOBODY {
+    pub(crate) fn nearest(slice: &IntervalSlice) -> Self {
+        if slice.track == NO_TRACK || slice.right == NOBODY {
             return Self::CERTAIN;
         }
-        let whole = part.before_ns.saturating_add(part.ns).saturating_add(part.after_ns);
-        let of_left = (whole / 2).saturating_sub(part.before_ns).min(part.ns);
-        let left = of_left as f64 / part.ns.max(1) as f64;
+        let whole = slice.before_ns.saturating_add(slice.ns).saturating_add(slice.after_ns);
+        let of_left = (whole / 2).saturating_sub(slice.before_ns).min(slice.ns);
+        let left = of_left as f64 / slice.ns.max(1) as f64;
         Self { left, right: 1.0 - left, mix: 0.0, spread: 0.0 }
     }
 
-    /// Of a part whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the function that both samples show;
-    /// `None` where they differ.
+    /// Of a slice whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the
+    /// function that both samples show; `None` where they differ.
     #[expect(clippy::cast_precision_loss, reason = "probabilities")]
-    pub(crate) fn new(part: &Part, Rate { rate, asleep }: Rate, same: Option<f64>) -> Self {
-        if part.line == NO_LINE {
+    pub(crate) fn new(slice: &IntervalSlice, Rate { rate, asleep }: Rate, same: Option<f64>) -> Self {
+        if slice.track == NO_TRACK {
             return Self::CERTAIN;
         }
         let asleep = |ns: u64| asleep.distance(ns);
-        let before = part.before_ns as f64 + asleep(part.slept_before_ns);
-        let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
+        let before = slice.before_ns as f64 + asleep(slice.slept_before_ns);
+        let (ns, after) = (slice.ns as f64, slice.after_ns as f64 + asleep(slice.slept_after_ns));
         let decay = |ns: f64| decay(rate * ns);
         let x = rate * ns;
         let forgotten = -(-x).exp_m1();
@@ -113,7 +119,7 @@ impl Blend {
         let from_left = decay(before) * mean_decay;
         // The variance of a time average of a process that forgets: 1 where slow, 2/x where fast.
         let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x - forgotten) / (x * x) };
-        if part.right == NOBODY {
+        if slice.right == NOBODY {
             return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, spread: averaged };
         }
         let from_right = decay(after) * mean_decay;
@@ -138,41 +144,52 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asleep, Blend, NO_LINE, NOBODY, Part, Rate, decay};
+    use super::{BridgeWeights, IntervalSlice, NO_TRACK, NOBODY, Rate, SleepMixing, decay};
     use crate::tests::vectors::{Vectors, list, near};
 
     const fn awake(rate: f64) -> Rate {
-        Rate { rate, asleep: Asleep::Nothing }
+        Rate { rate, asleep: SleepMixing::Nothing }
     }
 
-    fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {
-        Part { line: 0, left: 1, right, before_ns, ns, after_ns, gap: 0, ..Part::nobodys() }
+    fn slice(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> IntervalSlice {
+        IntervalSlice {
+            track: 0,
+            left: 1,
+            right,
+            before_ns,
+            ns,
+            after_ns,
+            gap: 0,
+            ..IntervalSlice::nobodys()
+        }
     }
 
-    /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three quarters are still the left
-    /// one's. Nothing goes to others.
+    /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three
+    /// quarters are still the left one's. Nothing goes to others.
     #[test]
     fn slow_chains_have_one_border() {
-        let blend = Blend::new(&part(2, 0, 5_000_000, 5_000_000), awake(1e-12), None);
-        assert!((blend.left - 0.75).abs() < 1e-3 && (blend.right - 0.25).abs() < 1e-3, "{blend:?}");
-        assert!(blend.mix < 1e-3 && (blend.spread - 1.0 / 3.0).abs() < 1e-2, "{blend:?}");
+        let bridge = BridgeWeights::new(&slice(2, 0, 5_000_000, 5_000_000), awake(1e-12), None);
+        assert!((bridge.left - 0.75).abs() < 1e-3 && (bridge.right - 0.25).abs() < 1e-3, "{bridge:?}");
+        assert!(bridge.mix < 1e-3 && (bridge.spread - 1.0 / 3.0).abs() < 1e-2, "{bridge:?}");
     }
 
     /// Far from any sample of a fast chain only the mix is known; probabilities always sum to one.
     #[test]
     fn fast_chains_forget() {
-        let far = Blend::new(&part(2, 5_000_000, 1_000_000, 5_000_000), awake(1e-5), None);
+        let far = BridgeWeights::new(&slice(2, 5_000_000, 1_000_000, 5_000_000), awake(1e-5), None);
         assert!(far.mix > 0.999_999, "{far:?}");
         for (right, same) in [(1, Some(0.3)), (2, None), (NOBODY, None)] {
             for rate in [1e-10, 1e-7, 1e-6, 1e-5] {
-                let blend = Blend::new(&part(right, 300_000, 900_000, 2_000_000), awake(rate), same);
-                let sum = blend.left + blend.right + blend.mix;
-                assert!((sum - 1.0).abs() < 1e-6, "{right} {rate}: {blend:?}");
+                let bridge =
+                    BridgeWeights::new(&slice(right, 300_000, 900_000, 2_000_000), awake(rate), same);
+                let sum = bridge.left + bridge.right + bridge.mix;
+                assert!((sum - 1.0).abs() < 1e-6, "{right} {rate}: {bridge:?}");
             }
         }
     }
 
-    /// The mean probability of each state between two samples, by the matrix exponential of the chain's generator and quadrature (SciPy).
+    /// The mean probability of each state between two samples, by the matrix exponential of the chain's
+    /// generator and quadrature (SciPy).
     #[test]
     fn as_the_generator() {
         let vectors = Vectors::of("bridge");
@@ -183,29 +200,30 @@ mod tests {
             let right = state.map_or(NOBODY, |state| u32::try_from(state).unwrap() + 1);
             let same = (state == Some(0)).then_some(pi[0]);
             let rate = awake(case["per_ms"].as_f64().unwrap() / 1e6);
-            let blend = Blend::new(&part(right, ns("before_ms"), ns("ms"), ns("after_ms")), rate, same);
+            let bridge =
+                BridgeWeights::new(&slice(right, ns("before_ms"), ns("ms"), ns("after_ms")), rate, same);
             let of = |i: usize| {
                 let (is_left, is_right) =
                     (f64::from(u8::from(i == 0)), f64::from(u8::from(Some(i) == state)));
-                blend.left * is_left + blend.right * is_right + blend.mix * pi[i]
+                bridge.left * is_left + bridge.right * is_right + bridge.mix * pi[i]
             };
             near(&[of(0), of(1), of(2)], &list(&case["mean"]), 1e-8);
         }
     }
 
-    /// The variance of the time average of a chain that forgets, in parts of that of one moment, by a double integral (SciPy); between two samples
-    /// of a slow chain a third of it is left.
+    /// The variance of the time average of a chain that forgets, in parts of that of one moment, by a double
+    /// integral (SciPy); between two samples of a slow chain a third of it is left.
     #[test]
     fn spread_of_an_average() {
         let averaged = Vectors::of("bridge").table("averaged");
         for pair in averaged {
             let (x, expected) = (pair[0], pair[1]);
-            let alone = Blend::new(&part(NOBODY, 0, 1_000_000, 0), awake(x / 1e6), None);
+            let alone = BridgeWeights::new(&slice(NOBODY, 0, 1_000_000, 0), awake(x / 1e6), None);
             assert!((alone.spread - expected).abs() < 1e-6, "{x}: {alone:?}");
-            let between = Blend::new(&part(2, 0, 1_000_000, 0), awake(x / 1e6), None);
+            let between = BridgeWeights::new(&slice(2, 0, 1_000_000, 0), awake(x / 1e6), None);
             assert!((between.spread - expected * (1.0 - 2.0 / 3.0 * (-x).exp())).abs() < 1e-6, "{between:?}");
         }
-        let slow = Blend::new(&part(NOBODY, 0, 1_000_000, 0), awake(1e-12), None);
+        let slow = BridgeWeights::new(&slice(NOBODY, 0, 1_000_000, 0), awake(1e-12), None);
         assert!(slow.spread == 1.0 && (slow.left - 1.0).abs() < 1e-6, "{slow:?}");
     }
 
@@ -219,41 +237,45 @@ mod tests {
         }
     }
 
-    /// A sleep is a distance as far as the chain forgets in it: not at all, as much as awake, or everything; two clocks that were read one after the
-    /// other are no sleep.
+    /// A sleep is a distance as far as the chain forgets in it: not at all, as much as awake, or everything;
+    /// two clocks that were read one after the other are no sleep.
     #[test]
     fn asleep() {
-        let distance = |asleep: Asleep, ns| asleep.distance(ns);
-        assert_eq!([distance(Asleep::Nothing, 5_000_000), distance(Asleep::AsAwake, 5_000_000)], [0.0, 5e6]);
-        assert_eq!([distance(Asleep::All, 1_000), distance(Asleep::All, 1_001)], [0.0, 1e15]);
-        let mut slept = part(NOBODY, 300_000, 200_000, 0);
+        let distance = |asleep: SleepMixing, ns| asleep.distance(ns);
+        assert_eq!(
+            [distance(SleepMixing::Nothing, 5_000_000), distance(SleepMixing::AsAwake, 5_000_000)],
+            [0.0, 5e6]
+        );
+        assert_eq!([distance(SleepMixing::All, 1_000), distance(SleepMixing::All, 1_001)], [0.0, 1e15]);
+        let mut slept = slice(NOBODY, 300_000, 200_000, 0);
         (slept.slept_before_ns, slept.slept_after_ns) = (700_000, 400_000);
-        let of = |asleep| Blend::new(&slept, Rate { rate: 1e-6, asleep }, None);
-        let awake = |before_ns| Blend::new(&part(NOBODY, before_ns, 200_000, 0), awake(1e-6), None);
-        assert_eq!((of(Asleep::Nothing), of(Asleep::AsAwake)), (awake(300_000), awake(1_000_000)));
-        assert!(of(Asleep::All).mix > 0.999_999);
-        let between = Part { right: 2, ..slept };
-        let both = Blend::new(&between, Rate { rate: 1e-6, asleep: Asleep::AsAwake }, None);
-        let awake = Blend::new(
-            &part(2, 1_000_000, 200_000, 400_000),
-            Rate { rate: 1e-6, asleep: Asleep::Nothing },
+        let of = |asleep| BridgeWeights::new(&slept, Rate { rate: 1e-6, asleep }, None);
+        let awake = |before_ns| BridgeWeights::new(&slice(NOBODY, before_ns, 200_000, 0), awake(1e-6), None);
+        assert_eq!((of(SleepMixing::Nothing), of(SleepMixing::AsAwake)), (awake(300_000), awake(1_000_000)));
+        assert!(of(SleepMixing::All).mix > 0.999_999);
+        let between = IntervalSlice { right: 2, ..slept };
+        let both = BridgeWeights::new(&between, Rate { rate: 1e-6, asleep: SleepMixing::AsAwake }, None);
+        let awake = BridgeWeights::new(
+            &slice(2, 1_000_000, 200_000, 400_000),
+            Rate { rate: 1e-6, asleep: SleepMixing::Nothing },
             None,
         );
         assert_eq!(both, awake);
     }
 
-    /// Of 4 ms that begin 1 ms behind a sample and end 3 ms before the next one, three quarters are nearer to the first; what is certain is certain.
+    /// Of 4 ms that begin 1 ms behind a sample and end 3 ms before the next one, three quarters are nearer to
+    /// the first; what is certain is certain.
     #[test]
     fn nearest_samples() {
-        let of = |right, before, ns, after| Blend::nearest(&part(right, before, ns, after)).left;
+        let of = |right, before, ns, after| BridgeWeights::nearest(&slice(right, before, ns, after)).left;
         assert_eq!(of(2, 1_000_000, 4_000_000, 3_000_000), 0.75);
         assert_eq!([of(2, 0, 1_000, 9_000), of(2, 9_000, 1_000, 0), of(NOBODY, 9, 1, 0)], [1.0, 0.0, 1.0]);
-        let blend = Blend::nearest(&part(2, 1_000_000, 4_000_000, 3_000_000));
-        assert_eq!((blend.right, blend.mix, blend.spread), (0.25, 0.0, 0.0));
-        let certain = Part { line: NO_LINE, ..part(2, 9_000, 1_000, 0) };
+        let bridge = BridgeWeights::nearest(&slice(2, 1_000_000, 4_000_000, 3_000_000));
+        assert_eq!((bridge.right, bridge.mix, bridge.spread), (0.25, 0.0, 0.0));
+        let certain = IntervalSlice { track: NO_TRACK, ..slice(2, 9_000, 1_000, 0) };
         assert_eq!(
-            (Blend::nearest(&certain), Blend::new(&certain, awake(1.0), None)),
-            (Blend::CERTAIN, Blend::CERTAIN)
+            (BridgeWeights::nearest(&certain), BridgeWeights::new(&certain, awake(1.0), None)),
+            (BridgeWeights::CERTAIN, BridgeWeights::CERTAIN)
         );
     }
 }

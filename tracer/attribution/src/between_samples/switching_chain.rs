@@ -1,34 +1,36 @@
-//! How fast each line forgets what it was doing, and the mix of columns that it draws from.
+//! How fast each track forgets what it was doing, and the mix of columns that it draws from.
 //!
-//! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the line stays where it
-//! is for longer than the time between them. Of all rates under which the pairs are about as likely as under the likeliest, the fastest is taken: it claims
-//! least about when things ran. (A slower one would take chance for knowledge, and the powers fitted to it would be sure and wrong.)
+//! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them
+//! when the track stays where it is for longer than the time between them. Of all rates under which the pairs
+//! are about as likely as under the likeliest, the fastest is taken: it claims least about when things ran.
+//! (A slower one would take chance for knowledge, and the powers fitted to it would be sure and wrong.)
 //!
-//! The mix is that of the whole run, or of the last seconds or quarter of one, drawn towards that of the whole run by so many samples as make
-//! pairs likeliest, each pair judged by a mix without itself: a local mix of few samples has noise in it, which would pass for
-//! knowledge as well.
+//! The mix is that of the whole run, or of the last seconds or quarter of one, drawn towards that of the
+//! whole run by so many samples as make pairs likeliest, each pair judged by a mix without itself: a local
+//! mix of few samples has noise in it, which would pass for knowledge as well.
 //!
 //! Leaves out the probabilities that follow (`markov_bridge`).
 
-use crate::between_samples::markov_bridge::{Asleep, Rate, decay};
+use crate::between_samples::markov_bridge::{Rate, SleepMixing, decay};
 use crate::numerics::parallel::map;
-use crate::time::pieces::{Mark, NO_LINE};
+use crate::time::inter_sample::{NO_TRACK, SamplePoint};
 use energy_trace_model::clock::KtimeNs;
 
-/// Mean times after which a line forgets, in nanoseconds: from half a minute to a quarter of a millisecond, each two thirds of the one before.
-const MEMORIES: usize = 30;
-const LONGEST_MEMORY_NS: f64 = 3e10;
+/// Mean times after which a track forgets, in nanoseconds: from half a minute to a quarter of a millisecond,
+/// each two thirds of the one before.
+const TIME_CONSTANTS: usize = 30;
+const LONGEST_NS: f64 = 3e10;
 const SHORTER: f64 = 1.0 / 1.5;
 /// Rates whose log-likelihood is this much below the best are possible: two standard errors.
 const POSSIBLE: f64 = 2.0;
-/// What lines may forget while they sleep.
-const SLEEPERS: [Asleep; 3] = [Asleep::Nothing, Asleep::AsAwake, Asleep::All];
-/// What a mix is taken over, in nanoseconds to either side, and by how many samples it is drawn to that of the whole run. In order of trust: a later
-/// one must explain more, by `CLEAR` in log-likelihood.
+/// What tracks may forget while they sleep.
+const SLEEP_MIXINGS: [SleepMixing; 3] = [SleepMixing::Nothing, SleepMixing::AsAwake, SleepMixing::All];
+/// What a mix is taken over, in nanoseconds to either side, and by how many samples it is drawn to that of
+/// the whole run. In order of trust: a later one must explain more, by `LEAST_GAIN` in log-likelihood.
 const MIXES: [(u64, f64); 5] =
     [(u64::MAX, 3.0), (1_000_000_000, 30.0), (1_000_000_000, 3.0), (250_000_000, 30.0), (250_000_000, 3.0)];
-const CLEAR: f64 = 4.5;
-/// Most stretches in which a line has a mix of its own.
+const LEAST_GAIN: f64 = 4.5;
+/// Most stretches in which a track has a mix of its own.
 const MOST_STRETCHES: u64 = 4_096;
 /// Mixes whose moments are found by one thread at once.
 const MIXES_AT_ONCE: usize = 1_024;
@@ -62,13 +64,13 @@ fn moments(mix: &[(u32, f64)], watts: &[f64]) -> (f64, f64) {
 }
 
 /// The log-likelihood of pairs at each rate.
-type Likelihood = [f64; MEMORIES];
+type Likelihood = [f64; TIME_CONSTANTS];
 
-fn memory_ns(number: usize) -> f64 {
-    LONGEST_MEMORY_NS * SHORTER.powi(i32::try_from(number).unwrap_or(0))
+fn time_constant_ns(number: usize) -> f64 {
+    LONGEST_NS * SHORTER.powi(i32::try_from(number).unwrap_or(0))
 }
 
-/// Two neighbouring samples of a line.
+/// Two neighbouring samples of a track.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     /// They show one column.
@@ -78,7 +80,8 @@ struct Pair {
     slept: u64,
 }
 
-/// The log-likelihood of pairs at each rate while they are added up, as products: a logarithm takes as long as many of these.
+/// The log-likelihood of pairs at each rate while they are added up, as products: a logarithm takes as long
+/// as many of these.
 #[derive(Clone, Copy)]
 struct Sum {
     logarithms: Likelihood,
@@ -87,12 +90,14 @@ struct Sum {
 }
 
 impl Sum {
-    const NOTHING: Self = Self { logarithms: [0.0; MEMORIES], product: [1.0; MEMORIES], factors: 0 };
-    /// So many factors are far from the least number that there is: none is below 1e-17, as a pair is a nanosecond apart or more and its column
-    /// has a probability of 1e-6 or more.
+    const NOTHING: Self =
+        Self { logarithms: [0.0; TIME_CONSTANTS], product: [1.0; TIME_CONSTANTS], factors: 0 };
+    /// So many factors are far from the least number that there is: none is below 1e-17, as a pair is a
+    /// nanosecond apart or more and its column has a probability of 1e-6 or more.
     const MOST_FACTORS: u32 = 16;
 
-    /// Adds a pair whose second column has the probability `pi`, where chains keep theirs with the probabilities `kept`.
+    /// Adds a pair whose second column has the probability `pi`, where chains keep theirs with the
+    /// probabilities `kept`.
     fn add(&mut self, alike: bool, pi: f64, kept: &Likelihood) {
         let alike = f64::from(u8::from(alike));
         for (product, kept) in self.product.iter_mut().zip(kept) {
@@ -111,7 +116,7 @@ impl Sum {
     }
 
     fn total(&self) -> Likelihood {
-        std::array::from_fn(|memory| self.logarithms[memory] + self.product[memory].ln())
+        std::array::from_fn(|constant| self.logarithms[constant] + self.product[constant].ln())
     }
 }
 
@@ -122,9 +127,9 @@ fn best(likelihood: &Likelihood) -> f64 {
     likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The chain of one line.
+/// The chain of one track.
 #[derive(Clone, Debug)]
-struct LineChain {
+struct TrackChain {
     rate: Rate,
     /// Number of its samples.
     samples: f64,
@@ -134,15 +139,15 @@ struct LineChain {
     count: usize,
 }
 
-/// The chains of all lines.
+/// The chains of all tracks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chains {
     start: KtimeNs,
-    lines: Vec<LineChain>,
+    tracks: Vec<TrackChain>,
     mixes: Vec<Mix>,
 }
 
-/// How a line's pairs look with one choice of mix.
+/// How a track's pairs look with one choice of mix.
 struct Fitted {
     over: (u64, f64),
     stretch_ns: u64,
@@ -155,21 +160,21 @@ impl Fitted {
     }
 }
 
-/// Samples of a line in their order: all, or each second one.
+/// Samples of a track in their order: all, or each second one.
 #[derive(Clone, Copy)]
-struct Marks<'a> {
-    all: &'a [Mark],
+struct EveryNth<'a> {
+    all: &'a [SamplePoint],
     step: usize,
 }
 
-impl<'a> Marks<'a> {
-    /// Of a line whose first sample has this position among all: those at odd or at even positions, or all.
-    fn of_line(of_line: &'a [Mark], first: usize, odd: Option<bool>) -> Self {
+impl<'a> EveryNth<'a> {
+    /// Of a track whose first sample has this position among all: those at odd or at even positions, or all.
+    fn of_track(of_track: &'a [SamplePoint], first: usize, odd: Option<bool>) -> Self {
         match odd {
-            None => Self { all: of_line, step: 1 },
+            None => Self { all: of_track, step: 1 },
             Some(odd) => {
                 let skipped = usize::from((first % 2 == 1) != odd);
-                Self { all: of_line.get(skipped..).unwrap_or_default(), step: 2 }
+                Self { all: of_track.get(skipped..).unwrap_or_default(), step: 2 }
             }
         }
     }
@@ -178,23 +183,23 @@ impl<'a> Marks<'a> {
         self.all.len().div_ceil(self.step)
     }
 
-    fn at(self, number: usize) -> &'a Mark {
+    fn at(self, number: usize) -> &'a SamplePoint {
         &self.all[number * self.step]
     }
 
-    fn last(self) -> Option<&'a Mark> {
+    fn last(self) -> Option<&'a SamplePoint> {
         self.all.get(self.len().checked_sub(1)? * self.step)
     }
 
-    fn iter(self) -> impl Iterator<Item = &'a Mark> {
+    fn iter(self) -> impl Iterator<Item = &'a SamplePoint> {
         self.all.iter().step_by(self.step)
     }
 }
 
-/// A line's samples: when, and in which column.
+/// A track's samples: when, and in which column.
 struct Samples<'a> {
     start: KtimeNs,
-    marks: Marks<'a>,
+    points: EveryNth<'a>,
     columns: Vec<u32>,
     /// How often each column comes, and what part of all that is.
     counts: Mix,
@@ -224,32 +229,32 @@ impl Tally {
 }
 
 impl<'a> Samples<'a> {
-    fn new(start: KtimeNs, marks: Marks<'a>, column: &impl Fn(u32) -> u32) -> Self {
-        let columns: Vec<u32> = marks.iter().map(|mark| column(mark.owner)).collect();
+    fn new(start: KtimeNs, points: EveryNth<'a>, column: &impl Fn(u32) -> u32) -> Self {
+        let columns: Vec<u32> = points.iter().map(|point| column(point.owner)).collect();
         let mut tally = Tally::default();
         columns.iter().for_each(|column| tally.add(*column, 1.0));
         let counts = tally.take();
         #[expect(clippy::cast_precision_loss, reason = "a count")]
-        let all = (marks.len() as f64).max(1.0);
+        let all = (points.len() as f64).max(1.0);
         let whole = counts.iter().map(|&(column, count)| (column, count / all)).collect();
-        Self { start, marks, columns, counts, whole }
+        Self { start, points, columns, counts, whole }
     }
 
     /// Which stretch a sample is in.
-    fn stretch(&self, mark: &Mark, stretch_ns: u64) -> usize {
-        usize::try_from(mark.at.ns_since(self.start) / stretch_ns).unwrap_or(0)
+    fn stretch(&self, point: &SamplePoint, stretch_ns: u64) -> usize {
+        usize::try_from(point.at.ns_since(self.start) / stretch_ns).unwrap_or(0)
     }
 
     /// The samples of each stretch and its neighbours, by column.
     fn counts(&self, stretch_ns: u64) -> Vec<Mix> {
-        let last = self.marks.last().map_or(0, |mark| self.stretch(mark, stretch_ns));
+        let last = self.points.last().map_or(0, |point| self.stretch(point, stretch_ns));
         if last == 0 {
             return vec![self.counts.clone()];
         }
         let (mut own, mut tally) = (Vec::with_capacity(last + 1), Tally::default());
         let mut ends = self.start.as_ns().saturating_add(stretch_ns);
-        for (mark, &column) in self.marks.iter().zip(&self.columns) {
-            while mark.at.as_ns() >= ends && own.len() < last {
+        for (point, &column) in self.points.iter().zip(&self.columns) {
+            while point.at.as_ns() >= ends && own.len() < last {
                 own.push(tally.take());
                 ends = ends.saturating_add(stretch_ns);
             }
@@ -266,23 +271,23 @@ impl<'a> Samples<'a> {
 
     /// How long stretches are: not so short that there are too many.
     fn stretch_ns(&self, wanted: u64) -> u64 {
-        let whole = self.marks.last().map_or(0, |mark| mark.at.ns_since(self.start));
+        let whole = self.points.last().map_or(0, |point| point.at.ns_since(self.start));
         wanted.max(whole / MOST_STRETCHES)
     }
 
     /// From one pair that is looked at to the next.
     const fn stride(&self) -> usize {
-        let pairs = self.marks.len().saturating_sub(1);
+        let pairs = self.points.len().saturating_sub(1);
         if pairs > MOST_PAIRS { pairs.div_ceil(MOST_PAIRS) } else { 1 }
     }
 
     /// The pairs that are looked at, by the positions of their second samples.
     fn looked_at(&self) -> impl Iterator<Item = usize> + use<> {
-        (1..self.marks.len()).step_by(self.stride())
+        (1..self.points.len()).step_by(self.stride())
     }
 
     fn pair(&self, second: usize) -> Pair {
-        let (a, b) = (self.marks.at(second - 1), self.marks.at(second));
+        let (a, b) = (self.points.at(second - 1), self.points.at(second));
         let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
         let slept = b.at.ns_since(a.at).saturating_sub(awake);
         Pair { alike: self.columns[second - 1] == self.columns[second], awake, slept }
@@ -292,7 +297,7 @@ impl<'a> Samples<'a> {
     fn drawn(&self, drawn: f64, stretch_ns: u64, counts: &[Mix]) -> Vec<f64> {
         let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
         let pi = |second: usize| {
-            let (column, stretch) = (self.columns[second], self.stretch(self.marks.at(second), stretch_ns));
+            let (column, stretch) = (self.columns[second], self.stretch(self.points.at(second), stretch_ns));
             // Its own two samples do not testify.
             let own = 1.0 + f64::from(u8::from(self.columns[second - 1] == column));
             let others = (probability(&counts[stretch], column) - own).max(0.0);
@@ -303,18 +308,19 @@ impl<'a> Samples<'a> {
         self.looked_at().map(pi).collect()
     }
 
-    /// How likely its pairs are, by what it forgets asleep, in each of several mixes: `drawn` are the probabilities of their second columns.
+    /// How likely its pairs are, by what it forgets asleep, in each of several mixes: `drawn` are the
+    /// probabilities of their second columns.
     #[expect(clippy::cast_precision_loss, reason = "a time")]
     fn likelihoods(&self, drawn: &[Vec<f64>]) -> Vec<[Likelihood; 3]> {
-        let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
+        let time_constants: [f64; TIME_CONSTANTS] = std::array::from_fn(time_constant_ns);
         // Pairs without a sleep, and those with one.
         let mut sums = vec![(Sum::NOTHING, [Sum::NOTHING; 3]); drawn.len()];
         for (number, second) in self.looked_at().enumerate() {
             let Pair { alike, awake, slept } = self.pair(second);
-            let sleepers = if slept == 0 { &SLEEPERS[..1] } else { &SLEEPERS[..] };
+            let sleepers = if slept == 0 { &SLEEP_MIXINGS[..1] } else { &SLEEP_MIXINGS[..] };
             for (sleeper, asleep) in sleepers.iter().enumerate() {
                 let apart = awake as f64 + asleep.distance(slept);
-                let kept = memories.map(|memory| decay(apart / memory));
+                let kept = time_constants.map(|constant| decay(apart / constant));
                 for ((awake, asleep), drawn) in sums.iter_mut().zip(drawn) {
                     let sum = if slept == 0 { awake } else { &mut asleep[sleeper] };
                     if apart > 0.0 { sum.add(alike, drawn[number], &kept) } else { sum.add_at_once(alike) }
@@ -323,7 +329,7 @@ impl<'a> Samples<'a> {
         }
         let stride = self.stride() as f64;
         let together = |one: Likelihood, other: Likelihood| -> Likelihood {
-            std::array::from_fn(|memory| (one[memory] + other[memory]) * stride)
+            std::array::from_fn(|constant| (one[constant] + other[constant]) * stride)
         };
         let of =
             |(awake, asleep): (Sum, [Sum; 3])| asleep.map(|asleep| together(awake.total(), asleep.total()));
@@ -350,8 +356,9 @@ impl<'a> Samples<'a> {
         };
         let mut all = mixes.iter().zip(self.likelihoods(&drawn)).map(fitted);
         let clearer =
-            |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
-        let simplest = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; MEMORIES]; 3] };
+            |best: Fitted, other: Fitted| if other.best() > best.best() + LEAST_GAIN { other } else { best };
+        let simplest =
+            Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; TIME_CONSTANTS]; 3] };
         let simplest = all.next().unwrap_or(simplest);
         let fitted = all.fold(simplest, clearer);
         let of_fitted = counted.into_iter().find(|(stretch_ns, _)| *stretch_ns == fitted.stretch_ns);
@@ -375,34 +382,35 @@ impl<'a> Samples<'a> {
 }
 
 impl Chains {
-    /// From all marks, ordered by line and time, and the column of each owner.
-    pub(crate) fn new(marks: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32 + Sync) -> Self {
-        Self::of_some(marks, None, start, column)
+    /// From all points, ordered by track and time, and the column of each owner.
+    pub(crate) fn new(points: &[SamplePoint], start: KtimeNs, column: impl Fn(u32) -> u32 + Sync) -> Self {
+        Self::of_some(points, None, start, column)
     }
 
-    /// From the marks at odd or at even positions, or all of them.
+    /// From the points at odd or at even positions, or all of them.
     pub(crate) fn of_some(
-        marks: &[Mark],
+        points: &[SamplePoint],
         odd: Option<bool>,
         start: KtimeNs,
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        let count = marks.last().map_or(0, |last| last.line.saturating_add(1));
+        let count = points.last().map_or(0, |last| last.track.saturating_add(1));
         let mut first = 0;
-        let of_line = |line: u32| {
-            let behind = first + marks[first..].partition_point(|mark| mark.line <= line);
-            let of_line = Marks::of_line(&marks[first..behind], first, odd);
+        let of_track = |track: u32| {
+            let behind = first + points[first..].partition_point(|point| point.track <= track);
+            let of_track = EveryNth::of_track(&points[first..behind], first, odd);
             first = behind;
-            of_line
+            of_track
         };
-        let lines: Vec<Marks<'_>> = (0..count).map(of_line).collect();
-        let fitted = map(&lines, 20 * marks.len(), |line| Samples::new(start, *line, &column).likeliest());
-        let mut chains = Self { start, lines: vec![], mixes: vec![] };
-        for (line, (fitted, mixes)) in lines.into_iter().zip(fitted) {
+        let tracks: Vec<EveryNth<'_>> = (0..count).map(of_track).collect();
+        let fitted =
+            map(&tracks, 20 * points.len(), |track| Samples::new(start, *track, &column).likeliest());
+        let mut chains = Self { start, tracks: vec![], mixes: vec![] };
+        for (track, (fitted, mixes)) in tracks.into_iter().zip(fitted) {
             #[expect(clippy::cast_precision_loss, reason = "a count")]
-            chains.lines.push(LineChain {
+            chains.tracks.push(TrackChain {
                 rate: rate_of(&fitted),
-                samples: line.len() as f64,
+                samples: track.len() as f64,
                 stretch_ns: fitted.stretch_ns,
                 first: chains.mixes.len(),
                 count: mixes.len(),
@@ -412,16 +420,16 @@ impl Chains {
         chains
     }
 
-    /// How fast a line forgets.
-    pub(crate) fn rate(&self, line: u32) -> Rate {
-        self.lines.get(line as usize).map(|line| line.rate).unwrap_or_default()
+    /// How fast a track forgets.
+    pub(crate) fn rate(&self, track: u32) -> Rate {
+        self.tracks.get(track as usize).map(|track| track.rate).unwrap_or_default()
     }
 
-    /// The number of a line's mix at a moment; `None` for time that is not in doubt.
-    pub(crate) fn mix_number(&self, line: u32, at: KtimeNs) -> Option<usize> {
-        let line = self.lines.get(line as usize).filter(|_| line != NO_LINE)?;
-        let stretch = usize::try_from(at.ns_since(self.start) / line.stretch_ns.max(1)).unwrap_or(0);
-        Some(line.first + stretch.min(line.count.saturating_sub(1)))
+    /// The number of a track's mix at a moment; `None` for time that is not in doubt.
+    pub(crate) fn mix_number(&self, track: u32, at: KtimeNs) -> Option<usize> {
+        let track = self.tracks.get(track as usize).filter(|_| track != NO_TRACK)?;
+        let stretch = usize::try_from(at.ns_since(self.start) / track.stretch_ns.max(1)).unwrap_or(0);
+        Some(track.first + stretch.min(track.count.saturating_sub(1)))
     }
 
     /// The mix of a number; nothing for one that is not there.
@@ -436,19 +444,19 @@ impl Chains {
         map(&chunks, self.mixes.len() * watts.len() / 4, of_some).concat()
     }
 
-    /// Number of lines.
+    /// Number of tracks.
     pub(crate) const fn len(&self) -> usize {
-        self.lines.len()
+        self.tracks.len()
     }
 
-    /// The columns of a line: those of each of its mixes.
-    pub(crate) fn columns_of(&self, line: usize) -> &[(u32, f64)] {
-        self.mix(self.lines.get(line).filter(|line| line.count > 0).map(|line| line.first))
+    /// The columns of a track: those of each of its mixes.
+    pub(crate) fn columns_of(&self, track: usize) -> &[(u32, f64)] {
+        self.mix(self.tracks.get(track).filter(|track| track.count > 0).map(|track| track.first))
     }
 
-    /// How many samples a line has.
-    pub(crate) fn samples(&self, line: usize) -> f64 {
-        self.lines.get(line).map_or(0.0, |line| line.samples)
+    /// How many samples a track has.
+    pub(crate) fn samples(&self, track: usize) -> f64 {
+        self.tracks.get(track).map_or(0.0, |track| track.samples)
     }
 }
 
@@ -459,46 +467,51 @@ fn rate_of(fitted: &Fitted) -> Rate {
     let sleeper =
         (1..3).fold(0, |most, other| if best(&sums[other]) > best(&sums[most]) { other } else { most });
     let most = best(&sums[sleeper]);
-    let fastest = (0..MEMORIES).rev().find(|&memory| sums[sleeper][memory] >= most - POSSIBLE);
-    Rate { rate: 1.0 / memory_ns(fastest.unwrap_or(MEMORIES - 1)), asleep: SLEEPERS[sleeper] }
+    let fastest = (0..TIME_CONSTANTS).rev().find(|&constant| sums[sleeper][constant] >= most - POSSIBLE);
+    Rate {
+        rate: 1.0 / time_constant_ns(fastest.unwrap_or(TIME_CONSTANTS - 1)),
+        asleep: SLEEP_MIXINGS[sleeper],
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, Marks, NO_LINE, Samples, memory_ns, probability,
-        rate_of,
+        Chains, EveryNth, Fitted, MIXES, NO_TRACK, SamplePoint, Samples, SleepMixing, TIME_CONSTANTS,
+        probability, rate_of, time_constant_ns,
     };
     use energy_trace_model::clock::KtimeNs;
 
-    fn all(marks: &[Mark]) -> Marks<'_> {
-        Marks::of_line(marks, 0, None)
+    fn all(points: &[SamplePoint]) -> EveryNth<'_> {
+        EveryNth::of_track(points, 0, None)
     }
 
-    /// Each second sample of a line, as those at odd positions among all samples are, and those at even ones.
+    /// Each second sample of a track, as those at odd positions among all samples are, and those at even
+    /// ones.
     #[test]
     fn halves_of_lines() {
-        let mark = |owner| Mark { line: 3, at: KtimeNs::default(), cpu_ns: 0, owner };
-        let marks: Vec<Mark> = (0..5).map(mark).collect();
+        let point = |owner| SamplePoint { track: 3, at: KtimeNs::default(), cpu_ns: 0, owner };
+        let points: Vec<SamplePoint> = (0..5).map(point).collect();
         let owners = |first, odd| {
-            let marks = Marks::of_line(&marks, first, odd);
-            assert_eq!(marks.last().map(|last| last.owner), marks.iter().last().map(|last| last.owner));
-            assert_eq!(marks.len(), marks.iter().count());
-            marks.iter().map(|mark| mark.owner).collect::<Vec<_>>()
+            let points = EveryNth::of_track(&points, first, odd);
+            assert_eq!(points.last().map(|last| last.owner), points.iter().last().map(|last| last.owner));
+            assert_eq!(points.len(), points.iter().count());
+            points.iter().map(|point| point.owner).collect::<Vec<_>>()
         };
         assert_eq!(owners(8, Some(true)), [1, 3]);
         assert_eq!(owners(8, Some(false)), [0, 2, 4]);
         assert_eq!(owners(7, Some(true)), [0, 2, 4]);
         assert_eq!(owners(7, None), [0, 1, 2, 3, 4]);
-        assert!(Marks::of_line(&marks[..0], 0, Some(true)).last().is_none());
+        assert!(EveryNth::of_track(&points[..0], 0, Some(true)).last().is_none());
     }
 
     /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.
     fn chains(count: u64, owner: impl Fn(u64) -> u32) -> Chains {
         let at = |i: u64| i * 2_000_000;
-        let mark = |i| Mark { line: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
-        let marks: Vec<Mark> = (0..count).map(mark).collect();
-        Chains::new(&marks, KtimeNs::default(), |owner| owner)
+        let point =
+            |i| SamplePoint { track: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
+        let points: Vec<SamplePoint> = (0..count).map(point).collect();
+        Chains::new(&points, KtimeNs::default(), |owner| owner)
     }
 
     /// A coin for each millisecond.
@@ -509,14 +522,15 @@ mod tests {
 
     /// Phases of 100 ms are remembered for some tens of milliseconds, coins not until the next sample.
     #[test]
-    fn memories() {
+    fn time_constants() {
         let slow = chains(5_000, |at| coin(at / 100)).rate(0).rate * 1e6;
         assert!((1.0 / 250.0..1.0 / 30.0).contains(&slow), "forgets each {} ms", 1.0 / slow);
         let fast = chains(5_000, coin).rate(0).rate * 1e6;
         assert!(fast > 1.0, "forgets each {} ms", 1.0 / fast);
     }
 
-    /// A mix that changes after ten seconds is followed, probabilities sum to one, and what is not there has none.
+    /// A mix that changes after ten seconds is followed, probabilities sum to one, and what is not there has
+    /// none.
     #[test]
     fn mixes() {
         let chains = chains(10_000, |at| if at < 10_000_000_000 { coin(at) } else { 2 + coin(at) });
@@ -532,28 +546,29 @@ mod tests {
     }
 
     /// Samples so far apart awake and asleep, each in the column of the one before or in another.
-    fn apart(pairs: &[(bool, u64, u64)]) -> Vec<Mark> {
-        let mut marks = vec![Mark { line: 0, at: KtimeNs::default(), cpu_ns: 0, owner: 0 }];
+    fn apart(pairs: &[(bool, u64, u64)]) -> Vec<SamplePoint> {
+        let mut points = vec![SamplePoint { track: 0, at: KtimeNs::default(), cpu_ns: 0, owner: 0 }];
         for &(alike, awake, slept) in pairs {
-            let last = marks[marks.len() - 1];
+            let last = points[points.len() - 1];
             let at = KtimeNs::from_ns(last.at.as_ns() + awake + slept);
-            marks.push(Mark {
+            points.push(SamplePoint {
                 at,
                 cpu_ns: last.cpu_ns + awake,
                 owner: last.owner ^ u32::from(!alike),
                 ..last
             });
         }
-        marks
+        points
     }
 
-    /// ln (e^(−t/τ) [alike] + (1 − e^(−t/τ)) π) by hand, for a distance of one memory, awake and asleep; memories are two thirds of each other.
+    /// ln (e^(−t/τ) [alike] + (1 − e^(−t/τ)) π) by hand, for a distance of one time constant, awake and
+    /// asleep; time constants are two thirds of each other.
     #[test]
     fn likelihood_by_hand() {
         let (kept, awake) = ((-1.0_f64).exp(), 30_000_000_000);
         let of = |pairs: &[(bool, u64, u64)], drawn: Vec<f64>| {
-            let marks = apart(pairs);
-            Samples::new(KtimeNs::default(), all(&marks), &|owner| owner).likelihoods(&[drawn])[0]
+            let points = apart(pairs);
+            Samples::new(KtimeNs::default(), all(&points), &|owner| owner).likelihoods(&[drawn])[0]
         };
         let (alike, unlike) = ((kept + (1.0 - kept) * 0.3).ln(), ((1.0 - kept) * 0.2).ln());
         let pairs = of(&[(true, awake, 0), (false, awake, 0)], vec![0.3, 0.2]);
@@ -571,23 +586,24 @@ mod tests {
         assert!((at_once[0][0] - 1e-300_f64.ln() - alike).abs() < 1e-9);
     }
 
-    /// Four samples a second apart, in columns 0, 0, 1, 0; each pair is judged without itself, drawn to the whole run's mix by three samples:
-    /// (1 + 3 · ¾) / (2 + 3), (0 + 3 · ¼) / 5 and (2 + 3 · ¾) / 5 by hand. Of the mix afterwards (3 + 3 · ¾) / (4 + 3).
+    /// Four samples a second apart, in columns 0, 0, 1, 0; each pair is judged without itself, drawn to the
+    /// whole run's mix by three samples: (1 + 3 · ¾) / (2 + 3), (0 + 3 · ¼) / 5 and (2 + 3 · ¾) / 5 by hand.
+    /// Of the mix afterwards (3 + 3 · ¾) / (4 + 3).
     #[test]
     fn pairs_do_not_testify_for_themselves() {
-        let mark = |i: u64, owner| Mark {
-            line: 0,
+        let point = |i: u64, owner| SamplePoint {
+            track: 0,
             at: KtimeNs::from_ns(i * 1_000_000_000),
             cpu_ns: i * 1_000_000_000,
             owner,
         };
-        let marks = [mark(0, 0), mark(1, 0), mark(2, 1), mark(3, 0)];
-        let samples = Samples::new(KtimeNs::default(), all(&marks), &|owner| owner);
+        let points = [point(0, 0), point(1, 0), point(2, 1), point(3, 0)];
+        let samples = Samples::new(KtimeNs::default(), all(&points), &|owner| owner);
         let drawn = samples.drawn(MIXES[0].1, u64::MAX, &samples.counts(u64::MAX));
         let of_sleeper = samples.likelihoods(&[drawn])[0];
         let fitted = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper };
         let expected = 0.65_f64.ln() + 0.15_f64.ln() + 0.85_f64.ln();
-        assert!((fitted.of_sleeper[0][MEMORIES - 1] - expected).abs() < 1e-9);
+        assert!((fitted.of_sleeper[0][TIME_CONSTANTS - 1] - expected).abs() < 1e-9);
         let mix = &samples.mixes(&fitted, samples.counts(u64::MAX))[0];
         assert!((probability(mix, 0) - 0.75).abs() < 1e-12 && (probability(mix, 1) - 0.25).abs() < 1e-12);
         // Over stretches of a second with their neighbours: the last one has seen 1 and 0.
@@ -598,34 +614,39 @@ mod tests {
         assert!((probability(&local[0], 0) - (2.0 + 2.0 * 0.75) / 4.0).abs() < 1e-12, "{local:?}");
     }
 
-    /// The fastest rate that is not unlikelier than the likeliest by more than 2; of what is forgotten asleep the likeliest, of equals the first.
+    /// The fastest rate that is not unlikelier than the likeliest by more than 2; of what is forgotten asleep
+    /// the likeliest, of equals the first.
     #[test]
     fn the_fastest_possible_rate() {
-        let mut likelihood = [-50.0; MEMORIES];
+        let mut likelihood = [-50.0; TIME_CONSTANTS];
         (likelihood[5], likelihood[8], likelihood[9]) = (-1.0, -2.9, -3.1);
         let fitted = |of_sleeper| Fitted { over: MIXES[0], stretch_ns: 1, of_sleeper };
         let found = rate_of(&fitted([likelihood; 3]));
-        assert!((found.rate * memory_ns(8) - 1.0).abs() < 1e-12);
-        assert_eq!(found.asleep, Asleep::Nothing);
-        let mut other = [-50.0; MEMORIES];
+        assert!((found.rate * time_constant_ns(8) - 1.0).abs() < 1e-12);
+        assert_eq!(found.asleep, SleepMixing::Nothing);
+        let mut other = [-50.0; TIME_CONSTANTS];
         other[2] = -0.5;
         let found = rate_of(&fitted([likelihood, other, likelihood]));
-        assert_eq!((found.asleep, (found.rate * memory_ns(2) * 1e9).round()), (Asleep::AsAwake, 1e9));
+        assert_eq!(
+            (found.asleep, (found.rate * time_constant_ns(2) * 1e9).round()),
+            (SleepMixing::AsAwake, 1e9)
+        );
     }
 
-    /// Each line has its samples and mixes; time that is not in doubt has none.
+    /// Each track has its samples and mixes; time that is not in doubt has none.
     #[test]
     fn each_line_has_its_own() {
-        let mark = |line, i: u64| Mark {
-            line,
+        let point = |track, i: u64| SamplePoint {
+            track,
             at: KtimeNs::from_ns(i * 1_000_000),
             cpu_ns: i * 1_000_000,
             owner: u32::from(i & 1 == 0),
         };
-        let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
-        let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
+        let points: Vec<SamplePoint> =
+            (0..31).map(|i| point(0, i)).chain((0..31).map(|i| point(1, i))).collect();
+        let chains = Chains::new(&points, KtimeNs::default(), |owner| owner);
         assert_eq!((chains.samples(0), chains.samples(1), chains.samples(2)), (31.0, 31.0, 0.0));
-        assert_eq!(chains.mix_number(NO_LINE, KtimeNs::default()), None);
+        assert_eq!(chains.mix_number(NO_TRACK, KtimeNs::default()), None);
         assert_eq!(chains.mix_number(1, KtimeNs::default()), Some(1));
     }
 }

@@ -39,8 +39,8 @@ impl<'a> Basis<'a> {
         Subject {
             intervals,
             segments: self.segments_of(domain),
-            pieces: self.time.pieces.of_domain(&self.time.marks, |cpu| self.cpus.covers(domain.scope, cpu)),
-            marks: &self.time.marks,
+            slices: self.time.slices.of_domain(&self.time.points, |cpu| self.cpus.covers(domain.scope, cpu)),
+            points: &self.time.points,
             start: self.span.start,
             tree: self.tree,
             conditions: self.conditions,

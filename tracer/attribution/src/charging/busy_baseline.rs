@@ -1,13 +1,16 @@
-//! Idle power of a machine that was busy while it was to be measured: what was measured then holds what ran as well.
+//! Idle power of a machine that was busy while it was to be measured: what was measured then holds what ran
+//! as well.
 //!
-//! P = idle + w · (busy CPUs), over windows of the run and the measurement before it; where CPUs were as busy all the time this shows nothing, and
-//! what servers draw at rest beside what they draw busy says roughly how much of it is idle power:
+//! P = idle + w · (busy CPUs), over windows of the run and the measurement before it; where CPUs were as busy
+//! all the time this shows nothing, and what servers draw at rest beside what they draw busy says roughly how
+//! much of it is idle power:
 //!
 //! ```text
 //! idle ~ N(m, ((P_before − m) / 2)²),   m = P_before · 0.74 n / (0.74 n + 2.76 busy),   n CPUs
 //! ```
 //!
-//! It is at most what was measured, and what the run's lowest windows have. Leaves out machines that were at rest, and GPUs.
+//! It is at most what was measured, and what the run's lowest windows have. Leaves out machines that were at
+//! rest, and GPUs.
 
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -19,7 +22,8 @@ const CPU_BUSY: f64 = 2.76;
 const WINDOW_NS: u64 = 100_000_000;
 /// The part of the time whose power no idle power exceeds.
 const LOWEST: f64 = 0.05;
-/// Programs draw other power in turns of seconds, which neighbouring windows share: no closer is known, in parts of what was measured.
+/// Programs draw other power in turns of seconds, which neighbouring windows share: no closer is known, in
+/// parts of what was measured.
 const CLOSEST: f64 = 0.05;
 
 /// What was measured before the start.
@@ -134,7 +138,8 @@ mod tests {
 
     const STEP_MS: u64 = 10;
 
-    /// A run of 4 s on two CPUs, so many busy at each step, of 10 W and 8 more for each busy one; 26 W were measured while both were busy.
+    /// A run of 4 s on two CPUs, so many busy at each step, of 10 W and 8 more for each busy one; 26 W were
+    /// measured while both were busy.
     fn found(busy: impl Fn(u64) -> u64) -> Idle {
         let at = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
         let step = |number: u64| Span::new(at(number * STEP_MS), at((number + 1) * STEP_MS));
@@ -153,7 +158,8 @@ mod tests {
         assert!((power - watts).abs() <= 2.0 * found.sd, "{power} ± {} W, not {watts} W", found.sd);
     }
 
-    /// Where the neighbours rest for a part of the run, or the program does, the run shows the idle power; where they end with the start it does too.
+    /// Where the neighbours rest for a part of the run, or the program does, the run shows the idle power;
+    /// where they end with the start it does too.
     #[test]
     fn what_the_run_shows() {
         for idle in
@@ -164,7 +170,8 @@ mod tests {
         }
     }
 
-    /// Where all CPUs are busy all the time nothing shows: a part of what was measured is taken, and it is known how little that is worth.
+    /// Where all CPUs are busy all the time nothing shows: a part of what was measured is taken, and it is
+    /// known how little that is worth.
     #[test]
     fn what_no_run_shows() {
         let idle = found(|_| 2);

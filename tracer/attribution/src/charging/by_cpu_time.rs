@@ -5,9 +5,9 @@
 use super::basis::Basis;
 use crate::ledger::result::{CpuBasis, DomainResult, Metered, SplitBasis};
 use crate::numerics::parallel::both;
-use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::PowerModel;
 use crate::power_model::powers::{Powers, Subject};
+use crate::power_model::training_subset::TrainingSubset;
 use crate::split::by_power::{PowerSplit, Splitter};
 use crate::split::by_time::{ByTime, Shares, present_in};
 use crate::split::idle::distribute_idle;
@@ -34,8 +34,8 @@ pub(super) fn charge_by_cpu_time(result: &mut DomainResult, domain: &Domain, bas
     let certain = propagation::Basis {
         power_model: &powers.model,
         split: split.as_ref().map(|split| &split.whole),
-        learned_from: by_power.and_then(|split| split.of_excerpt.as_ref()).unwrap_or(charged),
-        part: powers.excerpt.part(),
+        learned_from: by_power.and_then(|split| split.of_subset.as_ref()).unwrap_or(charged),
+        part: powers.subset.part(),
         weighted,
         time: basis.time,
         tree: basis.tree,
@@ -73,8 +73,9 @@ fn enter(shares: Shares, plain: ByTime, result: &mut DomainResult, basis: &Basis
 /// A split by expected times and powers.
 struct Split {
     whole: PowerSplit,
-    /// What owners have of the intervals that powers were learned from; `None` where these are all, or where it makes no difference.
-    of_excerpt: Option<Vec<MicroJoules>>,
+    /// What owners have of the intervals that powers were learned from; `None` where these are all, or where
+    /// it makes no difference.
+    of_subset: Option<Vec<MicroJoules>>,
 }
 
 /// The powers of a domain. A model gives every CPU the same power: there is nothing to learn from it.
@@ -88,21 +89,21 @@ fn learn<'a>(domain: &Domain, subject: &'a Subject<'a>, metered: &Metered) -> Po
 /// The split by expected times and powers, where there are powers.
 fn split_by_powers(powers: &Powers<'_>, owners: &[OwnerTime]) -> Option<Split> {
     let model = powers.model.model()?;
-    let Subject { intervals, segments, tree, marks, .. } = powers.subject;
-    let excerpt = &powers.excerpt;
-    let splitter = Splitter { model, tree, owners, marks, excerpt };
+    let Subject { intervals, segments, tree, points, .. } = powers.subject;
+    let subset = &powers.subset;
+    let splitter = Splitter { model, tree, owners, points, subset };
     let present = |intervals: &[EnergyInterval], at: usize| {
         intervals.get(at).map_or_else(Default::default, |interval| present_in(interval.span, segments))
     };
-    let whole = splitter.split(&powers.dynamic, powers.parts_in(intervals), |at| present(intervals, at));
-    let of_excerpt = || {
-        let (all, there) = (&Excerpt::default(), excerpt.take(intervals));
-        let splitter = Splitter { excerpt: all, ..splitter };
-        let parts = powers.parts_in(&there);
-        splitter.split(&powers.learned_from, parts, |at| present(&there, at)).shares.of_owner
+    let whole = splitter.split(&powers.dynamic, powers.slices_in(intervals), |at| present(intervals, at));
+    let of_subset = || {
+        let (all, there) = (&TrainingSubset::default(), subset.take(intervals));
+        let splitter = Splitter { subset: all, ..splitter };
+        let slices = powers.slices_in(&there);
+        splitter.split(&powers.learned_from, slices, |at| present(&there, at)).shares.of_owner
     };
-    let of_excerpt = (model.settings.lag_ns > 0 && !excerpt.is_all()).then(of_excerpt);
-    Some(Split { whole, of_excerpt })
+    let of_subset = (model.settings.lag_ns > 0 && !subset.is_all()).then(of_subset);
+    Some(Split { whole, of_subset })
 }
 
 /// CPU seconds of each owner.

@@ -1,4 +1,5 @@
-//! Meters a domain: what its counter or model says: intervals of energy, and how much of each is the idle baseline's.
+//! Meters a domain: what its counter or model says: intervals of energy, and how much of each is the idle
+//! baseline's.
 //!
 //! Leaves out who used the rest.
 
@@ -43,7 +44,8 @@ pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) ->
     Metered { lag, idle, idle_joules, busy_before, dynamic, timeline, after }
 }
 
-/// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
+/// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's
+/// work is not the CPUs'.
 fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
     let Origin::Counter { source, .. } = &domain.origin else { return None };
     if source.traits().own_clock || matches!(domain.scope, Scope::Gpu(_)) {
@@ -66,7 +68,8 @@ fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     meter.is_some_and(|meter| matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower))
 }
 
-/// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its counter may show.
+/// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its
+/// counter may show.
 fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
     let recording = basis.recording;
     let meter = recording.gpu_facts.meters.get(&domain.id);
@@ -105,7 +108,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
     }
 }
 
-/// The idle power of a domain whose CPUs were busy while it was to be measured; `None` where what was measured holds.
+/// The idle power of a domain whose CPUs were busy while it was to be measured; `None` where what was
+/// measured holds.
 #[expect(clippy::cast_precision_loss, reason = "a percentage, a number of CPUs and a time")]
 fn busy_before(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> Option<Idle> {
     // What keeps CPUs busy says nothing of a GPU.
@@ -120,8 +124,9 @@ fn busy_before(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> Optio
     Some(estimate(before, &timeline.intervals, basis.segments_of(domain).busy()))
 }
 
-/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred, and where it is an
-/// estimate by what that is worth; what was given or is a model's parameter by nothing.
+/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start
+/// by one part in a hundred, and where it is an estimate by what that is worth; what was given or is a
+/// model's parameter by nothing.
 fn idle_sd(domain: &Domain, idle: MicroJoules, estimate_sd: f64) -> f64 {
     match domain.idle.as_ref().map(|baseline| &baseline.origin) {
         Some(IdleOrigin::Measured { .. }) => (IDLE_SD * idle.as_joules()).hypot(estimate_sd),
@@ -148,7 +153,8 @@ mod tests {
         }
     }
 
-    /// 200 J of idle energy are known to one part in a hundred, and where they are an estimate as well as that; what was given is exact.
+    /// 200 J of idle energy are known to one part in a hundred, and where they are an estimate as well as
+    /// that; what was given is exact.
     #[test]
     fn how_sure_idle_energy_is() {
         let origin = IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent: None };
@@ -161,7 +167,8 @@ mod tests {
         assert!(sd(IdleOrigin::Given, 15.0).abs() < 1e-9);
     }
 
-    /// What a GPU drew while the recorded program used it is not idle power; what it drew while others did counts as such.
+    /// What a GPU drew while the recorded program used it is not idle power; what it drew while others did
+    /// counts as such.
     #[test]
     fn a_gpu_in_use() {
         let by = InUse { percent: None, pids: vec![7, 8] };

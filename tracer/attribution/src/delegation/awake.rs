@@ -1,7 +1,9 @@
-//! Since when a worker has been awake: a spin ends when the thread goes to sleep, and what it does after that somebody else asked for.
+//! Since when a worker has been awake: a spin ends when the thread goes to sleep, and what it does after that
+//! somebody else asked for.
 //!
-//! A thread that leaves its CPU sleeps, or was pushed off by another one. A switch does not say which for threads without Python. It was
-//! pushed off if another thread followed on that CPU at once and no wake-up brought it back. Leaves out whose call it spins after (`requesters`).
+//! A thread that leaves its CPU sleeps, or was pushed off by another one. A switch does not say which for
+//! threads without Python. It was pushed off if another thread followed on that CPU at once and no wake-up
+//! brought it back. Leaves out whose call it spins after (`requesters`).
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -9,9 +11,9 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{CpuOwner, Wake};
 use std::collections::HashMap;
 
-/// A stay on a CPU.
+/// A run on a CPU.
 #[derive(Clone, Copy, Debug)]
-struct Stay {
+struct OnCpuRun {
     start: KtimeNs,
     end: KtimeNs,
     /// Another thread followed at once.
@@ -27,22 +29,26 @@ pub(super) struct Awake {
 impl Awake {
     /// For threads that `of` accepts.
     pub(super) fn of(recording: &Recording, of: impl Fn(ThreadKey) -> bool) -> Self {
-        let mut stays: HashMap<ThreadKey, Vec<Stay>> = HashMap::new();
+        let mut runs: HashMap<ThreadKey, Vec<OnCpuRun>> = HashMap::new();
         let followers = recording.slices.iter().skip(1).map(Some).chain([None]);
         for (slice, next) in recording.slices.iter().zip(followers) {
             let CpuOwner::Target(thread) = slice.who else { continue };
             if of(thread) {
                 let followed = next.is_some_and(|next| next.cpu == slice.cpu && next.start == slice.end);
-                stays.entry(thread).or_default().push(Stay { start: slice.start, end: slice.end, followed });
+                runs.entry(thread).or_default().push(OnCpuRun {
+                    start: slice.start,
+                    end: slice.end,
+                    followed,
+                });
             }
         }
         let mut wakes: HashMap<ThreadKey, Vec<KtimeNs>> = HashMap::new();
         for Wake { at, thread, .. } in recording.requests.wakes.iter().filter(|wake| of(wake.thread)) {
             wakes.entry(*thread).or_default().push(*at);
         }
-        let since = stays.into_iter().map(|(thread, stays)| {
+        let since = runs.into_iter().map(|(thread, runs)| {
             let wakes = wakes.get(&thread).map_or(&[][..], Vec::as_slice);
-            (thread, episodes(stays, wakes))
+            (thread, episodes(runs, wakes))
         });
         Self { since: since.collect() }
     }
@@ -54,45 +60,46 @@ impl Awake {
     }
 }
 
-fn episodes(mut stays: Vec<Stay>, wakes: &[KtimeNs]) -> Vec<KtimeNs> {
-    stays.sort_unstable_by_key(|stay| stay.start);
+fn episodes(mut runs: Vec<OnCpuRun>, wakes: &[KtimeNs]) -> Vec<KtimeNs> {
+    runs.sort_unstable_by_key(|run| run.start);
     let mut since = Vec::new();
-    let mut last: Option<Stay> = None;
-    for stay in stays {
+    let mut last: Option<OnCpuRun> = None;
+    for run in runs {
         let goes_on = last.is_some_and(|last| {
             let first = wakes.partition_point(|&wake| wake <= last.end);
-            let woken = wakes.get(first).is_some_and(|&wake| wake <= stay.start);
-            stay.start <= last.end || (last.followed && !woken)
+            let woken = wakes.get(first).is_some_and(|&wake| wake <= run.start);
+            run.start <= last.end || (last.followed && !woken)
         });
         if !goes_on {
-            since.push(stay.start);
+            since.push(run.start);
         }
-        last = Some(stay);
+        last = Some(run);
     }
     since
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KtimeNs, Stay, episodes};
+    use super::{KtimeNs, OnCpuRun, episodes};
 
-    fn stay(start: u64, end: u64, followed: bool) -> Stay {
-        Stay { start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end), followed }
+    fn run(start: u64, end: u64, followed: bool) -> OnCpuRun {
+        OnCpuRun { start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end), followed }
     }
 
-    /// A thread that was pushed off its CPU stays awake; one that nobody pushed off slept, and so did one that was woken.
+    /// A thread that was pushed off its CPU runs awake; one that nobody pushed off slept, and so did one that
+    /// was woken.
     #[test]
     fn sleep_and_preemption() {
-        let stays = vec![
-            stay(0, 10, true),
-            stay(20, 30, false),
-            stay(40, 50, true),
-            stay(60, 70, true),
-            stay(70, 80, true),
+        let runs = vec![
+            run(0, 10, true),
+            run(20, 30, false),
+            run(40, 50, true),
+            run(60, 70, true),
+            run(70, 80, true),
         ];
         let starts = |wakes: &[u64]| {
             let wakes: Vec<KtimeNs> = wakes.iter().copied().map(KtimeNs::from_ns).collect();
-            episodes(stays.clone(), &wakes).into_iter().map(KtimeNs::as_ns).collect::<Vec<_>>()
+            episodes(runs.clone(), &wakes).into_iter().map(KtimeNs::as_ns).collect::<Vec<_>>()
         };
         assert_eq!(starts(&[]), [0, 40]);
         assert_eq!(starts(&[55]), [0, 40, 60]);

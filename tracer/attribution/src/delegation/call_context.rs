@@ -1,10 +1,11 @@
 //! In whose code a thread is: which libraries a worker lives in, and when a Python thread was inside them.
 //!
-//! A thread without Python frames works for calls into the library that it lives in: ONNX Runtime's workers for calls into ONNX Runtime,
-//! OpenMP's for calls into libgomp. A Python thread that is elsewhere (draws random numbers, runs bytecode) asks for nothing at that moment,
-//! whatever a worker does meanwhile: it spins in wait for the next piece, or finishes what an earlier call began. Samples show it: the
-//! modules of the native frames below Python, without a name of anything. Libraries that stand above the outermost Python frame (the
-//! interpreter, the C library) are everybody's and tell nothing.
+//! A thread without Python frames works for calls into the library that it lives in: ONNX Runtime's workers
+//! for calls into ONNX Runtime, OpenMP's for calls into libgomp. A Python thread that is elsewhere (draws
+//! random numbers, runs bytecode) asks for nothing at that moment, whatever a worker does meanwhile: it spins
+//! in wait for the next piece, or finishes what an earlier call began. Samples show it: the modules of the
+//! native frames below Python, without a name of anything. Libraries that stand above the outermost Python
+//! frame (the interpreter, the C library) are everybody's and tell nothing.
 //!
 //! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
@@ -66,9 +67,9 @@ impl Code {
         this.below = seen.below;
         this.below.iter_mut().for_each(|below| below.libraries.retain(|it| !seen.everybodys.contains(it)));
         this.library_set = vec![None; recording.threads.len()];
-        for (thread, lived) in seen.lived {
+        for (thread, library_use) in seen.library_use {
             let library_set: BTreeSet<Library> =
-                lived.often().filter(|it| !seen.everybodys.contains(it)).collect();
+                library_use.often().filter(|it| !seen.everybodys.contains(it)).collect();
             if library_set.is_empty() {
                 continue;
             }
@@ -147,7 +148,8 @@ impl Code {
         calls.get(calls.partition_point(|call| call.end <= at).checked_sub(1)?).copied()
     }
 
-    /// A thread's call into a home's code that is next to a moment, before or after it, and how far off it is.
+    /// A thread's call into a home's code that is next to a moment, before or after it, and how far off it
+    /// is.
     pub(super) fn nearest_call(
         &self,
         thread: ThreadKey,
@@ -168,13 +170,14 @@ impl Code {
 
 /// How often a thread was seen in which library.
 #[derive(Debug, Default)]
-struct Lived {
+struct LibraryUse {
     samples: u64,
     libraries: BTreeMap<Library, u64>,
 }
 
-impl Lived {
-    /// Libraries that at least half of the samples show: a maths library that now and then is called is no home.
+impl LibraryUse {
+    /// Libraries that at least half of the samples show: a maths library that now and then is called is no
+    /// home.
     fn often(&self) -> impl Iterator<Item = Library> + '_ {
         self.libraries.iter().filter(|&(_, &n)| n * 2 >= self.samples).map(|(&library, _)| library)
     }
@@ -187,7 +190,7 @@ struct Seen<'a> {
     below: Vec<Below>,
     /// Stand above the outermost Python frame.
     everybodys: BTreeSet<Library>,
-    lived: BTreeMap<ThreadKey, Lived>,
+    library_use: BTreeMap<ThreadKey, LibraryUse>,
 }
 
 impl<'a> Seen<'a> {
@@ -220,9 +223,9 @@ impl<'a> Seen<'a> {
                     }
                 }
                 None if !is_python && !matches!(sample.status, StackStatus::PythonLost(_)) => {
-                    let lived = this.lived.entry(sample.thread).or_default();
-                    lived.samples += 1;
-                    libraries.above.iter().for_each(|&it| *lived.libraries.entry(it).or_default() += 1);
+                    let library_use = this.library_use.entry(sample.thread).or_default();
+                    library_use.samples += 1;
+                    libraries.above.iter().for_each(|&it| *library_use.libraries.entry(it).or_default() += 1);
                 }
                 _ => (),
             }

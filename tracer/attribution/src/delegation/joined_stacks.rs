@@ -1,11 +1,13 @@
 //! Joined stacks: `<Python stack of who asked>;[on behalf of];<the worker's own stack>`.
 //!
-//! New frames and stacks are kept apart, with numbers that go on behind the recording's, until the view takes them. The stack of who asked
-//! ends at its innermost Python frame, or at the native call below it in which the worker was asked (`native_calls`). A wait holds Python frames only: the native frames between them are taken from a sample of the same
-//! thread that came through the same functions, so that both stand on one tower.
+//! New frames and stacks are kept apart, with numbers that go on behind the recording's, until the view takes
+//! them. The stack of who asked ends at its innermost Python frame, or at the native call below it in which
+//! the worker was asked (`native_calls`). A wait holds Python frames only: the native frames between them are
+//! taken from a sample of the same thread that came through the same functions, so that both stand on one
+//! tower.
 
 use super::native_calls::NativeCalls;
-use super::requesters::Step;
+use super::requesters::RequestHop;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::mark::Mark;
@@ -16,9 +18,10 @@ use std::collections::HashMap;
 type Place = u32;
 
 /// Makes joined stacks of one recording.
-pub(super) struct Joints<'a> {
+pub(super) struct JoinedStacks<'a> {
     recording: &'a Recording,
-    /// Frames that the recording lacks: the joint, what stands for unsampled time, the joint after the call, pools.
+    /// Frames that the recording lacks: the joint, what stands for unsampled time, the joint after the call,
+    /// pools.
     frames: Vec<Frame>,
     stacks: Vec<StackNode>,
     known: HashMap<StackNode, StackId>,
@@ -28,7 +31,7 @@ pub(super) struct Joints<'a> {
     calls: NativeCalls<'a>,
 }
 
-impl<'a> Joints<'a> {
+impl<'a> JoinedStacks<'a> {
     /// `seen` is which threads samples show in which stacks.
     pub(super) fn new(recording: &'a Recording, seen: &[(ThreadKey, StackId)]) -> Self {
         let nodes = (0..).map(StackId::new).zip(&recording.stacks);
@@ -45,12 +48,12 @@ impl<'a> Joints<'a> {
     }
 
     /// The stack of who asked, up to the joint.
-    pub(super) fn above(&mut self, worker: ThreadKey, path: &[Step]) -> Option<StackId> {
+    pub(super) fn above(&mut self, worker: ThreadKey, path: &[RequestHop]) -> Option<StackId> {
         let mut stack = None;
         for &step in path {
             match step {
-                Step::In(thread, own) | Step::After(thread, own) => {
-                    let joint = self.new_frame(if matches!(step, Step::In(..)) { 0 } else { 2 });
+                RequestHop::In(thread, own) | RequestHop::After(thread, own) => {
+                    let joint = self.new_frame(if matches!(step, RequestHop::In(..)) { 0 } else { 2 });
                     for frame in self.requester(thread, own) {
                         stack = Some(self.call(stack, frame));
                     }
@@ -59,12 +62,12 @@ impl<'a> Joints<'a> {
                     }
                     stack = Some(self.call(stack, joint));
                 }
-                Step::Itself(own) => {
+                RequestHop::Itself(own) => {
                     for frame in self.requester(worker, own) {
                         stack = Some(self.call(stack, frame));
                     }
                 }
-                Step::Pool(thread) => {
+                RequestHop::Pool(thread) => {
                     let frame = self.pool(thread);
                     stack = Some(self.call(stack, frame));
                 }
@@ -84,7 +87,8 @@ impl<'a> Joints<'a> {
         joined.or(own).unwrap_or_default()
     }
 
-    /// The frames of what a worker does. A forked process still has those that it was forked in: they are its parent's, and over.
+    /// The frames of what a worker does. A forked process still has those that it was forked in: they are its
+    /// parent's, and over.
     fn own_work(&self, own: StackId) -> Vec<FrameId> {
         let frames: Vec<(FrameId, &Frame)> = self.recording.frames_of(own).collect();
         let forked = frames.iter().rposition(|(_, frame)| is_start_of_fork(frame)).map_or(0, |at| at + 1);

@@ -1,20 +1,23 @@
 //! Delegation: whose Python code a worker's energy is charged to.
 //!
-//! Between 31 and 95 % of the CPU time of machine-learning programs is spent on threads that have no Python frames, or in a pool's loop,
-//! while the Python thread that wants the result sleeps. The physical view charges each thread for itself; the logical view joins the
-//! worker's stack to that of the thread that it works for (blame shifting, as HPCToolkit names it: Tallent, Mellor-Crummey, PPoPP 2009).
+//! Between 31 and 95 % of the CPU time of machine-learning programs is spent on threads that have no Python
+//! frames, or in a pool's loop, while the Python thread that wants the result sleeps. The physical view
+//! charges each thread for itself; the logical view joins the worker's stack to that of the thread that it
+//! works for (blame shifting, as HPCToolkit names it: Tallent, Mellor-Crummey, PPoPP 2009).
 //!
-//! Both views come from one attribution. A worker's segments of time are cut where the answer to "for whom?" changes (`requesters`), and each
-//! answer becomes an owner of its own, of the same class as before; energy is split among owners as always. The physical view adds these
-//! owners up again, the logical view gives each to its joined stack (`joined_stacks`), in equal parts where several threads wait. So energy counts
-//! once, and the views agree to the microjoule for each thread and domain.
+//! Both views come from one attribution. A worker's segments of time are cut where the answer to "for whom?"
+//! changes (`requesters`), and each answer becomes an owner of its own, of the same class as before; energy
+//! is split among owners as always. The physical view adds these owners up again, the logical view gives each
+//! to its joined stack (`joined_stacks`), in equal parts where several threads wait. So energy counts once,
+//! and the views agree to the microjoule for each thread and domain.
 //!
-//! `native_calls` finds the native call that a worker's stack stands below. `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
-//! the rules. Leaves out how the facts are found (`probe/`).
+//! `native_calls` finds the native call that a worker's stack stands below. `thread_activity` says what
+//! Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept;
+//! `requesters` and `native_rules` hold the rules. Leaves out how the facts are found (`probe/`).
 
 mod awake;
 mod call_context;
-mod call_lines;
+mod call_tracks;
 mod joined_stacks;
 mod native_calls;
 mod native_rules;
@@ -22,10 +25,10 @@ mod requesters;
 mod thread_activity;
 
 use crate::numerics::parallel::both;
+use crate::time::compact_slices::InterSampleSlices;
 use crate::time::cpu_time::CpuTime;
 use crate::time::launchers::Launchers;
 use crate::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
-use crate::time::packed_pieces::Pieces;
 use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -36,8 +39,8 @@ use energy_trace_model::recording::record::{
     DomainClass, Frame, Launched, Launches, Sample, StackNode, Wait,
 };
 use energy_trace_model::units::MicroJoules;
-use joined_stacks::Joints;
-use requesters::{Answer, RequesterIndex, Role, Step};
+use joined_stacks::JoinedStacks;
+use requesters::{RequestHop, RequesterIndex, RequesterSet, Role};
 use std::collections::{HashMap, HashSet};
 use thread_activity::Threads;
 
@@ -50,7 +53,7 @@ pub(crate) struct Delegation {
     /// By owner; beyond its end and where `None`: for itself.
     of_owner: Vec<Option<SetId>>,
     /// Paths of equal worth.
-    sets: Vec<Vec<Vec<Step>>>,
+    sets: Vec<Vec<Vec<RequestHop>>>,
     /// The owner of each launch on a GPU, in the order of the recording.
     pub(crate) launchers: Launchers,
     /// Which threads samples show in which stacks, each once, in the order of the samples.
@@ -72,16 +75,18 @@ pub(crate) struct Logical {
     pub(crate) rows: Vec<Sourced>,
 }
 
-/// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
+/// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and
+/// samples.
 pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
     let threads = Threads::of(recording, span);
-    let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
+    let SampledTime { segments, owners, certain, tracks, overlaps } = sampled;
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
-    let mut time = CpuTime { segments, owners, pieces: Pieces::default(), marks: vec![], overlaps };
+    let mut time =
+        CpuTime { segments, owners, slices: InterSampleSlices::default(), points: vec![], overlaps };
     refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
-    let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_lines(certain, lines, &mut time));
+    let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_tracks(certain, tracks, &mut time));
     let launches = recording.gpu.launches.iter();
     let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
     let busy = recording.gpu.busy.iter();
@@ -115,7 +120,7 @@ struct Refiner<'a> {
     numbers: HashMap<Owner, OwnerId>,
     refined: HashMap<(OwnerId, SetId), OwnerId>,
     base_of: HashMap<OwnerId, OwnerId>,
-    set_ids: HashMap<Vec<Vec<Step>>, SetId>,
+    set_ids: HashMap<Vec<Vec<RequestHop>>, SetId>,
     delegation: Delegation,
 }
 
@@ -144,8 +149,8 @@ impl<'a> Refiner<'a> {
         self.roles.get(owner as usize).copied().unwrap_or(Role::Own)
     }
 
-    /// Cuts segments where the answer changes; most are one owner's before and after. Where nobody was looking nobody knows for whom a thread
-    /// worked, and where it slept next says nothing of seconds before.
+    /// Cuts segments where the answer changes; most are one owner's before and after. Where nobody was
+    /// looking nobody knows for whom a thread worked, and where it slept next says nothing of seconds before.
     fn cut_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
         let place = |segment: &Segment| (segment.cpu, segment.span);
         let certain: HashSet<(CpuId, Span)> = certain.iter().map(place).collect();
@@ -196,7 +201,7 @@ impl<'a> Refiner<'a> {
         let mut stretches: Vec<(OwnerId, Span)> = Vec::new();
         let mut at = span.start;
         while at < span.end {
-            let Answer { paths, until } = self.requesters.who(role, thread, at);
+            let RequesterSet { paths, until } = self.requesters.who(role, thread, at);
             let until = until.max(at + NEXT).min(span.end);
             let refined = self.refined(owner, paths, time);
             match stretches.last_mut() {
@@ -242,12 +247,12 @@ impl<'a> Refiner<'a> {
         }
     }
 
-    fn refined(&mut self, owner: OwnerId, paths: Vec<Vec<Step>>, time: &mut CpuTime) -> OwnerId {
+    fn refined(&mut self, owner: OwnerId, paths: Vec<Vec<RequestHop>>, time: &mut CpuTime) -> OwnerId {
         let set = self.set_of(paths);
         self.refined_in(owner, set, time)
     }
 
-    fn set_of(&mut self, paths: Vec<Vec<Step>>) -> SetId {
+    fn set_of(&mut self, paths: Vec<Vec<RequestHop>>) -> SetId {
         let next = SetId::try_from(self.delegation.sets.len()).unwrap_or(SetId::MAX);
         *self.set_ids.entry(paths).or_insert_with_key(|paths| {
             self.delegation.sets.push(paths.clone());
@@ -270,7 +275,7 @@ impl<'a> Refiner<'a> {
     }
 }
 
-/// An answer holds this long at least, so that pieces are not many more than switches.
+/// An answer holds this long at least, so that slices are not many more than switches.
 const NEXT: std::time::Duration = std::time::Duration::from_micros(10);
 
 fn move_time(time: &mut CpuTime, from: OwnerId, to: OwnerId, ns: u64) {
@@ -290,13 +295,14 @@ pub(crate) fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
     merged(owners.iter().map(|&(owner, row)| (row, vec![(owner, 1.0)])).collect())
 }
 
-/// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has none).
+/// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has
+/// none).
 pub(crate) fn logical(
     recording: &Recording,
     delegation: &Delegation,
     owners: &[(OwnerId, ProfileRow)],
 ) -> Logical {
-    let mut joints = Joints::new(recording, &delegation.seen);
+    let mut joined = JoinedStacks::new(recording, &delegation.seen);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
     let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());
     for &(owner, row) in owners {
@@ -307,16 +313,16 @@ pub(crate) fn logical(
         };
         let share = 1.0 / f64::from(u32::try_from(paths.len().max(1)).unwrap_or(u32::MAX));
         for (at, (path, part)) in paths.iter().zip(parts(&row, paths.len())).enumerate() {
-            let above = *above.entry((set, at, row.thread)).or_insert_with(|| joints.above(row.thread, path));
-            let stack = if path.is_empty() { row.stack } else { Some(joints.join(above, row.stack)) };
+            let above = *above.entry((set, at, row.thread)).or_insert_with(|| joined.above(row.thread, path));
+            let stack = if path.is_empty() { row.stack } else { Some(joined.join(above, row.stack)) };
             let on_behalf_of = match path.first() {
-                Some(Step::In(thread, _) | Step::After(thread, _)) => Some(*thread),
+                Some(RequestHop::In(thread, _) | RequestHop::After(thread, _)) => Some(*thread),
                 _ => None,
             };
             rows.push((ProfileRow { stack, on_behalf_of, ..part }, vec![(owner, share)]));
         }
     }
-    let (frames, stacks) = joints.into_new();
+    let (frames, stacks) = joined.into_new();
     Logical { frames, stacks, rows: merged(rows) }
 }
 

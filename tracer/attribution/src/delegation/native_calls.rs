@@ -1,9 +1,11 @@
-//! In which native call a thread's workers were asked: `torch.matmul` in machine code, which the Python frames of a wait do not show.
+//! In which native call a thread's workers were asked: `torch.matmul` in machine code, which the Python
+//! frames of a wait do not show.
 //!
-//! A wait holds Python frames only. What samples of the same Python frames have below them, as far as they all agree and where they reach a
-//! library that the worker lives in, is the way to the place where work was handed out; what ran there itself is no part of it. A sample whose
-//! frames others have too, and more below, was taken on the same way and does not shorten it. Where a line makes several such calls they
-//! agree up to the interpreter alone, and nothing is said. Names are compared, never read.
+//! A wait holds Python frames only. What samples of the same Python frames have below them, as far as they
+//! all agree and where they reach a library that the worker lives in, is the way to the place where work was
+//! handed out; what ran there itself is no part of it. A sample whose frames others have too, and more below,
+//! was taken on the same way and does not shorten it. Where a line makes several such calls they agree up to
+//! the interpreter alone, and nothing is said. Names are compared, never read.
 
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
@@ -16,15 +18,15 @@ pub(super) struct NativeCalls<'a> {
     /// By Python frames: the native ones below them, each way once.
     below: HashMap<Vec<FrameId>, Vec<Vec<FrameId>>>,
     /// Libraries in which threads without Python frames were seen, by thread.
-    lived: HashMap<ThreadKey, BTreeSet<&'a str>>,
+    library_use: HashMap<ThreadKey, BTreeSet<&'a str>>,
     /// Libraries above Python frames: everybody's.
     everybodys: BTreeSet<&'a str>,
 }
 
 impl<'a> NativeCalls<'a> {
     pub(super) fn of(recording: &'a Recording, seen: &[(ThreadKey, StackId)]) -> Self {
-        let (below, lived) = (HashMap::new(), HashMap::new());
-        let mut this = Self { recording, below, lived, everybodys: BTreeSet::new() };
+        let (below, library_use) = (HashMap::new(), HashMap::new());
+        let mut this = Self { recording, below, library_use, everybodys: BTreeSet::new() };
         seen.iter().for_each(|&(thread, stack)| this.learn(thread, stack));
         this
     }
@@ -47,16 +49,19 @@ impl<'a> NativeCalls<'a> {
             }
         }
         if python.is_empty() {
-            self.lived.entry(thread).or_default().extend(modules(self.recording, &natives));
+            self.library_use.entry(thread).or_default().extend(modules(self.recording, &natives));
         } else if !natives.is_empty() {
             self.below.entry(python).or_default().push(natives);
         }
     }
 
-    /// The native frames below these Python frames in which the worker was asked; none where samples do not agree.
+    /// The native frames below these Python frames in which the worker was asked; none where samples do not
+    /// agree.
     pub(super) fn of_worker(&self, worker: ThreadKey, python: &[FrameId]) -> &[FrameId] {
-        let (Some(ways), Some(lived)) = (self.below.get(python), self.lived.get(&worker)) else { return &[] };
-        let is_home = |module: &str| lived.contains(module) && !self.everybodys.contains(module);
+        let (Some(ways), Some(library_use)) = (self.below.get(python), self.library_use.get(&worker)) else {
+            return &[];
+        };
+        let is_home = |module: &str| library_use.contains(module) && !self.everybodys.contains(module);
         let reaches = |way: &&Vec<FrameId>| modules(self.recording, way).any(is_home);
         let ways: Vec<&Vec<FrameId>> = ways.iter().filter(reaches).collect();
         let Some(&longest) = ways.iter().max_by_key(|way| way.len()) else { return &[] };

@@ -1,10 +1,12 @@
 //! For whom a worker without Python frames works while nobody is in a call that it serves.
 //!
-//! 1. A worker that has been awake since the last such call works for that call until it sleeps: it spins in wait for the next piece of the
-//!    same pool, or finishes what it was given. The joint says that the call is over.
-//! 2. One that has slept since: for the call from which a chain of wake-ups leads to it; a call that is over says so.
-//! 3. One that nobody is known to have woken: for a Python thread that sleeps (it may wait for it in somebody else's code); else for the
-//!    nearest call of about then, which samples may have missed; else for nobody.
+//! 1. A worker that has been awake since the last such call works for that call until it sleeps: it spins in
+//!    wait for the next piece of the same pool, or finishes what it was given. The joint says that the call
+//!    is over.
+//! 2. One that has slept since: for the call from which a chain of wake-ups leads to it; a call that is over
+//!    says so.
+//! 3. One that nobody is known to have woken: for a Python thread that sleeps (it may wait for it in somebody
+//!    else's code); else for the nearest call of about then, which samples may have missed; else for nobody.
 //!
 //! Leaves out how it is known who is in a call (`call_context`) and who slept (`awake`).
 
@@ -16,7 +18,8 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use std::time::Duration;
 
-/// A wake-up is recorded at the latest this long after one by the same thread that was: twice the probes' interval.
+/// A wake-up is recorded at the latest this long after one by the same thread that was: twice the probes'
+/// interval.
 const UNRECORDED: Duration = Duration::from_millis(20);
 /// Samples of a thread at 99 Hz are this far apart: a call between two of them is seen by none.
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(20);
@@ -24,7 +27,8 @@ const BETWEEN_SAMPLES: Duration = Duration::from_millis(20);
 type Candidates = Vec<(Requester, Phase)>;
 
 impl RequesterIndex<'_> {
-    /// Who of the candidates is in a call that a worker serves (all, where samples do not show where it lives); else whose call is over.
+    /// Who of the candidates is in a call that a worker serves (all, where samples do not show where it
+    /// lives); else whose call is over.
     pub(super) fn in_a_call(
         &self,
         worker: ThreadKey,
@@ -73,8 +77,8 @@ impl RequesterIndex<'_> {
         !self.is_heard(worker) && self.in_process(worker).iter().filter(calls).nth(1).is_some()
     }
 
-    /// Takes a Python thread to be in a call that may be in one already, or still: nothing is known of it between two moments, and at one of
-    /// these it is in a call. Until when that holds.
+    /// Takes a Python thread to be in a call that may be in one already, or still: nothing is known of it
+    /// between two moments, and at one of these it is in a call. Until when that holds.
     pub(super) fn take_in(&self, all: &mut Candidates, library_set: LibrarySetId) -> KtimeNs {
         let mut holds = KtimeNs::from_ns(u64::MAX);
         let inside = |stack| self.code.call_context(library_set, stack) == CallContext::Inside;
@@ -93,8 +97,8 @@ impl RequesterIndex<'_> {
         holds
     }
 
-    /// Python threads that may call: of those whose wake-ups lead to the worker, the ones that are not chance, and the one that woke it now;
-    /// without wake-ups, all.
+    /// Python threads that may call: of those whose wake-ups lead to the worker, the ones that are not
+    /// chance, and the one that woke it now; without wake-ups, all.
     fn callers(
         &self,
         worker: ThreadKey,

@@ -3,22 +3,26 @@
 //! A thread without Python frames (OpenMP, Eigen, XLA, autograd) works for a Python thread of its process:
 //!
 //! 1. the only one that has a task;
-//! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one before, …;
-//! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal parts. A Python thread that
-//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over. Of a worker that
-//!    nobody was seen to wake, all that are in its code may be the one, and all that may be there between two moments at which that is known.
+//! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one
+//!    before, …;
+//! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal
+//!    parts. A Python thread that runs is the master of an OpenMP region, which works in it like the others;
+//!    one that waits has handed its work over. Of a worker that nobody was seen to wake, all that are in its
+//!    code may be the one, and all that may be there between two moments at which that is known.
 //!
-//! Before that, Python threads are left out that are outside the code that the worker lives in (`call_context`) and run, and those that hardly ever wake it.
-//! If nobody is left, a call that is over is charged (`native_rules`): a worker spins on, or finishes what it was given, after the call that asked for
+//! Before that, Python threads are left out that are outside the code that the worker lives in
+//! (`call_context`) and run, and those that hardly ever wake it. If nobody is left, a call that is over is
+//! charged (`native_rules`): a worker spins on, or finishes what it was given, after the call that asked for
 //! it, and what its caller does next is not to blame.
 //!
-//! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its idle wait, if that thread now
-//! waits; else for those Python threads of its process that wait. A submitter that does not wait is not charged.
-//! A process whose main thread is below a pool's loop (a `DataLoader`'s worker) works, with all threads that it has for itself, for the thread
-//! of its parent that next takes a result from it: the one that it wakes.
+//! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its
+//! idle wait, if that thread now waits; else for those Python threads of its process that wait. A submitter
+//! that does not wait is not charged. A process whose main thread is below a pool's loop (a `DataLoader`'s
+//! worker) works, with all threads that it has for itself, for the thread of its parent that next takes a
+//! result from it: the one that it wakes.
 //!
-//! Interrupts make wrong wake-ups (`Wake::waker`). Rule 2 therefore stops at threads that have no task, and rule 3 leaves out wakers that
-//! are rare beside others.
+//! Interrupts make wrong wake-ups (`Wake::waker`). Rule 2 therefore stops at threads that have no task, and
+//! rule 3 leaves out wakers that are rare beside others.
 
 use super::awake::Awake;
 use super::call_context::{Code, LibrarySetId};
@@ -52,7 +56,7 @@ impl Requester {
 
 /// One step from the one who asked to the one who works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum RequestHop {
     /// This thread in this stack.
     In(ThreadKey, StackId),
     /// This thread in this stack, which it has left since.
@@ -65,8 +69,8 @@ pub(super) enum Step {
 
 /// Who asked: each path from the outermost one, all of equal worth; and until when that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) paths: Vec<Vec<Step>>,
+pub(super) struct RequesterSet {
+    pub(super) paths: Vec<Vec<RequestHop>>,
     pub(super) until: KtimeNs,
 }
 
@@ -183,20 +187,22 @@ impl<'a> RequesterIndex<'a> {
     }
 
     /// Who asked for what a thread does at a moment.
-    pub(super) fn who(&self, role: Role, thread: ThreadKey, at: KtimeNs) -> Answer {
+    pub(super) fn who(&self, role: Role, thread: ThreadKey, at: KtimeNs) -> RequesterSet {
         if role != Role::Unseen {
             return self.answer(role, thread, at, 0);
         }
         match self.phase(Requester::new(thread, at)) {
-            Some((phase, until)) => Answer { paths: vec![vec![Step::Itself(phase.stack)]], until },
+            Some((phase, until)) => {
+                RequesterSet { paths: vec![vec![RequestHop::Itself(phase.stack)]], until }
+            }
             None => {
                 let begin = self.threads.activity(thread).and_then(|activity| activity.begins_after(at));
-                Answer { paths: vec![vec![]], until: begin.unwrap_or(NEVER) }
+                RequesterSet { paths: vec![vec![]], until: begin.unwrap_or(NEVER) }
             }
         }
     }
 
-    fn answer(&self, role: Role, thread: ThreadKey, at: KtimeNs, depth: u32) -> Answer {
+    fn answer(&self, role: Role, thread: ThreadKey, at: KtimeNs, depth: u32) -> RequesterSet {
         let (requesters, mut until) = match role {
             Role::Own | Role::Unseen => (Vec::new(), NEVER),
             Role::Native => self.of_native(thread, at),
@@ -220,9 +226,9 @@ impl<'a> RequesterIndex<'a> {
             }
         }
         if paths.is_empty() {
-            paths.push(vec![Step::Pool(thread)]);
+            paths.push(vec![RequestHop::Pool(thread)]);
         }
-        Answer { paths, until }
+        RequesterSet { paths, until }
     }
 
     fn of_native(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
@@ -286,7 +292,8 @@ impl<'a> RequesterIndex<'a> {
         wakes.get(wakes.partition_point(|wake| wake.at <= at).checked_sub(1)?).copied()
     }
 
-    /// The Python thread at the end of the chain of wake-ups that led to a thread's running, and when it woke the first of them.
+    /// The Python thread at the end of the chain of wake-ups that led to a thread's running, and when it woke
+    /// the first of them.
     pub(super) fn chain(&self, thread: ThreadKey, at: KtimeNs) -> Option<Requester> {
         let mut requester = Requester::new(thread, at);
         for _ in 0..CHAIN {
@@ -313,7 +320,8 @@ impl<'a> RequesterIndex<'a> {
         (all.into_iter().map(|(requester, _)| requester).collect(), until)
     }
 
-    /// Who gave a thread of a pool its task: the first to wake it from its last idle wait. (Later ones hand it the interpreter lock.)
+    /// Who gave a thread of a pool its task: the first to wake it from its last idle wait. (Later ones hand
+    /// it the interpreter lock.)
     fn woke_from_idle(&self, thread: ThreadKey, at: KtimeNs) -> Option<ThreadKey> {
         let is_idle = |phase: &Phase| phase.waits && self.threads.traits(phase.stack).idle;
         let idle = self.threads.activity(thread)?.last(at, is_idle)?;
@@ -322,7 +330,8 @@ impl<'a> RequesterIndex<'a> {
         (first.at <= at).then_some(first.thread)
     }
 
-    /// Who takes the result of a process that is a pool's worker: the next in its parent that it wakes, else the last; else who waits there.
+    /// Who takes the result of a process that is a pool's worker: the next in its parent that it wakes, else
+    /// the last; else who waits there.
     fn of_process_in_pool(&self, process: ProcessKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
         let results = self.results.get(&process).map_or(&[][..], Vec::as_slice);
         let next = results.partition_point(|taker| taker.at < at);
@@ -338,7 +347,8 @@ impl<'a> RequesterIndex<'a> {
         (all.into_iter().map(|(requester, _)| requester).collect(), until)
     }
 
-    /// Python threads of a process that have a task at a moment, but for one; and until when what they do stays the same.
+    /// Python threads of a process that have a task at a moment, but for one; and until when what they do
+    /// stays the same.
     fn candidates(
         &self,
         process: ProcessKey,
@@ -389,8 +399,12 @@ impl<'a> RequesterIndex<'a> {
 const ONE: std::time::Duration = std::time::Duration::from_nanos(1);
 const NEVER: KtimeNs = KtimeNs::from_ns(u64::MAX);
 
-const fn step(requester: Requester, stack: StackId) -> Step {
-    if requester.over { Step::After(requester.thread, stack) } else { Step::In(requester.thread, stack) }
+const fn step(requester: Requester, stack: StackId) -> RequestHop {
+    if requester.over {
+        RequestHop::After(requester.thread, stack)
+    } else {
+        RequestHop::In(requester.thread, stack)
+    }
 }
 
 /// Keeps what fits, where anything does.

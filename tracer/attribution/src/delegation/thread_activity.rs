@@ -1,7 +1,8 @@
 //! What each Python thread was doing at every moment, also while it slept.
 //!
-//! Two kinds of fact say it: samples (it ran in this stack) and waits (it went to sleep in this stack, until its next slice). Between two
-//! facts the nearer one holds. Leaves out threads without Python frames: they are never asked for.
+//! Two kinds of fact say it: samples (it ran in this stack) and waits (it went to sleep in this stack, until
+//! its next slice). Between two facts the nearer one holds. Leaves out threads without Python frames: they
+//! are never asked for.
 
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -30,9 +31,10 @@ pub(super) struct StackTraits {
     pub(super) idle: bool,
 }
 
-/// What is known for sure: that a thread was in a stack from one moment to another. Between two of these it may have been anywhere.
+/// What is known for sure: that a thread was in a stack from one moment to another. Between two of these it
+/// may have been anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownStack {
     pub(super) start: KtimeNs,
     end: KtimeNs,
     pub(super) stack: StackId,
@@ -42,7 +44,7 @@ pub(super) struct Known {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadActivity {
     phases: Vec<Phase>,
-    known: Vec<Known>,
+    known: Vec<KnownStack>,
     /// When it was last seen.
     end: KtimeNs,
 }
@@ -59,7 +61,8 @@ pub(super) struct ThreadTraits {
 }
 
 impl ThreadActivity {
-    /// What the thread does at a moment, and until when; `None` before it was first and after it was last seen.
+    /// What the thread does at a moment, and until when; `None` before it was first and after it was last
+    /// seen.
     pub(super) fn at(&self, at: KtimeNs) -> Option<(Phase, KtimeNs)> {
         let next = self.phases.partition_point(|phase| phase.start <= at);
         let phase = self.phases.get(next.checked_sub(1)?)?;
@@ -68,7 +71,7 @@ impl ThreadActivity {
     }
 
     /// What is known last before a moment (or at it) and first after it, and until when that holds.
-    pub(super) fn around(&self, at: KtimeNs) -> ([Option<Known>; 2], KtimeNs) {
+    pub(super) fn around(&self, at: KtimeNs) -> ([Option<KnownStack>; 2], KtimeNs) {
         let next = self.known.partition_point(|known| known.start <= at);
         let before = next.checked_sub(1).and_then(|last| self.known.get(last)).copied();
         if let Some(now) = before.filter(|before| at < before.end) {
@@ -118,7 +121,8 @@ impl ThreadTraits {
 pub(super) struct Threads<'r> {
     recording: &'r Recording,
     span: Span,
-    /// Found out when somebody asks: it is as much as samples, and where every thread works for itself nobody does.
+    /// Found out when somebody asks: it is as much as samples, and where every thread works for itself nobody
+    /// does.
     activity: OnceCell<Vec<ThreadActivity>>,
     of_threads: Vec<ThreadTraits>,
     traits: Vec<StackTraits>,
@@ -216,7 +220,8 @@ impl<'r> Threads<'r> {
 }
 
 impl ThreadActivity {
-    /// Facts become phases that follow each other; `left` is when the thread last left a CPU, `without_python` its last sample without Python frames.
+    /// Facts become phases that follow each other; `left` is when the thread last left a CPU,
+    /// `without_python` its last sample without Python frames.
     fn settled(mut facts: Vec<Fact>, left: KtimeNs, without_python: Option<KtimeNs>) -> Self {
         let mut this = Self::default();
         facts.sort_by_key(|fact| (fact.start, fact.end));
@@ -242,7 +247,7 @@ impl ThreadActivity {
     fn know(&mut self, &Fact { start, end, stack, .. }: &Fact) {
         match self.known.last_mut() {
             Some(last) if last.stack == stack => last.end = last.end.max(end),
-            _ => self.known.push(Known { start, end, stack }),
+            _ => self.known.push(KnownStack { start, end, stack }),
         }
     }
 
@@ -306,7 +311,7 @@ fn all_traits(recording: &Recording) -> Vec<StackTraits> {
 #[cfg(test)]
 mod tests {
     use super::{
-        Fact, Known, KtimeNs, Phase, Recording, Slices, Span, StackId, StackTraits, ThreadActivity,
+        Fact, KnownStack, KtimeNs, Phase, Recording, Slices, Span, StackId, StackTraits, ThreadActivity,
         ThreadTraits, Threads,
     };
     use energy_trace_model::ids::{CpuId, FrameId, ProcessKey, ThreadKey, Tid};
@@ -334,8 +339,8 @@ mod tests {
         thread.phases().map(plain).collect()
     }
 
-    /// A sample at 10, a wait from 20 to 40 in another stack and a sample at 60 as the first: stacks change half-way, the wait lasts as long as it did, and
-    /// the thread was last seen when it left its CPU at 70.
+    /// A sample at 10, a wait from 20 to 40 in another stack and a sample at 60 as the first: stacks change
+    /// half-way, the wait lasts as long as it did, and the thread was last seen when it left its CPU at 70.
     fn thread() -> ThreadActivity {
         settled(vec![fact(60, 60, 1), fact(20, 40, 2), fact(10, 10, 1)], 70, None)
     }
@@ -371,13 +376,14 @@ mod tests {
         assert_eq!([wait(19), wait(20), wait(69)], [None, Some(20), Some(20)]);
     }
 
-    /// Between two facts both are known, within a wait that alone; behind the last one it is known for ever. Facts of one stack that follow each other are one.
+    /// Between two facts both are known, within a wait that alone; behind the last one it is known for ever.
+    /// Facts of one stack that follow each other are one.
     #[test]
     fn what_is_known_around() {
         let thread = thread();
         let around = |ns| {
             let (known, until) = thread.around(at(ns));
-            (known.map(|known| known.map(|Known { start, .. }| start.as_ns())), until.as_ns())
+            (known.map(|known| known.map(|KnownStack { start, .. }| start.as_ns())), until.as_ns())
         };
         assert_eq!(around(5), ([None, Some(10)], 10));
         assert_eq!(around(15), ([Some(10), Some(20)], 20));
@@ -392,7 +398,8 @@ mod tests {
         );
     }
 
-    /// A sample without Python frames behind the last fact ends what is known half-way to it; one before changes nothing.
+    /// A sample without Python frames behind the last fact ends what is known half-way to it; one before
+    /// changes nothing.
     #[test]
     fn the_interpreter_ends_first() {
         let end = |without_python| settled(vec![fact(60, 60, 1)], 70, without_python).end.as_ns();
@@ -400,7 +407,8 @@ mod tests {
         assert_eq!(settled(vec![fact(60, 60, 1)], 10, None).end.as_ns(), 60);
     }
 
-    /// More than half of the facts below a pool's loop are a pool's thread, and more with Python frames than without a Python thread.
+    /// More than half of the facts below a pool's loop are a pool's thread, and more with Python frames than
+    /// without a Python thread.
     #[test]
     fn kinds_of_threads() {
         let counted = |python: u64, pooled: u64, native: u64| {
@@ -415,7 +423,8 @@ mod tests {
         assert_eq!([counted(6, 2, 5), counted(1, 0, 2)], [(false, true), (false, false)]);
     }
 
-    /// From a recording: a wait lasts until its thread comes onto a CPU again. A sample whose Python frames were lost is none without Python.
+    /// From a recording: a wait lasts until its thread comes onto a CPU again. A sample whose Python frames
+    /// were lost is none without Python.
     #[test]
     fn from_a_recording() {
         let frame = |kind| Frame { kind, ..Frame::special("f") };

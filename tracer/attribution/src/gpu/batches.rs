@@ -1,18 +1,19 @@
-//! When launches were executed, as far as that is known, and how much of them falls into each stretch of the meter.
+//! When launches were executed, as far as that is known, and how much of them falls into each stretch of the
+//! meter.
 //!
-//! Times are seconds since the recording's start: a statistic, the ledger is exact elsewhere. Leaves out where the times come from
-//! (`queue_replay`).
+//! Times are seconds since the recording's start: a statistic, the ledger is exact elsewhere. Leaves out
+//! where the times come from (`queue_replay`).
 
 use super::features::Cell;
 
 /// A stretch of time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Stretch {
+pub(super) struct TimeRange {
     pub(super) from: f64,
     pub(super) until: f64,
 }
 
-impl Stretch {
+impl TimeRange {
     pub(super) fn length(self) -> f64 {
         (self.until - self.from).max(0.0)
     }
@@ -21,8 +22,8 @@ impl Stretch {
 /// Launches that were counted together.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
-    pub(super) launched: Stretch,
-    pub(super) executed: Stretch,
+    pub(super) launched: TimeRange,
+    pub(super) executed: TimeRange,
     /// How far `executed` may be off at either end, in seconds.
     pub(super) blur: f64,
     pub(super) cells: Vec<Cell>,
@@ -61,7 +62,8 @@ impl Batches {
         Self { list, reach }
     }
 
-    /// Calls `each` with every cell that was executed between two moments, at least in part, and its units in that time.
+    /// Calls `each` with every cell that was executed between two moments, at least in part, and its units in
+    /// that time.
     pub(super) fn between(&self, from: f64, until: f64, mut each: impl FnMut(&Cell, f64)) {
         let first = self.reach.partition_point(|&end| end <= from);
         for batch in self.list[first..].iter().take_while(|batch| batch.reach().0 < until) {
@@ -73,14 +75,15 @@ impl Batches {
     }
 
     /// First launch and end of the last execution, each where it may have been.
-    pub(super) fn extent(&self) -> Option<Stretch> {
+    pub(super) fn extent(&self) -> Option<TimeRange> {
         let from = self.list.iter().map(|batch| batch.launched.from).reduce(f64::min)?;
-        Some(Stretch { from, until: *self.reach.last()? })
+        Some(TimeRange { from, until: *self.reach.last()? })
     }
 }
 
-/// The same launches, column by column within each batch, in this order or `backwards`: launches of some milliseconds are counted together, but may
-/// take a hundred to execute. `durations` are those of a unit of each column.
+/// The same launches, column by column within each batch, in this order or `backwards`: launches of some
+/// milliseconds are counted together, but may take a hundred to execute. `durations` are those of a unit of
+/// each column.
 pub(super) fn in_turn(list: &[Batch], durations: &[f64], backwards: bool) -> Vec<Batch> {
     let mut turns = Vec::with_capacity(list.len());
     for batch in list {
@@ -95,7 +98,7 @@ pub(super) fn in_turn(list: &[Batch], durations: &[f64], backwards: bool) -> Vec
         for cell in cells {
             let until = from + batch.executed.length() * work(&cell) / all.max(1e-12);
             let &Batch { launched, blur, .. } = batch;
-            turns.push(Batch { launched, executed: Stretch { from, until }, blur, cells: vec![cell] });
+            turns.push(Batch { launched, executed: TimeRange { from, until }, blur, cells: vec![cell] });
             from = until;
         }
     }
@@ -104,14 +107,14 @@ pub(super) fn in_turn(list: &[Batch], durations: &[f64], backwards: bool) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, Batches, Cell, Stretch, in_turn};
+    use super::{Batch, Batches, Cell, TimeRange, in_turn};
 
     /// What falls into neighbouring stretches sums to the whole, also where executions overlap.
     #[test]
     fn parts_sum_to_the_whole() {
         let batch = |from: f64, until: f64, units: f64| Batch {
-            launched: Stretch { from, until },
-            executed: Stretch { from, until },
+            launched: TimeRange { from, until },
+            executed: TimeRange { from, until },
             blur: super::super::constants::BLUR,
             cells: vec![Cell { owner: 1, column: 0, units }],
         };
@@ -125,12 +128,13 @@ mod tests {
         assert!((parts[3] - 1.0 - 2.5).abs() < 0.01, "a moment lies on both sides of a border: {parts:?}");
     }
 
-    /// Each column has the part of the stretch that its work is, one after the other or the other way round; nothing is lost.
+    /// Each column has the part of the stretch that its work is, one after the other or the other way round;
+    /// nothing is lost.
     #[test]
     fn columns_take_turns() {
         let cell = |column, units| Cell { owner: 0, column, units };
-        let executed = Stretch { from: 1.0, until: 5.0 };
-        let launched = Stretch { from: 0.9, until: 1.0 };
+        let executed = TimeRange { from: 1.0, until: 5.0 };
+        let launched = TimeRange { from: 0.9, until: 1.0 };
         let batch = Batch { launched, executed, blur: 0.0, cells: vec![cell(1, 2.0), cell(0, 6.0)] };
         let turns = |backwards| -> Vec<(usize, f64, f64)> {
             let turns = in_turn(std::slice::from_ref(&batch), &[0.5, 0.5], backwards);

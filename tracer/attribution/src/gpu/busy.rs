@@ -1,13 +1,14 @@
 //! The kernel tier's view: when what ran, exactly, as records of the driver tell it.
 //!
-//! A moment of the device is never counted twice: where several kernels run side by side on streams, each has its part of that moment,
-//! together no more than all of it. That is how energy is split where the counter shows what one of them costs alone and both together cost
-//! about as much. Where both together cost the sum, as small kernels do that leave room on the device, each counts with its whole time as
-//! long as the counter is explained better by that; the energy is the counter's in either case, and is split once (`split`).
+//! A moment of the device is never counted twice: where several kernels run side by side on streams, each has
+//! its part of that moment, together no more than all of it. That is how energy is split where the counter
+//! shows what one of them costs alone and both together cost about as much. Where both together cost the sum,
+//! as small kernels do that leave room on the device, each counts with its whole time as long as the counter
+//! is explained better by that; the energy is the counter's in either case, and is split once (`split`).
 //!
 //! Times are put into cells of a millisecond, which no meter resolves. Leaves out joules (`launch_energies`).
 
-use super::batches::{Batch, Stretch};
+use super::batches::{Batch, TimeRange};
 use super::constants::CELL_NS;
 use super::features::Cell;
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub(super) enum Sharing {
 
 /// Something that ran, in nanoseconds since the recording's start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct KernelRun {
     pub(super) from: u64,
     pub(super) until: u64,
     /// The part of that time in which it ran.
@@ -34,8 +35,9 @@ pub(super) struct Run {
 }
 
 /// What ran, in cells; and the part of the busy time in which several ran at once.
-pub(super) fn cells_of(runs: &[Run], sharing: Sharing) -> (Vec<Batch>, f64) {
-    let mut sorted: Vec<&Run> = runs.iter().filter(|run| run.until > run.from && run.density > 0.0).collect();
+pub(super) fn cells_of(runs: &[KernelRun], sharing: Sharing) -> (Vec<Batch>, f64) {
+    let mut sorted: Vec<&KernelRun> =
+        runs.iter().filter(|run| run.until > run.from && run.density > 0.0).collect();
     sorted.sort_by_key(|run| run.from);
     let mut sweep = Sweep { sharing, ..Sweep::default() };
     let mut next = sorted.into_iter().peekable();
@@ -68,10 +70,10 @@ pub(super) fn cells_of(runs: &[Run], sharing: Sharing) -> (Vec<Batch>, f64) {
 #[derive(Default)]
 struct Sweep {
     sharing: Sharing,
-    active: Vec<Run>,
+    active: Vec<KernelRun>,
     /// The cell that is open: what ran in it, and when.
     units: BTreeMap<(u32, usize), f64>,
-    cell: Stretch,
+    cell: TimeRange,
     batches: Vec<Batch>,
     busy: f64,
     crowded: f64,
@@ -112,13 +114,13 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use super::{Run, Sharing, cells_of};
+    use super::{KernelRun, Sharing, cells_of};
 
-    fn run(from_us: u64, until_us: u64, owner: u32) -> Run {
-        Run { from: from_us * 1000, until: until_us * 1000, density: 1.0, owner, column: 0 }
+    fn run(from_us: u64, until_us: u64, owner: u32) -> KernelRun {
+        KernelRun { from: from_us * 1000, until: until_us * 1000, density: 1.0, owner, column: 0 }
     }
 
-    fn seconds(runs: &[Run], sharing: Sharing) -> Vec<f64> {
+    fn seconds(runs: &[KernelRun], sharing: Sharing) -> Vec<f64> {
         let (batches, _) = cells_of(runs, sharing);
         let mut sums = [0.0; 4];
         for cell in batches.iter().flat_map(|batch| &batch.cells) {
@@ -127,8 +129,8 @@ mod tests {
         sums.map(|sum: f64| (sum * 1e6).round()).to_vec()
     }
 
-    /// Two kernels that overlap for half of the first have a part of that time each, three a third; together they have the time in which
-    /// anything ran. Undivided each has all of its own.
+    /// Two kernels that overlap for half of the first have a part of that time each, three a third; together
+    /// they have the time in which anything ran. Undivided each has all of its own.
     #[test]
     fn time_is_divided_once() {
         let runs = [run(100, 3_100, 1), run(1_600, 4_100, 2)];
@@ -140,11 +142,11 @@ mod tests {
         assert!((crowded - 1.5 / 4.0).abs() < 1e-9, "{crowded}");
     }
 
-    /// Parts of a graph that take turns are not side by side: each keeps its time. Cells are no longer than a millisecond and lie where
-    /// something ran.
+    /// Parts of a graph that take turns are not side by side: each keeps its time. Cells are no longer than a
+    /// millisecond and lie where something ran.
     #[test]
     fn turns_are_not_side_by_side() {
-        let turn = |owner, density| Run { density, ..run(500, 2_500, owner) };
+        let turn = |owner, density| KernelRun { density, ..run(500, 2_500, owner) };
         let runs = [turn(1, 0.25), turn(2, 0.75), run(9_000, 9_100, 3)];
         assert_eq!(seconds(&runs, Sharing::Divided), [0.0, 500.0, 1_500.0, 100.0]);
         let (batches, crowded) = cells_of(&runs, Sharing::Divided);

@@ -1,14 +1,15 @@
-//! A GPU's side of a recording, and the order in which its energy is charged: what was launched, when it was executed, what that shows of the meter
-//! and of energies. Leaves out each of these steps (the room's other files), and times that records tell (`timed`).
+//! A GPU's side of a recording, and the order in which its energy is charged: what was launched, when it was
+//! executed, what that shows of the meter and of energies. Leaves out each of these steps (the room's other
+//! files), and times that records tell (`timed`).
 
-use super::batches::{Batch, Batches, Stretch, in_turn};
+use super::batches::{Batch, Batches, TimeRange, in_turn};
 use super::constants::{AVERAGE, BLUR, PRIOR_SD};
-use super::errors_in_variables::Coarse;
+use super::errors_in_variables::FeatureError;
 use super::estimate::{Estimate, is_timed};
 use super::features::{Cell, Features};
 use super::idle;
 use super::launch_energies::{Problem, find_meter, fit, fit_parts};
-use super::meter::{Step, Window, steps_of, stretch_of, windows_of};
+use super::meter::{Step, Window, steps_of, time_range_of, windows_of};
 use super::queue_replay::Queue;
 use super::sample_and_hold::SampleAndHold;
 use crate::time::launchers::Launchers;
@@ -33,7 +34,8 @@ pub(crate) struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
-    /// What a GPU's energy above idle (`dynamic`, one for each interval) shows of what was launched; `None` where nothing was.
+    /// What a GPU's energy above idle (`dynamic`, one for each interval) shows of what was launched; `None`
+    /// where nothing was.
     pub(crate) fn estimate(&self, dynamic: &[MicroJoules]) -> Option<Estimate> {
         let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
         if timed { self.estimate_by_time(dynamic) } else { self.estimate_by_launches(dynamic) }
@@ -55,7 +57,7 @@ impl Gpu<'_> {
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let apart = queue.apart.clone();
         let executed =
-            Executed { columns, shape: shape.clone(), belief, by, coarse: None, timed: false, apart };
+            LaunchModel { columns, shape: shape.clone(), belief, by, coarse: None, timed: false, apart };
         let others = queue.others.iter().map(|durations| {
             let mut list = first.clone();
             queue.drain(&mut list, Some(durations));
@@ -73,15 +75,16 @@ impl Gpu<'_> {
         all.filter(|(batch, _)| batch.device == self.device)
     }
 
-    /// Learns from what was executed; `others` is what else may have been executed when, each with what it counts for.
+    /// Learns from what was executed; `others` is what else may have been executed when, each with what it
+    /// counts for.
     pub(super) fn learn(
         &self,
-        executed: Executed,
+        executed: LaunchModel,
         list: Vec<Batch>,
         others: impl Iterator<Item = (f64, Vec<Batch>)>,
         dynamic: &[MicroJoules],
     ) -> Estimate {
-        let Executed { columns, shape, belief, by, coarse, timed, apart } = executed;
+        let LaunchModel { columns, shape, belief, by, coarse, timed, apart } = executed;
         let batches = Batches::new(list);
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let SampleAndHold { intervals, mut dynamic, more } = self.steps_shown(dynamic);
@@ -163,7 +166,7 @@ impl Gpu<'_> {
         scale: f64,
     ) -> Vec<Batch> {
         let batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
-            let launched = stretch_of(Span::new(batch.from, batch.until), self.start);
+            let launched = time_range_of(Span::new(batch.from, batch.until), self.start);
             let cells = batch.work.iter().zip(owners).filter_map(|(work, &owner)| {
                 let cell = columns.cell(self.recording, work, owner)?;
                 Some(Cell { units: scale * cell.units, ..cell })
@@ -174,16 +177,16 @@ impl Gpu<'_> {
     }
 
     /// Waits of some threads.
-    pub(super) fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+    pub(super) fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<TimeRange> {
         let all = self.recording.gpu.waits.iter();
         let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
         let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
-        of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
+        of_device.map(|wait| time_range_of(stretch(wait), self.start)).collect()
     }
 }
 
-/// What each step shows to learn from, in joules above idle: a step is as long as it was, and not as long as it seemed by when it was read; where power is
-/// held, it is what that was held at.
+/// What each step shows to learn from, in joules above idle: a step is as long as it was, and not as long as
+/// it seemed by when it was read; where power is held, it is what that was held at.
 fn joules_shown(
     steps: &[Step],
     intervals: &[EnergyInterval],
@@ -205,7 +208,8 @@ fn joules_shown(
     (0..steps.len()).map(of_step).collect()
 }
 
-/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
+/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches,
+/// where no durations are known).
 fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -> (Vec<Window>, Vec<f64>) {
     let windows = windows_of(steps, joules);
     let mut work = 0.0;
@@ -218,7 +222,7 @@ fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -
 }
 
 /// What was executed, but for when.
-pub(super) struct Executed {
+pub(super) struct LaunchModel {
     pub(super) columns: Features,
     /// Seconds of a unit of each column, or ones.
     pub(super) shape: Vec<f64>,
@@ -226,9 +230,10 @@ pub(super) struct Executed {
     pub(super) belief: f64,
     pub(super) by: SplitBy,
     /// How coarse each column is, where that is known.
-    pub(super) coarse: Option<Vec<Coarse>>,
+    pub(super) coarse: Option<Vec<FeatureError>>,
     /// Whether records tell of everything.
     pub(super) timed: bool,
-    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known when each was executed.
+    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known
+    /// when each was executed.
     pub(super) apart: Vec<f64>,
 }

@@ -1,11 +1,12 @@
 //! What was found out about a GPU, and how its energy is split by that.
 //!
-//! Where a meter looks at a part of the time only, its counter strays by chance from what was taken (3 % in 20 s, for a look of 25 of 100 ms at a
-//! program that rests now and then). Where the time of every kernel is known, its energy is its power times its time: the power from what the
-//! meter looked at, the time from the records. What the counter has beyond that, or lacks, is nobody's, and stands in the ledger. Leaves out what
-//! is learned (`launch_energies`), and from what (the room itself).
+//! Where a meter looks at a part of the time only, its counter strays by chance from what was taken (3 % in
+//! 20 s, for a look of 25 of 100 ms at a program that rests now and then). Where the time of every kernel is
+//! known, its energy is its power times its time: the power from what the meter looked at, the time from the
+//! records. What the counter has beyond that, or lacks, is nobody's, and stands in the ledger. Leaves out
+//! what is learned (`launch_energies`), and from what (the room itself).
 
-use super::batches::{Batches, Stretch};
+use super::batches::{Batches, TimeRange};
 use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, REACH, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
@@ -40,11 +41,13 @@ pub(crate) struct Estimate {
     pub(super) unknown: f64,
     /// The most that the board draws beyond its idle power, in watts, if it says.
     pub(super) most_watts: Option<f64>,
-    /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
+    /// Whether what the meter shows is the device's alone, and launches ran one after the other or were
+    /// timed.
     pub(super) alone: bool,
     /// Whether records tell when everything ran that was launched.
     pub(super) timed: bool,
-    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known when each was executed.
+    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known
+    /// when each was executed.
     pub(super) apart: Vec<f64>,
 }
 
@@ -61,11 +64,11 @@ impl Estimate {
         // What is a mean holds work that is half of it older.
         let Meter { late, mean, .. } = self.meter;
         let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
-        let shown: Vec<Stretch> = self.steps.iter().map(|step| shown.looked(step.time)).collect();
+        let shown: Vec<TimeRange> = self.steps.iter().map(|step| shown.looked(step.time)).collect();
         let noise = believed.then(|| self.watts_of(fit.noise));
         let counted = self.split((&costs, noise), &shown, owners, Total::Counted);
         let unseen = self.unseen(&costs, &shown).relative(self.columns.len());
-        let predict = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
+        let predict = |shown: &[TimeRange]| self.split((&costs, noise), shown, owners, Total::Predicted);
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
         let sound = believed && self.alone && misfit.is_none();
@@ -95,8 +98,9 @@ impl Estimate {
         }
     }
 
-    /// The least and most joules above idle that each column may have taken: in each window no more than it shows and than the board draws at most in the
-    /// time that the column ran, and no less than what all others leave. Empty where times or the board's limit are not known.
+    /// The least and most joules above idle that each column may have taken: in each window no more than it
+    /// shows and than the board draws at most in the time that the column ran, and no less than what all
+    /// others leave. Empty where times or the board's limit are not known.
     fn ranges_of_columns(&self) -> Vec<(f64, f64)> {
         let whole = self.meter.duty >= 1.0 && self.meter.mean <= 0.0;
         let Some(watts) = self.most_watts.filter(|_| self.timed && whole) else { return vec![] };
@@ -115,16 +119,17 @@ impl Estimate {
         ranges
     }
 
-    /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
-    /// them only (the regression estimator of survey sampling: Cochran, Sampling techniques, 1977, §7), or shows them so late that it misses some.
+    /// Whether what launches took is known better than what the counter shows of it: all of their times are
+    /// known, and the meter looks at some of them only (the regression estimator of survey sampling: Cochran,
+    /// Sampling techniques, 1977, §7), or shows them so late that it misses some.
     fn is_predicted(&self, believed: bool) -> bool {
         let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
         self.timed && partial && believed && self.alone && self.windows.len() >= FEWEST_WINDOWS
     }
 
-    /// The same stretches, the first and the last of which reach as far as anything ran that the counter would have shown a step later: that has its
-    /// time, though it was not read any more.
-    fn all_of(&self, shown: &[Stretch]) -> Vec<Stretch> {
+    /// The same stretches, the first and the last of which reach as far as anything ran that the counter
+    /// would have shown a step later: that has its time, though it was not read any more.
+    fn all_of(&self, shown: &[TimeRange]) -> Vec<TimeRange> {
         let mut shown = shown.to_vec();
         let Some(extent) = self.batches.extent() else { return shown };
         let behind = self.meter.late.max(0.0) + self.meter.mean;
@@ -137,9 +142,9 @@ impl Estimate {
         shown
     }
 
-    /// Relative covariance of columns' energies by what ran so late that the meter had not shown it yet when it was read last: the counter's
-    /// sum lacks that.
-    fn unobserved(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
+    /// Relative covariance of columns' energies by what ran so late that the meter had not shown it yet when
+    /// it was read last: the counter's sum lacks that.
+    fn unobserved(&self, costs: &Costs, shown: &[TimeRange]) -> Vec<f64> {
         let n = self.columns.len();
         let (Some(first), Some(last)) = (shown.first(), shown.last()) else { return vec![0.0; n * n] };
         let joules = |from: f64, until: f64| {
@@ -155,7 +160,8 @@ impl Estimate {
         (0..n * n).map(|at| part(at / n) * part(at % n)).collect()
     }
 
-    /// Relative covariance of columns' energies by idle power that is in them, if there is any: each has its part.
+    /// Relative covariance of columns' energies by idle power that is in them, if there is any: each has its
+    /// part.
     fn idle_unknown(&self, of_owner: &[MicroJoules]) -> Vec<f64> {
         let n = self.columns.len();
         let seconds: f64 = self.steps.iter().map(|step| step.time.length()).sum();
@@ -164,7 +170,8 @@ impl Estimate {
         vec![part * part; n * n]
     }
 
-    /// Whether that the meter does not look explains what the counter is off by; if not, there is something else, and the counter's word counts.
+    /// Whether that the meter does not look explains what the counter is off by; if not, there is something
+    /// else, and the counter's word counts.
     fn explains(&self, unseen: &[f64], split: &Split) -> bool {
         let mut joules = vec![0.0; self.columns.len()];
         for (owner, &column) in self.columns_of(split.of_owner.len()).iter().enumerate() {
@@ -181,7 +188,7 @@ impl Estimate {
     fn split(
         &self,
         (costs, noise): (&Costs, Option<f64>),
-        shown: &[Stretch],
+        shown: &[TimeRange],
         owners: usize,
         total: Total,
     ) -> Split {
@@ -191,7 +198,7 @@ impl Estimate {
             .split(&self.dynamic, owners)
     }
 
-    fn unseen<'a>(&'a self, costs: &'a Costs, shown: &'a [Stretch]) -> SensorBlindSpot<'a> {
+    fn unseen<'a>(&'a self, costs: &'a Costs, shown: &'a [TimeRange]) -> SensorBlindSpot<'a> {
         let Self { batches, meter, steps, .. } = self;
         SensorBlindSpot { batches, costs, meter: *meter, steps, shown, block: self.block() }
     }
@@ -261,15 +268,16 @@ mod tests {
     use super::super::features::Cell;
     use super::{
         BLOCK_SECONDS, Batches, Costs, Estimate, FEWEST_WINDOWS, Features, Fit, MEANS, Meter, MicroJoules,
-        Problem, Split, SplitBy, Stretch, Window,
+        Problem, Split, SplitBy, TimeRange, Window,
     };
     use crate::tests::vectors::near;
 
-    fn stretch(from: f64, until: f64) -> Stretch {
-        Stretch { from, until }
+    fn stretch(from: f64, until: f64) -> TimeRange {
+        TimeRange { from, until }
     }
 
-    /// Two columns: each second owner 1 executes 4 units of the first and owner 2 one of the second, from 0 to 10 s.
+    /// Two columns: each second owner 1 executes 4 units of the first and owner 2 one of the second, from 0
+    /// to 10 s.
     fn estimate(meter: Meter) -> Estimate {
         let cell = |owner, column, units| Cell { owner, column, units };
         let batch = |at: u32| Batch {
@@ -316,7 +324,8 @@ mod tests {
 
     const PARTIAL: Meter = Meter { late: 0.1, duty: 0.25, mean: 0.5 };
 
-    /// Forty windows of a quarter of a second: 0.5 J a window are 2 W. Blocks are four means of the meter, and longer by the square of what it looks at.
+    /// Forty windows of a quarter of a second: 0.5 J a window are 2 W. Blocks are four means of the meter,
+    /// and longer by the square of what it looks at.
     #[test]
     fn units() {
         let of = estimate(PARTIAL);
@@ -336,7 +345,8 @@ mod tests {
         assert_eq!(of.costs(over_time(), false).0, [(f64::INFINITY, vec![2.0, 3.0])]);
     }
 
-    /// Times that are known go before a counter that looks at a part of them, if there are windows enough and nobody else is on the GPU.
+    /// Times that are known go before a counter that looks at a part of them, if there are windows enough and
+    /// nobody else is on the GPU.
     #[test]
     fn when_times_are_believed() {
         assert!(estimate(PARTIAL).is_predicted(true) && !estimate(PARTIAL).is_predicted(false));
@@ -349,8 +359,8 @@ mod tests {
         assert!([few, others, untimed].iter().all(|of| !of.is_predicted(true)));
     }
 
-    /// Steps from 0.3 to 8 s: the last two of ten seconds were not shown, two parts of 7.7 that were; all that ran is from 0 s, which is
-    /// nearer than the meter's 0.6 s, to one step and 0.6 s behind the last.
+    /// Steps from 0.3 to 8 s: the last two of ten seconds were not shown, two parts of 7.7 that were; all
+    /// that ran is from 0 s, which is nearer than the meter's 0.6 s, to one step and 0.6 s behind the last.
     #[test]
     fn ends_of_a_run() {
         let of = estimate(PARTIAL);
@@ -370,8 +380,9 @@ mod tests {
         near(&[short[0].from, short[1].until], &[6.4, 8.0 + 0.6 + 0.5], 1e-12);
     }
 
-    /// 10 and 20 J with relative variances of 0.01 and covariances of 0.005 have a variance of 7 J²: four standard deviations are 10.6 J, and of 30 J in ten
-    /// seconds a mean over half a second shows 1.5 J too late.
+    /// 10 and 20 J with relative variances of 0.01 and covariances of 0.005 have a variance of 7 J²: four
+    /// standard deviations are 10.6 J, and of 30 J in ten seconds a mean over half a second shows 1.5 J too
+    /// late.
     #[test]
     fn what_a_meter_explains() {
         let mut of = estimate(PARTIAL);

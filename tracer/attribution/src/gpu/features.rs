@@ -1,8 +1,10 @@
-//! Which launches are expected to take the same energy each: those of one kernel with about as many threads, and copies of one kind.
+//! Which launches are expected to take the same energy each: those of one kernel with about as many threads,
+//! and copies of one kind.
 //!
-//! A kernel's energy goes with the number of its threads, roughly: launches of one kernel whose sizes lie within a power of two share a
-//! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Where their times are
-//! known (the kernel tier) all launches of a kernel share a column, and its unit is a second in which it runs. Leaves out joules.
+//! A kernel's energy goes with the number of its threads, roughly: launches of one kernel whose sizes lie
+//! within a power of two share a column, and count by their size in it. Copies and memsets count by bytes. A
+//! column's unit is its average launch. Where their times are known (the kernel tier) all launches of a
+//! kernel share a column, and its unit is a second in which it runs. Leaves out joules.
 
 use super::constants::MOST_COLUMNS;
 use crate::time::owners::OwnerId;
@@ -53,7 +55,8 @@ struct Sum {
 /// In place of a size class: launches whose times are known.
 const TIMED: u32 = u32::MAX;
 
-/// The size class of launches: 1 + log₂ of a kernel's threads, 0 where nobody knows them or they do not matter.
+/// The size class of launches: 1 + log₂ of a kernel's threads, 0 where nobody knows them or they do not
+/// matter.
 fn size_of(launched: &Launched, kind: FrameKind) -> u32 {
     let each = launched.amount / launched.count.max(1);
     if kind == FrameKind::Gpu { each.checked_ilog2().map_or(0, |log| log + 1) } else { 0 }
@@ -199,8 +202,9 @@ mod tests {
         Features::of(recording, [batch].iter())
     }
 
-    /// Two launches of 1,024 threads and one of 1,536 share a column, whose unit is the average of 1,194 2/3; one of 4,096 is another; launches
-    /// whose threads are not known count one each, and copies go by bytes, however many.
+    /// Two launches of 1,024 threads and one of 1,536 share a column, whose unit is the average of 1,194 2/3;
+    /// one of 4,096 is another; launches whose threads are not known count one each, and copies go by bytes,
+    /// however many.
     #[test]
     fn units_of_launches() {
         let recording =

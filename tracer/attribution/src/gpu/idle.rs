@@ -1,11 +1,13 @@
 //! What a GPU draws beyond its baseline whenever nothing runs, because a program has it open.
 //!
-//! A baseline measured before the start is that of a GPU that nobody uses; with a context its clocks go up and it draws tens of watts more (an H200 78 W
-//! and 120 W), from the context's creation until some time after its end (1.4 s there). That is nobody's launch. Windows in which nothing runs show
-//! it: those between launches, or where there are too few, those just before the first launch and after the last. What the lowest of
-//! these agree on is idle power for as long as the device is open. What is above it in such windows was somebody else's work.
+//! A baseline measured before the start is that of a GPU that nobody uses; with a context its clocks go up
+//! and it draws tens of watts more (an H200 78 W and 120 W), from the context's creation until some time
+//! after its end (1.4 s there). That is nobody's launch. Windows in which nothing runs show it: those between
+//! launches, or where there are too few, those just before the first launch and after the last. What the
+//! lowest of these agree on is idle power for as long as the device is open. What is above it in such windows
+//! was somebody else's work.
 
-use super::batches::{Batches, Stretch};
+use super::batches::{Batches, TimeRange};
 use super::constants::{
     AFTER_WORK, BEFORE_WORK, FAR_FROM_WORK, FEWEST_AROUND, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON,
     LEAST_IDLE, LEAST_OPEN,
@@ -22,7 +24,8 @@ pub(super) struct Open {
     pub(super) doubt: f64,
 }
 
-/// What windows show of it, if they show it; nothing where the device is at rest between or after launches. `most`: more watts are no idle power.
+/// What windows show of it, if they show it; nothing where the device is at rest between or after launches.
+/// `most`: more watts are no idle power.
 pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, most: f64) -> Option<Open> {
     let open = batches.extent()?;
     let quiet = |window: &&Window| is_quiet(meter.looked(window.time), batches);
@@ -33,7 +36,7 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
         inside.sort_by(f64::total_cmp);
         return agreed(&inside, inside[inside.len() / 10], FEWEST_EMPTY, most);
     }
-    let around = Stretch { from: open.from - BEFORE_WORK, until: open.until + AFTER_WORK };
+    let around = TimeRange { from: open.from - BEFORE_WORK, until: open.until + AFTER_WORK };
     // The ends of a recording are readings, and no steps of the counter.
     let inner = windows.get(1..windows.len().saturating_sub(1)).unwrap_or_default();
     let around = inner.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), around));
@@ -58,17 +61,18 @@ fn agreed(watts: &[f64], low: f64, fewest: usize, most: f64) -> Option<Open> {
     (enough && middle <= most).then_some(Open { watts, doubt })
 }
 
-fn is_quiet(looked: Stretch, batches: &Batches) -> bool {
+fn is_quiet(looked: TimeRange, batches: &Batches) -> bool {
     let mut units = 0.0;
     batches.between(looked.from - FAR_FROM_WORK, looked.until + FAR_FROM_WORK, |_, part| units += part);
     units <= 0.0
 }
 
-fn is_in(inner: Stretch, outer: Stretch) -> bool {
+fn is_in(inner: TimeRange, outer: TimeRange) -> bool {
     inner.from >= outer.from && inner.until <= outer.until
 }
 
-/// Takes it from the energy above the baseline of each interval while the device is open, and returns its sum.
+/// Takes it from the energy above the baseline of each interval while the device is open, and returns its
+/// sum.
 pub(super) fn take(
     steps: &[Step],
     intervals: &[EnergyInterval],
@@ -81,7 +85,7 @@ pub(super) fn take(
         return MicroJoules::ZERO;
     };
     let idle: Vec<MicroJoules> = intervals.iter().map(|interval| power.over_ns(interval.span.ns())).collect();
-    let looked: Vec<Stretch> = steps.iter().map(|step| meter.looked(step.time)).collect();
+    let looked: Vec<TimeRange> = steps.iter().map(|step| meter.looked(step.time)).collect();
     let mut sum = MicroJoules::ZERO;
     let mut give = |place: usize, energy: MicroJoules, dynamic: &mut [MicroJoules]| {
         dynamic[place] -= energy;
@@ -108,12 +112,12 @@ pub(super) fn take(
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Meter, MicroJoules, Open, Step, Stretch, Window, open_power, take};
+    use super::{Batches, Meter, MicroJoules, Open, Step, TimeRange, Window, open_power, take};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
 
     fn work(from: f64, until: f64) -> Batch {
-        let executed = Stretch { from, until };
+        let executed = TimeRange { from, until };
         let cells = vec![Cell { owner: 1, column: 0, units: 1.0 }];
         Batch { launched: executed, executed, blur: 0.0, cells }
     }
@@ -122,8 +126,9 @@ mod tests {
         open_power(windows, batches, Meter::PROMPT, 100.0).map(|open| open.watts.round())
     }
 
-    /// Windows of half a second between the first launch and the end of the last; those in which nothing ran say 20 W, but for one in which
-    /// somebody else worked. Windows at work or beyond the launches say nothing.
+    /// Windows of half a second between the first launch and the end of the last; those in which nothing ran
+    /// say 20 W, but for one in which somebody else worked. Windows at work or beyond the launches say
+    /// nothing.
     #[test]
     fn what_windows_without_work_agree_on() {
         let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
@@ -134,7 +139,7 @@ mod tests {
                 7 => 90.0,
                 _ => 20.0,
             };
-            Window { time: Stretch { from, until: from + 0.5 }, ticks: 1, joules: watts * 0.5 }
+            Window { time: TimeRange { from, until: from + 0.5 }, ticks: 1, joules: watts * 0.5 }
         };
         let windows: Vec<Window> = (0..24).map(window).collect();
         assert_eq!(found(&windows, &batches), Some(20.0));
@@ -143,22 +148,23 @@ mod tests {
         assert_eq!(found(&apart, &batches), None, "no power that they agree on");
     }
 
-    /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of 80 W and eight of 88 W the middle is 88, and
-    /// the lowest is 8 W below.
+    /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of
+    /// 80 W and eight of 88 W the middle is 88, and the lowest is 8 W below.
     #[test]
     fn agreement_goes_by_parts() {
         let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
         let window = |i: u32| {
             let (from, watts) = (2.0 + f64::from(i) / 4.0, if i < 6 { 80.0 } else { 88.0 });
-            Window { time: Stretch { from, until: from + 0.25 }, ticks: 1, joules: watts * 0.25 }
+            Window { time: TimeRange { from, until: from + 0.25 }, ticks: 1, joules: watts * 0.25 }
         };
         let windows: Vec<Window> = (0..14).map(window).collect();
         let open = open_power(&windows, &batches, Meter::PROMPT, 100.0);
         assert_eq!(open, Some(Open { watts: 88.0, doubt: 8.0 }));
     }
 
-    /// A step of 100 ms of a program that works without a pause, each with its watts above the baseline: at rest, a context (42 W), work, the context
-    /// freed (70 W), open still (45 W, as it is warm now), at rest again.
+    /// A step of 100 ms of a program that works without a pause, each with its watts above the baseline: at
+    /// rest, a context (42 W), work, the context freed (70 W), open still (45 W, as it is warm now), at rest
+    /// again.
     const WATTS: [f64; 20] = [
         0.0, 0.0, 0.0, 20.0, 42.0, 42.0, 300.0, 310.0, 290.0, 300.0, 300.0, 70.0, 70.0, 45.0, 45.0, 45.0,
         45.0, 0.0, 0.0, 0.0,
@@ -170,7 +176,7 @@ mod tests {
 
     fn without_a_pause() -> (Vec<Window>, Batches) {
         let window = |(i, watts): (usize, &f64)| Window {
-            time: Stretch { from: at(i), until: at(i + 1) },
+            time: TimeRange { from: at(i), until: at(i + 1) },
             ticks: 1,
             joules: watts * 0.1,
         };
@@ -178,8 +184,9 @@ mod tests {
         (windows, Batches::new(vec![work(0.605, 1.095)]))
     }
 
-    /// Where a program works without a pause, what windows before and after its work agree on counts: not the step in which the context was made,
-    /// nor what freeing it took, nor a device at rest. Without those after the work there are too few.
+    /// Where a program works without a pause, what windows before and after its work agree on counts: not the
+    /// step in which the context was made, nor what freeing it took, nor a device at rest. Without those
+    /// after the work there are too few.
     #[test]
     fn windows_around_work() {
         let (windows, batches) = without_a_pause();
@@ -191,7 +198,8 @@ mod tests {
         assert_eq!(found(&windows.iter().map(resting).collect::<Vec<_>>(), &batches), Some(0.0));
     }
 
-    /// It is taken from all steps with work, and from those around it no more than they show: up to where the device is at rest.
+    /// It is taken from all steps with work, and from those around it no more than they show: up to where the
+    /// device is at rest.
     #[test]
     fn taken_while_open() {
         let (windows, batches) = without_a_pause();

@@ -1,21 +1,24 @@
 //! Energy of a launch of each column, learned from the counter.
 //!
 //! ```text
-//! E_k = Σ_c e_c · n_kc + noise        k: window, n_kc: units of column c that the meter saw in it, e_c ≥ 0 joules per unit
+//! E_k = Σ_c e_c · n_kc + noise       k: window, n_kc: units of column c that the meter saw in it,
+//!                                    e_c ≥ 0: joules per unit
 //! ```
 //!
-//! Idle power is pinned beforehand: as a free unknown it takes minutes to learn (SIM: 13 % error after 60 s instead of 1 %). Unknowns are the
-//! parts `e_c / prior_c`, believed to be 1 before: the prior is a launch's duration times the mean power where waits showed durations, else
-//! the same energy for every launch. Windows far off count less (Huber, 1981). What launches cost is believed when it predicts windows that
-//! were left out better than the prior does. Boards get warm and change clocks: in a long run parts are learned again for each three quarters
-//! of a minute, near those of the whole, if that predicts better. Leaves out the meter (`meter`) and doubts (`uncertainty`).
+//! Idle power is pinned beforehand: as a free unknown it takes minutes to learn (SIM: 13 % error after 60 s
+//! instead of 1 %). Unknowns are the parts `e_c / prior_c`, believed to be 1 before: the prior is a launch's
+//! duration times the mean power where waits showed durations, else the same energy for every launch. Windows
+//! far off count less (Huber, 1981). What launches cost is believed when it predicts windows that were left
+//! out better than the prior does. Boards get warm and change clocks: in a long run parts are learned again
+//! for each three quarters of a minute, near those of the whole, if that predicts better. Leaves out the
+//! meter (`meter`) and doubts (`uncertainty`).
 
 use super::batches::Batches;
 use super::constants::{
     AGAIN, BETTER_DUTY, DUTIES, ENOUGH_WINDOWS, FEWEST_WINDOWS, FOLD_BLOCK, FOLDS, HUBER, LAG_STEPS, LAGS,
     LEAST_PART, MEANS, NEAR_WHOLE, ROUNDS,
 };
-use super::errors_in_variables::{Coarse, errors_of};
+use super::errors_in_variables::{FeatureError, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::shares::{Row, predicted};
@@ -74,7 +77,7 @@ impl Problem {
         windows: &[Window],
         batches: &Batches,
         meter: Meter,
-        (prior, coarse): (&[f64], &[Coarse]),
+        (prior, coarse): (&[f64], &[FeatureError]),
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
         let errors = DVector::from_fn(prior.len(), |c, _| errors[c] * prior[c] * prior[c]);
@@ -155,7 +158,8 @@ impl Problem {
         (0..self.len()).map(cost).sum()
     }
 
-    /// What each window is expected to hold by the parts of its stretch (`over_time`); `None` where no stretch has it.
+    /// What each window is expected to hold by the parts of its stretch (`over_time`); `None` where no
+    /// stretch has it.
     pub(super) fn predicted(&self, over_time: &[(usize, Vec<f64>)]) -> impl Iterator<Item = Option<f64>> {
         (0..self.len()).map(|window| {
             let (_, parts) = over_time.iter().find(|(until, _)| window < *until)?;
@@ -163,8 +167,8 @@ impl Problem {
         })
     }
 
-    /// By how much windows stray from parts (`over_time`), beside how much they differ: standard deviations, the former by the median. 0 where
-    /// they do not differ.
+    /// By how much windows stray from parts (`over_time`), beside how much they differ: standard deviations,
+    /// the former by the median. 0 where they do not differ.
     pub(super) fn unexplained(&self, over_time: &[(usize, Vec<f64>)]) -> f64 {
         let windows = self.joules.iter().zip(self.predicted(over_time));
         let mut errors: Vec<f64> =
@@ -178,7 +182,8 @@ impl Problem {
         if ratio.is_finite() { ratio } else { 0.0 }
     }
 
-    /// Whether parts fitted on the other folds predict a fold better than equal ones do, by more than two standard errors.
+    /// Whether parts fitted on the other folds predict a fold better than equal ones do, by more than two
+    /// standard errors.
     pub(super) fn predicts_better(&self, fit: &Fit) -> bool {
         if self.len() < FEWEST_WINDOWS {
             return false;
@@ -270,8 +275,8 @@ pub(super) fn fit_parts(problem: &Problem) -> Vec<f64> {
     problem.fit(2).parts
 }
 
-/// Parts of the prior for each stretch of windows: the whole run's, or in a long run those learned again. With each the first window that
-/// it is not for.
+/// Parts of the prior for each stretch of windows: the whole run's, or in a long run those learned again.
+/// With each the first window that it is not for.
 pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> {
     let whole = vec![(problem.len(), fit.parts.clone())];
     let count = problem.len() / AGAIN;
@@ -335,7 +340,8 @@ mod tests {
         problem(2, &(0..windows).flat_map(row).collect::<Vec<_>>(), (0..windows).map(joules).collect())
     }
 
-    /// Exact windows show their parts, and one that is off by a hundred joules changes them by less than what it says.
+    /// Exact windows show their parts, and one that is off by a hundred joules changes them by less than what
+    /// it says.
     #[test]
     fn parts_are_found_and_one_window_is_not_believed() {
         let mut problem = two(300, |_| [1.5, 0.5]);
@@ -347,7 +353,8 @@ mod tests {
         assert!(fit.trust[100] < 0.01 * fit.trust[101]);
     }
 
-    /// Noise is the median error by that of a normal variable; a window counts by its inverse square, less by how far it is beyond Huber's limit.
+    /// Noise is the median error by that of a normal variable; a window counts by its inverse square, less by
+    /// how far it is beyond Huber's limit.
     #[test]
     fn windows_count_by_their_errors() {
         let problem = problem(1, &[0.0; 5], vec![1.0, -2.0, 3.0, 0.5, 100.0]);
@@ -377,7 +384,8 @@ mod tests {
         assert_eq!(negative.level(&[1.0, 1.0], |_| true), 0.0);
     }
 
-    /// More than two standard errors above zero: of 3, 1, 2 the mean is 2 and two standard errors are 1.15; of 3, −1, 1 they are 1 and 2.3.
+    /// More than two standard errors above zero: of 3, 1, 2 the mean is 2 and two standard errors are 1.15;
+    /// of 3, −1, 1 they are 1 and 2.3.
     #[test]
     fn gains_must_be_clear() {
         assert!(clearly_positive(&[3.0, 1.0, 2.0]) && clearly_positive(&[1.0, 1.0]));
@@ -385,7 +393,8 @@ mod tests {
         assert!(!clearly_positive(&[]));
     }
 
-    /// Windows that parts explain, stretch by stretch, stray by nothing; by parts that are off they stray, and more the more these are off.
+    /// Windows that parts explain, stretch by stretch, stray by nothing; by parts that are off they stray,
+    /// and more the more these are off.
     #[test]
     fn what_is_left_unexplained() {
         let differ = two(300, |window| [1.5, 0.5 + 0.01 * f64::from(window % 3)]);
@@ -409,7 +418,8 @@ mod tests {
         assert!(!few.predicts_better(&fit(&few)));
     }
 
-    /// In a long run whose second half draws a tenth more, each half has its own parts; where nothing changes there is one piece.
+    /// In a long run whose second half draws a tenth more, each half has its own parts; where nothing changes
+    /// there is one piece.
     #[test]
     fn long_runs_are_learned_again() {
         let windows = u32::try_from(FOLD_BLOCK * 90).unwrap();

@@ -1,12 +1,13 @@
 //! The meter's view of launches: what of them each window of its counter holds.
 //!
-//! A GPU's counter steps about every 100 ms (20 ms on some boards), and what it shows happened a while before: 30 ms of lag that nobody
-//! models make errors of 80 % (SIM, research of this project). Some boards look only during the last part of each step, 25 of 100 ms, and
-//! take that for the whole (Yang et al.: Part-time Power Measurements, SC 2024). Both are found by trying: the lag and the part that explain
-//! the counter best. Steps come at regular times but are seen when somebody reads, so their times are put on a grid where one fits.
-//! Leaves out what launches cost (`launch_energies`).
+//! A GPU's counter steps about every 100 ms (20 ms on some boards), and what it shows happened a while
+//! before: 30 ms of lag that nobody models make errors of 80 % (SIM, research of this project). Some boards
+//! look only during the last part of each step, 25 of 100 ms, and take that for the whole (Yang et al.:
+//! Part-time Power Measurements, SC 2024). Both are found by trying: the lag and the part that explain the
+//! counter best. Steps come at regular times but are seen when somebody reads, so their times are put on a
+//! grid where one fits. Leaves out what launches cost (`launch_energies`).
 
-use super::batches::{Batches, Stretch};
+use super::batches::{Batches, TimeRange};
 use super::constants::{AGREEMENT, ENOUGH_STEPS, FEWEST_ON_GRID, PERIODS, SHORTEST_GRID, SHORTEST_WINDOW};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -27,10 +28,10 @@ impl Meter {
     pub(super) const PROMPT: Self = Self { late: 0.0, duty: 1.0, mean: 0.0 };
 
     /// When that happened which it counted in a window.
-    pub(super) fn looked(self, window: Stretch) -> Stretch {
+    pub(super) fn looked(self, window: TimeRange) -> TimeRange {
         let until = window.until - self.late;
         let length = if self.mean > 0.0 { self.mean } else { self.duty * window.length() };
-        Stretch { from: until - length, until }
+        TimeRange { from: until - length, until }
     }
 
     /// What the work of the time that it looked at counts for in a window of this length.
@@ -42,7 +43,7 @@ impl Meter {
 /// A stretch of the counter to learn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
-    pub(super) time: Stretch,
+    pub(super) time: TimeRange,
     /// Steps in it.
     pub(super) ticks: u32,
     /// Energy above idle.
@@ -54,21 +55,21 @@ pub(super) fn seconds(at: KtimeNs, start: KtimeNs) -> f64 {
     at.ns_since(start) as f64 / 1e9 - start.ns_since(at) as f64 / 1e9
 }
 
-pub(super) fn stretch_of(span: Span, start: KtimeNs) -> Stretch {
-    Stretch { from: seconds(span.start, start), until: seconds(span.end, start) }
+pub(super) fn time_range_of(span: Span, start: KtimeNs) -> TimeRange {
+    TimeRange { from: seconds(span.start, start), until: seconds(span.end, start) }
 }
 
 /// One or more steps of the counter that one interval holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
-    pub(super) time: Stretch,
+    pub(super) time: TimeRange,
     /// How many, where the counter is seen to be regular; else 1.
     pub(super) ticks: u32,
 }
 
 /// When the steps of each interval were made.
 pub(super) fn steps_of(intervals: &[EnergyInterval], start: KtimeNs) -> Vec<Step> {
-    let step = |interval: &EnergyInterval| Step { time: stretch_of(interval.span, start), ticks: 1 };
+    let step = |interval: &EnergyInterval| Step { time: time_range_of(interval.span, start), ticks: 1 };
     let mut steps: Vec<Step> = intervals.iter().map(step).collect();
     for run in steps.chunk_by_mut(|before, after| (before.time.until - after.time.from).abs() < 1e-9) {
         put_on_grid(run);
@@ -76,8 +77,9 @@ pub(super) fn steps_of(intervals: &[EnergyInterval], start: KtimeNs) -> Vec<Step
     steps
 }
 
-/// The same intervals, each as long as its step was where the counter is seen to be regular, and not as long as it seemed by when it was read: by that,
-/// steps of 100 ms that are read each 40 ms are 80 and 120 ms long, and power is a quarter too high and too low in turn.
+/// The same intervals, each as long as its step was where the counter is seen to be regular, and not as long
+/// as it seemed by when it was read: by that, steps of 100 ms that are read each 40 ms are 80 and 120 ms
+/// long, and power is a quarter too high and too low in turn.
 pub(crate) fn regular(intervals: &[EnergyInterval]) -> Vec<EnergyInterval> {
     let Some(start) = intervals.first().map(|interval| interval.span.start) else { return vec![] };
     let steps = steps_of(intervals, start);
@@ -98,7 +100,8 @@ const fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-/// Puts the steps of a run without gaps on a grid, if they fit one. A step is seen after it was made, at the next reading.
+/// Puts the steps of a run without gaps on a grid, if they fit one. A step is seen after it was made, at the
+/// next reading.
 fn put_on_grid(run: &mut [Step]) {
     // The ends of a run are readings, not steps.
     let Some(inner) = run.len().checked_sub(1).filter(|inner| *inner >= FEWEST_ON_GRID) else { return };
@@ -137,14 +140,16 @@ fn grid_of(seen: &[f64]) -> Option<(f64, f64)> {
     }
     let mut phases: Vec<f64> = seen.iter().map(|at| (at - seen[0]).rem_euclid(period)).collect();
     phases.sort_by(f64::total_cmp);
-    // Steps are seen after they were made: behind the widest gap between phases, around the circle, is the least late of them.
+    // Steps are seen after they were made: behind the widest gap between phases, around the circle, is the
+    // least late of them.
     let around = phases.iter().skip(1).copied().chain([phases[0] + period]);
     let gap = around.zip(&phases).map(|(next, phase)| (next - phase, next));
     let (_, first) = gap.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((seen[0] + first - 2.0 * period, period))
 }
 
-/// The period in which these times come, near their usual distance: the one whose phases agree most (Rayleigh's statistic), if they do.
+/// The period in which these times come, near their usual distance: the one whose phases agree most
+/// (Rayleigh's statistic), if they do.
 fn period_of(seen: &[f64], usual: f64) -> Option<f64> {
     let (from, until) = PERIODS;
     let length = (seen.last()? - seen[0]).max(usual);
@@ -194,13 +199,13 @@ pub(super) fn windows_of(steps: &[Step], shown: &[f64]) -> Vec<Window> {
 }
 
 /// The stretches that the meter looked at in a window, and what work in them counts for.
-pub(super) fn looks_of(window: &Window, meter: Meter) -> impl Iterator<Item = (Stretch, f64)> {
+pub(super) fn looks_of(window: &Window, meter: Meter) -> impl Iterator<Item = (TimeRange, f64)> {
     // A meter that looks all the time sees one stretch; one that does not, a stretch of each step.
     let parts = if meter.duty < 1.0 || meter.mean > 0.0 { window.ticks.max(1) } else { 1 };
     let (start, length) = (window.time.from, window.time.length() / f64::from(parts));
     (0..parts).map(move |part| {
         let from = start + f64::from(part) * length;
-        (meter.looked(Stretch { from, until: from + length }), meter.counted(length))
+        (meter.looked(TimeRange { from, until: from + length }), meter.counted(length))
     })
 }
 
@@ -208,7 +213,7 @@ pub(super) fn looks_of(window: &Window, meter: Meter) -> impl Iterator<Item = (S
 pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, columns: usize) -> Vec<f64> {
     let mut units = vec![0.0; windows.len() * columns];
     for (window, row) in windows.iter().zip(units.chunks_mut(columns.max(1))) {
-        for (Stretch { from, until }, counted) in looks_of(window, meter) {
+        for (TimeRange { from, until }, counted) in looks_of(window, meter) {
             batches.between(from, until, |cell, part| row[cell.column] += part * counted);
         }
     }
@@ -217,12 +222,13 @@ pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, colu
 
 #[cfg(test)]
 mod tests {
-    use super::{Meter, Step, Stretch, Window, line, looks_of, period_of, regular, steps_of, windows_of};
+    use super::{Meter, Step, TimeRange, Window, line, looks_of, period_of, regular, steps_of, windows_of};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroJoules;
 
-    /// Steps of 100 ms that are seen up to 20 ms late lie on their grid afterwards; irregular ones stay where they were seen.
+    /// Steps of 100 ms that are seen up to 20 ms late lie on their grid afterwards; irregular ones stay where
+    /// they were seen.
     #[test]
     fn regular_steps_are_put_on_their_grid() {
         let seen = |late: &dyn Fn(u64) -> u64| -> Vec<Step> {
@@ -241,7 +247,8 @@ mod tests {
         assert!((irregular[6].time.until - 0.749).abs() < 1e-9, "{:?}", irregular[6]);
     }
 
-    /// Where every third step was seen with the one after it, the grid is the same and the interval holds two steps.
+    /// Where every third step was seen with the one after it, the grid is the same and the interval holds two
+    /// steps.
     #[test]
     fn steps_that_were_not_seen_are_counted() {
         let at = |i: u64| KtimeNs::from_ns((100 * i + i % 7) * 1_000_000);
@@ -256,24 +263,25 @@ mod tests {
         assert_eq!(ticks[2..8], [1, 2, 1, 2, 1, 2], "{ticks:?}");
     }
 
-    /// A meter that is 30 ms late and looks at the last quarter of a step of 100 ms; and one that says the mean of a second.
+    /// A meter that is 30 ms late and looks at the last quarter of a step of 100 ms; and one that says the
+    /// mean of a second.
     #[test]
     fn looks() {
-        let close = |found: Stretch, from: f64, until: f64| {
+        let close = |found: TimeRange, from: f64, until: f64| {
             assert!((found.from - from).abs() < 1e-12 && (found.until - until).abs() < 1e-12, "{found:?}");
         };
-        let window = Stretch { from: 1.0, until: 1.1 };
+        let window = TimeRange { from: 1.0, until: 1.1 };
         let part = Meter { late: 0.03, duty: 0.25, mean: 0.0 };
         let mean = Meter { mean: 1.0, ..part };
         close(part.looked(window), 1.045, 1.07);
         close(mean.looked(window), 0.07, 1.07);
         assert_eq!((part.counted(0.1), mean.counted(0.1), Meter::PROMPT.counted(0.1)), (4.0, 0.1, 1.0));
-        let two = Window { time: Stretch { from: 1.0, until: 1.2 }, ticks: 2, joules: 0.0 };
-        let found: Vec<(Stretch, f64)> = looks_of(&two, part).collect();
+        let two = Window { time: TimeRange { from: 1.0, until: 1.2 }, ticks: 2, joules: 0.0 };
+        let found: Vec<(TimeRange, f64)> = looks_of(&two, part).collect();
         close(found[0].0, 1.045, 1.07);
         close(found[1].0, 1.145, 1.17);
         assert_eq!((found.len(), found[0].1), (2, 4.0));
-        let prompt: Vec<(Stretch, f64)> = looks_of(&two, Meter::PROMPT).collect();
+        let prompt: Vec<(TimeRange, f64)> = looks_of(&two, Meter::PROMPT).collect();
         close(prompt[0].0, 1.0, 1.2);
         assert_eq!((prompt.len(), prompt[0].1), (1, 1.0));
     }
@@ -281,7 +289,7 @@ mod tests {
     /// Steps of 40 ms are put together by threes; a gap and a long step are not.
     #[test]
     fn short_steps_are_put_together() {
-        let step = |from: f64, until: f64| Step { time: Stretch { from, until }, ticks: 1 };
+        let step = |from: f64, until: f64| Step { time: TimeRange { from, until }, ticks: 1 };
         let steps = [
             step(0.0, 0.04),
             step(0.04, 0.08),
@@ -295,7 +303,8 @@ mod tests {
         assert_eq!(of, [(3, 6.0), (1, 4.0), (1, 5.0), (1, 6.0)]);
     }
 
-    /// Least squares of three points by hand; points above each other have no slope. A period in spite of phases, and none where times are random.
+    /// Least squares of three points by hand; points above each other have no slope. A period in spite of
+    /// phases, and none where times are random.
     #[test]
     fn lines_and_periods() {
         let (zero, slope) = line(&[0.0, 1.0, 2.0], &[1.0, 3.0, 4.0]);
@@ -309,7 +318,8 @@ mod tests {
         assert_eq!(period_of(&at(|i| i * i * 37 % 101), 0.09), None);
     }
 
-    /// Steps of 100 ms that were read each 40 ms seem 80 and 120 ms long: each is as long as it was, with its energy; the ends of a run, and a gap, stay.
+    /// Steps of 100 ms that were read each 40 ms seem 80 and 120 ms long: each is as long as it was, with its
+    /// energy; the ends of a run, and a gap, stay.
     #[test]
     fn steps_are_as_long_as_they_were() {
         let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);

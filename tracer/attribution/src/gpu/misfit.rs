@@ -1,14 +1,16 @@
-//! Whether the counter's windows are what launches of one energy each, and a meter that is late by one time, would make of them.
+//! Whether the counter's windows are what launches of one energy each, and a meter that is late by one time,
+//! would make of them.
 //!
-//! A sensor that follows the board's power slowly shows in each window some of what the one before held. The search for the meter takes that for
-//! lag, and energies come out wrong. But what windows stray by then goes with the windows beside them (the score test of a regression's
-//! missing terms: Breusch and Pagan, 1980):
+//! A sensor that follows the board's power slowly shows in each window some of what the one before held. The
+//! search for the meter takes that for lag, and energies come out wrong. But what windows stray by then goes
+//! with the windows beside them (the score test of a regression's missing terms: Breusch and Pagan, 1980):
 //!
 //! ```text
-//! r_k = a (p_{k-1} - p_k) + b (p_{k+1} - p_k) + noise        p: predicted watts; r: what the counter shows beyond them
+//! r_k = a (p_{k-1} - p_k) + b (p_{k+1} - p_k) + noise     p: predicted watts; r: what is shown beyond them
 //! ```
 //!
-//! `a + b` is how much of the windows beside it each one shows. Leaves out what follows (`estimate`): nothing is identified then.
+//! `a + b` is how much of the windows beside it each one shows. Leaves out what follows (`estimate`): nothing
+//! is identified then.
 
 use super::constants::{MOST_OF_NEIGHBOURS, UNEXPLAINED};
 use super::launch_energies::Problem;
@@ -21,7 +23,7 @@ const FEWEST: u32 = 20;
 /// Windows whose ends are no further apart follow each other, in seconds.
 const TOUCH: f64 = 1e-6;
 /// The 99th percentile of chi-squared with two degrees of freedom.
-const CLEAR: f64 = 9.210_34;
+const CHI_SQUARED_99: f64 = 9.210_34;
 
 /// What is wrong with parts (`over_time`) and meter; `timed`: it is known when kernels ran.
 pub(super) fn misfit(
@@ -57,7 +59,8 @@ impl Watts {
         Self { predicted, beyond }
     }
 
-    /// How much of its neighbours a window shows, in parts of what they differ from it by; 0 where that is not clear.
+    /// How much of its neighbours a window shows, in parts of what they differ from it by; 0 where that is
+    /// not clear.
     fn of_neighbours(&self, windows: &[Window]) -> f64 {
         let mut normal = NormalEquations::new(2);
         let (mut squares, mut count) = (0.0, 0);
@@ -73,7 +76,7 @@ impl Watts {
         let parts = factor.solve(&normal.target);
         // The score statistic: so many windows times the part of the squares that is explained.
         let score = f64::from(count) * parts.dot(&normal.target) / squares;
-        if score > CLEAR { parts.sum() } else { 0.0 }
+        if score > CHI_SQUARED_99 { parts.sum() } else { 0.0 }
     }
 }
 
@@ -85,14 +88,14 @@ fn touch(before: Window, after: Window) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{GpuMisfit, Problem, Window, misfit};
-    use crate::gpu::batches::Stretch;
+    use crate::gpu::batches::TimeRange;
     use crate::gpu::launch_energies::rows_of;
 
     const COUNT: u32 = 400;
 
     fn windows() -> Vec<Window> {
         let from = |place: u32| f64::from(place) / 10.0;
-        let time = |place| Stretch { from: from(place), until: from(place + 1) };
+        let time = |place| TimeRange { from: from(place), until: from(place + 1) };
         (0..COUNT).map(|place| Window { time: time(place), ticks: 1, joules: 0.0 }).collect()
     }
 
@@ -108,7 +111,8 @@ mod tests {
         misfit(problem, &windows(), &[(problem.len(), vec![1.0])], true)
     }
 
-    /// A counter that shows a fifth of each window in the next one is slow, also where it is noisy; one that is only noisy is not.
+    /// A counter that shows a fifth of each window in the next one is slow, also where it is noisy; one that
+    /// is only noisy is not.
     #[test]
     fn slow_sensors() {
         let slow = |rows: &[f64], place: usize| 0.8 * rows[place] + 0.2 * rows[place.saturating_sub(1)];
@@ -117,7 +121,8 @@ mod tests {
         assert_eq!(found(&problem(0.2, |rows, place| rows[place])), None);
     }
 
-    /// A counter that strays by more than a tenth of what windows differ by, and not by its neighbours, is not explained.
+    /// A counter that strays by more than a tenth of what windows differ by, and not by its neighbours, is
+    /// not explained.
     #[test]
     fn what_is_not_explained() {
         assert_eq!(found(&problem(1.0, |rows, place| rows[place])), Some(GpuMisfit::Unexplained));

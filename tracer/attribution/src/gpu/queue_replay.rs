@@ -1,19 +1,20 @@
 //! When queued launches were executed: kernels run later than they are launched, one after the other.
 //!
-//! A thread that waits for the GPU says when everything is done that was launched before. The time from the first launch of such an epoch
-//! to the end of its wait is the sum of the durations of its launches, if the wait was long, that is, if the GPU was what everything waited
-//! for. Regression of these times on the counts of launches gives a duration for each column; with durations the queue is replayed, and
-//! stretched so that it ends when the wait ends:
+//! A thread that waits for the GPU says when everything is done that was launched before. The time from the
+//! first launch of such an epoch to the end of its wait is the sum of the durations of its launches, if the
+//! wait was long, that is, if the GPU was what everything waited for. Regression of these times on the counts
+//! of launches gives a duration for each column; with durations the queue is replayed, and stretched so that
+//! it ends when the wait ends:
 //!
 //! ```text
 //! launches   |aaaabbbb|              launched within some milliseconds
 //! executed   |aaaaaaaaaaabbbbbbbb|   ends with the wait
 //! ```
 //!
-//! Streams that run side by side are taken for one queue. Without waits launches are taken to run when they are launched. Leaves out
-//! joules; durations serve as what is believed of them before (`launch_energies`).
+//! Streams that run side by side are taken for one queue. Without waits launches are taken to run when they
+//! are launched. Leaves out joules; durations serve as what is believed of them before (`launch_energies`).
 
-use super::batches::{Batch, Stretch};
+use super::batches::{Batch, TimeRange};
 use super::constants::{DRAWS, DURATION_SD, EPOCH_SD, FEWEST_EPOCHS, GOOD_DURATIONS, TELLING, WAITED};
 use crate::numerics::normal_equations::NormalEquations;
 
@@ -21,14 +22,14 @@ use crate::numerics::normal_equations::NormalEquations;
 #[derive(Debug)]
 struct Epoch {
     batches: std::ops::Range<usize>,
-    wait: Option<Stretch>,
+    wait: Option<TimeRange>,
     /// From the first launch, or the end of the epoch before where that is later.
     from: f64,
 }
 
 impl Epoch {
     /// The wait, if it has at least this part of the epoch.
-    fn wait_of(&self, part: f64) -> Option<Stretch> {
+    fn wait_of(&self, part: f64) -> Option<TimeRange> {
         let wait = self.wait?;
         (wait.until > self.from && wait.length() >= part * (wait.until - self.from)).then_some(wait)
     }
@@ -42,14 +43,15 @@ pub(super) struct Queue {
     pub(super) durations: Option<Vec<f64>>,
     /// Other durations that the epochs allow.
     pub(super) others: Vec<Vec<f64>>,
-    /// How much of each column's launches in an epoch the others' do not tell, in parts of them: 0 where epochs are all alike. Empty where they
-    /// tell nothing, or the GPU was not what was waited for: launches ran when they were launched then.
+    /// How much of each column's launches in an epoch the others' do not tell, in parts of them: 0 where
+    /// epochs are all alike. Empty where they tell nothing, or the GPU was not what was waited for: launches
+    /// ran when they were launched then.
     pub(super) apart: Vec<f64>,
 }
 
 impl Queue {
     /// From batches, ordered by launch, and waits, ordered by their end.
-    pub(super) fn new(batches: &[Batch], waits: &[Stretch], columns: usize) -> Self {
+    pub(super) fn new(batches: &[Batch], waits: &[TimeRange], columns: usize) -> Self {
         let epochs = epochs_of(batches, waits);
         let telling = telling(batches, &epochs, columns);
         let (durations, others) = durations(&telling, columns).unzip();
@@ -74,7 +76,7 @@ impl Queue {
     }
 }
 
-fn epochs_of(batches: &[Batch], waits: &[Stretch]) -> Vec<Epoch> {
+fn epochs_of(batches: &[Batch], waits: &[TimeRange]) -> Vec<Epoch> {
     let mut epochs: Vec<Epoch> = Vec::new();
     let (mut next, mut before) = (0, f64::NEG_INFINITY);
     let middle = |batch: &Batch| batch.launched.from.midpoint(batch.launched.until);
@@ -97,10 +99,10 @@ fn work_of(batch: &Batch, durations: &[f64]) -> f64 {
 }
 
 /// An epoch that tells durations: units of each column, and seconds.
-type Telling = (Vec<f64>, f64);
+type EpochTimes = (Vec<f64>, f64);
 
 /// The epochs that tell durations.
-fn telling(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Vec<Telling> {
+fn telling(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Vec<EpochTimes> {
     let telling = |epoch: &Epoch| {
         let time = epoch.wait_of(TELLING)?.until - epoch.from;
         let mut units = vec![0.0; columns];
@@ -112,7 +114,7 @@ fn telling(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Vec<Telling> 
 }
 
 /// How much of each column's units the others' do not tell, by epochs.
-fn apart(epochs: &[Telling], columns: usize) -> Vec<f64> {
+fn apart(epochs: &[EpochTimes], columns: usize) -> Vec<f64> {
     if epochs.len() < FEWEST_EPOCHS {
         return vec![];
     }
@@ -121,15 +123,16 @@ fn apart(epochs: &[Telling], columns: usize) -> Vec<f64> {
     normal.tolerances().into_iter().map(f64::sqrt).collect()
 }
 
-/// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs bootstrap: Efron, 1979).
-fn durations(epochs: &[Telling], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
+/// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs
+/// bootstrap: Efron, 1979).
+fn durations(epochs: &[EpochTimes], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
     if epochs.len() < FEWEST_EPOCHS {
         return None;
     }
     let units: f64 = epochs.iter().flat_map(|(units, _)| units).sum();
     let mean = epochs.iter().map(|(_, time)| time).sum::<f64>() / units.max(1e-9);
     let found = durations_of(epochs.iter(), mean, columns);
-    let miss = |(units, time): &Telling| {
+    let miss = |(units, time): &EpochTimes| {
         let should: f64 = units.iter().zip(&found).map(|(units, duration)| units * duration).sum();
         (1.0 - should / time).abs()
     };
@@ -144,7 +147,7 @@ fn durations(epochs: &[Telling], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f6
     Some((found, others))
 }
 
-fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
+fn durations_of<'a>(epochs: impl Iterator<Item = &'a EpochTimes>, mean: f64, columns: usize) -> Vec<f64> {
     let mut normal = NormalEquations::new(columns);
     for (units, time) in epochs {
         let mut relative = launched(units);
@@ -166,12 +169,13 @@ fn replay(batches: &mut [Batch], work: &[f64], factor: f64, free: f64) -> f64 {
     for (batch, work) in batches.iter_mut().zip(work) {
         let from = batch.launched.from.max(end);
         end = (from + factor * work).max(batch.launched.until);
-        batch.executed = Stretch { from, until: end };
+        batch.executed = TimeRange { from, until: end };
     }
     end
 }
 
-/// By what all durations of an epoch are to be multiplied, so that it ends with its wait. The end grows with the factor.
+/// By what all durations of an epoch are to be multiplied, so that it ends with its wait. The end grows with
+/// the factor.
 fn factor_until(batches: &[Batch], work: &[f64], free: f64, until: f64) -> f64 {
     const HALVINGS: usize = 24;
     let end = |factor: f64| {
@@ -191,14 +195,15 @@ fn factor_until(batches: &[Batch], work: &[f64], free: f64, until: f64) -> f64 {
     high
 }
 
-/// Without durations: launches are executed as they were launched, only slower, so that the last one ends with the wait.
+/// Without durations: launches are executed as they were launched, only slower, so that the last one ends
+/// with the wait.
 fn stretch(batches: &mut [Batch], from: f64, until: f64) {
     let last = batches.iter().map(|batch| batch.launched.until).fold(from, f64::max);
     let slower = (until - from).max(0.0) / (last - from).max(1e-6);
     let at = |time: f64| from + (time - from).max(0.0) * slower.max(1.0);
     for batch in batches {
-        let Stretch { from, until } = batch.launched;
-        batch.executed = Stretch { from: at(from), until: at(until) };
+        let TimeRange { from, until } = batch.launched;
+        batch.executed = TimeRange { from: at(from), until: at(until) };
     }
 }
 
@@ -225,10 +230,10 @@ impl Xorshift {
 #[cfg(test)]
 mod tests {
     use super::super::features::Cell;
-    use super::{Batch, Queue, Stretch, Xorshift, durations_of, factor_until, replay, stretch};
+    use super::{Batch, Queue, TimeRange, Xorshift, durations_of, factor_until, replay, stretch};
 
     fn at(moment: f64, column: usize, units: f64) -> Batch {
-        let launched = Stretch { from: moment, until: moment };
+        let launched = TimeRange { from: moment, until: moment };
         Batch { launched, executed: launched, blur: 0.0, cells: vec![Cell { owner: 1, column, units }] }
     }
 
@@ -236,7 +241,8 @@ mod tests {
         batches.iter().map(|batch| (batch.executed.from, batch.executed.until)).collect()
     }
 
-    /// Work of 2, 3 and 1 s, launched at 0, 1 and 10 s: the second one waits for the first, the third finds the queue empty.
+    /// Work of 2, 3 and 1 s, launched at 0, 1 and 10 s: the second one waits for the first, the third finds
+    /// the queue empty.
     #[test]
     fn a_queue_runs_in_order() {
         let mut batches = [at(0.0, 0, 1.0), at(1.0, 0, 1.0), at(10.0, 0, 1.0)];
@@ -244,7 +250,8 @@ mod tests {
         assert_eq!(executed(&batches), [(0.5, 2.5), (2.5, 5.5), (10.0, 11.0)]);
     }
 
-    /// Work of 5 s that was done after 7.5 s took half as long again; work that cannot fill the time has its own durations.
+    /// Work of 5 s that was done after 7.5 s took half as long again; work that cannot fill the time has its
+    /// own durations.
     #[test]
     fn durations_are_stretched_to_the_wait() {
         let batches = [at(0.0, 0, 1.0), at(1.0, 0, 1.0)];
@@ -252,7 +259,8 @@ mod tests {
         assert_eq!(factor_until(&batches, &[0.1, 0.1], 0.0, 7.5), 1.0);
     }
 
-    /// Without durations launches of 1 and 3 s are spread over the 8 s until their wait ends, never shortened.
+    /// Without durations launches of 1 and 3 s are spread over the 8 s until their wait ends, never
+    /// shortened.
     #[test]
     fn launches_are_spread_over_their_epoch() {
         let mut batches = [at(1.0, 0, 1.0), at(3.0, 0, 1.0)];
@@ -269,16 +277,16 @@ mod tests {
             let (a, b) = (f64::from(10 + i % 7), f64::from(3 + i * 3 % 5));
             (vec![a, b], 0.002 * a + 0.005 * b)
         };
-        let epochs: Vec<super::Telling> = (0..40).map(epoch).collect();
+        let epochs: Vec<super::EpochTimes> = (0..40).map(epoch).collect();
         let found = durations_of(epochs.iter(), 0.003, 2);
         assert!((found[0] - 0.002).abs() < 1e-5 && (found[1] - 0.005).abs() < 1e-5, "{found:?}");
     }
 
-    /// Of columns that are launched in changing numbers each tells something of its own; of ones in the same proportion none does; and few epochs
-    /// tell nothing.
+    /// Of columns that are launched in changing numbers each tells something of its own; of ones in the same
+    /// proportion none does; and few epochs tell nothing.
     #[test]
     fn what_is_launched_apart() {
-        let epochs = |count: u32, second: fn(u32) -> u32| -> Vec<super::Telling> {
+        let epochs = |count: u32, second: fn(u32) -> u32| -> Vec<super::EpochTimes> {
             let units = |i: u32| vec![f64::from(10 + i % 7), f64::from(second(i))];
             (0..count).map(|i| (units(i), 1.0)).collect()
         };
@@ -287,8 +295,9 @@ mod tests {
         assert!(super::apart(&epochs(19, |i| 3 + i * 3 % 5), 2).is_empty());
     }
 
-    /// The same through the whole queue: forty epochs of two launches each that begin every second and are waited for; what ran is found to the
-    /// wait's end. Nineteen epochs tell nothing, and launches are spread.
+    /// The same through the whole queue: forty epochs of two launches each that begin every second and are
+    /// waited for; what ran is found to the wait's end. Nineteen epochs tell nothing, and launches are
+    /// spread.
     #[test]
     fn a_queue_is_drained_by_its_waits() {
         let of = |epochs: u32| {
@@ -296,7 +305,7 @@ mod tests {
             for i in 0..epochs {
                 let (from, a, b) = (f64::from(i), f64::from(10 + i % 7), f64::from(3 + i * 3 % 5));
                 batches.extend([at(from, 0, a), at(from + 0.001, 1, b)]);
-                waits.push(Stretch { from: from + 0.002, until: from + 0.02 * a + 0.05 * b });
+                waits.push(TimeRange { from: from + 0.002, until: from + 0.02 * a + 0.05 * b });
             }
             let queue = Queue::new(&batches, &waits, 2);
             queue.drain(&mut batches, queue.durations.as_deref());

@@ -1,14 +1,16 @@
-//! A power reading that is a mean over time is held from one update to the next, and is read several times meanwhile: those readings are one step.
+//! A power reading that is a mean over time is held from one update to the next, and is read several times
+//! meanwhile: those readings are one step.
 //!
 //! ```text
 //! power read     |aaaaaabbbbbbbb|      the counter is made of these by the trapezoidal rule
 //! intervals      | a | a |ab| b | b |
-//! steps          | a     ...|b ...     from the reading that showed an update first to the one that showed the next
+//! steps          | a     ...|b ...     from the first reading of an update to the first of the next
 //! ```
 //!
-//! A step's energy is that of its intervals, exactly; its power is what the update said, without the piece of the trapezoid between two
-//! updates. Taken apart into intervals, each would stand for a mean that ended up to an update earlier than the one it shows. Leaves out where
-//! readings cannot be told from updates because they are as rare.
+//! A step's energy is that of its intervals, exactly; its power is what the update said, without the piece of
+//! the trapezoid between two updates. Taken apart into intervals, each would stand for a mean that ended up
+//! to an update earlier than the one it shows. Leaves out where readings cannot be told from updates because
+//! they are as rare.
 
 use super::constants::{ALIKE_READINGS, LONGER_STEP, SAME_POWER};
 use crate::timeline::{EnergyInterval, Span};
@@ -94,8 +96,9 @@ mod tests {
         EnergyInterval { span: Span::new(at(ms), at(ms + 20)), energy: MicroJoules::from_uj(watts * 20_000) }
     }
 
-    /// Five readings of each update, the first of them half the update before: a step begins behind that, keeps its intervals' energy, and its
-    /// power is the update's. A gap begins a step, and power that stays for two updates is two steps.
+    /// Five readings of each update, the first of them half the update before: a step begins behind that,
+    /// keeps its intervals' energy, and its power is the update's. A gap begins a step, and power that stays
+    /// for two updates is two steps.
     #[test]
     fn readings_of_an_update_are_a_step() {
         let powers = [100, 100, 100, 150, 200, 200, 200, 200, 230, 260, 260, 260, 260, 260, 260, 260, 260];

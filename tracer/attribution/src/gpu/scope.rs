@@ -1,4 +1,5 @@
-//! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
+//! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a
+//! queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
 use super::constants::{BEYOND_LIMIT, MOST_IDLE, MOST_OPEN, OPEN_PART};
@@ -13,7 +14,8 @@ impl Gpu<'_> {
         meter.is_some_and(|meter| meter.kind == GpuMeterKind::AveragedPower)
     }
 
-    /// Whether what the meter shows is this device's alone, and not that of other instances, hosts or CPUs as well.
+    /// Whether what the meter shows is this device's alone, and not that of other instances, hosts or CPUs as
+    /// well.
     pub(super) fn is_alone(&self) -> bool {
         !self.any_diagnostic(|found, domain| match found {
             RecordingDiagnostic::Power(power) => power.shared_meter() == Some(domain),
@@ -31,13 +33,15 @@ impl Gpu<'_> {
         })
     }
 
-    /// The error that its idle power may have, in watts: as much as it drew, where it was at work when that was to be measured.
+    /// The error that its idle power may have, in watts: as much as it drew, where it was at work when that
+    /// was to be measured.
     pub(super) fn idle_in_doubt(&self) -> f64 {
         let in_use = self.domain().and_then(Domain::in_use);
         in_use.map_or(0.0, |(_, then)| then.as_watts().min(MOST_IDLE))
     }
 
-    /// What the device may draw beyond its baseline because it is open, in watts, where that is not seen; nothing where its limit is not known.
+    /// What the device may draw beyond its baseline because it is open, in watts, where that is not seen;
+    /// nothing where its limit is not known.
     pub(super) fn open_in_doubt(&self) -> f64 {
         self.domain().and_then(|domain| self.limit(domain)).map_or(0.0, |limit| OPEN_PART * limit)
     }
@@ -48,8 +52,8 @@ impl Gpu<'_> {
         if used { self.idle_in_doubt() } else { MOST_OPEN }
     }
 
-    /// The most that a kernel draws beyond idle power (the baseline and what an open device draws beyond it), in watts; `None` where the board's limit
-    /// is not known.
+    /// The most that a kernel draws beyond idle power (the baseline and what an open device draws beyond it),
+    /// in watts; `None` where the board's limit is not known.
     pub(super) fn most_watts(&self, open: f64) -> Option<f64> {
         let domain = self.domain()?;
         let baseline = self.recording.idle_power(domain).as_watts();
@@ -90,7 +94,8 @@ mod tests {
     };
     use energy_trace_model::units::MicroWatts;
 
-    /// Of two devices the first has a meter of means; it has launches in several streams, and the second a meter that others share.
+    /// Of two devices the first has a meter of means; it has launches in several streams, and the second a
+    /// meter that others share.
     #[test]
     fn findings_are_of_one_device() {
         let mut recording = Recording { domains: vec![domain(0), domain(1)], ..Recording::default() };
@@ -113,8 +118,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(of), [(true, true, false), (false, false, true), (false, true, true)]);
     }
 
-    /// Of a limit of 700 W a kernel may draw a quarter more, less 78 W at rest and 42 because the device is open; where the 78 W are what a recorded program
-    /// drew before the start, they are no idle power. A device that tells no limit has none.
+    /// Of a limit of 700 W a kernel may draw a quarter more, less 78 W at rest and 42 because the device is
+    /// open; where the 78 W are what a recorded program drew before the start, they are no idle power. A
+    /// device that tells no limit has none.
     #[test]
     fn what_a_kernel_draws_at_most() {
         let baseline = |origin| IdleBaseline { power: MicroWatts::from_watts(78.0).unwrap(), origin };

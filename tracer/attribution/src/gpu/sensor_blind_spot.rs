@@ -1,18 +1,20 @@
-//! What a meter does not look at: how far its counter strays from what really was taken, and with it the energy of every column.
+//! What a meter does not look at: how far its counter strays from what really was taken, and with it the
+//! energy of every column.
 //!
 //! ```text
-//! d_i = (what the work in the looked-at part of step i counts for) − (what the work of the whole step takes), by the learned energies
-//! V_b = Σ_s (Σ_i d_i)²       s: stretches of a second, of which one's looks say nothing of another's; of a mean over time the whole block, because
-//!                            what it shows too late in one step it lacks in another
+//! d_i = (what the work in the looked-at part of step i counts for) − (what the work of the whole step takes)
+//! V_b = Σ_s (Σ_i d_i)²    s: stretches of a second, of which one's looks say nothing of another's; of a mean
+//!                          over time the whole block: what it shows too late in one step it lacks in another
 //! relative covariance of columns c and e: Σ_b f_cb f_eb V_b / E_b²
 //! ```
 //!
-//! `b` is a block of steps that are shared out together, `E_b` its energy, `f_cb` the part of column c's energy that falls into it: within a block
-//! all columns stray together. It is 0 for a meter that looks all the time. Leaves out the errors of what is learned (`uncertainty`), and the
+//! Energies are the learned ones; `b` is a block of steps that are shared out together, `E_b` its energy,
+//! `f_cb` the part of column c's energy that falls into it: within a block all columns stray together. It is
+//! 0 for a meter that looks all the time. Leaves out the errors of what is learned (`uncertainty`), and the
 //! sensor's own.
 
-use super::batches::{Batches, Stretch};
-use super::constants::STRETCH;
+use super::batches::{Batches, TimeRange};
+use super::constants::CORRELATED_SECONDS;
 use super::meter::{Meter, Step, Window, units_of};
 use super::split::Costs;
 
@@ -23,7 +25,7 @@ pub(super) struct SensorBlindSpot<'a> {
     pub(super) meter: Meter,
     pub(super) steps: &'a [Step],
     /// The work that each step stands for, as it is shared out.
-    pub(super) shown: &'a [Stretch],
+    pub(super) shown: &'a [TimeRange],
     /// Steps are shared out together until they are this long, in seconds.
     pub(super) block: f64,
 }
@@ -83,7 +85,7 @@ impl SensorBlindSpot<'_> {
             block.sum += looked - whole;
             block.stretch += shown.length();
             block.seconds += shown.length();
-            if self.meter.mean <= 0.0 && block.stretch >= STRETCH {
+            if self.meter.mean <= 0.0 && block.stretch >= CORRELATED_SECONDS {
                 block.squares += block.sum * block.sum;
                 (block.sum, block.stretch) = (0.0, 0.0);
             }
@@ -100,10 +102,11 @@ impl SensorBlindSpot<'_> {
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Costs, Meter, SensorBlindSpot, Step, Stretch};
+    use super::{Batches, Costs, Meter, SensorBlindSpot, Step, TimeRange};
 
-    /// Steps of a second whose last quarter is looked at. In each one kernel runs through all of it and another in a random one of its quarters: the
-    /// counter strays by what the second one takes, as often up as down, and both columns with it.
+    /// Steps of a second whose last quarter is looked at. In each one kernel runs through all of it and
+    /// another in a random one of its quarters: the counter strays by what the second one takes, as often up
+    /// as down, and both columns with it.
     #[test]
     fn a_part_of_each_step_is_a_sample() {
         let (mut list, mut steps) = (vec![], vec![]);
@@ -111,7 +114,7 @@ mod tests {
         for second in 0..400_u32 {
             let from = f64::from(second);
             let run = |column, from: f64, length: f64| {
-                let executed = Stretch { from, until: from + length };
+                let executed = TimeRange { from, until: from + length };
                 Batch {
                     launched: executed,
                     executed,
@@ -122,10 +125,10 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let quarter = f64::from(u32::try_from(random >> 62).unwrap()) / 4.0;
             list.extend([run(0, from, 1.0), run(1, from + quarter, 0.25)]);
-            steps.push(Step { time: Stretch { from, until: from + 1.0 }, ticks: 1 });
+            steps.push(Step { time: TimeRange { from, until: from + 1.0 }, ticks: 1 });
         }
         let batches = Batches::new(list);
-        let shown: Vec<Stretch> = steps.iter().map(|step| step.time).collect();
+        let shown: Vec<TimeRange> = steps.iter().map(|step| step.time).collect();
         let costs = Costs(vec![(f64::INFINITY, vec![3.0, 4.0])]);
         let meter = Meter { late: 0.0, duty: 0.25, mean: 0.0 };
         let unseen = |meter, steps, shown| {
@@ -139,18 +142,19 @@ mod tests {
         assert_eq!(unseen(Meter::PROMPT, &steps, &shown), [0.0; 4]);
     }
 
-    /// Two such steps by hand: 3 J of the one kernel in each, 1 J of the other in the quarter that is looked at, then 2 J in one that is not. The counter shows
-    /// 7 J of 4, then 3 of 5. A mean of a quarter of a second strays by what is left of both together.
+    /// Two such steps by hand: 3 J of the one kernel in each, 1 J of the other in the quarter that is looked
+    /// at, then 2 J in one that is not. The counter shows 7 J of 4, then 3 of 5. A mean of a quarter of a
+    /// second strays by what is left of both together.
     #[test]
     fn two_steps_by_hand() {
         let batch = |column, from: f64, length: f64, units: f64| {
-            let executed = Stretch { from, until: from + length };
+            let executed = TimeRange { from, until: from + length };
             Batch { launched: executed, executed, blur: 0.0, cells: vec![Cell { owner: 1, column, units }] }
         };
         let list = vec![batch(0, 0.0, 2.0, 2.0), batch(1, 0.75, 0.25, 0.25), batch(1, 1.0, 0.25, 0.5)];
         let batches = Batches::new(list);
         let costs = Costs(vec![(f64::INFINITY, vec![3.0, 4.0])]);
-        let steps = [0.0, 1.0].map(|from| Step { time: Stretch { from, until: from + 1.0 }, ticks: 1 });
+        let steps = [0.0, 1.0].map(|from| Step { time: TimeRange { from, until: from + 1.0 }, ticks: 1 });
         let shown = steps.map(|step| step.time);
         let relative = |meter, block| {
             let (batches, costs, steps, shown) = (&batches, &costs, &steps[..], &shown[..]);

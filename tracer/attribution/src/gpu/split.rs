@@ -1,11 +1,13 @@
 //! Splits each interval's energy above idle among those whose launches it holds, to the microjoule.
 //!
-//! What the launches in an interval are predicted to take are its weights; the energy itself is the counter's. Where the counter shows far
-//! more than the launches explain, another process was at work: the excess goes to it. Where there are no launches and none near, energy beyond the
-//! noise is another process's, and the rest a residual. Neighbouring intervals are shared out together, because what a meter has too much in
-//! one (it looked at the hungry part of it, or was read late) it has too little in another. Leaves out idle power.
+//! What the launches in an interval are predicted to take are its weights; the energy itself is the
+//! counter's. Where the counter shows far more than the launches explain, another process was at work: the
+//! excess goes to it. Where there are no launches and none near, energy beyond the noise is another
+//! process's, and the rest a residual. Neighbouring intervals are shared out together, because what a meter
+//! has too much in one (it looked at the hungry part of it, or was read late) it has too little in another.
+//! Leaves out idle power.
 
-use super::batches::{Batches, Stretch};
+use super::batches::{Batches, TimeRange};
 use super::constants::{DEVIATIONS, EXCESS, LONG_INTERVAL, NEAR_LAUNCHES};
 use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
@@ -68,7 +70,7 @@ pub(super) struct Splitter<'a> {
     /// Joules of a unit of each column.
     pub(super) costs: &'a Costs,
     /// When the launches ran that each interval shows.
-    pub(super) shown: &'a [Stretch],
+    pub(super) shown: &'a [TimeRange],
     /// Intervals are shared out together until they are this long, in seconds.
     pub(super) block: f64,
     /// The meter looks at a part of each step only.
@@ -113,7 +115,7 @@ impl Splitter<'_> {
     }
 
     /// Whether launches ran just before or after: the meter's lag is not known better than that.
-    fn is_near(&self, shown: Stretch) -> bool {
+    fn is_near(&self, shown: TimeRange) -> bool {
         let mut near = false;
         if shown.length() > LONG_INTERVAL {
             return false;
@@ -122,7 +124,7 @@ impl Splitter<'_> {
         near
     }
 
-    fn weights(&self, shown: Stretch) -> Weights {
+    fn weights(&self, shown: TimeRange) -> Weights {
         let mut weights = Weights::default();
         let joules = self.costs.at(shown.from.midpoint(shown.until));
         self.batches.between(shown.from, shown.until, |cell, units| {
@@ -134,7 +136,7 @@ impl Splitter<'_> {
     }
 
     /// What of an interval's energy is the target's or nobody's, and what is another process's.
-    fn ours(&self, energy: MicroJoules, weights: &Weights, shown: Stretch) -> (MicroJoules, MicroJoules) {
+    fn ours(&self, energy: MicroJoules, weights: &Weights, shown: TimeRange) -> (MicroJoules, MicroJoules) {
         // A meter that looks at a part of each step may have looked at the hungriest part of this one.
         let partial = self.partial && weights.joules > 0.0;
         let Some(watts) = self.noise.filter(|_| !partial) else { return (energy, MicroJoules::ZERO) };
@@ -186,24 +188,24 @@ impl Split {
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Costs, MicroJoules, Splitter, Stretch, Total};
+    use super::{Batches, Costs, MicroJoules, Splitter, TimeRange, Total};
 
     fn uj(uj: i64) -> MicroJoules {
         MicroJoules::from_uj(uj)
     }
 
-    /// Launches of 2 and 1 J share by what they are predicted to take; what is far beyond is another process's, and so is energy without
-    /// launches that is more than noise.
+    /// Launches of 2 and 1 J share by what they are predicted to take; what is far beyond is another
+    /// process's, and so is energy without launches that is more than noise.
     #[test]
     fn energy_beyond_the_prediction_is_not_ours() {
         let cell = |owner, column| Cell { owner, column, units: 1.0 };
-        let launched = Stretch { from: 0.0, until: 1.0 };
+        let launched = TimeRange { from: 0.0, until: 1.0 };
         let batch = |from: f64| {
-            let executed = Stretch { from, until: from + 0.9 };
+            let executed = TimeRange { from, until: from + 0.9 };
             Batch { launched, executed, blur: 1e-3, cells: vec![cell(1, 0), cell(2, 1)] }
         };
         let batches = Batches::new(vec![batch(0.05), batch(1.05)]);
-        let shown = [0.0, 1.0, 2.0, 3.0].map(|from| Stretch { from, until: from + 1.0 });
+        let shown = [0.0, 1.0, 2.0, 3.0].map(|from| TimeRange { from, until: from + 1.0 });
         let costs = Costs(vec![(9.0, vec![2.0, 1.0])]);
         let splitter = Splitter {
             batches: &batches,
@@ -221,7 +223,8 @@ mod tests {
             [uj(6_000_000 + 700_000), uj(2_200_001 + 2_000_000), uj(1_100_000 + 1_000_000)]
         );
         assert_eq!((split.residual, split.negative, split.unobserved), (uj(-70), uj(0), uj(0)));
-        // A meter that looks at a part of each step may have seen too much: what is beyond is theirs, but not where nothing was launched.
+        // A meter that looks at a part of each step may have seen too much: what is beyond is theirs, but not
+        // where nothing was launched.
         let partial = Splitter { partial: true, ..splitter }.split(&energies, 3);
         assert_eq!(partial.of_owner, [uj(700_000), uj(2_200_001 + 6_000_000), uj(1_100_000 + 3_000_000)]);
         // Predicted, launches have what they are known to take; the rest of what is theirs is nobody's.

@@ -1,13 +1,14 @@
 //! Charging by the time of kernels: what the launch tier has to infer is in the recording here.
 //!
-//! Launches of processes that no records tell of (their CUPTI was missing, or another profiler had it) count as so many average kernels. Leaves
-//! out how time on a device is divided (`busy`), and everything that both tiers share (the room itself).
+//! Launches of processes that no records tell of (their CUPTI was missing, or another profiler had it) count
+//! as so many average kernels. Leaves out how time on a device is divided (`busy`), and everything that both
+//! tiers share (the room itself).
 
 use super::batches::Batch;
-use super::busy::{Run, Sharing, cells_of};
-use super::charge::{Executed, Gpu};
+use super::busy::{KernelRun, Sharing, cells_of};
+use super::charge::{Gpu, LaunchModel};
 use super::constants::{BETTER_WHOLE, CELL, PRIOR_SD, SIDE_BY_SIDE};
-use super::errors_in_variables::Coarse;
+use super::errors_in_variables::FeatureError;
 use super::estimate::Estimate;
 use super::features::Features;
 use super::queue_replay::Queue;
@@ -56,7 +57,7 @@ impl Gpu<'_> {
         let waits = self.waits(|thread| !told.contains(&self.process_of(thread)));
         Queue::new(&launched, &waits, columns.len()).drain(&mut launched, None);
         list.extend(launched);
-        let executed = Executed {
+        let executed = LaunchModel {
             columns: columns.clone(),
             shape: vec![1.0; columns.len()],
             apart: vec![],
@@ -74,19 +75,20 @@ impl Gpu<'_> {
         all.filter(|(busy, _)| busy.device == self.device)
     }
 
-    fn runs(&self, columns: &Features) -> Vec<Run> {
+    fn runs(&self, columns: &Features) -> Vec<KernelRun> {
         let ns = |at: KtimeNs| at.ns_since(self.start);
         let run = |(busy, owner): (&GpuBusy, OwnerId)| {
             let (from, until) = (ns(busy.from), ns(busy.until));
             let length = busy.until.ns_since(busy.from).max(1);
             let density = busy.busy_ns as f64 / length as f64;
-            Some(Run { from, until, density, owner, column: columns.of_busy(busy.stack)? })
+            Some(KernelRun { from, until, density, owner, column: columns.of_busy(busy.stack)? })
         };
         self.busy().filter_map(run).collect()
     }
 
-    /// How coarse each column is: kernels of a stack that follow each other are put together, and say when they ran as a whole.
-    fn coarse(&self, columns: &Features, mean: f64) -> Vec<Coarse> {
+    /// How coarse each column is: kernels of a stack that follow each other are put together, and say when
+    /// they ran as a whole.
+    fn coarse(&self, columns: &Features, mean: f64) -> Vec<FeatureError> {
         let mut sums = vec![(0.0, 0.0, 0.0); columns.len()];
         for (busy, _) in self.busy() {
             let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else {
@@ -98,8 +100,8 @@ impl Gpu<'_> {
             *sum = (sum.0 + seconds, sum.1 + busy.count as f64, sum.2 + seconds * spread.max(CELL));
         }
         let of_column = |&(seconds, count, stretch): &(f64, f64, f64)| match seconds > 0.0 && count > 0.0 {
-            true => Coarse { piece: seconds / count, stretch: stretch / seconds },
-            false => Coarse { piece: mean, stretch: CELL },
+            true => FeatureError { kernel: seconds / count, stretch: stretch / seconds },
+            false => FeatureError { kernel: mean, stretch: CELL },
         };
         sums.iter().map(of_column).collect()
     }
@@ -138,13 +140,16 @@ impl Gpu<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CELL, Coarse, Features, Gpu, GpuBusy, KtimeNs, Launched, Launches, ProcessKey, ThreadKey};
+    use super::{
+        CELL, FeatureError, Features, Gpu, GpuBusy, KtimeNs, Launched, Launches, ProcessKey, ThreadKey,
+    };
     use crate::time::launchers::Launchers;
     use energy_trace_model::ids::{FrameId, StackId, Tid};
     use energy_trace_model::recording::Recording;
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode, Thread};
 
-    /// Three records of two kernels by a thread of the first of two processes; a launch of it, and two of the other, that no record tells of.
+    /// Three records of two kernels by a thread of the first of two processes; a launch of it, and two of the
+    /// other, that no record tells of.
     fn recording() -> (Recording, Launchers) {
         let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
         let frame = |name: &str| Frame { kind: FrameKind::Gpu, ..Frame::special(name) };
@@ -188,8 +193,9 @@ mod tests {
         (recording, Launchers { of_batches: vec![vec![1, 2, 3]], of_busy: vec![4, 5, 6, 7] })
     }
 
-    /// Eight kernels took 20 ms. Pieces of a kernel are its time over their number; a stretch is the mean of those that are not filled, by time in them,
-    /// a cell where they are. Who no record tells of has average ones.
+    /// Eight kernels took 20 ms. Pieces of a kernel are its time over their number; a stretch is the mean of
+    /// those that are not filled, by time in them, a cell where they are. Who no record tells of has average
+    /// ones.
     #[test]
     fn how_coarse_records_are() {
         let (recording, launchers) = recording();
@@ -215,9 +221,9 @@ mod tests {
         );
         let coarse = gpu.coarse(&columns, mean);
         let of = |name: &str| coarse[columns.names.iter().position(|known| known == name).unwrap()];
-        let near = |found: Coarse, piece: f64, stretch: f64| {
+        let near = |found: FeatureError, kernel: f64, stretch: f64| {
             assert!(
-                (found.piece - piece).abs() < 1e-12 && (found.stretch - stretch).abs() < 1e-12,
+                (found.kernel - kernel).abs() < 1e-12 && (found.stretch - stretch).abs() < 1e-12,
                 "{found:?}"
             );
         };

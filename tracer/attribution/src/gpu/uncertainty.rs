@@ -1,12 +1,16 @@
-//! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell at all.
+//! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell
+//! at all.
 //!
-//! Spread is that of the fit, widened where blocks of windows stray together (`sandwich`). It becomes a spread of energies by the split's own
-//! derivative (`shares`), so that what one column has too much the others have too little.
+//! Spread is that of the fit, widened where blocks of windows stray together (`sandwich`). It becomes a
+//! spread of energies by the split's own derivative (`shares`), so that what one column has too much the
+//! others have too little.
 //!
-//! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
-//! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
-//! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation. The same holds
-//! where one wait after the other ends the same launches: when each of them ran in between is not known, only what all took.
+//! Kernels that always run together in the same proportions share one sum, which is known, and its parts are
+//! not: their errors go against each other, or their rows are all but parallel. Such columns are a group, and
+//! where only launches are counted each may have anything from nothing to the whole of it: what little its
+//! rows differ from the others' is errors of when launches ran, and no observation. The same holds where one
+//! wait after the other ends the same launches: when each of them ran in between is not known, only what all
+//! took.
 
 use super::constants::{
     AGAINST, BLOCK_WINDOWS, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_APART, PARALLEL, REACH, TIME_SD,
@@ -43,11 +47,13 @@ pub(super) struct Certain<'a> {
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell; empty where that is no question.
     pub(super) apart: &'a [f64],
-    /// The least and most joules that each column may have taken in the windows; empty where that is not known.
+    /// The least and most joules that each column may have taken in the windows; empty where that is not
+    /// known.
     pub(super) ranges: &'a [(f64, f64)],
 }
 
-/// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
+/// From a problem, its fit, and those of other durations and orders that are possible, with what each counts
+/// for.
 pub(super) fn uncertainty(
     problem: &Problem,
     fit: &Fit,
@@ -118,7 +124,8 @@ impl Uncertainty {
         self.relative.iter_mut().zip(relative).for_each(|(sum, other)| *sum += other);
     }
 
-    /// For each owner by its column, and what it was charged with. A column is one function of its own: its owners share it as their launches are.
+    /// For each owner by its column, and what it was charged with. A column is one function of its own: its
+    /// owners share it as their launches are.
     pub(super) fn of_owners(&self, column_of: Vec<usize>, of_owner: &[MicroJoules]) -> OwnerCertainty {
         let mut joules = vec![0.0; self.columns.len()];
         for (&column, energy) in column_of.iter().zip(of_owner) {
@@ -220,7 +227,8 @@ mod tests {
     use crate::gpu::launch_energies::rows_of;
     use crate::tests::vectors::{Vectors, near};
 
-    /// Columns whose errors go against each other share a group if both are unsure, and so does one whose rows are parallel to one of theirs.
+    /// Columns whose errors go against each other share a group if both are unsure, and so does one whose
+    /// rows are parallel to one of theirs.
     #[test]
     fn what_cannot_be_told_apart_is_a_group() {
         let covariance = DMatrix::from_row_slice(3, 3, &[1.0, -1.8, 0.1, -1.8, 4.0, 0.0, 0.1, 0.0, 1.0]);
@@ -256,7 +264,8 @@ mod tests {
         (problem, Fit { parts: vectors.list("parts"), noise: 1.0, trust: vectors.list("trust") })
     }
 
-    /// The posterior (NumPy), where there are too few windows to show anything together; and the relative covariance of energies by it.
+    /// The posterior (NumPy), where there are too few windows to show anything together; and the relative
+    /// covariance of energies by it.
     #[test]
     fn posterior_of_few_windows() {
         let vectors = Vectors::of("gpu_covariance");
@@ -275,8 +284,8 @@ mod tests {
         assert!((wider.relative[1] - posterior[(0, 1)] / part(1)).abs() < 1e-9);
     }
 
-    /// Columns that are launched in the same proportion between all waits are one group, however sure their parts seem: each may have nothing or
-    /// all that the group has.
+    /// Columns that are launched in the same proportion between all waits are one group, however sure their
+    /// parts seem: each may have nothing or all that the group has.
     #[test]
     fn what_is_launched_alike_is_a_group() {
         let vectors = Vectors::of("gpu_covariance");
@@ -300,7 +309,8 @@ mod tests {
         }
     }
 
-    /// Bounds reach three standard deviations and no further than all there is; where nothing is believed nothing is identified; one column has all.
+    /// Bounds reach three standard deviations and no further than all there is; where nothing is believed
+    /// nothing is identified; one column has all.
     #[test]
     fn bounds_of_columns() {
         let vectors = Vectors::of("gpu_covariance");
@@ -343,8 +353,9 @@ mod tests {
         assert_eq!((of(true).identified, of(true).bounds), (true, (1.0, 1.0)));
         assert_eq!((of(false).identified, of(false).bounds), (false, (0.0, 1.0)));
     }
-    /// What is not learned has no covariance, and each column may have all that there is, or as much as the board can have drawn in its time. Owners share a
-    /// column as their launches are, so that nothing is in doubt about a part of it that is not in doubt about the whole.
+    /// What is not learned has no covariance, and each column may have all that there is, or as much as the
+    /// board can have drawn in its time. Owners share a column as their launches are, so that nothing is in
+    /// doubt about a part of it that is not in doubt about the whole.
     #[test]
     fn bounds_of_what_is_not_learned() {
         let (problem, fit) = problem(&Vectors::of("gpu_covariance"));

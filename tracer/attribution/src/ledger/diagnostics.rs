@@ -1,4 +1,5 @@
-//! What a reader must know about an attribution: findings with their numbers. Leaves out the sentences, which the report makes.
+//! What a reader must know about an attribution: findings with their numbers. Leaves out the sentences, which
+//! the report makes.
 
 use crate::ledger::result::{CpuBasis, DomainResult, SplitBasis};
 use crate::power_model::learn::PowerModel;
@@ -89,7 +90,7 @@ fn unidentified(power_model: &PowerModel) -> Option<DomainDiagnostic> {
 
 /// CPUs drew clearly less while others were busy.
 fn less_beside_others(basis: &CpuBasis) -> Option<DomainDiagnostic> {
-    let beside = basis.power_model.model()?.beside_others()?;
+    let beside = basis.power_model.model()?.contended_ratio()?;
     (beside < CLEARLY_LESS).then_some(DomainDiagnostic::LessBesideOthers { part: beside })
 }
 
@@ -128,7 +129,8 @@ const fn is_optional(class: DomainClass) -> bool {
     matches!(class, DomainClass::Dram | DomainClass::Psys | DomainClass::Core)
 }
 
-/// A baseline that is above the counter while something runs makes shares negative: said when it is more than 1 % of the whole.
+/// A baseline that is above the counter while something runs makes shares negative: said when it is more than
+/// 1 % of the whole.
 fn idle_above_counter(result: &DomainResult) -> Option<DomainDiagnostic> {
     let negative = -result.negative;
     let whole = result.row.measured.as_uj().saturating_abs();
@@ -205,7 +207,8 @@ mod tests {
         }
     }
 
-    /// A tenth of a second at the ends is usual, together; all of the run is not, however short. Other gaps are always said, each reason once.
+    /// A tenth of a second at the ends is usual, together; all of the run is not, however short. Other gaps
+    /// are always said, each reason once.
     #[test]
     fn gaps_that_are_said() {
         use GapReason::{NoReading, Slept, WentBack};
@@ -230,7 +233,8 @@ mod tests {
         assert!(said(-1_000, -10).is_none() && said(-1_000, -11).is_some());
     }
 
-    /// A counter that never moved is a lie where every machine draws power; of a part that not every machine counts it is said alone.
+    /// A counter that never moved is a lie where every machine draws power; of a part that not every machine
+    /// counts it is said alone.
     #[test]
     fn counters_that_never_move() {
         let of = |class| {
@@ -244,7 +248,8 @@ mod tests {
         assert_eq!(optional, [Some("not-counted"); 3]);
     }
 
-    /// Readings that were left out are counted, and none are not said; nothing more is said of a domain without energy.
+    /// Readings that were left out are counted, and none are not said; nothing more is said of a domain
+    /// without energy.
     #[test]
     fn readings_left_out() {
         let origin = Origin::measured("powercap", String::new(), None);
@@ -274,7 +279,8 @@ mod tests {
         assert_eq!(single(vec![1.0, 0.0]), None);
     }
 
-    /// What kernels cost is said of each process that launched any, and what is missing of those that lost some.
+    /// What kernels cost is said of each process that launched any, and what is missing of those that lost
+    /// some.
     #[test]
     fn kernels() {
         let whole = KernelTier { launches: 5, whole: true, ..KernelTier::default() };
@@ -292,7 +298,8 @@ mod tests {
         }
     }
 
-    /// Stacks of launches that are another launch's or none, slices that overlap, and time of CPUs without a socket are said if there are any.
+    /// Stacks of launches that are another launch's or none, slices that overlap, and time of CPUs without a
+    /// socket are said if there are any.
     #[test]
     fn of_the_whole_recording() {
         let stacks = |own, thinned, none| LaunchStacks { own, thinned, none };

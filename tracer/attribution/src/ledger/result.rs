@@ -1,4 +1,5 @@
-//! What became of one domain's energy: the one result that charging fills in and that rows, findings and bins are made of.
+//! What became of one domain's energy: the one result that charging fills in and that rows, findings and bins
+//! are made of.
 //!
 //! Leaves out how the energy was metered and who charges it (`charging`).
 
@@ -28,8 +29,8 @@ pub(crate) struct Metered {
     pub(crate) busy_before: Option<MicroWatts>,
     /// Energy above idle of each interval.
     pub(crate) dynamic: Vec<MicroJoules>,
-    /// What a GPU's counter said after the recording's end, and the energy above idle: it is nobody's, but shows what the device draws at
-    /// rest.
+    /// What a GPU's counter said after the recording's end, and the energy above idle: it is nobody's, but
+    /// shows what the device draws at rest.
     pub(crate) after: Vec<(EnergyInterval, MicroJoules)>,
 }
 
@@ -104,8 +105,9 @@ impl DomainResult {
         }
     }
 
-    /// A CPU's shares keep their sign where it is noise. Where the program or others would be below zero, or shares below zero are more than a
-    /// hundredth of all, the baseline was too high: nobody gives energy back then either.
+    /// A CPU's shares keep their sign where it is noise. Where the program or others would be below zero, or
+    /// shares below zero are more than a hundredth of all, the baseline was too high: nobody gives energy
+    /// back then either.
     pub(crate) fn lift_if_far_below_zero(&mut self) {
         let target: MicroJoules = self.of_owner.iter().copied().sum();
         let below = |energy: MicroJoules| energy.min(MicroJoules::ZERO);
@@ -118,8 +120,8 @@ impl DomainResult {
         }
     }
 
-    /// Nobody gives a GPU's energy back. Where its idle baseline was above the counter, shares below zero are taken from the others', and
-    /// what is below zero of all together from the baseline: it was less.
+    /// Nobody gives a GPU's energy back. Where its idle baseline was above the counter, shares below zero are
+    /// taken from the others', and what is below zero of all together from the baseline: it was less.
     pub(crate) fn lift_above_zero(&mut self) {
         let mut energies = self.of_owner.clone();
         energies.push(self.row.other);
@@ -151,7 +153,8 @@ fn not_below_zero(energies: Vec<MicroJoules>) -> Vec<MicroJoules> {
     shares.unwrap_or_else(|| vec![MicroJoules::ZERO; weights.len()])
 }
 
-/// Where a domain's numbers come from. Shares of a counter are at best apportioned: `LedgerRow::split_quality`.
+/// Where a domain's numbers come from. Shares of a counter are at best apportioned:
+/// `LedgerRow::split_quality`.
 fn quality(domain: &Domain) -> Quality {
     match domain.origin {
         Origin::Counter { quality, .. } => quality,
@@ -190,8 +193,9 @@ pub(crate) mod tests {
         (result.of_owner, result.row.other.as_uj(), result.row.idle.as_uj())
     }
 
-    /// Shares above zero stay as they are. One below zero is taken from the others by their size, the baseline keeps what it has; if all
-    /// together are below zero, they are nothing, and the baseline was less. Owners, others and the baseline have 1,000 µJ.
+    /// Shares above zero stay as they are. One below zero is taken from the others by their size, the
+    /// baseline keeps what it has; if all together are below zero, they are nothing, and the baseline was
+    /// less. Owners, others and the baseline have 1,000 µJ.
     #[test]
     fn nobody_gives_energy_back() {
         let lifted = |of_owner: &[i64], other| {
@@ -206,8 +210,8 @@ pub(crate) mod tests {
         assert_eq!(lifted(&[], -7), (vec![], 0, 1_000));
     }
 
-    /// What a CPU's owners have, given these shares and 1,000 µJ of idle power: noise stays; the program or others below zero are lifted, and
-    /// so are shares far below.
+    /// What a CPU's owners have, given these shares and 1,000 µJ of idle power: noise stays; the program or
+    /// others below zero are lifted, and so are shares far below.
     #[test]
     fn a_baseline_that_was_too_high() {
         let lifted = |of_owner: &[i64], other| {

@@ -105,7 +105,8 @@ fn weights(basis: &CpuBasis) -> Option<Weights> {
 mod tests {
     use super::{InColumn, in_columns};
 
-    /// What is in one column and of one innermost function is summed, in the order in which it comes; all else stands for itself.
+    /// What is in one column and of one innermost function is summed, in the order in which it comes; all
+    /// else stands for itself.
     #[test]
     fn entries_are_summed() {
         let entry = |column, function, joules| InColumn { column, joules, square: joules / 2.0, function };

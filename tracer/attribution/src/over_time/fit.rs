@@ -9,8 +9,8 @@ const ROUNDS: usize = 40;
 /// Margins are met where no column is further off than this part of all.
 const CLOSE: f64 = 1e-9;
 
-/// Scales weights, each in one row and column, until their sums are as wanted: of the rows as well as may be, of the columns where that
-/// is possible too. Margins below zero count as zero.
+/// Scales weights, each in one row and column, until their sums are as wanted: of the rows as well as may be,
+/// of the columns where that is possible too. Margins below zero count as zero.
 pub(super) fn fit(weights: &mut [f64], rows: &[f64], columns: &[f64], at: impl Fn(usize) -> (usize, usize)) {
     let all: f64 = rows.iter().map(|wanted| wanted.max(0.0)).sum();
     let of_columns: f64 = columns.iter().map(|wanted| wanted.max(0.0)).sum();

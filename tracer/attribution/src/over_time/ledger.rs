@@ -1,7 +1,8 @@
 //! The bins of one domain: its row of the ledger, cut by time.
 //!
-//! Measured energy goes into bins as the counter shows it, that of an interval over an edge by time. Idle goes by time, shared parts by the
-//! time in which any CPU was busy. The rest is the target's and others', fitted to both. Leaves out the target's rows.
+//! Measured energy goes into bins as the counter shows it, that of an interval over an edge by time. Idle
+//! goes by time, shared parts by the time in which any CPU was busy. The rest is the target's and others',
+//! fitted to both. Leaves out the target's rows.
 
 use super::fit::{apportion, fit};
 use super::places::Source;

@@ -1,11 +1,13 @@
 //! Cuts a profile into bins of time, when somebody asks for it: `profile::OverTime`.
 //!
-//! What the rows and the ledger have over the run is known already, and stays as it is, to the microjoule; so is what the counter says in each
-//! bin. Sought is a table with these margins. It starts from each owner's joules, spread over the bins by the time that the owner was on CPUs
-//! (on a GPU: by what it launched, or by the times of its kernels), and is fitted to the margins by iterative proportional fitting
-//! (Deming, Stephan, Annals of Mathematical Statistics 11, 1940): of all tables with these margins the one that differs least from the start.
-//! First a domain's energy between the target and others (`ledger`), then a class's target between rows. Rounding, and what cannot
-//! be fitted (a bin in which the counter shows less than the idle baseline), is in a bin's residual.
+//! What the rows and the ledger have over the run is known already, and stays as it is, to the microjoule; so
+//! is what the counter says in each bin. Sought is a table with these margins. It starts from each owner's
+//! joules, spread over the bins by the time that the owner was on CPUs (on a GPU: by what it launched, or by
+//! the times of its kernels), and is fitted to the margins by iterative proportional fitting (Deming,
+//! Stephan, Annals of Mathematical Statistics 11, 1940): of all tables with these margins the one that
+//! differs least from the start. First a domain's energy between the target and others (`ledger`), then a
+//! class's target between rows. Rounding, and what cannot be fitted (a bin in which the counter shows less
+//! than the idle baseline), is in a bin's residual.
 //!
 //! * `places`: who was where when; `fit`: fitting and rounding; `ledger`: the bins of a domain.
 //!
@@ -109,7 +111,8 @@ impl Attributed<'_> {
         }
     }
 
-    /// The energy of one class of domain: what its domains charge to the target in each bin, split among the rows.
+    /// The energy of one class of domain: what its domains charge to the target in each bin, split among the
+    /// rows.
     fn fill_class(&self, over: &mut OverTime, places: &[Place], class: DomainClass) {
         let charged = target_by_bin(over, self.results, class);
         let weights = self.fitted(places, over, &charged, class);

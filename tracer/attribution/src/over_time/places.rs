@@ -1,7 +1,7 @@
 //! Where rows were when: the places of a table of rows and bins, with what each owner's time there is worth.
 //!
-//! Time on CPUs is exact. A GPU's owners are where they launched, or where their kernels ran; a bin in which the GPU worked and nobody
-//! launched belongs to those who launched last. Leaves out fitting.
+//! Time on CPUs is exact. A GPU's owners are where they launched, or where their kernels ran; a bin in which
+//! the GPU worked and nobody launched belongs to those who launched last. Leaves out fitting.
 
 use crate::delegation::Sourced;
 use crate::ledger::result::DomainResult;
@@ -60,7 +60,8 @@ impl Source {
         self.joules.get(presence.owner as usize).copied().unwrap_or(0.0) * presence.ns as f64
     }
 
-    /// Joules of the target and of others by bin. Nothing says when others used a GPU: there they are everywhere.
+    /// Joules of the target and of others by bin. Nothing says when others used a GPU: there they are
+    /// everywhere.
     pub(super) fn target_and_others(
         &self,
         result: &DomainResult,

@@ -4,17 +4,17 @@
 
 use super::corrections::{ALL, Apply};
 use super::settings::{Circumstances, Settings};
-use crate::between_samples::parts::Parts;
+use crate::between_samples::interval_slices::IntervalSlices;
 use crate::time::busy_cpus::BusyCpus;
+use crate::time::compact_slices::DomainSlices;
 use crate::time::conditions::Conditions;
-use crate::time::packed_pieces::DomainPieces;
 use crate::timeline::EnergyInterval;
 
 /// Intervals and the times in them, as these settings have them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Adjusted<'p> {
     pub(crate) intervals: Vec<EnergyInterval>,
-    pub(crate) parts: Parts<'p>,
+    pub(crate) slices: IntervalSlices<'p>,
     pub(crate) settings: Settings,
 }
 
@@ -22,14 +22,14 @@ impl<'p> Adjusted<'p> {
     /// With what is usual where a run may show it and has not been asked.
     pub(crate) fn usual(
         intervals: &[EnergyInterval],
-        pieces: &DomainPieces<'p>,
+        slices: &DomainSlices<'p>,
         conditions: &Conditions,
     ) -> Self {
-        let plain = Self::new(intervals, pieces, conditions, Settings::default());
+        let plain = Self::new(intervals, slices, conditions, Settings::default());
         let mut settings = plain.settings;
         for correction in ALL {
             if let Apply::ToWeights { usual, .. } = correction.apply {
-                usual(&mut settings, &plain.parts);
+                usual(&mut settings, &plain.slices);
             }
         }
         plain.weighed(settings)
@@ -38,7 +38,7 @@ impl<'p> Adjusted<'p> {
     /// With these settings.
     pub(crate) fn new(
         intervals: &[EnergyInterval],
-        pieces: &DomainPieces<'p>,
+        slices: &DomainSlices<'p>,
         conditions: &Conditions,
         settings: Settings,
     ) -> Self {
@@ -48,14 +48,14 @@ impl<'p> Adjusted<'p> {
                 intervals = apply(&settings, &intervals);
             }
         }
-        let parts = Parts::new(&intervals, pieces, conditions);
-        Self { intervals, parts, settings }.weighed(settings)
+        let slices = IntervalSlices::new(&intervals, slices, conditions);
+        Self { intervals, slices, settings }.weighed(settings)
     }
 
     /// The same intervals and times, which weigh as these settings have it.
     pub(crate) fn weighed(mut self, settings: Settings) -> Self {
         self.settings = settings;
-        self.parts.weigh(|shared, clock| weight(&settings, &Circumstances { shared, clock }));
+        self.slices.weigh(|shared, clock| weight(&settings, &Circumstances { shared, clock }));
         self
     }
 
@@ -63,7 +63,7 @@ impl<'p> Adjusted<'p> {
     pub(crate) fn contended(&mut self, busy: &BusyCpus) {
         for correction in ALL {
             if let Apply::ToColumns(apply) = correction.apply {
-                apply(&mut self.parts, busy);
+                apply(&mut self.slices, busy);
             }
         }
         self.settings.contended = true;
@@ -81,10 +81,10 @@ fn weight(settings: &Settings, here: &Circumstances) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Adjusted, Conditions, EnergyInterval, Parts, Settings};
-    use crate::power_model::tests::toy::{at_ms, part};
-    use crate::tests::pieces::domain_pieces;
-    use crate::time::pieces::Piece;
+    use super::{Adjusted, Conditions, EnergyInterval, IntervalSlices, Settings};
+    use crate::power_model::tests::toy::{at_ms, slice};
+    use crate::tests::slices::domain_slices;
+    use crate::time::inter_sample::InterSampleSlice;
     use crate::timeline::Span;
     use energy_trace_model::ids::CpuId;
     use energy_trace_model::units::MicroJoules;
@@ -94,28 +94,29 @@ mod tests {
     fn intervals_are_moved() {
         let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
         let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
-        let pieces = [Piece::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
-        let pieces = domain_pieces(&pieces);
+        let slices =
+            [InterSampleSlice::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
+        let slices = domain_slices(&slices);
         let of = |delay_ns| {
             let settings = Settings { delay_ns, ..Settings::default() };
-            Adjusted::new(&[interval], &pieces, &Conditions::default(), settings)
+            Adjusted::new(&[interval], &slices, &Conditions::default(), settings)
         };
         let (now, moved) = (of(0), of(1_000_000));
-        let first = |adjusted: &Adjusted<'_>| adjusted.parts.iter().next().unwrap();
+        let first = |adjusted: &Adjusted<'_>| adjusted.slices.iter().next().unwrap();
         assert_eq!((now.intervals[0], first(&now).ns), (interval, 19_250_000));
         assert_eq!((moved.intervals[0].span.start, moved.intervals[0].span.end), (at_ms(19.0), at_ms(39.0)));
         assert_eq!((first(&moved).ns, first(&moved).weight), (20_000_000, 1.0));
     }
 
-    /// Weights: half of the time beside a busy hardware thread at η = 0.2 is 0.8; at twice the mean clock and an exponent of 2 it is four
-    /// times.
+    /// Weights: half of the time beside a busy hardware thread at η = 0.2 is 0.8; at twice the mean clock and
+    /// an exponent of 2 it is four times.
     #[test]
     fn circumstances_weigh() {
-        let parts = Parts::under(&part(0, 0, 0.0, 1.0), 0.5, 2.0);
-        let adjusted = Adjusted { parts, ..Adjusted::default() };
+        let slices = IntervalSlices::under(&slice(0, 0, 0.0, 1.0), 0.5, 2.0);
+        let adjusted = Adjusted { slices, ..Adjusted::default() };
         let of = |eta, exponent| {
             let weighed = adjusted.clone().weighed(Settings { eta, exponent, ..Settings::default() });
-            weighed.parts.iter().next().unwrap().weight
+            weighed.slices.iter().next().unwrap().weight
         };
         assert!((of(Some(0.2), None) - 0.8).abs() < 1e-12 && (of(None, Some(2.0)) - 4.0).abs() < 1e-12);
         assert!((of(Some(0.2), Some(2.0)) - 3.2).abs() < 1e-12 && (of(None, None) - 1.0).abs() < 1e-12);

@@ -1,32 +1,38 @@
 //! The columns of a domain's regression: which paths have a power of their own.
 //!
-//! What draws alike is not decreed but found out, as finely as the run supports. From the innermost functions outwards, a path is a column if
+//! What draws alike is not decreed but found out, as finely as the run supports. From the innermost functions
+//! outwards, a path is a column if
 //!
 //! * it has enough of the domain's time, or is another process that is told apart (`time::background`), and
-//! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its part of the caller's seconds in windows
-//!   comes out alike (a split-half reliability: Spearman 1910, Brown 1910). Functions that alternate faster than samples come fail here; in
-//!   windows each of them seems to come and go, but that is chance, and powers fitted to it would be wrong and sure.
+//! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its
+//!   part of the caller's seconds in windows comes out alike (a split-half reliability: Spearman 1910, Brown
+//!   1910). Functions that alternate faster than samples come fail here; in windows each of them seems to
+//!   come and go, but that is chance, and powers fitted to it would be wrong and sure.
 //!
-//! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose callees cannot be told
-//! apart so has the right energy, and its callees divide it by time; how far that may be wrong is `Pool`.
+//! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose
+//! callees cannot be told apart so has the right energy, and its callees divide it by time; how far that may
+//! be wrong is `Pool`.
 //!
 //! Leaves out what the powers are (`fit`).
 
 use super::paths::{OTHER, PathId, PathTree};
-use crate::between_samples::parts::{Part, Parts};
+use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::numerics::parallel::both;
 use crate::power_model::windows::Windows;
-use crate::time::pieces::NOBODY;
+use crate::time::inter_sample::NOBODY;
 
-/// The target's paths with less than this part of the domain's time have no power of their own: 200 columns at most.
+/// The target's paths with less than this part of the domain's time have no power of their own: 200 columns
+/// at most.
 const SMALLEST_PART: f64 = 0.005;
-/// Least correlation of the seconds that odd and even samples show; and the least where it makes energies clearly likelier (`learn`).
+/// Least correlation of the seconds that odd and even samples show; and the least where it makes energies
+/// clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
 const HARDLY_RELIABLE: f64 = 0.4;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
-/// Sum of the squares of the parts of call paths in a column: less than this, and none of them has nearly all of it.
+/// Sum of the squares of the parts of call paths in a column: less than this, and none of them has nearly all
+/// of it.
 const SHARED: f64 = 0.8;
 
 /// The number of a column.
@@ -110,9 +116,9 @@ impl Pool {
         [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= reliable)
     }
 
-    /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual part of its caller's time with what
-    /// even samples give it; `caller` is the caller with all that it calls. 0 where it always has the same part: then nothing tells it from
-    /// its caller.
+    /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual
+    /// part of its caller's time with what even samples give it; `caller` is the caller with all that it
+    /// calls. 0 where it always has the same part: then nothing tells it from its caller.
     fn correlation(&self, caller: &Self, together: u32) -> f64 {
         let part = self.seconds / caller.seconds.max(f64::MIN_POSITIVE);
         let own = blocks(&self.halves, together);
@@ -142,15 +148,15 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 }
 
 impl Columns {
-    /// Of a domain, from the parts of its time; and finer ones, of which samples hardly show some.
-    pub(crate) fn of(tree: &PathTree, parts: &Parts<'_>, windows: &Windows) -> (Self, Self) {
+    /// Of a domain, from the slices of its time; and finer ones, of which samples hardly show some.
+    pub(crate) fn of(tree: &PathTree, slices: &IntervalSlices<'_>, windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
-        for part in parts.iter() {
-            let Some(window) = windows.of(part.interval) else { continue };
-            let time = part.seconds();
+        for slice in slices.iter() {
+            let Some(window) = windows.of(slice.interval) else { continue };
+            let time = slice.seconds();
             seconds += time;
-            let (odd, even) = part.odd_and_even();
+            let (odd, even) = slice.odd_and_even();
             let (odd, even) = (tree.of_owner(odd), tree.of_owner(even));
             pools[odd as usize].add(window, time, 0.0);
             pools[even as usize].add(window, 0.0, time);
@@ -278,8 +284,9 @@ fn inclusive(tree: &PathTree, pools: &[Pool]) -> Vec<Pool> {
     inclusive
 }
 
-impl Part {
-    /// The owners that odd samples alone, and even samples alone, would give its time to: neighbours are one of each.
+impl IntervalSlice {
+    /// The owners that odd samples alone, and even samples alone, would give its time to: neighbours are one
+    /// of each.
     fn odd_and_even(&self) -> (u32, u32) {
         let right = if self.right == NOBODY { self.left } else { self.right };
         let behind_is_odd = self.gap % 2 == 1;
@@ -290,11 +297,11 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::{
-        ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, Parts, PathId, PathTree, Pool, RELIABLE,
-        Windows,
+        ColumnId, Columns, HARDLY_RELIABLE, Halves, IntervalSlice, IntervalSlices, NOBODY, PathId, PathTree,
+        Pool, RELIABLE, Windows,
     };
-    use crate::power_model::paths::{OTHER, Path, Step};
-    use crate::power_model::tests::toy::{Toy, flat_tree, part};
+    use crate::power_model::paths::{OTHER, Path, PathElement};
+    use crate::power_model::tests::toy::{Toy, flat_tree, slice};
     use crate::tests::vectors::Vectors;
 
     impl Columns {
@@ -323,8 +330,9 @@ mod tests {
         pool
     }
 
-    /// Halves that agree correlate fully, those that are chance not at all, opposite ones negatively; slow changes show in windows together; what
-    /// always has the same part of its caller's time cannot be told from it.
+    /// Halves that agree correlate fully, those that are chance not at all, opposite ones negatively; slow
+    /// changes show in windows together; what always has the same part of its caller's time cannot be told
+    /// from it.
     #[test]
     fn reliability() {
         let caller = pool(|_| (1.0, 1.0));
@@ -340,7 +348,8 @@ mod tests {
         assert_eq!(by(|_| (0.5, 0.5), 1), 0.0);
     }
 
-    /// A function that comes and goes with its caller's phases, and is chance within them, is not told from the caller.
+    /// A function that comes and goes with its caller's phases, and is chance within them, is not told from
+    /// the caller.
     #[test]
     fn callees_of_a_phase() {
         let on = |k: u32| f64::from(k / 20 % 2);
@@ -375,7 +384,8 @@ mod tests {
         assert_eq!(Columns::pooled(&tree, &[], &[], 0.0, RELIABLE).len(), 0);
     }
 
-    /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
+    /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time
+    /// (NumPy), by windows and by eight together.
     #[test]
     fn correlation_as_numpy() {
         let vectors = Vectors::of("reliability");
@@ -393,8 +403,8 @@ mod tests {
         }
     }
 
-    /// Windows of one caller: a function that comes each other window has a power of its own, and so has one that comes for three different times. One with
-    /// hardly any time is pooled with the caller.
+    /// Windows of one caller: a function that comes each other window has a power of its own, and so has one
+    /// that comes for three different times. One with hardly any time is pooled with the caller.
     fn pooled() -> (PathTree, Columns) {
         let tree = flat_tree(4);
         let mut pools = vec![Pool::default(); 6];
@@ -435,12 +445,15 @@ mod tests {
         assert!(one.is_shared());
     }
 
-    /// Another process that is told apart has a power of its own, however little it ran; a function of the target with as much time has none.
+    /// Another process that is told apart has a power of its own, however little it ran; a function of the
+    /// target with as much time has none.
     #[test]
     fn other_processes_stand_alone() {
-        let root = |parent| Path { parent, step: Step::Root };
-        let small =
-            [Path { parent: OTHER, step: Step::Background(0) }, Path { parent: 1, step: Step::Function(0) }];
+        let root = |parent| Path { parent, step: PathElement::Root };
+        let small = [
+            Path { parent: OTHER, step: PathElement::Background(0) },
+            Path { parent: 1, step: PathElement::Function(0) },
+        ];
         let tree = PathTree::of_paths([root(OTHER), root(1)].into_iter().chain(small).collect(), vec![]);
         let mut pools = vec![Pool::default(); 4];
         for window in 0..200_u32 {
@@ -464,25 +477,28 @@ mod tests {
         assert!(of([6.0, 4.0]) && !of([4.0, 6.0]) && !of([5.0, 5.0]));
     }
 
-    /// A part between samples 2 and 3 is the odd one's by half of the samples and the even one's by the other; what has one sample is that one's.
+    /// A slice between samples 2 and 3 is the odd one's by half of the samples and the even one's by the
+    /// other; what has one sample is that one's.
     #[test]
     fn odd_and_even_samples() {
-        let between = |gap, reversed| Part { left: 7, right: 8, gap, reversed, ..part(0, 7, 0.0, 1.0) };
+        let between =
+            |gap, reversed| IntervalSlice { left: 7, right: 8, gap, reversed, ..slice(0, 7, 0.0, 1.0) };
         let of = |gap, reversed| between(gap, reversed).odd_and_even();
         // Behind it is 3, and that is on the right.
         assert_eq!([of(3, false), of(2, false), of(3, true), of(2, true)], [(8, 7), (7, 8), (7, 8), (8, 7)]);
-        let alone = Part { right: NOBODY, ..between(3, false) };
+        let alone = IntervalSlice { right: NOBODY, ..between(3, false) };
         assert_eq!(alone.odd_and_even(), (7, 7));
     }
 
-    /// From parts of the time: two functions that take turns by windows are two columns, half of the time each.
+    /// From slices of the time: two functions that take turns by windows are two columns, half of the time
+    /// each.
     #[test]
     fn from_parts() {
         let row = |k: u32| if k & 1 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
-        let (columns, _) = Columns::of(&toy.tree, &Parts::of_parts(&parts), &windows);
+        let slices: Vec<IntervalSlice> = toy.slices.iter().filter(|slice| slice.ns > 0).copied().collect();
+        let (columns, _) = Columns::of(&toy.tree, &IntervalSlices::of_slices(&slices), &windows);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }

@@ -3,8 +3,8 @@
 //! Leaves out how far it is behind on average (`counter_delay`).
 
 use super::evidence::Evidence;
-use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::parts::Part;
+use crate::between_samples::expected_time::{ColumnWeights, Times};
+use crate::between_samples::interval_slices::IntervalSlice;
 use crate::numerics::parallel::map;
 use crate::power_model::windows::Windows;
 
@@ -16,7 +16,7 @@ const LATE_VARIANCE: f64 = 1.0 / 12.0;
 const UNIT_JOULES: f64 = 1e-4;
 
 /// Intervals that are looked at by one thread at once.
-const STRETCH: usize = 256;
+const INTERVALS_PER_TASK: usize = 256;
 
 /// What the last millisecond of each interval held, which the counter may show too late.
 #[derive(Debug)]
@@ -25,34 +25,35 @@ pub(crate) struct Edges {
     /// Energy of the idle baseline in a millisecond.
     idle: f64,
     /// Time in those milliseconds, with its interval.
-    late: Vec<(u32, Share)>,
-    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it (`counter_delay`).
+    late: Vec<(u32, ColumnWeights)>,
+    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it
+    /// (`counter_delay`).
     bias: f64,
 }
 
 impl Edges {
     /// Of a domain; `column` is that of an owner.
     pub(crate) fn new(evidence: &Evidence<'_>, times: Times<'_>, column: impl Fn(u32) -> u32 + Sync) -> Self {
-        let Evidence { intervals, dynamic, parts, .. } = *evidence;
-        let late = |part: Part| {
-            let end = intervals.get(part.interval as usize)?.span.end;
-            let before_end = end.ns_since(part.at).saturating_sub(part.ns / 2);
-            let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
-            let share = (ns > 0).then(|| Share::of(&part, times, &column))?;
-            let seconds = share.seconds * ns as f64 / part.ns.max(1) as f64;
-            Some((part.interval, Share { seconds, ..share }))
+        let Evidence { intervals, dynamic, slices, .. } = *evidence;
+        let late = |slice: IntervalSlice| {
+            let end = intervals.get(slice.interval as usize)?.span.end;
+            let before_end = end.ns_since(slice.at).saturating_sub(slice.ns / 2);
+            let ns = slice.ns.min(LATE_NS.saturating_sub(before_end));
+            let weights = (ns > 0).then(|| ColumnWeights::of(&slice, times, &column))?;
+            let seconds = weights.seconds * ns as f64 / slice.ns.max(1) as f64;
+            Some((slice.interval, ColumnWeights { seconds, ..weights }))
         };
-        let firsts: Vec<usize> = (0..intervals.len()).step_by(STRETCH).collect();
-        let of_stretch = |&first: &usize| -> Vec<(u32, Share)> {
-            let until = intervals.len().min(first + STRETCH);
+        let firsts: Vec<usize> = (0..intervals.len()).step_by(INTERVALS_PER_TASK).collect();
+        let of_chunk = |&first: &usize| -> Vec<(u32, ColumnWeights)> {
+            let until = intervals.len().min(first + INTERVALS_PER_TASK);
             let of_interval = |interval: usize| {
                 let end = intervals[interval].span.end;
                 // About: `late` knows exactly.
-                parts.of_times(interval, move |time| end.ns_since(time.end) <= LATE_NS + 1)
+                slices.of_times(interval, move |time| end.ns_since(time.end) <= LATE_NS + 1)
             };
             (first..until).flat_map(of_interval).filter_map(late).collect()
         };
-        let late = map(&firsts, parts.len(), of_stretch).into_iter().flatten().collect();
+        let late = map(&firsts, slices.len(), of_chunk).into_iter().flatten().collect();
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
         let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();
@@ -64,13 +65,14 @@ impl Edges {
         }
     }
 
-    /// Mean square (J²) of what the ends of each window put its energy off, for columns that draw `watts` and mixes with these moments: u A − v B, A and B what the
-    /// millisecond before either end held, u and v evenly distributed between nothing and all of it.
+    /// Mean square (J²) of what the ends of each window put its energy off, for columns that draw `watts` and
+    /// mixes with these moments: u A − v B, A and B what the millisecond before either end held, u and v
+    /// evenly distributed between nothing and all of it.
     pub(crate) fn variances(&self, windows: &Windows, watts: &[f64], of_mixes: &[(f64, f64)]) -> Vec<f64> {
         let mut late = vec![self.idle; self.intervals];
-        for (interval, share) in &self.late {
+        for (interval, weights) in &self.late {
             if let Some(sum) = late.get_mut(*interval as usize) {
-                *sum += share.seconds * share.moments(watts, of_mixes).0;
+                *sum += weights.seconds * weights.moments(watts, of_mixes).0;
             }
         }
         let firsts = windows.first_intervals();
@@ -103,8 +105,9 @@ mod tests {
         assert!(edges.variance(&late, 2, 3) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
     }
 
-    /// Of columns of 40 and 10 W that run in the last 0.4 ms and in the 0.6 ms before it, with 5 W idle: 27 mJ; in the window before nothing ran. The
-    /// mean square of u A − v B with even u and v that are ½ late on average, of which `delay_ns` is known (a double integral by hand).
+    /// Of columns of 40 and 10 W that run in the last 0.4 ms and in the 0.6 ms before it, with 5 W idle: 27
+    /// mJ; in the window before nothing ran. The mean square of u A − v B with even u and v that are ½ late
+    /// on average, of which `delay_ns` is known (a double integral by hand).
     #[test]
     fn what_the_last_millisecond_held() {
         let rows = [vec![0.0, 0.0], vec![19.6, 0.4], vec![20.0, 0.0]];

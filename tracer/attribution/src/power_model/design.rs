@@ -1,27 +1,29 @@
-//! The regression's view of a domain: in each window the energy above idle and the expected time of each column.
+//! The regression's view of a domain: in each window the energy above idle and the expected time of each
+//! column.
 //!
-//! Windows are intervals between readings, put together where they are shorter than 7 ms, because the counter's own steps (1 ms) say
-//! little about less. Few columns have time in one window, so that rows hold those alone. Leaves out solving (`fit`).
+//! Windows are intervals between readings, put together where they are shorter than 7 ms, because the
+//! counter's own steps (1 ms) say little about less. Few columns have time in one window, so that rows hold
+//! those alone. Leaves out solving (`fit`).
 
 use super::windows::Windows;
-use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::markov_bridge::Blend;
-use crate::between_samples::parts::Parts;
+use crate::between_samples::expected_time::{ColumnWeights, Times};
+use crate::between_samples::interval_slices::IntervalSlices;
+use crate::between_samples::markov_bridge::BridgeWeights;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::energies;
-use crate::time::pieces::Mark;
+use crate::time::inter_sample::SamplePoint;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Seconds that are left of a lag and make no difference.
 const LEAST_LATER: f64 = 1e-7;
-/// Windows that are looked at by one thread at once.
-const STRETCH: usize = 128;
+/// Windows that one thread sums up at once.
+const WINDOWS_PER_TASK: usize = 128;
 
-/// A part's share of its window, as small as it goes.
+/// Where a slice's time may be in other columns than expected, as small as it goes.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct TimeVariance {
     window: u32,
     left: u32,
     right: u32,
@@ -38,12 +40,12 @@ const NO_MIX: u32 = u32::MAX;
 pub(crate) struct Design {
     /// Number of call paths with a power of their own.
     pub(crate) paths: usize,
-    /// As many, or twice: each alone, and each beside busy CPUs.
+    /// As many, or twice: each alone, and each contended.
     pub(crate) columns: usize,
     pub(crate) windows: Windows,
-    /// Of each stretch of windows.
+    /// Of each chunk of windows.
     rows: Vec<Rows>,
-    doubts: Arc<Vec<Vec<Doubt>>>,
+    time_variances: Arc<Vec<Vec<TimeVariance>>>,
     /// How much more than its average all power was in each window (`drift`); already in the seconds.
     pub(crate) drift: Vec<f64>,
 }
@@ -51,9 +53,9 @@ pub(crate) struct Design {
 /// One window's seconds while they are summed up.
 struct Sums {
     seconds: Vec<f64>,
-    /// Number of call paths with a column: columns beside busy CPUs come behind them.
+    /// Number of call paths with a column: contended columns come behind them.
     paths: usize,
-    /// Seconds that came of mixes, alone and beside busy CPUs.
+    /// Seconds that came of mixes, alone and contended.
     mixes: Vec<(usize, f64, f64)>,
 }
 
@@ -64,22 +66,22 @@ impl Sums {
         }
     }
 
-    /// Adds a column's time, with how busy others were beside it.
-    fn add_beside(&mut self, column: u32, seconds: f64, beside: f64) {
-        self.add(column as usize, seconds * (1.0 - beside));
-        self.add(column as usize + self.paths, seconds * beside);
+    /// Adds a column's time, with how busy other CPUs were meanwhile.
+    fn add_contended(&mut self, column: u32, seconds: f64, contention: f64) {
+        self.add(column as usize, seconds * (1.0 - contention));
+        self.add(column as usize + self.paths, seconds * contention);
     }
 
-    /// Adds so many seconds of a share.
-    fn add_share(&mut self, share: &Share, seconds: f64) {
-        self.add_beside(share.left, seconds * share.blend.left, share.beside);
-        self.add_beside(share.right, seconds * share.blend.right, share.beside);
-        let Some(mix) = share.mix else { return };
-        let seconds = seconds * share.blend.mix;
-        let (alone, beside) = (seconds * (1.0 - share.beside), seconds * share.beside);
+    /// Adds so many seconds by the weights of columns.
+    fn add_weights(&mut self, weights: &ColumnWeights, seconds: f64) {
+        self.add_contended(weights.left, seconds * weights.bridge.left, weights.contention);
+        self.add_contended(weights.right, seconds * weights.bridge.right, weights.contention);
+        let Some(mix) = weights.mix else { return };
+        let seconds = seconds * weights.bridge.mix;
+        let (alone, contended) = (seconds * (1.0 - weights.contention), seconds * weights.contention);
         match self.mixes.last_mut() {
-            Some(sum) if sum.0 == mix => (sum.1, sum.2) = (sum.1 + alone, sum.2 + beside),
-            _ => self.mixes.push((mix, alone, beside)),
+            Some(sum) if sum.0 == mix => (sum.1, sum.2) = (sum.1 + alone, sum.2 + contended),
+            _ => self.mixes.push((mix, alone, contended)),
         }
     }
 
@@ -87,10 +89,10 @@ impl Sums {
     fn take(&mut self, times: Times<'_>, rows: &mut Rows) {
         let mut mixes = std::mem::take(&mut self.mixes);
         if let Times::Chain(chains) = times {
-            for (mix, alone, beside) in mixes.drain(..) {
+            for (mix, alone, contended) in mixes.drain(..) {
                 for &(column, pi) in chains.mix(Some(mix)) {
                     self.add(column as usize, alone * pi);
-                    self.add(column as usize + self.paths, beside * pi);
+                    self.add(column as usize + self.paths, contended * pi);
                 }
             }
         }
@@ -125,86 +127,86 @@ impl Rows {
     }
 }
 
-/// What a stretch of windows shows: for each lag the rows, and what of them is shown later.
-struct Stretch {
+/// What a chunk of windows shows: for each lag the rows, and what of them is shown later.
+struct WindowChunk {
     rows: Vec<(Rows, Rows)>,
-    doubts: Vec<Doubt>,
+    time_variances: Vec<TimeVariance>,
 }
 
-/// Whose time is looked at, and how.
+/// Which slices are summed up, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
-    pub(crate) parts: &'a Parts<'a>,
-    /// All marks, if only the odd ones or only the even ones are taken.
-    pub(crate) thinned: Option<(&'a [Mark], bool)>,
+pub(crate) struct DesignOptions<'a> {
+    pub(crate) slices: &'a IntervalSlices<'a>,
+    /// All sample points, if only the odd ones or only the even ones are taken.
+    pub(crate) thinned: Option<(&'a [SamplePoint], bool)>,
     pub(crate) times: Times<'a>,
-    /// Number of call paths with a column, and whether each has two: alone, and beside busy CPUs.
+    /// Number of call paths with a column, and whether each has two: alone, and contended.
     pub(crate) paths: usize,
-    pub(crate) crowded: bool,
+    pub(crate) contended: bool,
     /// Whether variances are asked for.
-    pub(crate) doubted: bool,
+    pub(crate) with_variances: bool,
 }
 
-impl Look<'_> {
+impl DesignOptions<'_> {
     const fn columns(&self) -> usize {
-        if self.crowded { 2 * self.paths } else { self.paths }
+        if self.contended { 2 * self.paths } else { self.paths }
     }
 
-    /// All stretches of windows, side by side.
-    fn stretches(
+    /// All chunks of windows, side by side.
+    fn chunks(
         &self,
         windows: &Windows,
         lags: &[u64],
         column: &(impl Fn(u32) -> u32 + Sync),
-    ) -> Vec<Stretch> {
-        let firsts: Vec<usize> = (0..windows.len()).step_by(STRETCH).collect();
-        let stretch = |&first: &usize| {
-            let end = windows.len().min(first + STRETCH);
-            self.stretch(windows, first..end, lags, column)
+    ) -> Vec<WindowChunk> {
+        let firsts: Vec<usize> = (0..windows.len()).step_by(WINDOWS_PER_TASK).collect();
+        let chunk = |&first: &usize| {
+            let end = windows.len().min(first + WINDOWS_PER_TASK);
+            self.chunk(windows, first..end, lags, column)
         };
-        map(&firsts, 5 * lags.len() * self.parts.len(), stretch)
+        map(&firsts, 5 * lags.len() * self.slices.len(), chunk)
     }
 
-    fn stretch(
+    fn chunk(
         &self,
         windows: &Windows,
         of_windows: Range<usize>,
         lags: &[u64],
         column: &impl Fn(u32) -> u32,
-    ) -> Stretch {
+    ) -> WindowChunk {
         let intervals = windows.intervals(&of_windows);
         let sums = || Sums { seconds: vec![0.0; self.columns()], paths: self.paths, mixes: vec![] };
         let mut sums: Vec<(Sums, Sums)> = lags.iter().map(|_| (sums(), sums())).collect();
         let rows = lags.iter().map(|_| <(Rows, Rows)>::default()).collect();
-        let most = if self.doubted { self.parts.count_in(&intervals) } else { 0 };
-        let mut stretch = Stretch { rows, doubts: Vec::with_capacity(most) };
+        let most = if self.with_variances { self.slices.count_in(&intervals) } else { 0 };
+        let mut chunk = WindowChunk { rows, time_variances: Vec::with_capacity(most) };
         let mut window = of_windows.start;
-        for part in self.parts.of_intervals(intervals) {
-            let Some(of_part) = windows.of(part.interval) else { continue };
-            while window < of_part as usize {
-                stretch.end_window(&mut sums, self.times);
+        for slice in self.slices.of_intervals(intervals) {
+            let Some(of_slice) = windows.of(slice.interval) else { continue };
+            while window < of_slice as usize {
+                chunk.end_window(&mut sums, self.times);
                 window += 1;
             }
-            let part = self.thinned.map_or(part, |(marks, odd)| part.thinned(marks, odd));
-            let share = Share::of(&part, self.times, column);
+            let slice = self.thinned.map_or(slice, |(points, odd)| slice.thinned(points, odd));
+            let weights = ColumnWeights::of(&slice, self.times, column);
             for (&lag_ns, (now, later)) in lags.iter().zip(&mut sums) {
-                let late = windows.late(window, &part, lag_ns as f64);
-                now.add_share(&share, share.seconds * (1.0 - late));
+                let late = windows.late(window, &slice, lag_ns as f64);
+                now.add_weights(&weights, weights.seconds * (1.0 - late));
                 if late > 0.0 {
-                    later.add_share(&share, share.seconds * late);
+                    later.add_weights(&weights, weights.seconds * late);
                 }
             }
-            if self.doubted {
-                stretch.doubts.extend(Doubt::of(of_part, &share));
+            if self.with_variances {
+                chunk.time_variances.extend(TimeVariance::of(of_slice, &weights));
             }
         }
-        (window..of_windows.end).for_each(|_| stretch.end_window(&mut sums, self.times));
-        stretch.doubts.shrink_to_fit();
-        stretch
+        (window..of_windows.end).for_each(|_| chunk.end_window(&mut sums, self.times));
+        chunk.time_variances.shrink_to_fit();
+        chunk
     }
 }
 
-impl Stretch {
+impl WindowChunk {
     fn end_window(&mut self, sums: &mut [(Sums, Sums)], times: Times<'_>) {
         for ((rows, later), (now, then)) in self.rows.iter_mut().zip(sums) {
             now.take(times, rows);
@@ -213,8 +215,8 @@ impl Stretch {
     }
 }
 
-/// The rows of stretches, each with what of it is shown later, as a counter with a lag shows them.
-fn with_lag(windows: &Windows, stretches: Vec<(Rows, Rows)>, lag_ns: u64) -> Vec<Rows> {
+/// The rows of chunks, each with what of it is shown later, as a counter with a lag shows them.
+fn with_lag(windows: &Windows, chunks: Vec<(Rows, Rows)>, lag_ns: u64) -> Vec<Rows> {
     let (mut window, mut left) = (0, vec![]);
     let shown = |(rows, later): (Rows, Rows)| {
         if lag_ns == 0 {
@@ -236,7 +238,7 @@ fn with_lag(windows: &Windows, stretches: Vec<(Rows, Rows)>, lag_ns: u64) -> Vec
         }
         shown
     };
-    stretches.into_iter().map(shown).collect()
+    chunks.into_iter().map(shown).collect()
 }
 
 /// Adds two rows, each times a factor, behind `sum`.
@@ -252,53 +254,54 @@ fn sum_rows(one: &[(usize, f64)], a: f64, other: &[(usize, f64)], b: f64, sum: &
 }
 
 impl Design {
-    /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that of an owner.
+    /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that
+    /// of an owner.
     pub(crate) fn new(
         windows: &Windows,
-        parts: &Parts<'_>,
+        slices: &IntervalSlices<'_>,
         (times, lag_ns): (Times<'_>, u64),
-        (paths, crowded): (usize, bool),
+        (paths, contended): (usize, bool),
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        let look = Look { parts, thinned: None, times, paths, crowded, doubted: true };
-        Self::of(windows, &look, lag_ns, column)
+        let options = DesignOptions { slices, thinned: None, times, paths, contended, with_variances: true };
+        Self::of(windows, &options, lag_ns, column)
     }
 
-    /// What a look shows as a counter with this lag shows it.
+    /// By these options, as a counter with this lag shows it.
     pub(crate) fn of(
         windows: &Windows,
-        look: &Look<'_>,
+        options: &DesignOptions<'_>,
         lag_ns: u64,
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        let [design] = Self::of_lags(windows, look, [lag_ns], column);
+        let [design] = Self::of_lags(windows, options, [lag_ns], column);
         design
     }
 
-    /// The same for each of several lags (in nanoseconds), found in one look.
+    /// The same for each of several lags (in nanoseconds), found in one pass over the slices.
     pub(crate) fn of_lags<const LAGS: usize>(
         windows: &Windows,
-        look: &Look<'_>,
+        options: &DesignOptions<'_>,
         lags: [u64; LAGS],
         column: impl Fn(u32) -> u32 + Sync,
     ) -> [Self; LAGS] {
-        let (mut rows, mut doubts) = ([const { vec![] }; LAGS], vec![]);
-        for stretch in look.stretches(windows, &lags, &column) {
-            rows.iter_mut().zip(stretch.rows).for_each(|(of_lag, rows)| of_lag.push(rows));
-            doubts.push(stretch.doubts);
+        let (mut rows, mut time_variances) = ([const { vec![] }; LAGS], vec![]);
+        for chunk in options.chunks(windows, &lags, &column) {
+            rows.iter_mut().zip(chunk.rows).for_each(|(of_lag, rows)| of_lag.push(rows));
+            time_variances.push(chunk.time_variances);
         }
-        let (mut rows, doubts) = (rows.into_iter(), Arc::new(doubts));
+        let (mut rows, time_variances) = (rows.into_iter(), Arc::new(time_variances));
         lags.map(|lag_ns| Self {
-            paths: look.paths,
-            columns: look.columns(),
+            paths: options.paths,
+            columns: options.columns(),
             windows: windows.clone(),
             rows: with_lag(windows, rows.next().unwrap_or_default(), lag_ns),
-            doubts: Arc::clone(&doubts),
+            time_variances: Arc::clone(&time_variances),
             drift: vec![1.0; windows.len()],
         })
     }
 
-    /// The power of each call path on average over its time alone and beside busy CPUs.
+    /// The power of each call path on average over its time alone and contended.
     pub(crate) fn on_average(&self, watts: &[f64]) -> Vec<f64> {
         if self.columns == self.paths {
             return watts.to_vec();
@@ -306,16 +309,16 @@ impl Design {
         let mut seconds = vec![0.0; self.columns];
         self.entries().for_each(|(column, time)| seconds[*column] += time);
         let of = |path: usize| {
-            let (alone, beside) = (seconds[path], seconds[path + self.paths]);
-            let part = if alone + beside > 0.0 { beside / (alone + beside) } else { 0.0 };
+            let (alone, contended) = (seconds[path], seconds[path + self.paths]);
+            let part = if alone + contended > 0.0 { contended / (alone + contended) } else { 0.0 };
             watts[path] * (1.0 - part) + watts[path + self.paths] * part
         };
         (0..self.paths).map(of).collect()
     }
 
-    /// Forgets what variances are made of, of which there is as much as of samples: none is asked for any more.
-    pub(crate) fn forget_doubts(&mut self) {
-        self.doubts = Arc::default();
+    /// Drops what variances are made of, of which there is as much as of samples: none is asked for any more.
+    pub(crate) fn forget_time_variances(&mut self) {
+        self.time_variances = Arc::default();
     }
 
     /// Number of windows.
@@ -325,7 +328,7 @@ impl Design {
 
     /// Seconds of the columns that have time in a window.
     pub(crate) fn row(&self, window: usize) -> &[(usize, f64)] {
-        self.rows.get(window / STRETCH).map_or(&[], |rows| rows.row(window % STRETCH))
+        self.rows.get(window / WINDOWS_PER_TASK).map_or(&[], |rows| rows.row(window % WINDOWS_PER_TASK))
     }
 
     /// Seconds of the columns that have time in some windows.
@@ -366,53 +369,62 @@ impl Design {
     pub(crate) fn rescale(&mut self, factors: &[f64]) {
         for (window, factor) in factors.iter().enumerate().take(self.len()) {
             self.drift[window] *= factor;
-            let rows = &mut self.rows[window / STRETCH];
-            let range = rows.range(window % STRETCH);
+            let rows = &mut self.rows[window / WINDOWS_PER_TASK];
+            let range = rows.range(window % WINDOWS_PER_TASK);
             rows.entries[range].iter_mut().for_each(|(_, seconds)| *seconds *= factor);
         }
     }
 
-    /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average, and mixes with these moments.
+    /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average,
+    /// and mixes with these moments.
     pub(crate) fn variances(&self, watts: &[f64], of_mixes: &[(f64, f64)]) -> Vec<f64> {
-        let stretches: Vec<(usize, &Vec<Doubt>)> = (0..).step_by(STRETCH).zip(&*self.doubts).collect();
-        let of_stretch = |&(first, doubts): &(usize, &Vec<Doubt>)| {
-            let mut variances = vec![0.0; STRETCH.min(self.len() - first)];
-            for doubt in doubts {
-                let (mean, square) = doubt.share().moments(watts, of_mixes);
-                let window = doubt.window as usize;
+        let chunks: Vec<(usize, &Vec<TimeVariance>)> =
+            (0..).step_by(WINDOWS_PER_TASK).zip(&*self.time_variances).collect();
+        let of_chunk = |&(first, time_variances): &(usize, &Vec<TimeVariance>)| {
+            let mut variances = vec![0.0; WINDOWS_PER_TASK.min(self.len() - first)];
+            for of_slice in time_variances {
+                let (mean, square) = of_slice.weights().moments(watts, of_mixes);
+                let window = of_slice.window as usize;
                 variances[window - first] +=
-                    self.drift[window].powi(2) * f64::from(doubt.of[3]) * (square - mean * mean).max(0.0);
+                    self.drift[window].powi(2) * f64::from(of_slice.of[3]) * (square - mean * mean).max(0.0);
             }
             variances
         };
-        let steps = stretches.iter().map(|(_, doubts)| doubts.len()).sum();
-        map(&stretches, steps, of_stretch).concat()
+        let steps = chunks.iter().map(|(_, time_variances)| time_variances.len()).sum();
+        map(&chunks, steps, of_chunk).concat()
     }
 }
 
-impl Doubt {
-    /// `None` where nothing is in doubt.
+impl TimeVariance {
+    /// `None` where no time varies.
     #[expect(clippy::cast_possible_truncation, reason = "a statistic: seven digits are enough")]
-    fn of(window: u32, share: &Share) -> Option<Self> {
-        let Blend { left: p, right: q, mix: r, spread } = share.blend;
-        let one_column = share.left == share.right && share.mix.is_none();
-        let variance = share.seconds.powi(2) * spread;
-        let mix = share.mix.and_then(|mix| u32::try_from(mix).ok()).unwrap_or(NO_MIX);
+    fn of(window: u32, weights: &ColumnWeights) -> Option<Self> {
+        let BridgeWeights { left: p, right: q, mix: r, spread } = weights.bridge;
+        let one_column = weights.left == weights.right && weights.mix.is_none();
+        let variance = weights.seconds.powi(2) * spread;
+        let mix = weights.mix.and_then(|mix| u32::try_from(mix).ok()).unwrap_or(NO_MIX);
         let of = [p, q, r, variance].map(|x| x as f32);
         (variance > 0.0 && !one_column).then_some(Self {
             window,
-            left: share.left,
-            right: share.right,
+            left: weights.left,
+            right: weights.right,
             mix,
             of,
         })
     }
 
-    fn share(&self) -> Share {
+    fn weights(&self) -> ColumnWeights {
         let [left, right, mix, spread] = self.of.map(f64::from);
         let number = (self.mix != NO_MIX).then_some(self.mix as usize);
-        let blend = Blend { left, right, mix, spread };
-        Share { left: self.left, right: self.right, mix: number, blend, seconds: 0.0, beside: 0.0 }
+        let bridge = BridgeWeights { left, right, mix, spread };
+        ColumnWeights {
+            left: self.left,
+            right: self.right,
+            mix: number,
+            bridge,
+            seconds: 0.0,
+            contention: 0.0,
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 use super::adjusted::Adjusted;
 use super::paths::PathTree;
 use super::settings::Settings;
-use crate::between_samples::parts::Parts;
-use crate::time::pieces::Mark;
+use crate::between_samples::interval_slices::IntervalSlices;
+use crate::time::inter_sample::SamplePoint;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
@@ -17,8 +17,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) intervals: &'a [EnergyInterval],
     /// Energy above idle of each interval.
     pub(crate) dynamic: &'a [MicroJoules],
-    pub(crate) parts: &'a Parts<'a>,
-    pub(crate) marks: &'a [Mark],
+    pub(crate) slices: &'a IntervalSlices<'a>,
+    pub(crate) points: &'a [SamplePoint],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,
     pub(crate) settings: Settings,
@@ -30,7 +30,7 @@ impl<'a> Evidence<'a> {
     where
         'a: 's,
     {
-        let Adjusted { intervals, parts, settings } = adjusted;
-        Evidence { intervals, parts, settings: *settings, ..*self }
+        let Adjusted { intervals, slices, settings } = adjusted;
+        Evidence { intervals, slices, settings: *settings, ..*self }
     }
 }

@@ -4,11 +4,13 @@
 //! y_k = Σ_c w_c x_kc + ε_k          Var ε_k = V_k + s_k² + φ² Σ_c (w_c x_kc)²
 //! ```
 //!
-//! y: joules above idle of window k, x: expected seconds of column c. V: the times are expectations, s: the counter's edges; both are physics. φ: by
-//! how much one column's power differs from window to window, as a part of itself, which is found in the residuals. Windows that are far off
-//! count less (Huber: Robust statistics, 1981). No power is below a hundredth of the mean.
+//! y: joules above idle of window k, x: expected seconds of column c. V: the times are expectations, s: the
+//! counter's edges; both are physics. φ: by how much one column's power differs from window to window, as a
+//! part of itself, which is found in the residuals. Windows that are far off count less (Huber: Robust
+//! statistics, 1981). No power is below a hundredth of the mean.
 //!
-//! Leaves out what the windows are (`design`), what is believed beforehand (`prior`), and whether the result may be used (`lack_of_fit`).
+//! Leaves out what the windows are (`design`), what is believed beforehand (`prior`), and whether the result
+//! may be used (`lack_of_fit`).
 
 use super::counter_edges::Edges;
 use super::design::Design;
@@ -18,11 +20,11 @@ use crate::numerics::parallel::map;
 use crate::numerics::shares::predicted;
 use nalgebra::{DMatrix, DVector};
 
-/// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
-/// of the target's energy.)
+/// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that
+/// draws next to nothing had 3 % of the target's energy.)
 const FLOOR: f64 = 0.01;
 /// Windows whose equations are summed up by one thread at once.
-const STRETCH: usize = 1_024;
+const WINDOWS_PER_TASK: usize = 1_024;
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.
@@ -52,7 +54,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// `prior` is the inverse covariance of powers beforehand, in parts of 1 / w̄². `None` where there is no power to speak of.
+    /// `prior` is the inverse covariance of powers beforehand, in parts of 1 / w̄². `None` where there is no
+    /// power to speak of.
     pub(crate) fn new(design: &Design, chains: &Chains, edges: &Edges, prior: &DMatrix<f64>) -> Option<Self> {
         let (joules, seconds) = (design.windows.joules.iter().sum::<f64>(), design.seconds());
         let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
@@ -79,9 +82,9 @@ impl Fit {
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }
 
-    /// The powers that fit windows best which are so many times as long. Where a moment's work is taken to be in the window beside its own, short windows
-    /// are as precise as before and more wrong: what they and long ones differ by shows how much that may be (Hausman: Specification tests in
-    /// econometrics, 1978).
+    /// The powers that fit windows best which are so many times as long. Where a moment's work is taken to be
+    /// in the window beside its own, short windows are as precise as before and more wrong: what they and
+    /// long ones differ by shows how much that may be (Hausman: Specification tests in econometrics, 1978).
     pub(crate) fn solve_longer(&self, design: &Design, prior: &DMatrix<f64>, times: usize) -> Vec<f64> {
         let together = |number: usize| {
             let windows = (number * times..design.len()).take(times);
@@ -144,12 +147,13 @@ fn summed<R: AsRef<[(usize, f64)]>>(
     count: usize,
     of: impl Fn(usize) -> (R, f64, f64) + Sync,
 ) -> NormalEquations {
-    let of_stretch =
-        |&first: &usize| NormalEquations::of_rows(design.columns, (first..count).take(STRETCH).map(&of));
-    let stretches: Vec<usize> = (0..count).step_by(STRETCH).collect();
+    let of_chunk = |&first: &usize| {
+        NormalEquations::of_rows(design.columns, (first..count).take(WINDOWS_PER_TASK).map(&of))
+    };
+    let chunks: Vec<usize> = (0..count).step_by(WINDOWS_PER_TASK).collect();
     let mut equations = NormalEquations::new(design.columns);
     let steps = design.len() * design.columns;
-    map(&stretches, steps, of_stretch).iter().for_each(|of_stretch| equations.add(of_stretch, 1.0));
+    map(&chunks, steps, of_chunk).iter().for_each(|of_chunk| equations.add(of_chunk, 1.0));
     equations
 }
 
@@ -187,7 +191,8 @@ mod tests {
         assert_eq!(fluctuation(&[], &[], &[]), 0.0);
     }
 
-    /// Four rounds of reweighting and SciPy's bounded least squares: a window that is far off counts less, and a power ends at the floor.
+    /// Four rounds of reweighting and SciPy's bounded least squares: a window that is far off counts less,
+    /// and a power ends at the floor.
     #[test]
     fn as_scipy() {
         let vectors = Vectors::of("fit");
@@ -205,7 +210,8 @@ mod tests {
         assert!(fit.weights[7] < 0.2 * fit.weights[8], "a window that is half a joule off");
     }
 
-    /// Windows that are four times as long are those whose times and energies are sums of four, the last one of what is left.
+    /// Windows that are four times as long are those whose times and energies are sums of four, the last one
+    /// of what is left.
     #[test]
     fn longer_windows() {
         let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
@@ -236,7 +242,8 @@ mod tests {
         near(&short, &long, 1e-9);
     }
 
-    /// What runs in a window while its energy is in the next one draws too little as short windows have it, and less so as longer ones do.
+    /// What runs in a window while its energy is in the next one draws too little as short windows have it,
+    /// and less so as longer ones do.
     #[test]
     fn longer_windows_are_less_wrong() {
         let row = |k: u32| vec![f64::from(8 * (k * k % 7 / 3)), f64::from(8 - 8 * (k * k % 7 / 3))];

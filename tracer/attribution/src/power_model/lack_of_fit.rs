@@ -1,12 +1,13 @@
 //! Whether the windows are what the powers say, held against physics alone.
 //!
 //! ```text
-//! Q = mean of r_k² / (V_k + s_k²)           about 1 where times and the counter explain all that windows stray by
+//! Q = mean of r_k² / (V_k + s_k²)     about 1 where times and the counter explain all that windows stray by
 //! ```
 //!
-//! There is no noise in it that was found in the residuals themselves: a model that explains nothing would find all of them ordinary. φ (`fit`)
-//! says by how much powers differ from window to window, and `chain` for how many windows they stay different. What Q cannot excuse, φ
-//! carries into every interval (`uncertainty`); beyond `MOST_FLUCTUATION` nothing that the powers say is used.
+//! There is no noise in it that was found in the residuals themselves: a model that explains nothing would
+//! find all of them ordinary. φ (`fit`) says by how much powers differ from window to window, and `chain` for
+//! how many windows they stay different. What Q cannot excuse, φ carries into every interval (`uncertainty`);
+//! beyond `MOST_FLUCTUATION` nothing that the powers say is used.
 //!
 //! Leaves out the limits (`profile::validity`).
 
@@ -34,17 +35,18 @@ fn misfit(residuals: &[f64], physical: &[f64]) -> f64 {
     if residuals.is_empty() { 1.0 } else { sum / residuals.len() as f64 }
 }
 
-/// What is left when physics and φ have explained what they can: the mean square of residuals in their standard deviations, never less than 1, by which
-/// variances are multiplied (Birge: The calculation of errors by the method of least squares, Phys. Rev. 40, 1932). φ is the median
-/// window's; a disturbance of some windows shows here alone.
+/// What is left when physics and φ have explained what they can: the mean square of residuals in their
+/// standard deviations, never less than 1, by which variances are multiplied (Birge: The calculation of
+/// errors by the method of least squares, Phys. Rev. 40, 1932). φ is the median window's; a disturbance of
+/// some windows shows here alone.
 pub(crate) fn birge(squares: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) =
         squares.fold((0.0, 0), |(sum, count), square| (sum + square.min(MOST_STRAY), count + 1));
     (sum / f64::from(count.max(1))).max(1.0)
 }
 
-/// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the variance of sums over blocks
-/// (`BLOCK_NS`) beside that of windows.
+/// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the
+/// variance of sums over blocks (`BLOCK_NS`) beside that of windows.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
 pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
     let z: Vec<f64> = fit.residuals.iter().zip(&fit.weights).map(|(r, weight)| r * weight.sqrt()).collect();
@@ -69,8 +71,8 @@ mod tests {
         assert!((misfit(&[], &[]) - 1.0).abs() < 1e-12);
     }
 
-    /// Windows within their variances say nothing; a tenth of them at five standard deviations multiplies variances by 3.3, and one that is
-    /// far beyond by no more than one at ten.
+    /// Windows within their variances say nothing; a tenth of them at five standard deviations multiplies
+    /// variances by 3.3, and one that is far beyond by no more than one at ten.
     #[test]
     fn birge_ratios() {
         let with = |disturbed: f64, count: usize| {
@@ -82,9 +84,9 @@ mod tests {
         assert!((birge([].into_iter()) - 1.0).abs() < 1e-12);
     }
 
-    /// Windows of 20 ms, a hundred a block: where all stray to one side the chain is as long as a block, where each second one does the other way,
-    /// or where nothing strays, it is 1; sixty up and forty down in each
-    /// block are 20² / 100.
+    /// Windows of 20 ms, a hundred a block: where all stray to one side the chain is as long as a block,
+    /// where each second one does the other way, or where nothing strays, it is 1; sixty up and forty down in
+    /// each block are 20² / 100.
     #[test]
     fn chains() {
         let toy = Toy::new(20.0, &vec![vec![5.0, 3.0]; 400], &[0.1; 400], 0.0);

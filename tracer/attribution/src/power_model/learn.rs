@@ -1,22 +1,24 @@
 //! How much power each call path draws, learned from the run itself.
 //!
-//! CPU time says who ran; it does not say that one function heats the socket eight times as much as another, or that one function does when one
-//! caller calls it and not when another does. But the mix of call paths differs from window to window, and so their powers can be told apart by regression:
+//! CPU time says who ran; it does not say that one function heats the socket eight times as much as another,
+//! or that one function does when one caller calls it and not when another does. But the mix of call paths
+//! differs from window to window, and so their powers can be told apart by regression:
 //!
 //! ```text
-//! y_k = Σ_c w_c · x_kc + ε_k        y: energy above idle, x: expected CPU time of column c in window k, w: its power
+//! y_k = Σ_c w_c · x_kc + ε_k    y: energy above idle, x: expected CPU time of column c in window k, w: power
 //! ```
 //!
-//! Columns are call paths (`columns`), what is believed of them beforehand is in `prior`, the regression in `fit`. It is the power model of Bircher and
-//! John (ISPASS 2007) and of SmartWatts (CCGRID 2020), on the run's own call paths. The powers are used unless the windows contradict
-//! them (`lack_of_fit`). Conservation never depends on the fit: powers only divide an interval's energy, whose sum is the counter's.
+//! Columns are call paths (`columns`), what is believed of them beforehand is in `prior`, the regression in
+//! `fit`. It is the power model of Bircher and John (ISPASS 2007) and of SmartWatts (CCGRID 2020), on the
+//! run's own call paths. The powers are used unless the windows contradict them (`lack_of_fit`). Conservation
+//! never depends on the fit: powers only divide an interval's energy, whose sum is the counter's.
 //!
 //! Leaves out how sure the powers are (`uncertainty`), and how times are weighted (`conditions`).
 
 use super::columns::Columns;
 use super::corrections::{ALL, Correction, Detect};
 use super::counter_edges::Edges;
-use super::design::{Design, Look};
+use super::design::{Design, DesignOptions};
 use super::evidence::Evidence;
 use super::fit::Fit;
 use super::settings::Settings;
@@ -30,7 +32,7 @@ use nalgebra::DMatrix;
 use std::sync::Arc;
 
 /// By how much the log-likelihood must rise for columns that samples hardly show.
-const CLEAR: f64 = 20.0;
+const LEAST_GAIN: f64 = 20.0;
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 30;
 
@@ -67,14 +69,15 @@ impl PowerModel {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) columns: Columns,
-    /// The columns that parts show, and those that they hardly show: `columns` are one of these.
+    /// The columns that slices show, and those that they hardly show: `columns` are one of these.
     pub(crate) shown: Arc<(Columns, Columns)>,
     pub(crate) chains: Arc<Chains>,
     pub(crate) design: Design,
     pub(crate) fit: Fit,
     /// The inverse covariance of powers beforehand, in parts of 1 / w̄².
     pub(crate) prior: DMatrix<f64>,
-    /// Joules of each column as other assumptions have it, found for the model that is used at last (`powers`).
+    /// Joules of each column as other assumptions have it, found for the model that is used at last
+    /// (`powers`).
     pub(crate) alternatives: Vec<Vec<f64>>,
     /// The corrections that it was learned with.
     pub(crate) settings: Settings,
@@ -90,24 +93,25 @@ pub(crate) struct Model {
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
+    let columns = Columns::of(evidence.tree, evidence.slices, &windows);
     learn_of(&Arc::new(columns), &windows, None, evidence)
 }
 
-/// Learns the powers of a domain from evidence whose parts are others than before.
+/// Learns the powers of a domain from evidence whose slices are others than before.
 pub(crate) fn learn_again(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
+    let columns = Columns::of(evidence.tree, evidence.slices, &windows);
     learn_of(&Arc::new(columns), &windows, Some(before), evidence)
 }
 
-/// Learns the powers of a domain from evidence whose parts take the same times as before, and so show the same columns.
+/// Learns the powers of a domain from evidence whose slices take the same times as before, and so show the
+/// same columns.
 pub(crate) fn learn_of_same_times(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
     learn_of(&before.shown, &windows, Some(before), evidence)
 }
 
-/// Learns the powers of a domain, of columns that parts show and hardly show.
+/// Learns the powers of a domain, of columns that slices show and hardly show.
 fn learn_of(
     shown: &Arc<(Columns, Columns)>,
     windows: &Windows,
@@ -119,7 +123,7 @@ fn learn_of(
         let learn = |columns: &Columns| Model::learn(columns.clone(), windows, shown, before, evidence);
         let finer = Some(finer).filter(|finer| finer.len() > sure.len());
         let finer = finer.and_then(|finer| learn(finer).ok());
-        learn(sure).map(|sure| clearer(sure, finer))
+        learn(sure).map(|sure| prefer_finer_columns(sure, finer))
     } else {
         Err(sure.clone())
     };
@@ -130,10 +134,10 @@ fn learn_of(
     }
 }
 
-/// The model with columns that samples hardly show, where energies are clearly likelier with it: what differs much within a column would be taken for
-/// its neighbours' doing.
-fn clearer(sure: Model, finer: Option<Model>) -> Model {
-    let least = sure.fit.likelihood + CLEAR;
+/// The model with columns that samples hardly show, where energies are clearly likelier with it: what differs
+/// much within a column would be taken for its neighbours' doing.
+fn prefer_finer_columns(sure: Model, finer: Option<Model>) -> Model {
+    let least = sure.fit.likelihood + LEAST_GAIN;
     finer.filter(|finer| finer.fit.likelihood > least).unwrap_or(sure)
 }
 
@@ -152,7 +156,7 @@ impl Model {
         // Samples are the same: in the same columns, so are their chains.
         let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
         let chains = known.map_or_else(
-            || Arc::new(Chains::new(evidence.marks, evidence.start, column)),
+            || Arc::new(Chains::new(evidence.points, evidence.start, column)),
             |before| Arc::clone(&before.chains),
         );
         let prior = prior::precision(tree, &columns, evidence.settings.contended);
@@ -163,7 +167,7 @@ impl Model {
         let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
         let (mut design, fit) =
             if evidence.settings.in_fits { corrected(design, fit, &refit) } else { (design, fit) };
-        design.forget_doubts();
+        design.forget_time_variances();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let on_average = design.on_average(&fit.watts);
         let edges = edges.variances(&design.windows, &on_average, &chains.moments(&on_average));
@@ -189,26 +193,28 @@ impl Model {
         self.settings.lag_ns == 0 && self.design.drift.iter().all(|drift| *drift == 1.0)
     }
 
-    /// What columns draw beside busy CPUs, in parts of what they draw alone: the mean by energy. `None` where that was not asked.
-    pub(crate) fn beside_others(&self) -> Option<f64> {
-        let (alone, beside) = self.fit.watts.split_at_checked(self.design.paths)?;
+    /// What contended columns draw, in parts of what they draw alone: the mean by energy. `None` where there
+    /// are none.
+    pub(crate) fn contended_ratio(&self) -> Option<f64> {
+        let (alone, contended) = self.fit.watts.split_at_checked(self.design.paths)?;
         let energies = self.design.energies(&self.fit.watts);
         let ratio = |(path, energy): (usize, f64)| {
-            beside.get(path).map(|beside| (energy, energy * beside / alone[path]))
+            contended.get(path).map(|contended| (energy, energy * contended / alone[path]))
         };
         let sums = energies.into_iter().enumerate().filter_map(ratio);
         let (all, weighed) = sums.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         Some(weighed / all).filter(|ratio| ratio.is_finite())
     }
 
-    /// How likely a domain's energies are with these columns and chains; minus infinity where nothing can be fitted.
+    /// How likely a domain's energies are with these columns and chains; minus infinity where nothing can be
+    /// fitted.
     pub(crate) fn likelihood(&self, evidence: &Evidence<'_>) -> f64 {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
         let fitted = fitted(&self.columns, &windows, &self.chains, &self.prior, evidence);
         fitted.map_or(f64::NEG_INFINITY, |(_, fit, _)| fit.likelihood)
     }
 
-    /// The same with each of these lags (in nanoseconds), in one look at the parts.
+    /// The same with each of these lags (in nanoseconds), in one pass over the slices.
     pub(crate) fn likelihoods<const LAGS: usize>(
         &self,
         evidence: &Evidence<'_>,
@@ -218,13 +224,20 @@ impl Model {
         let of_owners = self.columns.of_owners(evidence.tree);
         let column = |owner: u32| of_owners.of(owner);
         let times = Times::Chain(&self.chains);
-        let (parts, crowded) = (evidence.parts, evidence.settings.contended);
-        let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded, doubted: true };
-        let designs = Design::of_lags(&windows, &look, lags, column);
+        let (slices, contended) = (evidence.slices, evidence.settings.contended);
+        let options = DesignOptions {
+            slices,
+            thinned: None,
+            times,
+            paths: self.columns.len(),
+            contended,
+            with_variances: true,
+        };
+        let designs = Design::of_lags(&windows, &options, lags, column);
         let edges = Edges::new(evidence, times, column);
         let fit = |design: &Design| Fit::new(design, &self.chains, &edges, &self.prior);
         let likelihood = |design: &Design| fit(design).map_or(f64::NEG_INFINITY, |fit| fit.likelihood);
-        map(&designs, parts.len(), likelihood)
+        map(&designs, slices.len(), likelihood)
     }
 }
 
@@ -241,7 +254,7 @@ fn fitted(
     let times = Times::Chain(chains);
     let design = Design::new(
         windows,
-        evidence.parts,
+        evidence.slices,
         (times, evidence.settings.lag_ns),
         (columns.len(), evidence.settings.contended),
         column,
@@ -281,7 +294,8 @@ mod tests {
         }
     }
 
-    /// Powers are found; thirty windows are enough, one less is not, and nothing is told apart where there is one function or no energy.
+    /// Powers are found; thirty windows are enough, one less is not, and nothing is told apart where there is
+    /// one function or no energy.
     #[test]
     fn powers_are_found() {
         let toy_of = toy(200, [30.0, 10.0]);
@@ -299,7 +313,8 @@ mod tests {
         assert!(matches!(single, PowerModel::Single(_)) && single.columns().len() == 1);
     }
 
-    /// Powers that differ by a factor of four from window to window, in windows in which nothing else explains it, are refused.
+    /// Powers that differ by a factor of four from window to window, in windows in which nothing else
+    /// explains it, are refused.
     #[test]
     fn wild_windows_are_refused() {
         let mut wild = toy(200, [30.0, 10.0]);
@@ -312,8 +327,9 @@ mod tests {
         assert!(matches!(learn(&wild.evidence()), PowerModel::Refused(_)));
     }
 
-    /// Where parts take the same times, what is learned with the columns found before is what is learned anew; where one takes another time, the
-    /// columns are found again, and are those of a run that had been so from the start.
+    /// Where slices take the same times, what is learned with the columns found before is what is learned
+    /// anew; where one takes another time, the columns are found again, and are those of a run that had been
+    /// so from the start.
     #[test]
     fn learned_again() {
         let (toy, other) = (toy(200, [30.0, 10.0]), toy(200, [12.0, 25.0]));

@@ -1,9 +1,11 @@
 //! The tree of call paths: which functions called which, down to the innermost, whatever thread they ran in.
 //!
-//! A path is the functions of a stack from the outermost to the innermost. Frames are places (a line, an address), so places of one function are
-//! put together by comparing its kind, name, module and first line; a function that calls itself is one. Functions that the compiler put into
-//! others are left out: debug information must not change who draws what. What a worker does on behalf of somebody is a
-//! path of its own below the worker's. Time that no sample saw stands beside the functions, other processes beside the target. Leaves out which paths have a power of their own (`columns`).
+//! A path is the functions of a stack from the outermost to the innermost. Frames are places (a line, an
+//! address), so places of one function are put together by comparing its kind, name, module and first line; a
+//! function that calls itself is one. Functions that the compiler put into others are left out: debug
+//! information must not change who draws what. What a worker does on behalf of somebody is a path of its own
+//! below the worker's. Time that no sample saw stands beside the functions, other processes beside the
+//! target. Leaves out which paths have a power of their own (`columns`).
 
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::ids::StackId;
@@ -20,7 +22,7 @@ const TARGET: PathId = 1;
 
 /// What comes last in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum PathElement {
     /// Nothing: a root of the tree.
     Root,
     /// A function, by its number.
@@ -37,7 +39,7 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Path {
     pub(crate) parent: PathId,
-    pub(crate) step: Step,
+    pub(crate) step: PathElement,
 }
 
 /// All paths of a recording. A path's number is larger than its parent's.
@@ -48,7 +50,8 @@ pub(crate) struct PathTree {
 }
 
 impl PathTree {
-    /// From the stacks of a recording, and all owners; `on_behalf_of` is for whom an owner works, where it does not work for itself.
+    /// From the stacks of a recording, and all owners; `on_behalf_of` is for whom an owner works, where it
+    /// does not work for itself.
     pub(crate) fn of(
         recording: &Recording,
         owners: &[OwnerTime],
@@ -57,13 +60,13 @@ impl PathTree {
         let mut builder = Builder::new(recording);
         let of_owner = |(number, owner): (usize, &OwnerTime)| match owner.owner {
             Owner::Other => OTHER,
-            Owner::Background(group) => builder.path(OTHER, Step::Background(group)),
+            Owner::Background(group) => builder.path(OTHER, PathElement::Background(group)),
             Owner::Target(_, stack) => {
                 let path = match stack {
                     Some(stack) => builder.of_stack(stack),
-                    None => builder.path(TARGET, Step::Unseen),
+                    None => builder.path(TARGET, PathElement::Unseen),
                 };
-                on_behalf_of(number).map_or(path, |set| builder.path(path, Step::OnBehalfOf(set)))
+                on_behalf_of(number).map_or(path, |set| builder.path(path, PathElement::OnBehalfOf(set)))
             }
         };
         let of_owner = owners.iter().enumerate().map(of_owner).collect();
@@ -92,7 +95,7 @@ impl PathTree {
 
     /// Whether a path is another process that is told apart, or several of one kind.
     pub(crate) fn is_background(&self, path: PathId) -> bool {
-        self.paths.get(path as usize).is_some_and(|path| matches!(path.step, Step::Background(_)))
+        self.paths.get(path as usize).is_some_and(|path| matches!(path.step, PathElement::Background(_)))
     }
 
     /// From a path to its root.
@@ -103,8 +106,11 @@ impl PathTree {
     /// The innermost function of a path.
     pub(crate) fn function(&self, path: PathId) -> Option<u32> {
         self.upwards(path).find_map(|path| match self.paths.get(path as usize)?.step {
-            Step::Function(function) => Some(function),
-            Step::Root | Step::Background(_) | Step::OnBehalfOf(_) | Step::Unseen => None,
+            PathElement::Function(function) => Some(function),
+            PathElement::Root
+            | PathElement::Background(_)
+            | PathElement::OnBehalfOf(_)
+            | PathElement::Unseen => None,
         })
     }
 }
@@ -124,7 +130,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(recording: &'a Recording) -> Self {
-        let root = |parent| Path { parent, step: Step::Root };
+        let root = |parent| Path { parent, step: PathElement::Root };
         Self {
             recording,
             functions: HashMap::new(),
@@ -135,7 +141,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn path(&mut self, parent: PathId, step: Step) -> PathId {
+    fn path(&mut self, parent: PathId, step: PathElement) -> PathId {
         let path = Path { parent, step };
         *self.numbers.entry(path).or_insert_with(|| {
             self.paths.push(path);
@@ -143,7 +149,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The path of a stack: that of the nearest caller whose path is known, prolonged by what was called from there.
+    /// The path of a stack: that of the nearest caller whose path is known, prolonged by what was called from
+    /// there.
     fn of_stack(&mut self, stack: StackId) -> PathId {
         let (mut unknown, mut at) = (vec![], Some(stack));
         let mut path = TARGET;
@@ -169,7 +176,7 @@ impl<'a> Builder<'a> {
 
     fn called(&mut self, caller: PathId, number: usize, frame: &'a Frame) -> PathId {
         let function = self.function(number, frame);
-        let step = Step::Function(function);
+        let step = PathElement::Function(function);
         let same = self.paths.get(caller as usize).is_some_and(|caller| caller.step == step);
         if same { caller } else { self.path(caller, step) }
     }
@@ -227,8 +234,8 @@ mod tests {
         (recording, owners)
     }
 
-    /// Lines and addresses of one function are one path, recursion is one step, inlined functions are none; another caller is another path, and so
-    /// is another requester.
+    /// Lines and addresses of one function are one path, recursion is one step, inlined functions are none;
+    /// another caller is another path, and so is another requester.
     #[test]
     fn paths_are_of_functions() {
         let (recording, owners) = recording(&[

@@ -1,23 +1,24 @@
 //! The powers of a CPU domain's functions, and what was found out on the way to them.
 //!
-//! Leaves out the estimators: here is the order in which they work. The order of corrections is that of their list (`corrections`).
+//! Leaves out the estimators: here is the order in which they work. The order of corrections is that of their
+//! list (`corrections`).
 
 use super::adjusted::Adjusted;
 use super::columns::Columns;
 use super::corrections::trial::Trial;
 use super::corrections::{ALL, Apply, Detect, Doubt};
 use super::evidence::Evidence;
-use super::excerpt::Excerpt;
 use super::learn::{Model, PowerModel, learn, learn_again};
 use super::paths::PathTree;
 use super::settings::Settings;
-use crate::between_samples::parts::Parts;
+use super::training_subset::TrainingSubset;
+use crate::between_samples::interval_slices::IntervalSlices;
 use crate::time::busy_cpus::{Activity, BusyCpus};
+use crate::time::compact_slices::DomainSlices;
 use crate::time::conditions::Conditions;
+use crate::time::inter_sample::SamplePoint;
 use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Segment;
-use crate::time::packed_pieces::DomainPieces;
-use crate::time::pieces::Mark;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::Method;
@@ -29,8 +30,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) intervals: &'a [EnergyInterval],
     pub(crate) segments: OfDomain<'a, Segment>,
     /// The same time between samples.
-    pub(crate) pieces: DomainPieces<'a>,
-    pub(crate) marks: &'a [Mark],
+    pub(crate) slices: DomainSlices<'a>,
+    pub(crate) points: &'a [SamplePoint],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,
     pub(crate) conditions: &'a Conditions,
@@ -50,15 +51,16 @@ pub(crate) struct Powers<'a> {
     pub(crate) subject: &'a Subject<'a>,
     pub(crate) model: PowerModel,
     /// The intervals that powers are learned from.
-    pub(crate) excerpt: Excerpt,
-    /// These and the times in them, as corrections have them, and their energy above idle without that of the shared parts.
+    pub(crate) subset: TrainingSubset,
+    /// These and the times in them, as corrections have them, and their energy above idle without that of the
+    /// shared parts.
     pub(crate) adjusted: Adjusted<'a>,
     pub(crate) learned_from: Vec<MicroJoules>,
     /// The same energy of each interval.
     pub(crate) dynamic: Vec<MicroJoules>,
     /// Energy of the shared parts of a socket.
     pub(crate) shared_energy: MicroJoules,
-    /// How many CPUs were busy when, where call paths draw other power beside them.
+    /// How many CPUs were busy when, where call paths draw other power meanwhile.
     pub(crate) busy_cpus: Option<BusyCpus>,
 }
 
@@ -68,7 +70,7 @@ impl<'a> Powers<'a> {
         Self {
             subject,
             model: PowerModel::Single(Columns::default()),
-            excerpt: Excerpt::default(),
+            subset: TrainingSubset::default(),
             adjusted: Adjusted::default(),
             learned_from: vec![],
             dynamic,
@@ -81,7 +83,7 @@ impl<'a> Powers<'a> {
     pub(crate) fn learn(subject: &'a Subject<'a>, dynamic: Vec<MicroJoules>) -> Self {
         let mut powers = Self::nothing(subject, dynamic);
         let count = powers.dynamic.len();
-        powers.excerpt = Excerpt::of(count, subject.pieces.on_cpus.count_in(count));
+        powers.subset = TrainingSubset::of(count, subject.slices.on_cpus.count_in(count));
         powers.align();
         for correction in ALL {
             if let Detect::ByLearning(detect) = correction.detect {
@@ -94,7 +96,7 @@ impl<'a> Powers<'a> {
 
     /// The same before anything was learned.
     pub(crate) fn afresh(&self) -> Self {
-        Self { excerpt: self.excerpt.clone(), ..Self::nothing(self.subject, self.dynamic.clone()) }
+        Self { subset: self.subset.clone(), ..Self::nothing(self.subject, self.dynamic.clone()) }
     }
 
     /// Takes out energy that is nobody's, by its power and when it was drawn.
@@ -113,12 +115,12 @@ impl<'a> Powers<'a> {
 
     /// The same but for intervals and the times in them.
     pub(crate) fn unadjusted(&self) -> Evidence<'_> {
-        let Subject { marks, start, tree, .. } = *self.subject;
+        let Subject { points, start, tree, .. } = *self.subject;
         Evidence {
             intervals: &[],
             dynamic: &self.learned_from,
-            parts: Parts::NONE,
-            marks,
+            slices: IntervalSlices::NONE,
+            points,
             start,
             tree,
             settings: Settings::default(),
@@ -126,23 +128,24 @@ impl<'a> Powers<'a> {
     }
 
     /// The times in any of the domain's intervals, as in those that powers were learned from.
-    pub(crate) fn parts_in<'s>(
+    pub(crate) fn slices_in<'s>(
         &'s self,
         intervals: &'s [EnergyInterval],
-    ) -> impl Fn(Range<usize>) -> Parts<'a> + Sync + 's {
+    ) -> impl Fn(Range<usize>) -> IntervalSlices<'a> + Sync + 's {
         move |some| {
             let intervals = intervals.get(some).unwrap_or_default();
-            let Subject { pieces, conditions, .. } = self.subject;
-            let mut adjusted = Adjusted::new(intervals, pieces, conditions, self.adjusted.settings);
+            let Subject { slices, conditions, .. } = self.subject;
+            let mut adjusted = Adjusted::new(intervals, slices, conditions, self.adjusted.settings);
             self.busy_cpus.iter().for_each(|busy| adjusted.contended(busy));
-            adjusted.parts
+            adjusted.slices
         }
     }
 
-    /// Learns powers, tries all corrections that can be tried, and learns them again with those that were found.
+    /// Learns powers, tries all corrections that can be tried, and learns them again with those that were
+    /// found.
     pub(crate) fn align(&mut self) {
-        self.learned_from = self.excerpt.take(&self.dynamic);
-        let intervals = self.excerpt.take(self.subject.intervals);
+        self.learned_from = self.subset.take(&self.dynamic);
+        let intervals = self.subset.take(self.subject.intervals);
         (self.adjusted, self.model) = learn_by_trial(self.subject, &intervals, &self.unadjusted());
     }
 
@@ -161,7 +164,8 @@ impl<'a> Powers<'a> {
     }
 }
 
-/// Joules of each column as other assumptions have it, from those of the last correction to those of the first.
+/// Joules of each column as other assumptions have it, from those of the last correction to those of the
+/// first.
 fn alternatives(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let of = |doubt: Doubt| match doubt {
         Doubt::Alternatives(doubt) => doubt(model, evidence),
@@ -170,31 +174,33 @@ fn alternatives(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     ALL.iter().rev().flat_map(|correction| of(correction.doubt)).collect()
 }
 
-/// Learns the power of each column, and with it all corrections that can be tried. `with` is all evidence but intervals and times.
+/// Learns the power of each column, and with it all corrections that can be tried. `with` is all evidence but
+/// intervals and times.
 fn learn_by_trial<'p>(
     subject: &Subject<'p>,
     intervals: &[EnergyInterval],
     with: &Evidence<'_>,
 ) -> (Adjusted<'p>, PowerModel) {
-    let Subject { pieces, conditions, .. } = subject;
-    let usual = Adjusted::usual(intervals, pieces, conditions);
+    let Subject { slices, conditions, .. } = subject;
+    let usual = Adjusted::usual(intervals, slices, conditions);
     let power_model = learn(&with.adjusted(&usual));
     let Some(model) = power_model.model() else { return (usual, power_model) };
     let (some, dynamic) = some_of(intervals, with.dynamic);
     let (found, changed) = if some.len() < intervals.len() {
         let with_some = Evidence { dynamic: &dynamic, ..*with };
-        let trial = Trial { intervals: &some, pieces, conditions, model, with: &with_some };
-        let (found, changed) = trial.run(Adjusted::usual(&some, pieces, conditions), None);
-        (Adjusted::new(intervals, pieces, conditions, found.settings), changed)
+        let trial = Trial { intervals: &some, slices, conditions, model, with: &with_some };
+        let (found, changed) = trial.run(Adjusted::usual(&some, slices, conditions), None);
+        (Adjusted::new(intervals, slices, conditions, found.settings), changed)
     } else {
-        let trial = Trial { intervals, pieces, conditions, model, with };
+        let trial = Trial { intervals, slices, conditions, model, with };
         trial.run(usual, Some(model.steady_likelihood))
     };
     let power_model = if changed { learn_again(model, &with.adjusted(&found)) } else { power_model };
     (found, power_model)
 }
 
-/// Intervals of trials, at most, in stretches evenly over the run: how a counter and a machine behave does not depend on when.
+/// Intervals of trials, at most, in stretches evenly over the run: how a counter and a machine behave does
+/// not depend on when.
 const MOST_INTERVALS: usize = 20_000;
 /// Intervals of a stretch: four seconds, so that a lag is followed for long enough.
 const TOGETHER: usize = 400;
@@ -214,71 +220,78 @@ mod tests {
         Powers, Settings, Span, Subject, alternatives, learn, some_of,
     };
     use crate::power_model::tests::toy::{Toy, at_ms, flat_tree};
-    use crate::tests::pieces::domain_pieces;
+    use crate::tests::slices::domain_slices;
     use crate::tests::vectors::near;
+    use crate::time::inter_sample::InterSampleSlice;
     use crate::time::owners::Segment;
-    use crate::time::pieces::Piece;
     use energy_trace_model::ids::CpuId;
 
     const WINDOWS: u64 = 200;
 
-    fn piece(owner: u32, from: f64, until: f64) -> Piece {
-        Piece::certain(CpuId::new(0), Span { start: at_ms(from), end: at_ms(until) }, owner)
+    fn slice(owner: u32, from: f64, until: f64) -> InterSampleSlice {
+        InterSampleSlice::certain(CpuId::new(0), Span { start: at_ms(from), end: at_ms(until) }, owner)
     }
 
-    /// Two functions of 40 and 8 W take turns for times that differ, and rest in between; they know nothing of windows.
-    fn pieces() -> Vec<Piece> {
-        let (mut at, mut pieces) = (0.0, vec![]);
+    /// Two functions of 40 and 8 W take turns for times that differ, and rest in between; they know nothing
+    /// of windows.
+    fn slices() -> Vec<InterSampleSlice> {
+        let (mut at, mut slices) = (0.0, vec![]);
         for k in (0_u64..).take_while(|k| k * 12 < WINDOWS * 20) {
             let lengths = [(2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64, (k * 3 % 5) as f64];
-            pieces.extend([
-                piece(0, at, at + lengths[0]),
-                piece(1, at + lengths[0], at + lengths[0] + lengths[1]),
+            slices.extend([
+                slice(0, at, at + lengths[0]),
+                slice(1, at + lengths[0], at + lengths[0] + lengths[1]),
             ]);
             at += lengths.iter().sum::<f64>() + 0.13;
         }
-        pieces
+        slices
     }
 
     /// They run one after the other at the start of each window.
-    fn in_windows() -> Vec<Piece> {
+    fn in_windows() -> Vec<InterSampleSlice> {
         let of_window = |k: u64| {
             let (from, first, second) = (20.0 * k as f64, (2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64);
-            [piece(0, from, from + first), piece(1, from + first, from + first + second)]
+            [slice(0, from, from + first), slice(1, from + first, from + first + second)]
         };
         (0..WINDOWS).flat_map(of_window).collect()
     }
 
     /// The energy up to a moment (ms) as a counter shows it that is so late, and follows power with this lag.
-    fn shown(pieces: &[Piece], at: f64, late: f64, lag: f64) -> f64 {
-        let of = |piece: &Piece| {
-            let (from, until) = (piece.span.start.as_ns() as f64 / 1e6, piece.span.end.as_ns() as f64 / 1e6);
+    fn shown(slices: &[InterSampleSlice], at: f64, late: f64, lag: f64) -> f64 {
+        let of = |slice: &InterSampleSlice| {
+            let (from, until) = (slice.span.start.as_ns() as f64 / 1e6, slice.span.end.as_ns() as f64 / 1e6);
             let so_far = |end: f64| {
                 let t = (at - late - end).max(0.0);
                 if lag > 0.0 { t - lag * (1.0 - (-t / lag).exp()) } else { t }
             };
-            [40.0, 8.0][piece.left.owner as usize] * (so_far(from) - so_far(until)) / 1e3
+            [40.0, 8.0][slice.left.owner as usize] * (so_far(from) - so_far(until)) / 1e3
         };
-        pieces.iter().map(of).sum()
+        slices.iter().map(of).sum()
     }
 
-    /// What is learned of a domain whose windows of 20 ms have this energy, in which these ran; `functions` are how many.
-    fn learned(pieces: &[Piece], functions: usize, uj: impl Fn(u64) -> i64) -> (Settings, PowerModel) {
+    /// What is learned of a domain whose windows of 20 ms have this energy, in which these ran; `functions`
+    /// are how many.
+    fn learned(
+        slices: &[InterSampleSlice],
+        functions: usize,
+        uj: impl Fn(u64) -> i64,
+    ) -> (Settings, PowerModel) {
         let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(|k| MicroJoules::from_uj(uj(k))).collect();
         let interval = |k: u64| EnergyInterval {
             span: Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * (k + 1) as f64) },
             energy: dynamic[k as usize],
         };
         let intervals: Vec<EnergyInterval> = (0..WINDOWS).map(interval).collect();
-        let segment = |piece: &Piece| Segment { cpu: piece.cpu, span: piece.span, owner: piece.left.owner };
-        let mut segments: Vec<Segment> = pieces.iter().map(segment).collect();
+        let segment =
+            |slice: &InterSampleSlice| Segment { cpu: slice.cpu, span: slice.span, owner: slice.left.owner };
+        let mut segments: Vec<Segment> = slices.iter().map(segment).collect();
         segments.sort_by_key(|segment| (segment.cpu, segment.span));
         let (tree, conditions) = (flat_tree(functions), Conditions::default());
         let subject = Subject {
             intervals: &intervals,
             segments: OfDomain::new(&segments, |_| true),
-            pieces: domain_pieces(pieces),
-            marks: &[],
+            slices: domain_slices(slices),
+            points: &[],
             start: KtimeNs::default(),
             tree: &tree,
             conditions: &conditions,
@@ -288,7 +301,8 @@ mod tests {
         (powers.adjusted.settings, powers.model)
     }
 
-    /// A counter that is prompt, half a millisecond or one behind, and one with a lag of 10 or 50 ms, are each found, and with them the powers.
+    /// A counter that is prompt, half a millisecond or one behind, and one with a lag of 10 or 50 ms, are
+    /// each found, and with them the powers.
     #[test]
     fn delays_and_lags_are_found() {
         for (late, lag, delay_ns, lag_ns) in [
@@ -298,9 +312,9 @@ mod tests {
             (0.0, 10.0, 0, 10_000_000),
             (0.0, 50.0, 0, 50_000_000),
         ] {
-            let pieces = pieces();
-            let at = |k: u64| shown(&pieces, 20.0 * k as f64, late, lag);
-            let (settings, model) = learned(&pieces, 2, |k| ((at(k + 1) - at(k)) * 1e6).round() as i64);
+            let slices = slices();
+            let at = |k: u64| shown(&slices, 20.0 * k as f64, late, lag);
+            let (settings, model) = learned(&slices, 2, |k| ((at(k + 1) - at(k)) * 1e6).round() as i64);
             let mut watts = model.model().unwrap().fit.watts.clone();
             watts.sort_by(f64::total_cmp);
             assert_eq!(settings.lag_ns, lag_ns, "{late} {lag}");
@@ -311,22 +325,22 @@ mod tests {
         }
     }
 
-    /// Where each function draws 0.6 of its power beside another busy CPU, both powers are learned; where that makes no difference, only one
-    /// is.
+    /// Where each function draws 0.6 of its power beside another busy CPU, both powers are learned; where
+    /// that makes no difference, only one is.
     #[test]
     fn powers_beside_busy_cpus() {
-        let of = |beside: f64| {
+        let of = |contention: f64| {
             let busy = |k: u64| k * k % 7 < 3;
-            let mut pieces = in_windows();
+            let mut slices = in_windows();
             let other = |k: u64| {
                 let span = Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * k as f64 + 20.0) };
-                Piece::certain(CpuId::new(1), span, 2)
+                InterSampleSlice::certain(CpuId::new(1), span, 2)
             };
-            pieces.extend((0..WINDOWS).filter(|&k| busy(k)).map(other));
-            learned(&pieces, 3, |k| {
+            slices.extend((0..WINDOWS).filter(|&k| busy(k)).map(other));
+            learned(&slices, 3, |k| {
                 let (first, second) = ((2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64);
                 let (own, noise) = (first * 40.0 + second * 8.0, ((k * 37 % 13) as f64 - 6.0) * 0.2);
-                let (part, others) = if busy(k) { (beside, 20.0 * 15.0) } else { (1.0, 0.0) };
+                let (part, others) = if busy(k) { (contention, 20.0 * 15.0) } else { (1.0, 0.0) };
                 ((own * part + others + noise) * 1e3) as i64
             })
         };
@@ -376,7 +390,8 @@ mod tests {
         }
     }
 
-    /// Where all times are certain other assumptions about them change nothing, and longer windows next to nothing: what is believed beforehand weighs more there.
+    /// Where all times are certain other assumptions about them change nothing, and longer windows next to
+    /// nothing: what is believed beforehand weighs more there.
     #[test]
     fn certain_times_have_no_alternatives() {
         let toy = toy(200, [30.0, 10.0]);
@@ -394,8 +409,8 @@ mod tests {
         assert!(model.likelihood(&later) < likelihood - 10.0);
     }
 
-    /// Where a drift was followed, what there would be without it is another opinion: a third function runs only while all draws half as much
-    /// again, and has that excess or has it not.
+    /// Where a drift was followed, what there would be without it is another opinion: a third function runs
+    /// only while all draws half as much again, and has that excess or has it not.
     #[test]
     fn drifts_are_opinions() {
         let late = |k: u32| (200..240).contains(&k);

@@ -1,27 +1,30 @@
-//! What is believed of the columns' powers before the run shows them: about the mean, and the more alike the more their paths have in
-//! common.
+//! What is believed of the columns' powers before the run shows them: about the mean, and the more alike the
+//! more their paths have in common.
 //!
 //! ```text
 //! w_c = w̄ + Σ_callers u + u_function + u_column        u ~ N(0, τ² w̄²)
-//! cov (w_c, w_d) = w̄² (τ_caller² a / √(n_c n_d) + τ_function² [same innermost function] + τ_column² [c = d])
+//! cov (w_c, w_d) = w̄² (τ_caller² a / √(n_c n_d) + τ_function² [same innermost function] + τ_column² [c=d])
 //! ```
 //!
-//! a: callers that both paths have in common, n: length of a path. This is a hierarchical model (Gelman, Hill: Data analysis using regression
-//! and multilevel models, 2007; Robinson: That BLUP is a good thing, 1991) whose variances are stated, not fitted: what a
-//! run shows of a column outweighs them, and where it shows nothing they say how open it is. Other processes have nothing in common with the target.
+//! a: callers that both paths have in common, n: length of a path. This is a hierarchical model (Gelman,
+//! Hill: Data analysis using regression and multilevel models, 2007; Robinson: That BLUP is a good thing,
+//! 1991) whose variances are stated, not fitted: what a run shows of a column outweighs them, and where it
+//! shows nothing they say how open it is. Other processes have nothing in common with the target.
 
 use super::columns::Columns;
 use super::paths::{PathId, PathTree};
 use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
 use nalgebra::DMatrix;
 
-/// Variances in parts of the square of the mean, as those of `energy_trace_certainty` (0.36 in all, that is, 0.6 of the mean as a standard
-/// deviation): of how power differs beside busy CPUs: for all alike, and for one column.
-const BESIDE: f64 = 0.06;
-const BESIDE_OF_COLUMN: f64 = 0.03;
+/// Variances in parts of the square of the mean, as those of `energy_trace_certainty`, which are 0.36 in all,
+/// 0.6 of the mean as a standard deviation: of how power differs while other CPUs are busy, for all alike and
+/// for one column.
+const CONTENDED: f64 = 0.06;
+const CONTENDED_OF_COLUMN: f64 = 0.03;
 
-/// The inverse of the covariance, in parts of 1 / w̄²: of each column, and if `crowded` of each beside busy CPUs behind these.
-pub(crate) fn precision(tree: &PathTree, columns: &Columns, crowded: bool) -> DMatrix<f64> {
+/// The inverse of the covariance, in parts of 1 / w̄²: of each column, and if `has_contended` of each
+/// contended one behind these.
+pub(crate) fn precision(tree: &PathTree, columns: &Columns, has_contended: bool) -> DMatrix<f64> {
     let callers: Vec<Vec<PathId>> =
         columns.paths.iter().map(|&path| tree.upwards(path).skip(1).collect()).collect();
     let n = columns.len();
@@ -32,17 +35,18 @@ pub(crate) fn precision(tree: &PathTree, columns: &Columns, crowded: bool) -> DM
         let of_function = if same || c == d { OF_FUNCTION } else { 0.0 };
         own + of_function + OF_CALLERS * in_common(&callers[c], &callers[d], c == d)
     });
-    let size = if crowded { 2 * n } else { n };
+    let size = if has_contended { 2 * n } else { n };
     let covariance = DMatrix::from_fn(size, size, |c, d| {
-        let beside = if c >= n && d >= n { BESIDE } else { 0.0 };
-        let of_column = if c >= n && c == d { BESIDE_OF_COLUMN } else { 0.0 };
-        of_paths[(c % n, d % n)] + beside + of_column
+        let contended = if c >= n && d >= n { CONTENDED } else { 0.0 };
+        let of_column = if c >= n && c == d { CONTENDED_OF_COLUMN } else { 0.0 };
+        of_paths[(c % n, d % n)] + contended + of_column
     });
     let independent = DMatrix::identity(size, size) / (OF_COLUMN + OF_FUNCTION + OF_CALLERS);
     covariance.cholesky().map_or(independent, |factor| factor.inverse())
 }
 
-/// How many callers two paths have in common, beside how many they have; all for one and the same column. Roots are no callers.
+/// How many callers two paths have in common, beside how many they have; all for one and the same column.
+/// Roots are no callers.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
 fn in_common(one: &[PathId], other: &[PathId], same: bool) -> f64 {
     if same {
@@ -57,7 +61,7 @@ fn in_common(one: &[PathId], other: &[PathId], same: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Columns, PathTree, in_common, precision};
-    use crate::power_model::paths::{Path, Step};
+    use crate::power_model::paths::{Path, PathElement};
     use crate::tests::vectors::{Vectors, near};
 
     /// Callers are counted from the outermost; the root is none.
@@ -71,26 +75,27 @@ mod tests {
         assert_eq!(in_common(&[1], &[1], true), 1.0);
     }
 
-    /// The formula at the head, column by column in NumPy: two paths to one function, their common caller, and another process; and beside busy CPUs.
+    /// The formula at the head, column by column in NumPy: two paths to one function, their common caller,
+    /// and another process; and contended columns.
     #[test]
     fn as_numpy() {
         let step = |parent, step| Path { parent, step };
-        let function = |parent, function| step(parent, Step::Function(function));
+        let function = |parent, function| step(parent, PathElement::Function(function));
         let paths = vec![
-            step(0, Step::Root),
-            step(1, Step::Root),
+            step(0, PathElement::Root),
+            step(1, PathElement::Root),
             function(1, 1),
             function(2, 3),
             function(3, 10),
             function(2, 5),
             function(5, 10),
-            step(0, Step::Background(0)),
+            step(0, PathElement::Background(0)),
         ];
         let tree = PathTree::of_paths(paths, vec![]);
         let columns = Columns::of_paths(vec![4, 6, 3, 7], vec![]);
         let vectors = Vectors::of("prior");
-        for (crowded, name) in [(false, "alone"), (true, "crowded")] {
-            near(precision(&tree, &columns, crowded).as_slice(), vectors.matrix(name).as_slice(), 1e-9);
+        for (contended, name) in [(false, "alone"), (true, "crowded")] {
+            near(precision(&tree, &columns, contended).as_slice(), vectors.matrix(name).as_slice(), 1e-9);
         }
     }
 }

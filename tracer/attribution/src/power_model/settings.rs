@@ -4,11 +4,12 @@
 
 use energy_trace_model::units::MicroWatts;
 
-/// The numbers of all corrections, as far as a run shows them; those before any was looked for are the default.
+/// The numbers of all corrections, as far as a run shows them; those before any was looked for are the
+/// default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// The exponent by which power goes with the clock (`clock_speed`); `None` where clocks do not differ, or nobody knows, and 0 where they
-    /// make no difference.
+    /// The exponent by which power goes with the clock (`clock_speed`); `None` where clocks do not differ, or
+    /// nobody knows, and 0 where they make no difference.
     pub(crate) exponent: Option<f64>,
     /// η of hardware threads that share a core (`shared_cores`); `None` where none did.
     pub(crate) eta: Option<f64>,
@@ -20,7 +21,8 @@ pub(crate) struct Settings {
     pub(crate) in_fits: bool,
     /// The power of a socket's shared parts, whose energy is taken out (`shared_parts`).
     pub(crate) shared_parts: Option<MicroWatts>,
-    /// Whether a call path may draw more or less while other CPUs are busy (`contention`); then times say how busy these were.
+    /// Whether a call path may draw more or less while other CPUs are busy (`contention`); then times say how
+    /// busy these were.
     pub(crate) contended: bool,
 }
 

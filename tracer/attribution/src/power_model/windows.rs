@@ -1,9 +1,10 @@
-//! The windows of a domain: intervals between readings, put together where they are shorter than 7 ms, because the counter's own steps (1 ms) say
-//! little about less; and how much of a part's energy a lag shows in later ones.
+//! The windows of a domain: intervals between readings, put together where they are shorter than 7 ms,
+//! because the counter's own steps (1 ms) say little about less; and how much of a slice's energy a lag shows
+//! in later ones.
 //!
 //! Leaves out who ran in them (`design`).
 
-use crate::between_samples::parts::Part;
+use crate::between_samples::interval_slices::IntervalSlice;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
@@ -77,14 +78,15 @@ impl Windows {
         firsts.chain([self.of_interval.len()]).collect()
     }
 
-    /// What of a part's energy is shown after its window.
-    pub(super) fn late(&self, window: usize, part: &Part, lag_ns: f64) -> f64 {
+    /// What of a slice's energy is shown after its window.
+    pub(super) fn late(&self, window: usize, slice: &IntervalSlice, lag_ns: f64) -> f64 {
         let end = self.ends.get(window).copied().unwrap_or_default();
-        let after = end.ns_since(part.at).saturating_sub(part.ns / 2);
-        shown_later(lag_ns, part.ns as f64, after as f64)
+        let after = end.ns_since(slice.at).saturating_sub(slice.ns / 2);
+        shown_later(lag_ns, slice.ns as f64, after as f64)
     }
 
-    /// What of the energy that was left at the end of the window before, a lag leaves at the beginning and at the end of a window.
+    /// What of the energy that was left at the end of the window before, a lag leaves at the beginning and at
+    /// the end of a window.
     pub(super) fn left(&self, window: usize, lag_ns: f64) -> (f64, f64) {
         let end = |window: Option<usize>| window.and_then(|window| self.ends.get(window)).copied();
         let Some((end, before)) = end(Some(window)).zip(end(window.checked_sub(1))) else {
@@ -113,7 +115,8 @@ impl Windows {
     }
 }
 
-/// What of a stretch's energy a first-order lag shows after `after_ns` behind its end: τ (e^(−after / τ) − e^(−(after + ns) / τ)) / ns.
+/// What of a slice's energy a first-order lag shows after `after_ns` behind its end: τ (e^(−after / τ) −
+/// e^(−(after + ns) / τ)) / ns.
 pub(super) fn shown_later(lag_ns: f64, ns: f64, after_ns: f64) -> f64 {
     if lag_ns <= 0.0 {
         0.0

@@ -1,28 +1,29 @@
 //! Splits a domain's energy by expected times and powers, and says how far the times may put it off.
 //!
 //! ```text
-//! Ē_i = Σ_parts t p_i w_i             p: probability of i in a part of the interval (`between_samples`), t: its time
+//! Ē_i = Σ_slices t p_i w_i            p: probability of i in a slice (`between_samples`), t: its time
 //! E_i = D · Ē_i / Ē                   the sum is the counter's, in integers
-//! Var E_i ≈ C_ii − 2 s C_i + s² C     s = Ē_i / Ē, C: covariance by times: C_ii = Σ v t² p_i (1 − p_i) w_i², C_i = Σ v t² p_i w_i (w_i − w̄), C = Σ C_i
+//! Var E_i ≈ C_ii − 2 s C_i + s² C     s = Ē_i / Ē, C: covariance by times:
+//!                               C_ii = Σ v t² p_i (1 − p_i) w_i², C_i = Σ v t² p_i w_i (w_i − w̄), C = Σ C_i
 //! ```
 //!
-//! v is how far the part's time may stray (`markov_bridge`). Time that a column probably had between two samples of others goes to the owners of that
-//! column in the same line, by their time.
+//! v is how far the slice's time may stray (`markov_bridge`). Time that a column probably had between two
+//! samples of others goes to the owners of that column in the same track, by their time.
 //!
 //! Leaves out how far the powers may put it off (`uncertainty`).
 
 use super::interval::{Expected, Interval};
-use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::parts::{Part, Parts};
+use crate::between_samples::expected_time::{ColumnWeights, Times};
+use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::between_samples::switching_chain::{Chains, place};
 use crate::numerics::parallel::map;
 use crate::power_model::columns::OwnerColumns;
-use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::PathTree;
+use crate::power_model::training_subset::TrainingSubset;
 use crate::split::by_time::Shares;
+use crate::time::inter_sample::{NO_TRACK, NOBODY, SamplePoint};
 use crate::time::owners::OwnerTime;
-use crate::time::pieces::{Mark, NO_LINE, NOBODY};
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -33,9 +34,9 @@ pub(crate) struct Splitter<'a> {
     pub(crate) model: &'a Model,
     pub(crate) tree: &'a PathTree,
     pub(crate) owners: &'a [OwnerTime],
-    pub(crate) marks: &'a [Mark],
+    pub(crate) points: &'a [SamplePoint],
     /// The intervals that the model was learned from.
-    pub(crate) excerpt: &'a Excerpt,
+    pub(crate) subset: &'a TrainingSubset,
 }
 
 /// The shares, and what is open about each owner's.
@@ -46,59 +47,61 @@ pub(crate) struct PowerSplit {
     pub(crate) variance: Vec<f64>,
 }
 
-/// Who has a part in an interval, by number: first the owners, then the columns of each line's mixes.
-struct Holders {
+/// Who may receive energy of an interval, by number: first the owners, then the columns of each track's
+/// mixes.
+struct Recipients {
     owners: usize,
-    /// Where the columns of each line begin, and behind them the number of all.
-    lines: Vec<usize>,
+    /// Where the columns of each track begin, and behind them the number of all.
+    tracks: Vec<usize>,
 }
 
-impl Holders {
+impl Recipients {
     fn new(owners: usize, chains: &Chains) -> Self {
-        let mut lines = vec![owners];
-        for line in 0..chains.len() {
-            lines.push(lines[line] + chains.columns_of(line).len());
+        let mut tracks = vec![owners];
+        for track in 0..chains.len() {
+            tracks.push(tracks[track] + chains.columns_of(track).len());
         }
-        Self { owners, lines }
+        Self { owners, tracks }
     }
 
     fn count(&self) -> usize {
-        self.lines.last().copied().unwrap_or(self.owners)
+        self.tracks.last().copied().unwrap_or(self.owners)
     }
 
-    /// Where the columns of a line begin.
-    fn of_line(&self, line: u32) -> usize {
-        self.lines.get(line as usize).copied().unwrap_or_else(|| self.count())
+    /// Where the columns of a track begin.
+    fn of_track(&self, track: u32) -> usize {
+        self.tracks.get(track as usize).copied().unwrap_or_else(|| self.count())
     }
 }
 
-/// The power from before a part, where power lags: its watts, and which part of the power on average over the part is still that.
+/// The power from before a slice, where power lags: its watts, and which part of the power on average over
+/// the slice is still that.
 #[derive(Clone, Copy, Debug, Default)]
-struct Before {
+struct EarlierPower {
     watts: f64,
     part: f64,
 }
 
-/// What intervals gave, by holder.
+/// What intervals gave, by recipient.
 pub(super) struct Sums {
     pub(super) energy: Vec<MicroJoules>,
     pub(super) variance: Vec<f64>,
-    /// Seconds that each line's mix stood for each column.
+    /// Seconds that each track's mix stood for each column.
     pub(super) mixed: Vec<f64>,
     pub(super) residual: MicroJoules,
     pub(super) negative: MicroJoules,
-    /// Power of each line at the end of its last part, where power lags.
+    /// Power of each track at the end of its last slice, where power lags.
     pub(super) power: BTreeMap<u32, f64>,
-    /// Owners beside parts, with the line.
+    /// Owners beside slices, with the track.
     pub(super) ends: BTreeSet<(u32, u32)>,
 }
 
 impl Sums {
-    fn new(holders: usize) -> Self {
+    fn new(recipients: usize) -> Self {
         Self {
-            energy: vec![MicroJoules::ZERO; holders],
-            variance: vec![0.0; holders],
-            mixed: vec![0.0; holders],
+            energy: vec![MicroJoules::ZERO; recipients],
+            variance: vec![0.0; recipients],
+            mixed: vec![0.0; recipients],
             residual: MicroJoules::ZERO,
             negative: MicroJoules::ZERO,
             power: BTreeMap::new(),
@@ -118,38 +121,38 @@ impl Sums {
     }
 }
 
-/// Owners beside parts, with the line, while they are found.
-struct Ends {
+/// Owners beside slices, with the track, while they are found.
+struct TrackOwners {
     found: BTreeSet<(u32, u32)>,
-    /// The line in which each owner was last seen: mostly it is the only one.
-    line_of: Vec<u32>,
+    /// The track in which each owner was last seen: mostly it is the only one.
+    track_of: Vec<u32>,
 }
 
-impl Ends {
+impl TrackOwners {
     fn new(owners: usize) -> Self {
-        Self { found: BTreeSet::new(), line_of: vec![NO_LINE; owners] }
+        Self { found: BTreeSet::new(), track_of: vec![NO_TRACK; owners] }
     }
 
-    fn add(&mut self, part: &Part) {
-        for owner in [part.left, part.right] {
-            let line = self.line_of.get_mut(owner as usize);
-            if let Some(line) = line.filter(|line| part.line != NO_LINE && **line != part.line) {
-                *line = part.line;
-                self.found.insert((part.line, owner));
+    fn add(&mut self, slice: &IntervalSlice) {
+        for owner in [slice.left, slice.right] {
+            let track = self.track_of.get_mut(owner as usize);
+            if let Some(track) = track.filter(|track| slice.track != NO_TRACK && **track != slice.track) {
+                *track = slice.track;
+                self.found.insert((slice.track, owner));
             }
         }
     }
 }
 
-/// Splits are made of so many stretches of intervals side by side.
-const STRETCHES: usize = 16;
-/// Intervals whose parts are there at once.
+/// Splits are made of so many chunks of intervals side by side.
+const TASKS: usize = 16;
+/// Intervals whose slices are there at once.
 const AT_ONCE: usize = 1_024;
 
 /// What is the same for all intervals.
 struct Pass<'a> {
     splitter: &'a Splitter<'a>,
-    holders: Holders,
+    recipients: Recipients,
     /// Power of each call path on average, and mean and mean square of that of each mix.
     average: Vec<f64>,
     of_mixes: Vec<(f64, f64)>,
@@ -161,44 +164,44 @@ struct Pass<'a> {
 }
 
 impl Splitter<'_> {
-    /// The power of a column, beside CPUs that are so busy.
-    fn watts(&self, column: u32, beside: f64) -> f64 {
+    /// The power of a column while other CPUs are so busy.
+    fn watts(&self, column: u32, contention: f64) -> f64 {
         let of = |column: usize| self.model.fit.watts.get(column).copied();
         let alone = of(column as usize).unwrap_or(0.0);
-        let crowded = of(column as usize + self.model.design.paths).unwrap_or(alone);
-        alone * (1.0 - beside) + crowded * beside
+        let contended = of(column as usize + self.model.design.paths).unwrap_or(alone);
+        alone * (1.0 - contention) + contended * contention
     }
 
-    /// Splits the energy above idle of each interval. `parts` finds the parts in some intervals, and `plain` splits an interval in which nobody is
-    /// expected to have drawn power.
+    /// Splits the energy above idle of each interval. `slices` finds the slices in some intervals, and
+    /// `plain` splits an interval in which nobody is expected to have drawn power.
     pub(crate) fn split<'p>(
         &self,
         dynamic: &[MicroJoules],
-        parts: impl Fn(Range<usize>) -> Parts<'p> + Sync,
+        slices: impl Fn(Range<usize>) -> IntervalSlices<'p> + Sync,
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>) + Sync,
     ) -> PowerSplit {
         let pass = self.pass();
         // A lag goes on from one interval to the next.
-        let stretches = if self.model.settings.lag_ns > 0 { 1 } else { STRETCHES };
-        let length = dynamic.len().div_ceil(stretches).max(1);
+        let chunks = if self.model.settings.lag_ns > 0 { 1 } else { TASKS };
+        let length = dynamic.len().div_ceil(chunks).max(1);
         let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
-        let stretch = |&first: &usize| {
+        let chunk = |&first: &usize| {
             let end = dynamic.len().min(first + length);
-            pass.stretch(first..end, dynamic, &parts, &plain)
+            pass.chunk(first..end, dynamic, &slices, &plain)
         };
-        let sums = map(&firsts, 5 * self.marks.len() + 50 * dynamic.len(), stretch);
-        let nothing = || Sums::new(pass.holders.count());
+        let sums = map(&firsts, 5 * self.points.len() + 50 * dynamic.len(), chunk);
+        let nothing = || Sums::new(pass.recipients.count());
         pass.finish(sums.into_iter().reduce(Sums::add).unwrap_or_else(nothing))
     }
 
     fn pass(&self) -> Pass<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.moments(&average);
-        let holders = Holders::new(self.owners.len(), &self.model.chains);
+        let recipients = Recipients::new(self.owners.len(), &self.model.chains);
         let columns = self.model.columns.of_owners(self.tree);
         Pass {
             splitter: self,
-            holders,
+            recipients,
             average,
             of_mixes,
             edges: self.edges(),
@@ -207,14 +210,16 @@ impl Splitter<'_> {
         }
     }
 
-    /// By how much more than its average all power was in each interval; nobody followed it where nothing was learned from.
+    /// By how much more than its average all power was in each interval; nobody followed it where nothing was
+    /// learned from.
     fn drifts(&self) -> Vec<f64> {
         let design = &self.model.design;
         let intervals = 0..design.windows.intervals_count();
-        self.excerpt.spread(intervals.map(|interval| design.drift_of(interval)).collect(), 1.0)
+        self.subset.spread(intervals.map(|interval| design.drift_of(interval)).collect(), 1.0)
     }
 
-    /// Variance (J²) that the counter's edges leave in each interval; the mean of all others where nothing was learned from.
+    /// Variance (J²) that the counter's edges leave in each interval; the mean of all others where nothing
+    /// was learned from.
     fn edges(&self) -> Vec<f64> {
         let firsts = self.model.design.windows.first_intervals();
         let ends = firsts.iter().zip(firsts.iter().skip(1));
@@ -227,30 +232,30 @@ impl Splitter<'_> {
         let edges: Vec<f64> = windows.flat_map(of).collect();
         #[expect(clippy::cast_precision_loss, reason = "a count")]
         let mean = edges.iter().sum::<f64>() / edges.len().max(1) as f64;
-        self.excerpt.spread(edges, mean)
+        self.subset.spread(edges, mean)
     }
 }
 
 impl Pass<'_> {
     /// Splits some intervals.
-    fn stretch<'p>(
+    fn chunk<'p>(
         &self,
         intervals: Range<usize>,
         dynamic: &[MicroJoules],
-        parts: &impl Fn(Range<usize>) -> Parts<'p>,
+        slices: &impl Fn(Range<usize>) -> IntervalSlices<'p>,
         plain: &impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Sums {
-        let count = self.holders.count();
+        let count = self.recipients.count();
         let mut sums = Sums::new(count);
         let mut interval = Interval::new(count);
-        let mut ends = Ends::new(self.holders.owners);
+        let mut ends = TrackOwners::new(self.recipients.owners);
         for first in intervals.clone().step_by(AT_ONCE) {
             let some = first..intervals.end.min(first + AT_ONCE);
-            let parts = parts(some.clone());
+            let slices = slices(some.clone());
             for number in some {
                 let of = |list: &[f64], usual| list.get(number).copied().unwrap_or(usual);
-                let here = parts.of_interval(number - first);
-                let here = here.inspect(|part| ends.add(part));
+                let here = slices.of_interval(number - first);
+                let here = here.inspect(|slice| ends.add(slice));
                 self.expect(of(&self.drifts, 1.0), here, &mut interval, &mut sums);
                 interval.give_out(dynamic[number], of(&self.edges, 0.0), &mut sums, || plain(number));
             }
@@ -259,81 +264,90 @@ impl Pass<'_> {
         sums
     }
 
-    /// What the parts of an interval are expected to have drawn.
-    fn expect(&self, drift: f64, here: impl Iterator<Item = Part>, interval: &mut Interval, sums: &mut Sums) {
+    /// What the slices of an interval are expected to have drawn.
+    fn expect(
+        &self,
+        drift: f64,
+        here: impl Iterator<Item = IntervalSlice>,
+        interval: &mut Interval,
+        sums: &mut Sums,
+    ) {
         let (model, column) = (self.splitter.model, |owner| self.columns.of(owner));
-        for part in here {
-            let share = Share::of(&part, Times::Chain(&model.chains), &column);
-            let (mean, _) = share.moments(&self.average, &self.of_mixes);
-            let scale = drift.powi(2) * share.seconds.powi(2) * share.blend.spread;
-            let before = self.before(&part, mean, sums);
-            self.expect_ends(&part, &share, (drift, scale, mean, before), interval);
-            if let Some(mix) = share.mix {
-                let (r, of) = (share.blend.mix, interval.of_mix(part.line, mix));
-                let seconds = drift * r * share.seconds * (1.0 - before.part);
-                of.seconds += seconds * (1.0 - share.beside);
-                of.beside += seconds * share.beside;
-                of.before += drift * r * share.seconds * before.part * before.watts;
-                of.time += drift * r * share.seconds;
+        for slice in here {
+            let weights = ColumnWeights::of(&slice, Times::Chain(&model.chains), &column);
+            let (mean, _) = weights.moments(&self.average, &self.of_mixes);
+            let scale = drift.powi(2) * weights.seconds.powi(2) * weights.bridge.spread;
+            let before = self.before(&slice, mean, sums);
+            self.expect_ends(&slice, &weights, (drift, scale, mean, before), interval);
+            if let Some(mix) = weights.mix {
+                let (r, of) = (weights.bridge.mix, interval.of_mix(slice.track, mix));
+                let seconds = drift * r * weights.seconds * (1.0 - before.part);
+                of.seconds += seconds * (1.0 - weights.contention);
+                of.contention += seconds * weights.contention;
+                of.before += drift * r * weights.seconds * before.part * before.watts;
+                of.time += drift * r * weights.seconds;
                 of.once += scale * r;
                 of.twice += scale * r * r;
                 of.with_mean += scale * r * mean;
             }
         }
-        for ((line, mix), of) in std::mem::take(&mut interval.mixes) {
-            let first = self.holders.of_line(line);
-            for (holder, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
+        for ((track, mix), of) in std::mem::take(&mut interval.mixes) {
+            let first = self.recipients.of_track(track);
+            for (recipient, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
                 let w = self.average.get(column as usize).copied().unwrap_or(0.0);
-                let (alone, crowded) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
+                let (alone, contended) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
                 let expected = Expected {
-                    joules: (of.seconds * alone + of.beside * crowded + of.before) * pi,
+                    joules: (of.seconds * alone + of.contention * contended + of.before) * pi,
                     own: (of.once * pi - of.twice * pi * pi) * w * w,
                     with_all: (of.once * w - of.with_mean) * pi * w,
                 };
-                interval.add(holder, expected, 1.0);
-                sums.mixed[holder] += of.time * pi;
+                interval.add(recipient, expected, 1.0);
+                sums.mixed[recipient] += of.time * pi;
             }
         }
     }
 
-    /// The power that a line still draws from before a part; the part's own then is what the next one has before it.
-    fn before(&self, part: &Part, mean: f64, sums: &mut Sums) -> Before {
+    /// The power that a track still draws from before a slice; the slice's own then is what the next one has
+    /// before it.
+    fn before(&self, slice: &IntervalSlice, mean: f64, sums: &mut Sums) -> EarlierPower {
         let lag_ns = self.splitter.model.settings.lag_ns as f64;
-        if self.splitter.model.settings.lag_ns == 0 || part.line == NO_LINE {
-            return Before::default();
+        if self.splitter.model.settings.lag_ns == 0 || slice.track == NO_TRACK {
+            return EarlierPower::default();
         }
-        let watts = sums.power.get(&part.line).copied().unwrap_or(mean);
-        let left = (-(part.ns as f64) / lag_ns).exp();
-        sums.power.insert(part.line, left * watts + (1.0 - left) * mean);
-        Before { watts, part: lag_ns / (part.ns as f64).max(1.0) * (1.0 - left) }
+        let watts = sums.power.get(&slice.track).copied().unwrap_or(mean);
+        let left = (-(slice.ns as f64) / lag_ns).exp();
+        sums.power.insert(slice.track, left * watts + (1.0 - left) * mean);
+        EarlierPower { watts, part: lag_ns / (slice.ns as f64).max(1.0) * (1.0 - left) }
     }
 
-    /// Adds the owners of a part's samples. What its mix has of their columns is theirs as well, and is taken off the mix.
+    /// Adds the owners of a slice's samples. What its mix has of their columns is theirs as well, and is
+    /// taken off the mix.
     fn expect_ends(
         &self,
-        part: &Part,
-        share: &Share,
-        (drift, scale, mean, before): (f64, f64, f64, Before),
+        slice: &IntervalSlice,
+        weights: &ColumnWeights,
+        (drift, scale, mean, before): (f64, f64, f64, EarlierPower),
         interval: &mut Interval,
     ) {
-        let mix = self.splitter.model.chains.mix(share.mix);
-        let r = if share.mix.is_some() { share.blend.mix } else { 0.0 };
-        let one_column = share.left == share.right;
-        let left = share.blend.left + if one_column { share.blend.right } else { 0.0 };
-        let ends = [Some((share.left, left)), (!one_column).then_some((share.right, share.blend.right))];
+        let mix = self.splitter.model.chains.mix(weights.mix);
+        let r = if weights.mix.is_some() { weights.bridge.mix } else { 0.0 };
+        let one_column = weights.left == weights.right;
+        let left = weights.bridge.left + if one_column { weights.bridge.right } else { 0.0 };
+        let ends =
+            [Some((weights.left, left)), (!one_column).then_some((weights.right, weights.bridge.right))];
         for (column, sampled) in ends.into_iter().flatten() {
             let place = place(mix, column);
             let drawn = r * place.map_or(0.0, |place| mix[place].1);
-            let (w, p) = (self.splitter.watts(column, share.beside), sampled + drawn);
+            let (w, p) = (self.splitter.watts(column, weights.contention), sampled + drawn);
             if p <= 0.0 {
                 continue;
             }
             let of = |p: f64| Expected {
-                joules: drift * share.seconds * p * (w * (1.0 - before.part) + before.watts * before.part),
+                joules: drift * weights.seconds * p * (w * (1.0 - before.part) + before.watts * before.part),
                 own: scale * p * (1.0 - p).max(0.0) * w * w,
                 with_all: scale * p * w * (w - mean),
             };
-            let sampled = [(part.left, share.left), (part.right, share.right)];
+            let sampled = [(slice.left, weights.left), (slice.right, weights.right)];
             let is_here =
                 |(owner, of): (u32, u32)| (owner != NOBODY && of == column).then_some(owner as usize);
             let owners = sampled.map(is_here);
@@ -345,30 +359,30 @@ impl Pass<'_> {
                 [one, other] => one.or(other).into_iter().for_each(|owner| interval.add(owner, of(p), 1.0)),
             }
             if let Some(place) = place.filter(|_| drawn > 0.0) {
-                interval.add(self.holders.of_line(part.line) + place, of(drawn), -1.0);
+                interval.add(self.recipients.of_track(slice.track) + place, of(drawn), -1.0);
             }
         }
     }
 
-    /// Adds that a mix itself is known from a number of samples only, and gives what mixes got to the owners of the same column in the same
-    /// line.
+    /// Adds that a mix itself is known from a number of samples only, and gives what mixes got to the owners
+    /// of the same column in the same track.
     fn finish(&self, mut sums: Sums) -> PowerSplit {
         self.doubt_mixes(&mut sums);
-        let owners_of = self.owners_by_line(&sums.ends);
-        let owners = self.holders.owners;
+        let owners_of = self.owners_by_track(&sums.ends);
+        let owners = self.recipients.owners;
         let mut of_owner = sums.energy;
         let (mixed, mut variance) = (of_owner.split_off(owners), sums.variance);
         let of_mixed = variance.split_off(owners);
         let mut shares = Shares { of_owner, residual: sums.residual, negative: sums.negative };
-        for line in 0..self.splitter.model.chains.len() {
-            let number = u32::try_from(line).unwrap_or(NO_LINE);
-            let first = self.holders.of_line(number) - owners;
-            for (holder, &(column, _)) in (first..).zip(self.splitter.model.chains.columns_of(line)) {
-                // Where no stack of that column is in the line, its first owner keeps the sum exact.
-                let of_line = || owners_of.range((number, 0)..(number.saturating_add(1), 0)).next();
-                let here = owners_of.get(&(number, column)).or_else(|| of_line().map(|(_, owners)| owners));
+        for track in 0..self.splitter.model.chains.len() {
+            let number = u32::try_from(track).unwrap_or(NO_TRACK);
+            let first = self.recipients.of_track(number) - owners;
+            for (recipient, &(column, _)) in (first..).zip(self.splitter.model.chains.columns_of(track)) {
+                // Where no stack of that column is in the track, its first owner keeps the sum exact.
+                let of_track = || owners_of.range((number, 0)..(number.saturating_add(1), 0)).next();
+                let here = owners_of.get(&(number, column)).or_else(|| of_track().map(|(_, owners)| owners));
                 let here: Vec<usize> = here.into_iter().flatten().map(|&owner| owner as usize).collect();
-                self.give_mixed((mixed[holder], of_mixed[holder]), &here, &mut shares, &mut variance);
+                self.give_mixed((mixed[recipient], of_mixed[recipient]), &here, &mut shares, &mut variance);
             }
         }
         PowerSplit { shares, variance }
@@ -399,35 +413,36 @@ impl Pass<'_> {
 
     fn doubt_mixes(&self, sums: &mut Sums) {
         let chains = &self.splitter.model.chains;
-        for line in 0..chains.len() {
-            let first = self.holders.of_line(u32::try_from(line).unwrap_or(NO_LINE));
-            let columns = chains.columns_of(line);
+        for track in 0..chains.len() {
+            let first = self.recipients.of_track(u32::try_from(track).unwrap_or(NO_TRACK));
+            let columns = chains.columns_of(track);
             let all: f64 = sums.mixed[first..first + columns.len()].iter().sum();
             if all <= 0.0 {
                 continue;
             }
-            for (holder, &(column, _)) in (first..).zip(columns) {
-                let p = (sums.mixed[holder] / all).clamp(0.0, 1.0);
-                let of_share = p * (1.0 - p) / chains.samples(line).max(1.0);
-                sums.variance[holder] += of_share * (all * self.splitter.watts(column, 0.0)).powi(2);
+            for (recipient, &(column, _)) in (first..).zip(columns) {
+                let p = (sums.mixed[recipient] / all).clamp(0.0, 1.0);
+                let of_share = p * (1.0 - p) / chains.samples(track).max(1.0);
+                sums.variance[recipient] += of_share * (all * self.splitter.watts(column, 0.0)).powi(2);
             }
         }
     }
 
-    /// The owners of each column in each line.
-    fn owners_by_line(&self, ends: &BTreeSet<(u32, u32)>) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
+    /// The owners of each column in each track.
+    fn owners_by_track(&self, ends: &BTreeSet<(u32, u32)>) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
         let mut owners_of: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
-        let mut add = |line, owner| {
-            owners_of.entry((line, self.columns.of(owner))).or_default().insert(owner);
+        let mut add = |track, owner| {
+            owners_of.entry((track, self.columns.of(owner))).or_default().insert(owner);
         };
-        let mut line_of = vec![NO_LINE; self.holders.owners];
-        for mark in self.splitter.marks {
-            if let Some(line) = line_of.get_mut(mark.owner as usize).filter(|line| **line != mark.line) {
-                *line = mark.line;
-                add(mark.line, mark.owner);
+        let mut track_of = vec![NO_TRACK; self.recipients.owners];
+        for point in self.splitter.points {
+            if let Some(track) = track_of.get_mut(point.owner as usize).filter(|track| **track != point.track)
+            {
+                *track = point.track;
+                add(point.track, point.owner);
             }
         }
-        ends.iter().for_each(|&(line, owner)| add(line, owner));
+        ends.iter().for_each(|&(track, owner)| add(track, owner));
         owners_of
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! E = idle + uncore + Σ shares + residual             exact, in integer microjoules
-//! idle     = P_idle · dt                              rounded as a running total; uncore is 0 until it can be calibrated
-//! D        = E − idle − uncore                        signed, never clamped: clamping at 10 ms readings biased by +14 %
-//! share_j  = D · π_j τ_j / Σ_i π_i τ_i                 τ: CPU time in the interval, π: weight (1, or the class's watts)
+//! idle     = P_idle · dt                    rounded as a running total; uncore is 0 until it is calibrated
+//! D        = E − idle − uncore              signed, never clamped: at 10 ms readings that biased by +14 %
+//! share_j  = D · π_j τ_j / Σ_i π_i τ_i      τ: CPU time in the interval, π: weight (1, or the class's watts)
 //! residual = D where nobody ran
 //! ```
 //!
-//! Rounding is by largest remainder (`MicroJoules::split`), so the shares of an interval sum to its D and all intervals to the counter.
+//! Rounding is by largest remainder (`MicroJoules::split`), so the shares of an interval sum to its D and all
+//! intervals to the counter.
 //!
-//! Here is the split by time alone, which every report shows beside the weighted one; `posterior` has the weighted one.
+//! Here is the split by time alone, which every report shows beside the weighted one (`by_power`).
 
 use crate::time::occupancy::{Presence, each_presence};
 use crate::time::on_cpus::OfDomain;
@@ -18,7 +19,8 @@ use crate::time::owners::{OwnerId, Segment};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
-/// Energy of each interval that is the idle baseline's, in order. Rounded as a running total, so that the sum is the rounded whole.
+/// Energy of each interval that is the idle baseline's, in order. Rounded as a running total, so that the sum
+/// is the rounded whole.
 pub(crate) fn idle_of(power: MicroWatts, intervals: &[EnergyInterval]) -> Vec<MicroJoules> {
     let (mut covered, mut charged) = (0_u64, MicroJoules::ZERO);
     let mut next = |interval: &EnergyInterval| {
@@ -48,11 +50,12 @@ pub(crate) struct ByTime {
     pub(crate) ns: Vec<u64>,
 }
 
-/// Splits are made of so many stretches of intervals side by side.
-const STRETCHES: usize = 16;
+/// Splits are made of so many chunks of intervals side by side.
+const TASKS: usize = 16;
 
 impl ByTime {
-    /// Splits the energy above idle of each interval (`dynamic`) among so many owners by the time of those present in it.
+    /// Splits the energy above idle of each interval (`dynamic`) among so many owners by the time of those
+    /// present in it.
     pub(crate) fn of(
         dynamic: &[MicroJoules],
         intervals: &[EnergyInterval],
@@ -60,17 +63,17 @@ impl ByTime {
         owners: usize,
     ) -> Self {
         let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
-        let length = spans.len().div_ceil(STRETCHES);
-        let stretches = segments.in_stretches_of(length, &spans, |stretch| {
+        let length = spans.len().div_ceil(TASKS);
+        let chunks = segments.in_chunks_of(length, &spans, |chunk| {
             let mut sums = Self::nothing(owners);
             let mut weights = vec![];
-            each_presence(segments, stretch, |interval, present| {
+            each_presence(segments, chunk, |interval, present| {
                 let energy = dynamic.get(interval).copied().unwrap_or_default();
                 sums.split(energy, present, &mut weights);
             });
             sums
         });
-        stretches.into_iter().fold(Self::nothing(owners), Self::add)
+        chunks.into_iter().fold(Self::nothing(owners), Self::add)
     }
 
     fn nothing(owners: usize) -> Self {
@@ -130,7 +133,8 @@ mod tests {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
     }
 
-    /// Those present share an interval's energy by their time, below zero too; what nobody was there for is left.
+    /// Those present share an interval's energy by their time, below zero too; what nobody was there for is
+    /// left.
     #[test]
     fn present_owners_share_by_time() {
         let segment = |from, to, owner| Segment { cpu: CpuId::new(0), span: span(from, to), owner };

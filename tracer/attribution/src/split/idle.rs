@@ -1,14 +1,17 @@
-//! What becomes of a domain's idle baseline, as the reader chose. Nothing appears or disappears: what is not handed out stays idle.
+//! What becomes of a domain's idle baseline, as the reader chose. Nothing appears or disappears: what is not
+//! handed out stays idle.
 //!
-//! Who ran is asked once for the whole run and not in each interval: the baseline is the same power at every moment, so that only the
-//! sums matter. A domain on whose CPUs nobody ran keeps its baseline whatever was chosen.
+//! Who ran is asked once for the whole run and not in each interval: the baseline is the same power at every
+//! moment, so that only the sums matter. A domain on whose CPUs nobody ran keeps its baseline whatever was
+//! chosen.
 
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::profile::options::IdlePolicy;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
-/// Adds each owner's part of the baseline to its energy, and returns what stays idle; `time` is how long each owner was present.
+/// Adds each owner's part of the baseline to its energy, and returns what stays idle; `time` is how long each
+/// owner was present.
 pub(crate) fn distribute_idle(
     policy: IdlePolicy,
     idle: MicroJoules,
@@ -57,7 +60,8 @@ mod tests {
     use super::{IdlePolicy, MicroJoules, Owner, OwnerTime, distribute_idle};
     use energy_trace_model::ids::ThreadKey;
 
-    /// 1,000 µJ idle over others (10 ns, 100 µJ), a thread in two stacks (20 and 10 ns, 300 and −50 µJ) and a thread that did not run.
+    /// 1,000 µJ idle over others (10 ns, 100 µJ), a thread in two stacks (20 and 10 ns, 300 and −50 µJ) and a
+    /// thread that did not run.
     fn distributed(policy: IdlePolicy) -> (Vec<i64>, i64) {
         let owner = |owner| OwnerTime { owner, time_ns: 0, samples: 0 };
         let target = |thread| owner(Owner::Target(ThreadKey::new(thread), None));

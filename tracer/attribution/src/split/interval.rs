@@ -5,7 +5,8 @@
 use super::by_power::Sums;
 use energy_trace_model::units::MicroJoules;
 
-/// What is expected of a holder in an interval: joules, its own variance and its covariance with the interval's (J²).
+/// What is expected of a recipient in an interval: joules, its own variance and its covariance with the
+/// interval's (J²).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
     pub(super) joules: f64,
@@ -26,13 +27,13 @@ impl Expected {
     }
 }
 
-/// What parts of an interval give to one mix: seconds, those of them that draw their own power alone and beside busy CPUs, joules of the
-/// power from before, and sums of v t² r, v t² r² and v t² r w̄.
+/// What slices of an interval give to one mix: seconds, those of them that draw their own power alone and
+/// contended, joules of the power from before, and sums of v t² r, v t² r² and v t² r w̄.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfMix {
     pub(super) time: f64,
     pub(super) seconds: f64,
-    pub(super) beside: f64,
+    pub(super) contention: f64,
     pub(super) before: f64,
     pub(super) once: f64,
     pub(super) twice: f64,
@@ -41,9 +42,9 @@ pub(super) struct OfMix {
 
 /// One interval while it is summed up.
 pub(super) struct Interval {
-    /// By holder; nothing but for those that are there.
+    /// By recipient; nothing but for those that are there.
     pub(super) expected: Vec<Expected>,
-    /// A bit for each holder, set for those that are there.
+    /// A bit for each recipient, set for those that are there.
     bits: Vec<u64>,
     /// Those, in order.
     there: Vec<usize>,
@@ -51,24 +52,24 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    pub(super) fn new(holders: usize) -> Self {
+    pub(super) fn new(recipients: usize) -> Self {
         Self {
-            expected: vec![Expected::default(); holders],
-            bits: vec![0; holders.div_ceil(64)],
+            expected: vec![Expected::default(); recipients],
+            bits: vec![0; recipients.div_ceil(64)],
             there: vec![],
             mixes: vec![],
         }
     }
 
-    pub(super) fn add(&mut self, holder: usize, of: Expected, factor: f64) {
-        let Some(expected) = self.expected.get_mut(holder) else { return };
+    pub(super) fn add(&mut self, recipient: usize, of: Expected, factor: f64) {
+        let Some(expected) = self.expected.get_mut(recipient) else { return };
         expected.add(of, factor);
-        self.bits[holder / 64] |= 1 << (holder % 64);
+        self.bits[recipient / 64] |= 1 << (recipient % 64);
     }
 
-    /// What parts give to a mix; parts come line by line.
-    pub(super) fn of_mix(&mut self, line: u32, mix: usize) -> &mut OfMix {
-        let key = (line, mix);
+    /// What slices give to a mix; slices come track by track.
+    pub(super) fn of_mix(&mut self, track: u32, mix: usize) -> &mut OfMix {
+        let key = (track, mix);
         if self.mixes.last().is_none_or(|(last, _)| *last != key) {
             self.mixes.push((key, OfMix::default()));
         }
@@ -85,7 +86,7 @@ impl Interval {
         plain: impl FnOnce() -> (Vec<u32>, Vec<u64>),
     ) {
         self.put_in_order();
-        let joules: f64 = self.there.iter().map(|&holder| self.expected[holder].joules.max(0.0)).sum();
+        let joules: f64 = self.there.iter().map(|&recipient| self.expected[recipient].joules.max(0.0)).sum();
         let is_split = if joules > 0.0 {
             self.apportion(whole, joules, edge, sums);
             true
@@ -105,8 +106,8 @@ impl Interval {
         } else if whole < MicroJoules::ZERO {
             sums.negative += whole;
         }
-        for holder in self.there.drain(..) {
-            self.expected[holder] = Expected::default();
+        for recipient in self.there.drain(..) {
+            self.expected[recipient] = Expected::default();
         }
     }
 
@@ -121,22 +122,23 @@ impl Interval {
         }
     }
 
-    /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact. `edge` is the variance that the counter leaves.
+    /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact. `edge` is
+    /// the variance that the counter leaves.
     fn apportion(&self, whole: MicroJoules, joules: f64, edge: f64, sums: &mut Sums) {
         let (mut left, mut largest) = (whole, None);
         let (all, whole) = (self.with_all(), whole.as_joules());
-        for &holder in &self.there {
-            let expected = &self.expected[holder];
+        for &recipient in &self.there {
+            let expected = &self.expected[recipient];
             let part = expected.joules.max(0.0) / joules;
             let energy = MicroJoules::from_uj(rounded(whole * part * 1e6));
             left -= energy;
-            sums.energy[holder] += energy;
-            sums.variance[holder] += expected.variance(part, all) + edge * part;
+            sums.energy[recipient] += energy;
+            sums.variance[recipient] += expected.variance(part, all) + edge * part;
             if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
-                largest = Some((part, holder));
+                largest = Some((part, recipient));
             }
         }
-        largest.into_iter().for_each(|(_, holder)| sums.energy[holder] += left);
+        largest.into_iter().for_each(|(_, recipient)| sums.energy[recipient] += left);
     }
 
     /// Where nobody is expected to have drawn anything.
@@ -144,15 +146,16 @@ impl Interval {
         let all = self.with_all();
         self.there
             .iter()
-            .for_each(|&holder| sums.variance[holder] += self.expected[holder].variance(0.0, all));
+            .for_each(|&recipient| sums.variance[recipient] += self.expected[recipient].variance(0.0, all));
     }
 
     fn with_all(&self) -> f64 {
-        self.there.iter().map(|&holder| self.expected[holder].with_all).sum()
+        self.there.iter().map(|&recipient| self.expected[recipient].with_all).sum()
     }
 }
 
-/// The nearest integer, of two the one away from zero; `f64::round` is a call into the C library on processors without SSE 4.1.
+/// The nearest integer, of two the one away from zero; `f64::round` is a call into the C library on
+/// processors without SSE 4.1.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "`as` saturates, and what is cut off is left to the largest"
@@ -168,7 +171,8 @@ const fn rounded(x: f64) -> i64 {
 mod tests {
     use super::rounded;
 
-    /// As `f64::round`, also of halves and their neighbours, beyond what an integer holds and of what is no number.
+    /// As `f64::round`, also of halves and their neighbours, beyond what an integer holds and of what is no
+    /// number.
     #[test]
     fn as_round() {
         let halves = (-9..9).map(|i| f64::from(i) + 0.5);

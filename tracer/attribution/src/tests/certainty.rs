@@ -1,5 +1,5 @@
-//! The doubts about sets of rows, as a report adds them up (`profile::certainty`), beside dense matrices. Leaves out bounds, which have closed forms
-//! and their tests there.
+//! The doubts about sets of rows, as a report adds them up (`profile::certainty`), beside dense matrices.
+//! Leaves out bounds, which have closed forms and their tests there.
 
 use super::vectors::{Vectors, list, near};
 use energy_trace_certainty::HowSure as _;
@@ -7,7 +7,8 @@ use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty,
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 
-/// A domain of sixty rows in three columns; of a row's joules in its column its square is the square of its part.
+/// A domain of sixty rows in three columns; of a row's joules in its column its square is the square of its
+/// part.
 fn domain(vectors: &Vectors) -> DomainCertainty {
     let joules = vectors.list("joules");
     let numbers = |name| vectors.list(name).into_iter().map(|number| number as usize).collect::<Vec<_>>();
@@ -36,8 +37,8 @@ fn domain(vectors: &Vectors) -> DomainCertainty {
     DomainCertainty { pools, ..domain }
 }
 
-/// Half of the interval is 1.4 · 1.96 standard deviations of powers, sampling, call paths that share columns, functions that draw more wherever they
-/// are called, and the baseline (NumPy).
+/// Half of the interval is 1.4 · 1.96 standard deviations of powers, sampling, call paths that share columns,
+/// functions that draw more wherever they are called, and the baseline (NumPy).
 #[test]
 fn intervals_as_numpy() {
     let vectors = Vectors::of("certainty");

@@ -1,4 +1,5 @@
-//! What NumPy and SciPy say of formulas, for unit tests: `tests/fixtures/formulas/make.py` made it. Leaves out the formulas.
+//! What NumPy and SciPy say of formulas, for unit tests: `tests/fixtures/formulas/make.py` made it. Leaves
+//! out the formulas.
 
 use nalgebra::DMatrix;
 use serde_json::Value;

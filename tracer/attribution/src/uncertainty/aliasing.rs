@@ -1,19 +1,22 @@
-//! Samples that come in step with the program: then they show one moment of its loop, or creep through it, and not what it did.
+//! Samples that come in step with the program: then they show one moment of its loop, or creep through it,
+//! and not what it did.
 //!
-//! A timer without jitter and a loop of its period meet at the same place each time; a loop of nearly its period is seen like a film of a
-//! wheel that seems to stand or to turn slowly. Two signs, in a thread whose samples are evenly spaced:
+//! A timer without jitter and a loop of its period meet at the same place each time; a loop of nearly its
+//! period is seen like a film of a wheel that seems to stand or to turn slowly. Two signs, in a thread whose
+//! samples are evenly spaced:
 //!
-//! * *One place*: the timer's period is a whole number of milliseconds, as those of programs often are, and all but one sample in a
-//!   hundred show one and the same stack, address for address.
-//! * *A pattern that comes again*: what samples show recurs after some number of them, though not after fewer, and the counter sees no
-//!   difference between the functions that seemed to take turns, though they had many of its intervals each.
+//! * *One place*: the timer's period is a whole number of milliseconds, as those of programs often are, and
+//!   all but one sample in a hundred show one and the same stack, address for address.
+//! * *A pattern that comes again*: what samples show recurs after some number of them, though not after
+//!   fewer, and the counter sees no difference between the functions that seemed to take turns, though they
+//!   had many of its intervals each.
 //!
-//! The first leaves all of the thread's energy in doubt, the second how its functions share it. A program that truly has equal functions
-//! in turns is flagged as well; one whose loop by chance has a timer's odd period and meets it at one place is not found. Leaves out the
-//! remedy, which is another rate.
+//! The first leaves all of the thread's energy in doubt, the second how its functions share it. A program
+//! that truly has equal functions in turns is flagged as well; one whose loop by chance has a timer's odd
+//! period and meets it at one place is not found. Leaves out the remedy, which is another rate.
 
 use crate::numerics::parallel::map;
-use crate::time::pieces::Mark;
+use crate::time::inter_sample::SamplePoint;
 
 /// Fewer samples of a thread prove nothing.
 const FEWEST: usize = 200;
@@ -35,7 +38,8 @@ const LONGEST: usize = 2_000;
 const SEARCHED: usize = 20_000;
 /// Watts that differ by less than this factor are no difference.
 const EQUAL: f64 = 1.25;
-/// A column with this part of a thread's samples belongs to its pattern; one that has this part of its own from such threads is in doubt.
+/// A column with this part of a thread's samples belongs to its pattern; one that has this part of its own
+/// from such threads is in doubt.
 const TAKES_PART: f64 = 0.05;
 
 /// What is in doubt about a column because its samples came in step with the program.
@@ -50,22 +54,22 @@ pub(crate) enum Aliasing {
     OnePlace,
 }
 
-/// What is in doubt about each column. `marks` are ordered by thread and time; `watts` are the columns', where a fit found
-/// some.
+/// What is in doubt about each column. `points` are ordered by thread and time; `watts` are the columns',
+/// where a fit found some.
 #[expect(clippy::cast_precision_loss, reason = "counts")]
 pub(crate) fn aliasing_of(
-    marks: &[Mark],
-    column: impl Fn(&Mark) -> usize + Sync,
+    points: &[SamplePoint],
+    column: impl Fn(&SamplePoint) -> usize + Sync,
     columns: usize,
     watts: Option<&[f64]>,
 ) -> Vec<Aliasing> {
     let mut all = vec![0.0; columns];
     let mut doubted = vec![(Aliasing::Free, 0.0); columns];
-    let threads: Vec<&[Mark]> = marks.chunk_by(|a, b| a.line == b.line).collect();
-    let of_threads = map(&threads, marks.len(), |of_thread| {
+    let threads: Vec<&[SamplePoint]> = points.chunk_by(|a, b| a.track == b.track).collect();
+    let of_threads = map(&threads, points.len(), |of_thread| {
         let mut counts = vec![0.0; columns];
-        of_thread.iter().for_each(|mark| counts[column(mark)] += 1.0);
-        let step = aliasing_of_line(of_thread, &column, &counts, watts);
+        of_thread.iter().for_each(|point| counts[column(point)] += 1.0);
+        let step = aliasing_of_track(of_thread, &column, &counts, watts);
         // A thread is in few of all columns.
         let counts = counts.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
         (step, counts.collect::<Vec<(usize, f64)>>())
@@ -88,15 +92,15 @@ pub(crate) fn aliasing_of(
     doubted.iter().zip(&all).map(of_column).collect()
 }
 
-fn aliasing_of_line(
-    marks: &[Mark],
-    column: &impl Fn(&Mark) -> usize,
+fn aliasing_of_track(
+    points: &[SamplePoint],
+    column: &impl Fn(&SamplePoint) -> usize,
     counts: &[f64],
     watts: Option<&[f64]>,
 ) -> Aliasing {
-    let Some(period) = even_period(marks) else { return Aliasing::Free };
+    let Some(period) = even_period(points) else { return Aliasing::Free };
     let rounded = (period / ROUND_NS).round() * ROUND_NS;
-    if (period - rounded).abs() <= NEARLY * period && in_one_place(marks) {
+    if (period - rounded).abs() <= NEARLY * period && in_one_place(points) {
         return Aliasing::OnePlace;
     }
     let sum: f64 = counts.iter().sum();
@@ -106,7 +110,7 @@ fn aliasing_of_line(
     let (least, most, number) = taking_part.fold((f64::INFINITY, 0.0_f64, 0), |(least, most, n), c| {
         (least.min(watts(c)), most.max(watts(c)), n + 1)
     });
-    if number < 2 || most > EQUAL * least || !recurs(marks, period, column, counts) {
+    if number < 2 || most > EQUAL * least || !recurs(points, period, column, counts) {
         return Aliasing::Free;
     }
     Aliasing::Recurs
@@ -114,8 +118,8 @@ fn aliasing_of_line(
 
 /// The period of a timer without jitter, in nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "a time between two samples")]
-fn even_period(marks: &[Mark]) -> Option<f64> {
-    let mut apart: Vec<u64> = marks.windows(2).map(|pair| pair[1].at.ns_since(pair[0].at)).collect();
+fn even_period(points: &[SamplePoint]) -> Option<f64> {
+    let mut apart: Vec<u64> = points.windows(2).map(|pair| pair[1].at.ns_since(pair[0].at)).collect();
     if apart.len() < FEWEST {
         return None;
     }
@@ -130,11 +134,11 @@ fn even_period(marks: &[Mark]) -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts")]
-fn in_one_place(marks: &[Mark]) -> bool {
-    let mut owners: Vec<u32> = marks.iter().map(|mark| mark.owner).collect();
+fn in_one_place(points: &[SamplePoint]) -> bool {
+    let mut owners: Vec<u32> = points.iter().map(|point| point.owner).collect();
     owners.sort_unstable();
     let most = owners.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
-    most as f64 >= ALL * marks.len() as f64
+    most as f64 >= ALL * points.len() as f64
 }
 
 /// Whether samples are unlike those some turns of the timer before, and alike again those more turns before.
@@ -144,17 +148,22 @@ fn in_one_place(marks: &[Mark]) -> bool {
     clippy::cast_sign_loss,
     reason = "turns of a timer"
 )]
-fn recurs(marks: &[Mark], period: f64, column: &impl Fn(&Mark) -> usize, counts: &[f64]) -> bool {
-    let Some(first) = marks.first() else { return false };
-    let turn = |mark: &Mark| (mark.at.ns_since(first.at) as f64 / period).round() as usize;
+fn recurs(
+    points: &[SamplePoint],
+    period: f64,
+    column: &impl Fn(&SamplePoint) -> usize,
+    counts: &[f64],
+) -> bool {
+    let Some(first) = points.first() else { return false };
+    let turn = |point: &SamplePoint| (point.at.ns_since(first.at) as f64 / period).round() as usize;
     let mut seen: Vec<Option<usize>> = vec![];
-    for mark in marks {
-        let turn = turn(mark);
+    for point in points {
+        let turn = turn(point);
         if turn >= SEARCHED {
             break;
         }
         seen.resize(turn.max(seen.len().saturating_sub(1)) + 1, None);
-        seen[turn] = Some(column(mark));
+        seen[turn] = Some(column(point));
     }
     let sum: f64 = counts.iter().sum();
     let chance: f64 = counts.iter().map(|count| (count / sum).powi(2)).sum();
@@ -178,16 +187,17 @@ fn recurs(marks: &[Mark], period: f64, column: &impl Fn(&Mark) -> usize, counts:
 
 #[cfg(test)]
 mod tests {
-    use super::{Aliasing, Mark, aliasing_of};
+    use super::{Aliasing, SamplePoint, aliasing_of};
     use energy_trace_model::clock::KtimeNs;
 
     /// Samples each `period_ns`, perhaps later by up to `late_ns`, of what `owner` says ran at that moment.
-    fn marks(period_ns: u64, late_ns: u64, owner: impl Fn(u64) -> u32) -> Vec<Mark> {
+    fn points(period_ns: u64, late_ns: u64, owner: impl Fn(u64) -> u32) -> Vec<SamplePoint> {
         let mixed = |i: u64| (i ^ (i << 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let late = |i: u64| (mixed(i) ^ (mixed(i) >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % (late_ns + 1);
         let at = |i: u64| i * period_ns + late(i);
-        let mark = |i| Mark { line: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
-        (0..2_000).map(mark).collect()
+        let point =
+            |i| SamplePoint { track: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
+        (0..2_000).map(point).collect()
     }
 
     /// A loop of 10 ms: the first 3 ms in 0, then 3 ms in 1, 4 ms in 2.
@@ -199,8 +209,8 @@ mod tests {
         }
     }
 
-    fn aliasing(marks: &[Mark], watts: [f64; 3]) -> Vec<Aliasing> {
-        aliasing_of(marks, |mark| mark.owner as usize, 3, Some(&watts))
+    fn aliasing(points: &[SamplePoint], watts: [f64; 3]) -> Vec<Aliasing> {
+        aliasing_of(points, |point| point.owner as usize, 3, Some(&watts))
     }
 
     /// A round timer that always meets one place is in step; one of an odd period, or with jitter, is not.
@@ -208,19 +218,20 @@ mod tests {
     fn one_place() {
         let same = [10.0; 3];
         assert_eq!(
-            aliasing(&marks(10_000_000, 0, looping), same),
+            aliasing(&points(10_000_000, 0, looping), same),
             [Aliasing::OnePlace, Aliasing::Free, Aliasing::Free]
         );
-        assert_eq!(aliasing(&marks(10_101_010, 0, |_| 0), same), [Aliasing::Free; 3]);
-        assert_eq!(aliasing(&marks(10_000_000, 3_000_000, |_| 0), same), [Aliasing::Free; 3]);
+        assert_eq!(aliasing(&points(10_101_010, 0, |_| 0), same), [Aliasing::Free; 3]);
+        assert_eq!(aliasing(&points(10_000_000, 3_000_000, |_| 0), same), [Aliasing::Free; 3]);
     }
 
-    /// A loop of nearly the timer's period recurs, unless the counter sees a difference; with jitter nothing recurs.
+    /// A loop of nearly the timer's period recurs, unless the counter sees a difference; with jitter nothing
+    /// recurs.
     #[test]
     fn creeping_through_a_loop() {
-        let creeping = marks(10_101_010, 0, looping);
+        let creeping = points(10_101_010, 0, looping);
         assert_eq!(aliasing(&creeping, [10.0, 10.5, 9.8]), [Aliasing::Recurs; 3]);
         assert_eq!(aliasing(&creeping, [16.0, 2.0, 6.0]), [Aliasing::Free; 3]);
-        assert_eq!(aliasing(&marks(10_101_010, 3_000_000, looping), [10.0; 3]), [Aliasing::Free; 3]);
+        assert_eq!(aliasing(&points(10_101_010, 3_000_000, looping), [10.0; 3]), [Aliasing::Free; 3]);
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! C*: the posterior covariance of powers, widened where blocks of two seconds stray together (`sandwich`)
 //! ∂E: what energies change by with powers (`shares`)
-//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))        q: parts of a window's energy
+//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))
+//!                                                         q: parts of a window's energy
 //! ```
 //!
 //! The last term: powers that differ from window to window by the part φ, for L windows in a row. b: what is
@@ -22,7 +23,7 @@ use nalgebra::DMatrix;
 use std::ops::Range;
 
 /// Windows that are looked at by one thread at once.
-const STRETCH: usize = 1_024;
+const WINDOWS_PER_TASK: usize = 1_024;
 
 /// The covariance of the powers (W²); `None` where the equations have no solution.
 pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
@@ -44,8 +45,9 @@ fn scores(design: &Design, fit: &Fit, blocks: &[Range<usize>]) -> DMatrix<f64> {
     scores
 }
 
-/// The covariance of the columns' energies, in parts of these, row by row. `charged` is what each column was charged with in the windows of the
-/// model, which are this part of all: chance that differs from window to window is the smaller the more there are, what is open about powers is not.
+/// The covariance of the columns' energies, in parts of these, row by row. `charged` is what each column was
+/// charged with in the windows of the model, which are this part of all: chance that differs from window to
+/// window is the smaller the more there are, what is open about powers is not.
 pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
     let n = model.design.paths;
     let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
@@ -58,8 +60,8 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
         if scale.abs() > f64::MIN_POSITIVE { covariance[(c, d)] / scale } else { 0.0 }
     };
     let mut relative: Vec<f64> = (0..n * n).map(|at| of(at / n, at % n)).collect();
-    // Where the split follows another assumption than the regression, charged is the one, and shown the other. What is charged is what these
-    // parts are of.
+    // Where the split follows another assumption than the regression, charged is the one, and shown the
+    // other. What is charged is what these parts are of.
     let is_of_split =
         |correction: &&Correction| matches!(correction.doubt, Doubt::OfTheSplit(doubts) if doubts(model));
     let of_split = ALL.iter().rev().filter(is_of_split).map(|_| (charged, energies.as_slice()));
@@ -76,15 +78,15 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
 /// ∂E / ∂w by call path and column, and the covariance that powers which differ from window to window make.
 fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     let (design, fit) = (&model.design, &model.fit);
-    let firsts: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
-    let of_stretch = |&first: &usize| {
-        let windows = (first..design.len()).take(STRETCH);
+    let firsts: Vec<usize> = (0..design.len()).step_by(WINDOWS_PER_TASK).collect();
+    let of_chunk = |&first: &usize| {
+        let windows = (first..design.len()).take(WINDOWS_PER_TASK);
         let rows = windows.map(|window| (design.row(window), design.windows.joules[window]));
         shares::slopes(rows, &fit.watts, design.paths)
     };
     let (n, steps) = (design.paths, design.len() * design.columns);
     let nothing = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
-    let sums = map(&firsts, steps, of_stretch);
+    let sums = map(&firsts, steps, of_chunk);
     let (slope, own) = sums.into_iter().fold(nothing, |sum, one| (sum.0 + one.0, sum.1 + one.1));
     (slope.transpose(), own.transpose() * (fit.fluctuation * chain(design, fit)))
 }
@@ -106,7 +108,8 @@ mod tests {
         Toy::of(vectors).model(vectors)
     }
 
-    /// Posterior and sandwich by dense matrices: blocks that stray together widen what they see, and only that.
+    /// Posterior and sandwich by dense matrices: blocks that stray together widen what they see, and only
+    /// that.
     #[test]
     fn powers_as_numpy() {
         let vectors = Vectors::of("covariance");
@@ -131,7 +134,8 @@ mod tests {
         near(of_powers(&model).unwrap().as_slice(), posterior.as_slice(), 1e-12);
     }
 
-    /// The derivative of the split by differences, and powers that stray from window to window, each on its own.
+    /// The derivative of the split by differences, and powers that stray from window to window, each on its
+    /// own.
     #[test]
     fn energies_as_numpy() {
         let vectors = Vectors::of("covariance");
@@ -144,7 +148,8 @@ mod tests {
         let energies = vectors.list("energies");
         let expected = vectors.matrix("relative");
         near(&relative(&model, &energies, 1.0), expected.transpose().as_slice(), 1e-6);
-        // Learned from a quarter of all windows: chance that is each window's own is a quarter of it in all of them.
+        // Learned from a quarter of all windows: chance that is each window's own is a quarter of it in all
+        // of them.
         let quarter = relative(&model, &energies, 0.25);
         let of_chance = |at: usize| own[(at / 3, at % 3)] * birge(model.fit.squares());
         let less = |at: usize| 0.75 * of_chance(at) / (energies[at / 3] * energies[at % 3]);
@@ -154,7 +159,8 @@ mod tests {
         model.alternatives = vec![vectors.list("other")];
         let widened = vectors.matrix("with_other");
         near(&relative(&model, &energies, 1.0), widened.transpose().as_slice(), 1e-6);
-        // What a lag shows and what is charged are two opinions as well: a standard deviation, in joules, is what they differ by.
+        // What a lag shows and what is charged are two opinions as well: a standard deviation, in joules, is
+        // what they differ by.
         model.alternatives = vec![];
         let charged = vectors.list("other");
         near(&relative(&model, &charged, 1.0), expected.transpose().as_slice(), 1e-6);
@@ -179,7 +185,7 @@ mod tests {
     fn slopes_beside_others() {
         let vectors = Vectors::of("covariance");
         let mut toy = Toy::of(&vectors);
-        toy.parts.iter_mut().zip(0_u32..).for_each(|(part, at)| part.beside = f64::from(at % 5) / 4.0);
+        toy.slices.iter_mut().zip(0_u32..).for_each(|(slice, at)| slice.contention = f64::from(at % 5) / 4.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let design = Design::new(&windows, &toy.listed(), (Times::Nearest, 0), (3, true), |owner| owner);
         let watts = vec![40.0, 12.0, 5.0, 30.0, 11.0, 9.0];

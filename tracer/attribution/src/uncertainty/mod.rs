@@ -4,7 +4,8 @@
 //! * `aliasing`: samples in step with the program.
 //! * `propagation`: from powers to the energies of owners.
 //!
-//! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package), and a GPU's (`gpu`).
+//! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package), and a
+//! GPU's (`gpu`).
 
 pub(crate) mod aliasing;
 pub(crate) mod covariance;

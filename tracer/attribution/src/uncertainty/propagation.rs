@@ -1,15 +1,17 @@
 //! From how sure a domain's powers are to how sure its owners' energies are.
 //!
-//! Where the powers may split energy, their covariance says how sure they are (`covariance`). Where the windows contradict them, or samples came in step with
-//! the program, nothing does, and each column has bounds: what it would have if it drew the least that can be and all others the most, or the other way round.
+//! Where the powers may split energy, their covariance says how sure they are (`covariance`). Where the
+//! windows contradict them, or samples came in step with the program, nothing does, and each column has
+//! bounds: what it would have if it drew the least that can be and all others the most, or the other way
+//! round.
 
 use crate::power_model::columns::Columns;
 use crate::power_model::learn::{Model, PowerModel};
 use crate::power_model::paths::PathTree;
 use crate::split::by_power::PowerSplit;
 use crate::time::cpu_time::CpuTime;
+use crate::time::inter_sample::SamplePoint;
 use crate::time::owners::{Owner, OwnerTime};
-use crate::time::pieces::Mark;
 use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::covariance::relative;
 use energy_trace_certainty::PLAUSIBLE;
@@ -40,7 +42,8 @@ pub(crate) struct Basis<'a> {
     pub(crate) power_model: &'a PowerModel,
     /// The split by powers, where there was one; `weighted` says whether it is what is charged.
     pub(crate) split: Option<&'a PowerSplit>,
-    /// What owners were charged with in the intervals that powers were learned from, and what part of all these are.
+    /// What owners were charged with in the intervals that powers were learned from, and what part of all
+    /// these are.
     pub(crate) learned_from: &'a [MicroJoules],
     pub(crate) part: f64,
     pub(crate) weighted: bool,
@@ -164,16 +167,18 @@ fn multinomial(of_owner: &[MicroJoules], owners: &[OwnerTime]) -> Vec<f64> {
     owners.iter().enumerate().map(variance).collect()
 }
 
-/// What is in doubt about each column because samples came in step with the program. Where all is one column, its call paths are looked at.
+/// What is in doubt about each column because samples came in step with the program. Where all is one column,
+/// its call paths are looked at.
 fn aliasing(power_model: &PowerModel, time: &CpuTime, tree: &PathTree) -> Vec<Aliasing> {
     let columns = power_model.columns();
     let Some(model) = power_model.model() else {
-        let of_paths = aliasing_of(&time.marks, |mark| tree.of_owner(mark.owner) as usize, tree.len(), None);
+        let of_paths =
+            aliasing_of(&time.points, |point| tree.of_owner(point.owner) as usize, tree.len(), None);
         return vec![of_paths.into_iter().max().unwrap_or_default()];
     };
-    let column = |mark: &Mark| columns.of_path(tree.of_owner(mark.owner)) as usize;
+    let column = |point: &SamplePoint| columns.of_path(tree.of_owner(point.owner)) as usize;
     let watts = model.design.on_average(&model.fit.watts);
-    aliasing_of(&time.marks, column, columns.len().max(1), Some(&watts))
+    aliasing_of(&time.points, column, columns.len().max(1), Some(&watts))
 }
 
 /// Whether each column's powers are known, and what else its energy may be.
@@ -194,7 +199,8 @@ fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -
     (0..power_model.columns().len().max(1)).map(column).collect()
 }
 
-/// Bounds of a column end at so many times what it was given; what there is in all ends them before (`profile::certainty`).
+/// Bounds of a column end at so many times what it was given; what there is in all ends them before
+/// (`profile::certainty`).
 const MOST: f64 = 1e3;
 /// Where samples may not have shown what ran, the odd one stands for a whole thread.
 const ALL: f64 = 1e9;
@@ -222,9 +228,9 @@ mod tests {
     use crate::power_model::learn::{Model, PowerModel};
     use crate::power_model::tests::toy::{Toy, flat_tree};
     use crate::tests::vectors::near;
+    use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
-    use crate::time::packed_pieces::Pieces;
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::units::MicroJoules;
     use nalgebra::DMatrix;
@@ -233,7 +239,8 @@ mod tests {
         MicroJoules::from_uj((joules * 1e6) as i64)
     }
 
-    /// A share of a quarter, seen in 25 of 100 samples, has a relative variance of 0.75 / 25; who is not of the target, or was not seen, has none.
+    /// A share of a quarter, seen in 25 of 100 samples, has a relative variance of 0.75 / 25; who is not of
+    /// the target, or was not seen, has none.
     #[test]
     fn shares_of_samples() {
         let owner = |owner, samples| OwnerTime { owner, time_ns: 0, samples };
@@ -250,7 +257,8 @@ mod tests {
         near(&found, &[0.0, 4.0 * 0.75 / 25.0, 100.0 * 0.35 / 65.0, 0.0, 0.0], 1e-12);
     }
 
-    /// Two owners of one path and one of another share a column: the squares of paths' parts of its time, a path's by its owners' time.
+    /// Two owners of one path and one of another share a column: the squares of paths' parts of its time, a
+    /// path's by its owners' time.
     #[test]
     fn parts_of_columns() {
         let mut columns = Columns::of_paths(vec![1], vec![0; 4]);
@@ -286,8 +294,9 @@ mod tests {
         (toy, model)
     }
 
-    /// A column drew a tenth of the mean and the other four times as much, or the other way round: 0.6 / 8.6 and 24 / 24.2 of a joule, beside the half that
-    /// its powers gave it, or the three quarters of a split by time.
+    /// A column drew a tenth of the mean and the other four times as much, or the other way round: 0.6 / 8.6
+    /// and 24 / 24.2 of a joule, beside the half that its powers gave it, or the three quarters of a split by
+    /// time.
     #[test]
     fn bounds_by_what_is_plausible() {
         let (_, model) = model();
@@ -299,7 +308,8 @@ mod tests {
         near(extremes(&model, 1, true), ((0.2 / 24.2 + 0.2) / 0.7, (8.0 / 8.6 + 0.2) / 0.7));
     }
 
-    /// Known powers have a covariance and need no bounds; refused ones have bounds and none; a split by time has no covariance.
+    /// Known powers have a covariance and need no bounds; refused ones have bounds and none; a split by time
+    /// has no covariance.
     #[test]
     fn certainty_of_a_domain() {
         let (toy, _) = model();
@@ -311,8 +321,8 @@ mod tests {
         let time = CpuTime {
             segments: vec![],
             owners: vec![owner; 2],
-            pieces: Pieces::default(),
-            marks: vec![],
+            slices: InterSampleSlices::default(),
+            points: vec![],
             overlaps: 0,
         };
         let of = |power_model: PowerModel, weighted| {

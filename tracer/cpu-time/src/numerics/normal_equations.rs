@@ -1,7 +1,9 @@
-//! Weighted normal equations of a least-squares problem, with a prior and a floor: the regression kernel of watts and of energies per launch.
+//! Weighted normal equations of a least-squares problem, with a prior and a floor: the regression kernel of
+//! watts and of energies per launch.
 //!
 //! ```text
-//! G = Xᵀ W X + Λ,   t = Xᵀ W y + Λ μ,   w = argmin ½ wᵀ G w − tᵀ w  with every w ≥ floor        Λ, μ: precision and mean of the prior
+//! G = Xᵀ W X + Λ,   t = Xᵀ W y + Λ μ,   w = argmin ½ wᵀ G w − tᵀ w  with every w ≥ floor
+//!                                                                Λ, μ: precision and mean of the prior
 //! ```
 //!
 //! Factors, inverses and eigenvalues are nalgebra's. Leaves out where rows and weights come from.
@@ -11,9 +13,11 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 /// Eigenvalues below this part of the largest are rounding.
 const NOTHING: f64 = 1e-12;
-/// What is added to cosines on the diagonal where columns may depend on each other: less than this no tolerance is.
+/// What is added to cosines on the diagonal where columns may depend on each other: less than this no
+/// tolerance is.
 const LEAST_TOLERANCE: f64 = 1e-8;
-/// QR steps of an eigendecomposition for each row; it takes one or two (Golub, Van Loan: Matrix computations, §8.3).
+/// QR steps of an eigendecomposition for each row; it takes one or two (Golub, Van Loan: Matrix computations,
+/// §8.3).
 const STEPS_OF_QR: usize = 60;
 /// Sweeps of coordinate descent, and how little they move, in parts of the start, where it ends.
 const SWEEPS: usize = 2_000;
@@ -47,7 +51,8 @@ impl NormalEquations {
         }
     }
 
-    /// The sums of many observations: what each has of some unknowns, in their order; its value; and its weight.
+    /// The sums of many observations: what each has of some unknowns, in their order; its value; and its
+    /// weight.
     pub fn of_rows<R: AsRef<[(usize, f64)]>>(size: usize, rows: impl Iterator<Item = (R, f64, f64)>) -> Self {
         let mut sums = Self::new(size);
         let mut dense = vec![0.0; size];
@@ -83,7 +88,7 @@ impl NormalEquations {
     }
 
     /// Adds the belief that one unknown is `mean`, with this precision (1 / variance).
-    pub(crate) fn add_prior_of(&mut self, i: usize, mean: f64, precision: f64) {
+    pub fn add_prior_of(&mut self, i: usize, mean: f64, precision: f64) {
         self.gram[(i, i)] += precision;
         self.target[i] += precision * mean;
     }
@@ -94,9 +99,10 @@ impl NormalEquations {
         self.target += precision * mean;
     }
 
-    /// The least squares with every unknown at `floor` or above: the equations are solved, unknowns that would fall below are held at it and the
-    /// others solved again (active set), and coordinate descent lets go of those that were held too early. `start` is the usual size of an
-    /// unknown, and what it is where nothing is known of it.
+    /// The least squares with every unknown at `floor` or above: the equations are solved, unknowns that
+    /// would fall below are held at it and the others solved again (active set), and coordinate descent lets
+    /// go of those that were held too early. `start` is the usual size of an unknown, and what it is where
+    /// nothing is known of it.
     pub fn solve(&self, start: f64, floor: f64) -> DVector<f64> {
         let mut free: Vec<usize> = (0..self.size()).collect();
         while !free.is_empty() {
@@ -116,7 +122,7 @@ impl NormalEquations {
     }
 
     /// Coordinate descent from `start`: for few columns that do not nearly depend on each other.
-    pub(crate) fn coordinate_descent(&self, start: f64, floor: f64) -> DVector<f64> {
+    pub fn coordinate_descent(&self, start: f64, floor: f64) -> DVector<f64> {
         self.descend(DVector::from_element(self.size(), start), start, floor)
     }
 
@@ -147,8 +153,8 @@ impl NormalEquations {
         self.gram[(i, j)] / (length(i) * length(j)).max(f64::MIN_POSITIVE)
     }
 
-    /// The condition number of X with each column scaled to length one; endless where columns depend on each other, 1 where there is
-    /// nothing. Columns without any observation have no part in it.
+    /// The condition number of X with each column scaled to length one; endless where columns depend on each
+    /// other, 1 where there is nothing. Columns without any observation have no part in it.
     pub fn condition(&self) -> f64 {
         let seen: Vec<usize> = (0..self.size()).filter(|&i| self.gram[(i, i)] > 0.0).collect();
         if seen.is_empty() {
@@ -160,9 +166,10 @@ impl NormalEquations {
         if least > NOTHING * most { (most / least).sqrt() } else { f64::INFINITY }
     }
 
-    /// What of each column's sum of squares the other columns do not tell, in parts of it: the tolerance, which is the inverse of the variance
-    /// inflation factor (Belsley, Kuh and Welsch, Regression diagnostics, 1980, §3.2), here without taking means off. About 1e-8 where they tell
-    /// all; 1 where there is nothing.
+    /// What of each column's sum of squares the other columns do not tell, in parts of it: the tolerance,
+    /// which is the inverse of the variance inflation factor (Belsley, Kuh and Welsch, Regression
+    /// diagnostics, 1980, §3.2), here without taking means off. About 1e-8 where they tell all; 1 where there
+    /// is nothing.
     pub fn tolerances(&self) -> Vec<f64> {
         let squares = self.gram.diagonal().map(|square| if square > 0.0 { square } else { 1.0 });
         let scaled = DMatrix::from_fn(self.size(), self.size(), |i, j| {
@@ -182,8 +189,9 @@ impl NormalEquations {
     }
 }
 
-/// The eigenvalues of a symmetric matrix, in no order, and their vectors as columns; `None` where it has none, as it is not of numbers.
-pub(crate) fn eigen(matrix: DMatrix<f64>) -> Option<SymmetricEigen<f64, Dyn>> {
+/// The eigenvalues of a symmetric matrix, in no order, and their vectors as columns; `None` where it has
+/// none, as it is not of numbers.
+pub fn eigen(matrix: DMatrix<f64>) -> Option<SymmetricEigen<f64, Dyn>> {
     let steps = STEPS_OF_QR * matrix.nrows().max(1);
     let of_numbers = matrix.iter().all(|x| x.is_finite());
     of_numbers.then(|| SymmetricEigen::try_new(matrix, f64::EPSILON, steps)).flatten()
@@ -221,9 +229,10 @@ mod tests {
         normal
     }
 
-    /// What is left of each column after the least-squares fit of the others, in parts of it (NumPy on the same rows, W = diag (weight):
-    /// `r = Y[:, c] - others @ lstsq(others, Y[:, c])[0]; r @ r / Y[:, c] @ Y[:, c]` with `Y = sqrt(W) X`); a column that is the sum of others
-    /// leaves nothing, one without observations is whole.
+    /// What is left of each column after the least-squares fit of the others, in parts of it (NumPy on the
+    /// same rows, W = diag (weight): `r = Y[:, c] - others @ lstsq(others, Y[:, c])[0]; r @ r / Y[:, c] @
+    /// Y[:, c]` with `Y = sqrt(W) X`); a column that is the sum of others leaves nothing, one without
+    /// observations is whole.
     #[test]
     fn tolerances_of_columns() {
         near(
@@ -261,7 +270,8 @@ mod tests {
         near(normal.coordinate_descent(1.0, 0.1).as_slice(), &bounded, 1e-7);
     }
 
-    /// A sparse row is a dense one with zeros; sums of parts are the sum of all; a prior of each unknown is the prior of all.
+    /// A sparse row is a dense one with zeros; sums of parts are the sum of all; a prior of each unknown is
+    /// the prior of all.
     #[test]
     fn adds_up() {
         let mut sparse = NormalEquations::new(5);
@@ -292,7 +302,8 @@ mod tests {
         near(found.gram.as_slice(), sums.gram.as_slice(), 1e-12);
     }
 
-    /// Values and vectors of a matrix make it again, and vectors stand at right angles; what is no number has none.
+    /// Values and vectors of a matrix make it again, and vectors stand at right angles; what is no number has
+    /// none.
     #[test]
     fn eigenvectors() {
         let a = DMatrix::from_row_slice(3, 3, &[4.0, 1.0, -2.0, 1.0, 3.0, 0.5, -2.0, 0.5, 900.0]);
@@ -306,8 +317,8 @@ mod tests {
         assert!(eigen(DMatrix::from_element(2, 2, f64::INFINITY)).is_none());
     }
 
-    /// Columns at right angles have the condition number 1, whatever their lengths; two columns at an angle φ have cot (φ / 2); a column that is
-    /// the sum of two others has none.
+    /// Columns at right angles have the condition number 1, whatever their lengths; two columns at an angle φ
+    /// have cot (φ / 2); a column that is the sum of two others has none.
     #[test]
     fn condition_numbers() {
         let of = |rows: &[[f64; 3]]| {
@@ -333,8 +344,8 @@ mod tests {
         assert_eq!(normal.cosine(0, 2), 0.0);
     }
 
-    /// Two columns that are nearly the same are told apart, which descent does not do in its time; where one would fall below the floor, the other
-    /// has its part.
+    /// Two columns that are nearly the same are told apart, which descent does not do in its time; where one
+    /// would fall below the floor, the other has its part.
     #[test]
     fn nearly_dependent_columns_are_solved() {
         let of = |watts: [f64; 2]| {
@@ -354,8 +365,9 @@ mod tests {
         assert!(low[1] <= 1e-3 && (low[0] + low[1] - 2.5).abs() < 0.01, "{low:?}");
     }
 
-    /// An unknown that the equations put below the floor only because another one is there too comes up again: alone above zero, it is what its
-    /// own equation says, and the slopes of the others point below the floor.
+    /// An unknown that the equations put below the floor only because another one is there too comes up
+    /// again: alone above zero, it is what its own equation says, and the slopes of the others point below
+    /// the floor.
     #[test]
     fn what_was_held_too_early_is_let_go() {
         let gram = DMatrix::from_row_slice(3, 3, &[4.42, -2.11, -0.44, -2.11, 1.55, 0.0, -0.44, 0.0, 1.44]);
@@ -366,7 +378,8 @@ mod tests {
         assert!(slope[0] > 0.0 && slope[1].abs() < 1e-8 && slope[2] > 0.0, "{slope:?}");
     }
 
-    /// A floor holds; a matrix that is not positive definite has no factor, and what nothing is known of stays where it started.
+    /// A floor holds; a matrix that is not positive definite has no factor, and what nothing is known of
+    /// stays where it started.
     #[test]
     fn floors_and_singular_matrices() {
         let mut normal = NormalEquations::new(2);

@@ -1,7 +1,7 @@
 //! The same work for each of many things, on all CPUs; and two pieces of work side by side.
 //!
-//! Results come in the order of the things, whoever did them and when, so that nothing depends on the machine. Leaves out work that is shared
-//! unevenly: whoever is done takes the next one.
+//! Results come in the order of the things, whoever did them and when, so that nothing depends on the
+//! machine. Leaves out work that is shared unevenly: whoever is done takes the next one.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -18,7 +18,8 @@ thread_local! {
     static ONE_OF_SEVERAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `of` makes of each of the things, in their order; `steps` is about how much work all of it is, in steps of some ten nanoseconds.
+/// What `of` makes of each of the things, in their order; `steps` is about how much work all of it is, in
+/// steps of some ten nanoseconds.
 pub fn map<T: Sync, R: Send>(things: &[T], steps: usize, of: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(things.len());
     if threads < 2 || steps < WORTH_IT || ONE_OF_SEVERAL.get() {

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! C  = (XᵀWX + K⁻¹)⁻¹                                 the posterior covariance of the unknowns
-//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks show together (clustered sandwich: Liang, Zeger,
-//!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
+//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks show together
 //! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
 //! ```
 //!
-//! Leaves out what a block is, and what the unknowns are.
+//! A clustered sandwich (Liang, Zeger: Longitudinal data analysis using generalized linear models, Biometrika
+//! 1986). Leaves out what a block is, and what the unknowns are.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -34,8 +34,9 @@ mod tests {
     use super::widened;
     use nalgebra::DMatrix;
 
-    /// Of two unknowns, each observed with a precision of 3 beside one of 1, the first one's blocks stray by four times what they should: its standard
-    /// deviation doubles. The second one's stray by less, which narrows nothing; three blocks show nothing.
+    /// Of two unknowns, each observed with a precision of 3 beside one of 1, the first one's blocks stray by
+    /// four times what they should: its standard deviation doubles. The second one's stray by less, which
+    /// narrows nothing; three blocks show nothing.
     #[test]
     fn blocks_that_stray_together() {
         let posterior = DMatrix::from_row_slice(2, 2, &[0.25, 0.0, 0.0, 0.25]);

@@ -1,10 +1,10 @@
 //! A binary search that begins where the last one ended.
 //!
-//! What is looked for one after the other mostly lies near: then steps grow with how far it lies, not with how much there is (Bentley, Yao: An
-//! almost optimal algorithm for unbounded searching, 1976).
+//! What is looked for one after the other mostly lies near: then steps grow with how far it lies, not with
+//! how much there is (Bentley, Yao: An almost optimal algorithm for unbounded searching, 1976).
 
 /// `partition_point` of a list, looked for from `near` on.
-pub(crate) fn partition_near<T>(list: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
+pub fn partition_near<T>(list: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let near = near.min(list.len());
     let mut reach = 1;
     let (from, until) = if list.get(near).is_some_and(&is_before) {

@@ -4,8 +4,9 @@
 //! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j
 //! ```
 //!
-//! Weights are watts, or joules a launch; x seconds, or launches; y the window's energy. A holder may have several weights: that of number c has c modulo
-//! the number of holders. Leaves out where weights and their errors come from.
+//! Weights are watts, or joules a launch; x seconds, or launches; y the window's energy. A recipient may have
+//! several weights: that of number c has c modulo the number of recipients. Leaves out where weights and
+//! their errors come from.
 
 use nalgebra::DMatrix;
 
@@ -19,7 +20,7 @@ pub fn predicted(row: &Row, weights: &[f64]) -> f64 {
 }
 
 /// The part of its energy that each weight of a window gets.
-pub(crate) fn parts(row: &Row, weights: &[f64]) -> Vec<(usize, f64)> {
+pub fn parts(row: &Row, weights: &[f64]) -> Vec<(usize, f64)> {
     let sum = predicted(row, weights);
     let part = |entry: &(usize, f64)| {
         let own = predicted(std::slice::from_ref(entry), weights);
@@ -28,37 +29,37 @@ pub(crate) fn parts(row: &Row, weights: &[f64]) -> Vec<(usize, f64)> {
     row.iter().map(part).collect()
 }
 
-/// Energy of each of so many holders. A window is its row and its energy.
+/// Energy of each of so many recipients. A window is its row and its energy.
 pub fn energies<'a>(
     windows: impl Iterator<Item = (&'a Row, f64)>,
     weights: &[f64],
-    holders: usize,
+    recipients: usize,
 ) -> Vec<f64> {
-    let mut energies = vec![0.0; holders];
+    let mut energies = vec![0.0; recipients];
     for (row, joules) in windows {
-        parts(row, weights).into_iter().for_each(|(c, q)| energies[c % holders] += joules * q);
+        parts(row, weights).into_iter().for_each(|(c, q)| energies[c % recipients] += joules * q);
     }
     energies
 }
 
-/// ∂E / ∂w, weights × holders, and the covariance of energies if each weight strays by its own size, in each window for itself:
-/// Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²).
+/// ∂E / ∂w, weights × recipients, and the covariance of energies if each weight strays by its own size, in
+/// each window for itself: Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²).
 pub fn slopes<'a>(
     windows: impl Iterator<Item = (&'a Row, f64)>,
     weights: &[f64],
-    holders: usize,
+    recipients: usize,
 ) -> (DMatrix<f64>, DMatrix<f64>) {
-    let mut slope = DMatrix::zeros(weights.len(), holders);
-    let mut own = DMatrix::zeros(holders, holders);
+    let mut slope = DMatrix::zeros(weights.len(), recipients);
+    let mut own = DMatrix::zeros(recipients, recipients);
     for (row, joules) in windows {
         let parts = parts(row, weights);
         let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
-        // Weight, its holder, its size, and its part.
+        // Weight, its recipient, its size, and its part.
         let parts: Vec<(usize, usize, f64, f64)> =
-            parts.into_iter().map(|(c, q)| (c, c % holders, weights[c], q)).collect();
+            parts.into_iter().map(|(c, q)| (c, c % recipients, weights[c], q)).collect();
         for &(c, of_c, _, q) in &parts {
             let by_weight = &mut slope.as_mut_slice()[of_c * weights.len()..][..weights.len()];
-            let by_chance = &mut own.as_mut_slice()[of_c * holders..][..holders];
+            let by_chance = &mut own.as_mut_slice()[of_c * recipients..][..recipients];
             let (joules_q, squared_q) = (joules * q, joules * joules * q);
             for &(d, of_d, weight, p) in &parts {
                 let same = f64::from(u8::from(c == d));
@@ -78,7 +79,8 @@ mod tests {
     const ROWS: [(&Row, f64); 3] =
         [(&[(0, 1.0), (1, 3.0)], 8.0), (&[(1, 2.0), (2, 1.0)], 5.0), (&[(0, 0.5), (1, 1.0), (2, 4.0)], -2.0)];
 
-    /// 1 · 2 + 3 · 4, of which the second weight has six sevenths; weights that there are not count nothing, and where nothing ran nobody gets anything.
+    /// 1 · 2 + 3 · 4, of which the second weight has six sevenths; weights that there are not count nothing,
+    /// and where nothing ran nobody gets anything.
     #[test]
     fn by_hand() {
         let (row, weights) = (ROWS[0].0, [2.0, 4.0]);
@@ -91,17 +93,17 @@ mod tests {
         assert_eq!(energies(std::iter::once((row, 8.0)), &[1.0, 1.0], 1), [8.0]);
     }
 
-    /// The derivative by differences, each weight a holder's alone, and two of three one holder's.
+    /// The derivative by differences, each weight a recipient's alone, and two of three one recipient's.
     #[test]
     fn slopes_are_derivatives() {
         let weights = [2.0, 0.7, 5.0];
-        for holders in [3, 2] {
-            let (slope, _) = slopes(ROWS.into_iter(), &weights, holders);
+        for recipients in [3, 2] {
+            let (slope, _) = slopes(ROWS.into_iter(), &weights, recipients);
             for j in 0..3 {
                 let by = |step: f64| {
                     let mut other = weights;
                     other[j] += step;
-                    energies(ROWS.into_iter(), &other, holders)
+                    energies(ROWS.into_iter(), &other, recipients)
                 };
                 let (up, down) = (by(1e-5), by(-1e-5));
                 let difference: Vec<f64> = up.iter().zip(&down).map(|(u, d)| (u - d) / 2e-5).collect();
@@ -110,7 +112,8 @@ mod tests {
         }
     }
 
-    /// What each weight strays by goes through the window's own derivative: Σ_k (∂E_k w) (∂E_k w)ᵀ. All together have none.
+    /// What each weight strays by goes through the window's own derivative: Σ_k (∂E_k w) (∂E_k w)ᵀ. All
+    /// together have none.
     #[test]
     fn chance_goes_through_the_derivative() {
         let weights = [2.0, 0.7, 5.0];

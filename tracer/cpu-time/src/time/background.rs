@@ -1,18 +1,21 @@
 //! Which other processes are told apart: those that run enough for their own watts to matter.
 //!
-//! Nobody asks what a background process's energy is, but what it is taken to be is taken from the target. A hot process and kernel threads that
-//! draw next to nothing in one class have one wattage between them: too little where the hot one runs, too much elsewhere, and the mean of
-//! both wherever one of them runs alone more often than the other. So each large background process is an owner of its own; processes that are small but
-//! many and have one name (a build's compilers) are one together; the rest stays together, because watts of who hardly ran are not known.
-//! Leaves out the watts (`power_model`) and the sum of all background processes, which is what the ledger shows.
+//! Nobody asks what a background process's energy is, but what it is taken to be is taken from the target. A
+//! hot process and kernel threads that draw next to nothing in one class have one wattage between them: too
+//! little where the hot one runs, too much elsewhere, and the mean of both wherever one of them runs alone
+//! more often than the other. So each large background process is an owner of its own; processes that are
+//! small but many and have one name (a build's compilers) are one together; the rest stays together, because
+//! watts of who hardly ran are not known. Leaves out the watts (`power_model`) and the sum of all background
+//! processes, which is what the ledger shows.
 
 use crate::time::owners::Owner;
 use energy_trace_model::ids::BackgroundKey;
 use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Slice};
 use std::collections::BTreeMap;
 
-/// Background processes with less than this part of all time on CPUs stay together. With five times as much the target's energy beside busy
-/// neighbours was off by twice as much and its interval held too rarely; with half of it nothing is better (docs/results/recorded-programs.md).
+/// Background processes with less than this part of all time on CPUs stay together. With five times as much
+/// the target's energy beside busy neighbours was off by twice as much and its interval held too rarely; with
+/// half of it nothing is better (docs/results/recorded-programs.md).
 const LEAST: f64 = 0.002;
 /// How many are told apart at most: the largest.
 const MOST: usize = 100;
@@ -58,7 +61,7 @@ impl BackgroundProcesses {
     }
 
     /// Who owns a background process's time.
-    pub(crate) fn owner(&self, key: BackgroundKey) -> Owner {
+    pub fn owner(&self, key: BackgroundKey) -> Owner {
         self.group_of.get(key.index()).copied().flatten().map_or(Owner::Other, Owner::Background)
     }
 }
@@ -70,7 +73,8 @@ mod tests {
     use energy_trace_model::ids::{BackgroundKey, CpuId, Pid};
     use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Slice};
 
-    /// Large ones stand alone, small ones of one name together if that is enough, all others together; a key without a record is nobody's.
+    /// Large ones stand alone, small ones of one name together if that is enough, all others together; a key
+    /// without a record is nobody's.
     #[test]
     fn large_alone_and_small_by_name() {
         let names = ["hot", "cc1", "cc1", "kworker", "cool"];

@@ -28,7 +28,8 @@ pub struct BusyCpus {
 }
 
 impl BusyCpus {
-    /// Of the times in which a domain's CPUs were busy, in any order; `None` where hardly ever two were at once.
+    /// Of the times in which a domain's CPUs were busy, in any order; `None` where hardly ever two were at
+    /// once.
     #[expect(clippy::cast_precision_loss, reason = "a part of one")]
     pub fn of(busy: impl Iterator<Item = Span>) -> Option<Self> {
         let changes = changes(busy);
@@ -57,14 +58,15 @@ impl BusyCpus {
         Some(Self { steps, most: most as u64 })
     }
 
-    /// Of how many other CPUs a time had the company, in parts of the usual most; for times of which each lies near the one before.
-    pub fn beside(&self) -> impl FnMut(Span) -> f64 + '_ {
+    /// Of how many other CPUs a time had the company, in parts of the usual most; for times of which each
+    /// lies near the one before.
+    pub fn contention(&self) -> impl FnMut(Span) -> f64 + '_ {
         let mut near = 0;
-        move |span| self.beside_near(span, &mut near)
+        move |span| self.contention_near(span, &mut near)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a part of one")]
-    fn beside_near(&self, span: Span, near: &mut usize) -> f64 {
+    fn contention_near(&self, span: Span, near: &mut usize) -> f64 {
         let mut until = |at: KtimeNs| {
             *near = partition_near(&self.steps, *near, |step| step.0 <= at);
             let place = near.checked_sub(1).and_then(|place| self.steps.get(place));
@@ -125,12 +127,12 @@ mod tests {
 
     /// A time has the company of whoever else was busy in it, as far as they were.
     #[test]
-    fn beside_others() {
+    fn contended_ratio() {
         let busy = [span(0, 100), span(0, 50), span(25, 75)];
         let busy_cpus = BusyCpus::of(busy.into_iter()).unwrap();
-        let mut beside = busy_cpus.beside();
-        let mut beside = |from, to| beside(span(from, to));
-        assert_eq!([beside(0, 100), beside(25, 50), beside(80, 100)], [0.5, 1.0, 0.0]);
+        let mut contention = busy_cpus.contention();
+        let mut contention = |from, to| contention(span(from, to));
+        assert_eq!([contention(0, 100), contention(25, 50), contention(80, 100)], [0.5, 1.0, 0.0]);
     }
 
     /// One CPU has no company, nor have two that meet for a moment.

@@ -1,4 +1,5 @@
-//! What else power depends on beside the function: who shares the core (`smt`), and how fast its clock runs (`dvfs`).
+//! What else power depends on beside the function: who shares the core (`smt`), and how fast its clock runs
+//! (`dvfs`).
 //!
 //! Leaves out how much: the run shows that (`power_model::corrections`).
 

@@ -1,11 +1,12 @@
 //! All CPU time of a recording, its owners told apart by for whom they work.
 //!
-//! Made by `delegation::refine` of what samples show (`slices::SampledTime`). Leaves out what was probably done between samples.
+//! Made by `delegation::refine` of what samples show (`slices::SampledTime`). Leaves out what was probably
+//! done between samples.
 
-use super::lines::Line;
+use super::compact_slices::InterSampleSlices;
+use super::inter_sample::{InterSampleSlice, NO_GAP, SamplePoint};
 use super::owners::{OwnerTime, Segment};
-use super::packed_pieces::Pieces;
-use super::pieces::{Mark, NO_GAP, Piece};
+use super::tracks::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
 use std::ops::Range;
@@ -18,55 +19,63 @@ pub struct CpuTime {
     /// Owners; the first is `Owner::Other`.
     pub owners: Vec<OwnerTime>,
     /// The same time between neighbouring samples, ordered by CPU and start.
-    pub pieces: Pieces,
-    /// Samples that fell into slices, by line and time.
-    pub marks: Vec<Mark>,
+    pub slices: InterSampleSlices,
+    /// Samples that fell into slices, by track and time.
+    pub points: Vec<SamplePoint>,
     /// Slices that began before the one before them ended.
     pub overlaps: u64,
 }
 
 impl CpuTime {
-    /// Adds a line's samples, and gives its pieces to `add`, each with all samples and the position of its run.
-    pub fn add_line(&mut self, mut line: Line, mut add: impl FnMut(&mut Self, &[Mark], usize, Piece)) {
-        let here = self.add_marks(&mut line.marks);
-        let marks = std::mem::take(&mut self.marks);
-        for (position, run) in line.runs.iter().enumerate() {
-            line.pieces_of(run, &marks[here.clone()], |piece| {
-                add(self, &marks, position, counted_from(here.start, piece));
+    /// Adds a track's samples, and gives its slices to `add`, each with all samples and the position of its
+    /// run.
+    pub fn add_track(
+        &mut self,
+        mut track: Track,
+        mut add: impl FnMut(&mut Self, &[SamplePoint], usize, InterSampleSlice),
+    ) {
+        let here = self.add_points(&mut track.points);
+        let points = std::mem::take(&mut self.points);
+        for (position, run) in track.runs.iter().enumerate() {
+            track.slices_of(run, &points[here.clone()], |slice| {
+                add(self, &points, position, counted_from(here.start, slice));
             });
         }
-        self.marks = marks;
+        self.points = points;
     }
 
-    /// Adds a line's samples, and says where they are.
-    pub fn add_marks(&mut self, of_line: &mut Vec<Mark>) -> Range<usize> {
-        let number = self.marks.last().map_or(0, |last| last.line + 1);
-        of_line.iter_mut().for_each(|mark| mark.line = number);
-        let first = self.marks.len();
-        self.marks.append(&mut std::mem::take(of_line));
-        first..self.marks.len()
+    /// Adds a track's samples, and says where they are.
+    pub fn add_points(&mut self, of_track: &mut Vec<SamplePoint>) -> Range<usize> {
+        let number = self.points.last().map_or(0, |last| last.track + 1);
+        of_track.iter_mut().for_each(|point| point.track = number);
+        let first = self.points.len();
+        self.points.append(&mut std::mem::take(of_track));
+        first..self.points.len()
     }
 
-    /// Adds the pieces of lines whose samples are there, by CPU and time.
-    pub fn add_pieces(&mut self, lines: &[(Line, Range<usize>)]) {
+    /// Adds the slices of tracks whose samples are there, by CPU and time.
+    pub fn add_slices(&mut self, tracks: &[(Track, Range<usize>)]) {
         let mut runs: Vec<(CpuId, KtimeNs, usize, usize)> = vec![];
-        for (number, (line, _)) in lines.iter().enumerate() {
-            let of_line = line.runs.iter().enumerate();
-            runs.extend(of_line.map(|(position, run)| (run.cpu, run.span.start, number, position)));
+        for (number, (track, _)) in tracks.iter().enumerate() {
+            let of_track = track.runs.iter().enumerate();
+            runs.extend(of_track.map(|(position, run)| (run.cpu, run.span.start, number, position)));
         }
         runs.sort_unstable();
-        let Self { marks, pieces, .. } = self;
+        let Self { points, slices, .. } = self;
         for (_, _, number, position) in runs {
-            let (line, here) = &lines[number];
-            line.pieces_of(&line.runs[position], &marks[here.clone()], |piece| {
-                pieces.push(&counted_from(here.start, piece), marks);
+            let (track, here) = &tracks[number];
+            track.slices_of(&track.runs[position], &points[here.clone()], |slice| {
+                slices.push(&counted_from(here.start, slice), points);
             });
         }
     }
 }
 
-/// A piece whose gap counts from the first of all samples.
-fn counted_from(first: usize, piece: Piece) -> Piece {
+/// A slice whose gap counts from the first of all samples.
+fn counted_from(first: usize, slice: InterSampleSlice) -> InterSampleSlice {
     let first = u32::try_from(first).unwrap_or(NO_GAP);
-    Piece { gap: if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) }, ..piece }
+    InterSampleSlice {
+        gap: if slice.gap == NO_GAP { NO_GAP } else { slice.gap.saturating_add(first) },
+        ..slice
+    }
 }

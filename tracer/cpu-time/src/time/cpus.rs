@@ -1,6 +1,7 @@
 //! Which CPUs belong to which socket, and so to which domain.
 //!
-//! The socket is a property of the CPU, not of the process: a thread that migrates is charged on each socket for the time it spent there.
+//! The socket is a property of the CPU, not of the process: a thread that migrates is charged on each socket
+//! for the time it spent there.
 
 use crate::time::cpu_time::CpuTime;
 use energy_trace_model::ids::{CpuId, SocketId};
@@ -64,9 +65,9 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::{CpuId, Cpus, Recording, Scope, SocketId};
+    use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::Segment;
-    use crate::time::packed_pieces::Pieces;
     use crate::timeline::Span;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::DomainId;
@@ -88,7 +89,8 @@ mod tests {
         Cpus::of(&recording)
     }
 
-    /// A CPU that no table has is of the only socket, where there is one only. A core has its two CPUs, the machine all, a GPU none.
+    /// A CPU that no table has is of the only socket, where there is one only. A core has its two CPUs, the
+    /// machine all, a GPU none.
     #[test]
     fn who_is_where() {
         let [zero, one, strange] = [0, 1, 7].map(CpuId::new);
@@ -113,8 +115,13 @@ mod tests {
             owner: 0,
         };
         let segments = vec![segment(0, 0, 9), segment(7, 2, 7), segment(8, 4, 7)];
-        let time =
-            CpuTime { segments, owners: vec![], pieces: Pieces::default(), marks: vec![], overlaps: 0 };
+        let time = CpuTime {
+            segments,
+            owners: vec![],
+            slices: InterSampleSlices::default(),
+            points: vec![],
+            overlaps: 0,
+        };
         let first = Scope::Socket(SocketId::new(0));
         assert_eq!(cpus([0, 1], &[first]).time_without_socket(&time), 8);
         assert_eq!(cpus([0, 0], &[first]).time_without_socket(&time), 0);

@@ -1,9 +1,10 @@
 //! How fast a CPU's clock ran while a thread was on it.
 //!
-//! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read while it idles may be the
-//! governor's wish or its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read
-//! before. Leaves out machines without cpufreq, whose clocks are not recorded, what the clock does between two readings beside going from
-//! the one to the other, and what it makes of power (`power_model::corrections`).
+//! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read
+//! while it idles may be the governor's wish or its last value, and says nothing about the clock at which it
+//! works: it is left out, unless it repeats what was read before. Leaves out machines without cpufreq, whose
+//! clocks are not recorded, what the clock does between two readings beside going from the one to the other,
+//! and what it makes of power (`power_model::corrections`).
 
 use crate::time::owners::Segment;
 use crate::timeline::Span;
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 
 /// Clocks that differ by less than this part of themselves show nothing.
 const ALIKE: f64 = 0.02;
-/// What an idle CPU shows for so long after its work is the clock at which it worked (`MAX_SAMPLE_AGE` in arch/x86/kernel/cpu/aperfmperf.c, Linux
-/// 5.18 and later: HZ / 50).
+/// What an idle CPU shows for so long after its work is the clock at which it worked (`MAX_SAMPLE_AGE` in
+/// arch/x86/kernel/cpu/aperfmperf.c, Linux 5.18 and later: HZ / 50).
 const FRESH_NS: u64 = 20_000_000;
 /// A reading in parts of the mean clock is between these, or no clock at all.
 const SANE: (f64, f64) = (0.02, 50.0);
@@ -119,8 +120,8 @@ mod tests {
         Clocks::of(&read.iter().map(of_cpu).collect(), segments)
     }
 
-    /// A slow and a fast CPU at the same time: each thread weighs by its own CPU's clock, on the line between two readings; a CPU of which
-    /// nothing is known has the mean.
+    /// A slow and a fast CPU at the same time: each thread weighs by its own CPU's clock, on the line between
+    /// two readings; a CPU of which nothing is known has the mean.
     #[test]
     fn each_cpu_has_its_own_clock() {
         let segments = [segment(0, 0, 1000), segment(1, 0, 1000), segment(2, 0, 1000)];
@@ -131,7 +132,8 @@ mod tests {
         assert_eq!([within(1, 0, 0), within(1, 200, 300), within(1, 900, 1000)], [1.0, 1.5, 2.0]);
     }
 
-    /// What is read while a CPU idles is not the clock at which it works, unless it is what was read before; nor is a clock of nothing.
+    /// What is read while a CPU idles is not the clock at which it works, unless it is what was read before;
+    /// nor is a clock of nothing.
     #[test]
     fn idle_clocks_are_left_out() {
         let segments = [segment(0, 0, 200), segment(0, 1000, 1300)];

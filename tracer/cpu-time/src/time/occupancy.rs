@@ -18,22 +18,22 @@ pub struct Presence {
 /// Presences ordered by interval and owner, one for each pair; `intervals` are in time order without overlap.
 pub fn presences(intervals: &[EnergyInterval], segments: &OfDomain<'_, Segment>) -> Vec<Presence> {
     let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
-    let of_stretches = segments.in_stretches(&spans, |stretch| {
+    let of_chunks = segments.in_chunks(&spans, |chunk| {
         let mut found: Vec<Presence> = vec![];
-        each_presence(segments, stretch, |_, present| found.extend_from_slice(present));
+        each_presence(segments, chunk, |_, present| found.extend_from_slice(present));
         found
     });
-    of_stretches.concat()
+    of_chunks.concat()
 }
 
 /// Calls `of` with each interval's number, and who was present in it, ordered by owner.
 pub fn each_presence(
     segments: &OfDomain<'_, Segment>,
-    stretch: InIntervals<'_, Segment>,
+    chunk: InIntervals<'_, Segment>,
     mut of: impl FnMut(usize, &[Presence]),
 ) {
     let mut present: Vec<Presence> = vec![];
-    stretch.each(|number, here| {
+    chunk.each(|number, here| {
         let interval = u32::try_from(number).unwrap_or(u32::MAX);
         present.clear();
         here.sort_unstable_by_key(|&(at, _)| segments.all()[at].owner);
@@ -60,7 +60,8 @@ mod tests {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
     }
 
-    /// Segments are cut at the intervals' edges, summed over CPUs, and what lies in a gap between intervals is left out.
+    /// Segments are cut at the intervals' edges, summed over CPUs, and what lies in a gap between intervals
+    /// is left out.
     #[test]
     fn cut_at_edges_and_summed() {
         let interval = |from, to| EnergyInterval { span: span(from, to), energy: MicroJoules::ZERO };

@@ -1,7 +1,7 @@
 //! What lay on CPUs, and which of it lay in each of many intervals.
 //!
-//! One sweep over each CPU beside the intervals, all in time order: linear in what is there, whatever lies idle. Leaves out what is made of it
-//! (`occupancy`, `between_samples::parts`).
+//! One sweep over each CPU beside the intervals, all in time order: linear in what is there, whatever lies
+//! idle. Leaves out what is made of it (`occupancy`, `between_samples::interval_slices`).
 
 use crate::numerics::parallel::map;
 use crate::time::owners::Segment;
@@ -11,7 +11,7 @@ use energy_trace_model::ids::CpuId;
 use std::ops::Range;
 
 /// Intervals that are looked at by one thread at once.
-const STRETCH: usize = 256;
+const INTERVALS_PER_TASK: usize = 256;
 
 /// Something that lay on a CPU for a time.
 pub trait OnCpu: Sync {
@@ -71,29 +71,30 @@ impl<'a, T: OnCpu> OfDomain<'a, T> {
         self.cpus.iter().flat_map(|of_cpu| busy(&self.all[of_cpu.clone()]))
     }
 
-    /// What `of` makes of each stretch of intervals, which are in order and do not overlap. `of` is given them by number, each with the positions
-    /// of what lay in it and the times that they have in common, by CPU and time.
-    pub fn in_stretches<R: Send>(
+    /// What `of` makes of each chunk of intervals, which are in order and do not overlap. `of` is given them
+    /// by number, each with the positions of what lay in it and the times that they have in common, by CPU
+    /// and time.
+    pub fn in_chunks<R: Send>(
         &self,
         intervals: &[Span],
         of: impl Fn(InIntervals<'_, T>) -> R + Sync,
     ) -> Vec<R> {
-        self.in_stretches_of(STRETCH, intervals, of)
+        self.in_chunks_of(INTERVALS_PER_TASK, intervals, of)
     }
 
-    /// The same in stretches of so many intervals.
-    pub fn in_stretches_of<R: Send>(
+    /// The same in chunks of so many intervals.
+    pub fn in_chunks_of<R: Send>(
         &self,
         length: usize,
         intervals: &[Span],
         of: impl Fn(InIntervals<'_, T>) -> R + Sync,
     ) -> Vec<R> {
         let firsts: Vec<usize> = (0..intervals.len()).step_by(length.max(1)).collect();
-        let stretch = |&first: &usize| {
+        let chunk = |&first: &usize| {
             let spans = &intervals[first..intervals.len().min(first + length)];
             of(self.within(spans, first))
         };
-        map(&firsts, 5 * self.all.len(), stretch)
+        map(&firsts, 5 * self.all.len(), chunk)
     }
 
     /// What lay in some intervals, the first of which has this number.
@@ -109,7 +110,7 @@ impl<'a, T: OnCpu> OfDomain<'a, T> {
 }
 
 /// The times in which something lay on a CPU: what follows at once is one. All of it is of one CPU, in order.
-pub(crate) fn busy<T: OnCpu>(of_cpu: &[T]) -> impl Iterator<Item = Span> + '_ {
+pub fn busy<T: OnCpu>(of_cpu: &[T]) -> impl Iterator<Item = Span> + '_ {
     let mut rest = of_cpu.iter().map(OnCpu::span).peekable();
     std::iter::from_fn(move || {
         let mut busy = rest.next()?;
@@ -120,7 +121,7 @@ pub(crate) fn busy<T: OnCpu>(of_cpu: &[T]) -> impl Iterator<Item = Span> + '_ {
     })
 }
 
-/// A stretch of intervals, and what lay in them.
+/// A chunk of intervals, and what lay in them.
 pub struct InIntervals<'a, T> {
     all: &'a [T],
     /// Of each CPU what is not over.
@@ -172,16 +173,17 @@ mod tests {
         assert_eq!(busy::<Segment>(&[]).count(), 0);
     }
 
-    /// What lies in each interval, whichever stretch it is in; what lies over an end is in both, and what lies in a gap in none.
+    /// What lies in each interval, whichever chunk it is in; what lies over an end is in both, and what lies
+    /// in a gap in none.
     #[test]
     fn in_intervals() {
         let all: Vec<Segment> =
             (0..1_000).map(|i| segment(0, 10 * i, 10 * i + 9)).chain([segment(1, 25, 9_000)]).collect();
         let intervals: Vec<Span> = (0..600).map(|i| span(15 * i, 15 * i + 14)).collect();
         let of = OfDomain::new(&all, |_| true);
-        let found = of.in_stretches(&intervals, |stretch| {
+        let found = of.in_chunks(&intervals, |chunk| {
             let mut found = vec![];
-            stretch.each(|number, here| found.push((number, here.to_vec())));
+            chunk.each(|number, here| found.push((number, here.to_vec())));
             found
         });
         assert_eq!(found.len(), 3);

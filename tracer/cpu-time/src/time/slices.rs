@@ -1,23 +1,27 @@
 //! Whose time it was: on-CPU slices, owned by the samples that fell into them.
 //!
-//! Time comes from `sched_switch`, exact to the nanosecond, never from the number of samples: on a loaded virtual machine a 997 Hz timer
-//! delivered 480 samples a second, so `count · period` was off by half. Samples only say what a thread was doing in a slice:
+//! Time comes from `sched_switch`, exact to the nanosecond, never from the number of samples: on a loaded
+//! virtual machine a 997 Hz timer delivered 480 samples a second, so `count · period` was off by half.
+//! Samples only say what a thread was doing in a slice:
 //!
 //! ```text
 //! slice      [----------a--------b----c---------)     a, b, c: samples of the thread that ran
-//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)      Voronoi: cut half-way between neighbours, clipped to the slice
+//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)  Voronoi: cut half-way between neighbours, and at the slice
 //! ```
 //!
-//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
-//! `[unsampled]`, and so is time in which no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
+//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within
+//! half a second; else its time is `[unsampled]`, and so is time in which no sample came though many were due
+//! (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but
+//! is counted.
 //!
-//! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
-//! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
+//! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later
+//! one begins, because the later one's start was seen. What the earlier one claimed beyond that is dropped
+//! and the overlap counted.
 
 use super::background::BackgroundProcesses;
-use super::lines::{Line, NEAREST_NS};
+use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
-use super::pieces::{Mark, Run};
+use super::tracks::{NEAREST_NS, Track};
 use super::unsampled::{Cut, cut};
 use crate::numerics::parallel::both;
 use crate::numerics::search::partition_near;
@@ -36,14 +40,15 @@ pub struct SampledTime {
     pub owners: Vec<OwnerTime>,
     /// Time whose owner needs no samples: background processes, and targets' where nobody was looking.
     pub certain: Vec<Segment>,
-    /// One line a thread of the target.
-    pub lines: Vec<Line>,
+    /// One track a thread of the target.
+    pub tracks: Vec<Track>,
     /// Slices that began before the one before them ended.
     pub overlaps: u64,
 }
 
 impl SampledTime {
-    /// From slices and samples in any order, which background processes are told apart, where nobody was looking, and the recording's span.
+    /// From slices and samples in any order, which background processes are told apart, where nobody was
+    /// looking, and the recording's span.
     pub fn new(
         slices: &[Slice],
         samples: &[Sample],
@@ -56,10 +61,10 @@ impl SampledTime {
         let mut owners = Owners::new();
         let threads = by_thread(samples, &mut owners);
         let segments = || segments(&slices, &unseen, samples.len(), &threads, background, &mut owners);
-        let (marked, (segments, certain)) = both(|| marked(&slices, &threads), segments);
+        let (sampled_runs, (segments, certain)) = both(|| sampled_runs(&slices, &threads), segments);
         drop(threads);
-        let lines = lines(marked, &mut owners);
-        Self { segments, owners: owners.list, certain, lines, overlaps }
+        let tracks = tracks(sampled_runs, &mut owners);
+        Self { segments, owners: owners.list, certain, tracks, overlaps }
     }
 }
 
@@ -117,37 +122,38 @@ fn segments(
 }
 
 /// A thread's runs, and its samples on their CPU time.
-type Marked = (ThreadKey, Vec<Run>, Vec<Mark>);
+type SampledRuns = (ThreadKey, Vec<TrackRun>, Vec<SamplePoint>);
 
 /// Runs and samples of each thread that ran.
-fn marked(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<Marked> {
-    let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
+fn sampled_runs(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<SampledRuns> {
+    let mut runs: Vec<(ThreadKey, TrackRun)> = Vec::new();
     for slice in slices {
         if let CpuOwner::Target(thread) = slice.who {
             let span = Span { start: slice.start, end: slice.end };
-            runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 }));
+            runs.push((thread, TrackRun { cpu: slice.cpu, span, cpu_ns: 0 }));
         }
     }
     runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
-    let of_thread = |of_thread: &[(ThreadKey, Run)]| {
+    let of_thread = |of_thread: &[(ThreadKey, TrackRun)]| {
         let &(thread, _) = of_thread.first()?;
-        let mut runs: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
-        let marks = threads.get(&thread).map(|samples| samples.mark(&mut runs)).unwrap_or_default();
-        Some((thread, runs, marks))
+        let mut runs: Vec<TrackRun> = of_thread.iter().map(|&(_, run)| run).collect();
+        let points = threads.get(&thread).map(|samples| samples.point(&mut runs)).unwrap_or_default();
+        Some((thread, runs, points))
     };
     runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
 }
 
-/// A line of each thread.
-fn lines(marked: Vec<Marked>, owners: &mut Owners) -> Vec<Line> {
-    let line = |(thread, runs, marks): Marked| {
+/// A track of each thread.
+fn tracks(sampled_runs: Vec<SampledRuns>, owners: &mut Owners) -> Vec<Track> {
+    let track = |(thread, runs, points): SampledRuns| {
         let unseen = owners.number(Owner::Target(thread, None));
-        Line { thread, runs, marks, ends: vec![], unseen, near_ns: NEAREST_NS }
+        Track { thread, runs, points, ends: vec![], unseen, near_ns: NEAREST_NS }
     };
-    marked.into_iter().map(line).collect()
+    sampled_runs.into_iter().map(track).collect()
 }
 
-/// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.
+/// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for
+/// it.
 fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
     let mut ordered: Vec<Slice> = slices.iter().copied().filter(|slice| slice.start < slice.end).collect();
     ordered.sort_by_key(|slice| (slice.cpu, slice.start, slice.end));
@@ -252,8 +258,8 @@ impl OfThread {
     }
 
     /// Puts the thread's runs and samples on its CPU time.
-    fn mark(&self, runs: &mut [Run]) -> Vec<Mark> {
-        let mut marks = Vec::with_capacity(self.at.len());
+    fn point(&self, runs: &mut [TrackRun]) -> Vec<SamplePoint> {
+        let mut points = Vec::with_capacity(self.at.len());
         let mut samples = self.at.iter().zip(&self.owners).peekable();
         let mut before = 0_u64;
         for run in runs {
@@ -261,17 +267,17 @@ impl OfThread {
             while samples.next_if(|(at, _)| **at < run.span.start).is_some() {}
             while let Some((&at, &owner)) = samples.next_if(|(at, _)| **at < run.span.end) {
                 let cpu_ns = before.saturating_add(at.ns_since(run.span.start));
-                marks.push(Mark { line: 0, at, cpu_ns, owner });
+                points.push(SamplePoint { track: 0, at, cpu_ns, owner });
             }
             before = before.saturating_add(run.span.ns());
         }
-        marks
+        points
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BackgroundProcesses, OfThread, Owner, OwnerTime, Run, SampledTime, Span};
+    use super::{BackgroundProcesses, OfThread, Owner, OwnerTime, SampledTime, Span, TrackRun};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
     use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus, Unsampled};
@@ -317,7 +323,8 @@ mod tests {
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
-    /// A slice without a sample takes the nearest one of its thread within half a second, on either side, else nobody's.
+    /// A slice without a sample takes the nearest one of its thread within half a second, on either side,
+    /// else nobody's.
     #[test]
     fn empty_slices_take_the_nearest_sample() {
         let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
@@ -338,7 +345,8 @@ mod tests {
         assert_eq!(owned(&time), [(Some(9), 0, 1)]);
     }
 
-    /// Overlapping slices of a CPU: the later start wins and the overlap is counted; other CPUs are not concerned.
+    /// Overlapping slices of a CPU: the later start wins and the overlap is counted; other CPUs are not
+    /// concerned.
     #[test]
     fn overlaps_are_cut_and_counted() {
         let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
@@ -347,7 +355,8 @@ mod tests {
         assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
     }
 
-    /// A slice of twenty seconds with one sample, because the machine stood still: the sample has its own periods, the rest is nobody's.
+    /// A slice of twenty seconds with one sample, because the machine stood still: the sample has its own
+    /// periods, the rest is nobody's.
     #[test]
     fn a_sample_does_not_stand_for_a_pause() {
         let pause = |from_ms: u64, to_ms: u64| {
@@ -359,9 +368,9 @@ mod tests {
         let time = SampledTime::new(&slices, &samples, &BackgroundProcesses::default(), &pauses, ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
         assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
-        let pieces: u64 = time.certain.iter().map(|piece| piece.span.ns()).sum();
-        let runs: u64 = time.lines.iter().flat_map(|line| &line.runs).map(|run| run.span.ns()).sum();
-        assert_eq!((pieces / MS, runs / MS), (19_980, 20));
+        let slices: u64 = time.certain.iter().map(|slice| slice.span.ns()).sum();
+        let runs: u64 = time.tracks.iter().flat_map(|track| &track.runs).map(|run| run.span.ns()).sum();
+        assert_eq!((slices / MS, runs / MS), (19_980, 20));
     }
 
     /// Only time within the recording's span counts.
@@ -387,7 +396,8 @@ mod tests {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(until) }
     }
 
-    /// Parts of a slice change half-way between samples; those of one owner are one part, and of two at one moment the later has it.
+    /// Parts of a slice change half-way between samples; those of one owner are one part, and of two at one
+    /// moment the later has it.
     #[test]
     fn parts_of_a_slice() {
         let parts = |samples: &[(u64, u32)], slice| {
@@ -410,10 +420,10 @@ mod tests {
     /// Samples within runs stand on the thread's CPU time, those between two runs nowhere.
     #[test]
     fn samples_on_cpu_time() {
-        let run = |from, until| Run { cpu: CpuId::new(0), span: ns(from, until), cpu_ns: 99 };
+        let run = |from, until| TrackRun { cpu: CpuId::new(0), span: ns(from, until), cpu_ns: 99 };
         let mut runs = [run(0, 10), run(20, 30)];
-        let marks = of_thread(&[(5, 1), (10, 2), (15, 2), (20, 3), (29, 4), (30, 5)]).mark(&mut runs);
-        let of: Vec<_> = marks.iter().map(|mark| (mark.at.as_ns(), mark.cpu_ns, mark.owner)).collect();
+        let points = of_thread(&[(5, 1), (10, 2), (15, 2), (20, 3), (29, 4), (30, 5)]).point(&mut runs);
+        let of: Vec<_> = points.iter().map(|point| (point.at.as_ns(), point.cpu_ns, point.owner)).collect();
         assert_eq!(of, [(5, 5, 1), (20, 10, 3), (29, 19, 4)]);
         assert_eq!(runs.map(|run| run.cpu_ns), [0, 10]);
     }

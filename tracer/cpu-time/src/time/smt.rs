@@ -1,6 +1,7 @@
 //! Hardware threads that share a core: when a CPU's siblings were busy.
 //!
-//! Leaves out which CPUs share a core, which the recording says, and what that makes of power (`power_model::corrections`).
+//! Leaves out which CPUs share a core, which the recording says, and what that makes of power
+//! (`power_model::corrections`).
 
 use crate::time::on_cpus;
 use crate::time::owners::Segment;
@@ -83,7 +84,8 @@ mod tests {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
     }
 
-    /// CPUs 0 and 2 share a core: a time on CPU 0 is shared as far as CPU 2 is busy in it; CPU 1 is nobody's sibling.
+    /// CPUs 0 and 2 share a core: a time on CPU 0 is shared as far as CPU 2 is busy in it; CPU 1 is nobody's
+    /// sibling.
     #[test]
     fn shared_as_far_as_the_sibling_is_busy() {
         let segment = |cpu, from, to| Segment { cpu: CpuId::new(cpu), span: span(from, to), owner: 1 };

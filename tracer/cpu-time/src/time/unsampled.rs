@@ -1,8 +1,9 @@
 //! Cuts slices where nobody was looking: a machine that stood still, or samples that did not come.
 //!
-//! A sample stands for the time around it, and must not stand for twenty seconds in which a virtual machine was paused. The recording says
-//! where no sample came though many were due; what a target had of such a stretch is nobody's (`[unsampled]`), and what lies before and
-//! behind it are slices of their own. Recordings without such stretches are not cut at all. Leaves out who owns the rest (`slices`).
+//! A sample stands for the time around it, and must not stand for twenty seconds in which a virtual machine
+//! was paused. The recording says where no sample came though many were due; what a target had of such a
+//! stretch is nobody's (`[unsampled]`), and what lies before and behind it are slices of their own.
+//! Recordings without such stretches are not cut at all. Leaves out who owns the rest (`slices`).
 
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;

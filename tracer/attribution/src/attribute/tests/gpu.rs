@@ -14,7 +14,8 @@ const GPU: (DomainClass, Scope) = (DomainClass::Gpu, Scope::Gpu(0));
 /// Steps of the counter, a tenth of a second each.
 const STEPS: u64 = 100;
 
-/// A thread that launches `gemm` and one that launches `copy`, on a GPU whose counter shows `uj` in each step; idle are 20 W.
+/// A thread that launches `gemm` and one that launches `copy`, on a GPU whose counter shows `uj` in each
+/// step; idle are 20 W.
 fn run(uj: impl Fn(u64) -> u64) -> Recording {
     let mut run = empty(0, STEPS * 100);
     let energies: Vec<u64> = (0..STEPS)
@@ -68,8 +69,8 @@ const fn counts(step: u64) -> [u64; 2] {
     [step * 7 % 5, step * 5 % 7]
 }
 
-/// 2 J a launch of the one and 0.5 J of the other are found from what steps hold, and how late the meter is: launches run for a tenth of a second
-/// each, three tenths of it in the step behind.
+/// 2 J a launch of the one and 0.5 J of the other are found from what steps hold, and how late the meter is:
+/// launches run for a tenth of a second each, three tenths of it in the step behind.
 #[test]
 fn launches_of_two_kernels() {
     for late in [0, 2] {
@@ -99,8 +100,8 @@ fn launches_of_two_kernels() {
     }
 }
 
-/// While the program has the GPU open it draws 30 W more, which steps without launches show: idle as well, from the first launch to the last.
-/// Somebody else's 250 W afterwards are others'.
+/// While the program has the GPU open it draws 30 W more, which steps without launches show: idle as well,
+/// from the first launch to the last. Somebody else's 250 W afterwards are others'.
 #[test]
 fn open_and_used_by_others() {
     let is_open = |step: &u64| (10..81).contains(step);
@@ -121,7 +122,8 @@ fn open_and_used_by_others() {
     near(&millijoules(&profile), &[2_000 * sum(0), 500 * sum(1), 250_000, 200_000 + open, 0], 10_000);
 }
 
-/// Rounds of launches that a thread waits for: one kernel takes 4 ms at 100 W, the other 12 ms at 200 W. The waits show durations, and the counter powers.
+/// Rounds of launches that a thread waits for: one kernel takes 4 ms at 100 W, the other 12 ms at 200 W. The
+/// waits show durations, and the counter powers.
 #[test]
 fn waits_show_durations() {
     let round = |number: u64| [1 + number / 8 * 7 % 5, number / 8 * 5 % 4];
@@ -192,7 +194,8 @@ fn records_show_times() {
     assert_eq!((found.by, found.kinds), (SplitBy::Kernels { crowded: 0.0, whole: false }, 2));
 }
 
-/// Kernels side by side, of which the counter shows the sum of both, count with their whole time; where it shows no more than one of them, each has half.
+/// Kernels side by side, of which the counter shows the sum of both, count with their whole time; where it
+/// shows no more than one of them, each has half.
 #[test]
 fn records_side_by_side() {
     for both in [true, false] {
@@ -248,7 +251,8 @@ fn looked_at(stretches: &[Option<u32>], step: u64) -> u64 {
     (100 * step + 75..100 * step + 100).map(|at| 4 * 1_000 * watts(at)).sum()
 }
 
-/// A meter that looks at a quarter of each step is found out by launches; what the counter shows in all is theirs, in parts of their energies.
+/// A meter that looks at a quarter of each step is found out by launches; what the counter shows in all is
+/// theirs, in parts of their energies.
 #[test]
 fn a_meter_that_looks_at_a_quarter() {
     let stretches = by_chance();
@@ -271,8 +275,8 @@ fn a_meter_that_looks_at_a_quarter() {
     near(&found[..1], &[shown * gemm / (gemm + copy)], shown.unsigned_abs() / 50);
 }
 
-/// Where records tell all times, such a counter's sum is not believed: each kernel has its power times its time, and what the counter shows beyond
-/// that, or less, is nobody's.
+/// Where records tell all times, such a counter's sum is not believed: each kernel has its power times its
+/// time, and what the counter shows beyond that, or less, is nobody's.
 #[test]
 fn times_are_believed_before_a_quarter() {
     use energy_trace_model::profile::UnattributedReason;
@@ -291,7 +295,8 @@ fn times_are_believed_before_a_quarter() {
     assert!(nobodys != 0);
 }
 
-/// Of kernels that are told apart the powers are known, each in a column of its own; by launches alone each would have the same energy.
+/// Of kernels that are told apart the powers are known, each in a column of its own; by launches alone each
+/// would have the same energy.
 #[test]
 fn what_is_known_of_kernels() {
     let energy = |step: u64| {
@@ -332,7 +337,8 @@ fn what_is_known_of_kernels() {
     near(&by_launches, &[(each * sum(0) as f64) as i64, (each * sum(1) as f64) as i64], 25_000);
 }
 
-/// Of a launch of another device nothing is charged here; launches in several streams, or a meter of other devices as well, are said.
+/// Of a launch of another device nothing is charged here; launches in several streams, or a meter of other
+/// devices as well, are said.
 #[test]
 fn other_devices_have_their_own() {
     let mut run = run(|_| 1_000_000);

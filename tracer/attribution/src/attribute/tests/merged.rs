@@ -1,4 +1,5 @@
-//! Merged recordings: each machine has what it has alone, below its label; two recordings of one machine are one.
+//! Merged recordings: each machine has what it has alone, below its label; two recordings of one machine are
+//! one.
 
 use super::small::{SOCKET, add_counter, add_threads, assert_adds_up, by_time, empty, ms, runs};
 use crate::{attribute, attribute_over_time};
@@ -7,7 +8,8 @@ use energy_trace_model::profile::LedgerRow;
 use energy_trace_model::recording::record::{Host, RecordingDiagnostic};
 use energy_trace_model::recording::{Part, Recording};
 
-/// A thread for 200 ms from `from` on, of a machine that was booted at `boot` ms of the wall; so many watts, of which one is idle.
+/// A thread for 200 ms from `from` on, of a machine that was booted at `boot` ms of the wall; so many watts,
+/// of which one is idle.
 fn alone(from: u64, boot: u64, watts: u64, name: &str) -> Recording {
     let mut run = empty(from, from + 200);
     run.header.anchor.unix_ns = (boot + from) * 1_000_000;
@@ -31,8 +33,8 @@ fn parts_of(row: &LedgerRow) -> [i64; 4] {
     [row.measured, row.target, row.other, row.idle].map(|energy| energy.as_uj())
 }
 
-/// The second machine was booted 300 ms after the first and began 100 ms after its own boot: on the wall's clock it begins 200 ms behind the
-/// first one's start at 200 ms, as that ends.
+/// The second machine was booted 300 ms after the first and began 100 ms after its own boot: on the wall's
+/// clock it begins 200 ms behind the first one's start at 200 ms, as that ends.
 #[test]
 fn machines_stand_behind_each_other() {
     let (a, b) = (alone(200, 1_000, 3, "a"), alone(100, 1_300, 5, "b"));
@@ -52,7 +54,8 @@ fn machines_stand_behind_each_other() {
     assert_eq!(profile.parts.iter().map(|part| part.label.as_str()).collect::<Vec<_>>(), ["x", "y"]);
 }
 
-/// One machine keeps the names of its domains, and recordings of it that overlap read one counter; what was found about the file stands first.
+/// One machine keeps the names of its domains, and recordings of it that overlap read one counter; what was
+/// found about the file stands first.
 #[test]
 fn one_machine_is_one() {
     let (a, b) = (alone(200, 1_000, 3, "a"), alone(300, 1_000, 3, "a"));

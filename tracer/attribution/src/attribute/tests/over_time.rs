@@ -1,4 +1,5 @@
-//! Energy over time, of runs of a tenth of a second: five bins of 20 ms, in which it is plain what everybody used.
+//! Energy over time, of runs of a tenth of a second: five bins of 20 ms, in which it is plain what everybody
+//! used.
 
 use super::small::{MS, SOCKET, add_counter, add_threads, assert_adds_up, by_time, empty, ms, near, runs};
 use crate::attribute_over_time;
@@ -19,9 +20,9 @@ fn of_row(over: &OverTime, row: usize, class: DomainClass) -> Vec<i64> {
     found
 }
 
-/// 3 W for 40 ms and 1 W for 60, of which half a watt is idle. Two threads run side by side for 20 ms, then the first alone, another program, the first
-/// one again, and nobody. Whoever is alone in a bin has all of it; where a thread and another program are, the bins in which each is
-/// alone say how much is left for them.
+/// 3 W for 40 ms and 1 W for 60, of which half a watt is idle. Two threads run side by side for 20 ms, then
+/// the first alone, another program, the first one again, and nobody. Whoever is alone in a bin has all of
+/// it; where a thread and another program are, the bins in which each is alone say how much is left for them.
 #[test]
 fn bins_hold_what_was_used_in_them() {
     let mut run = empty(0, 100);
@@ -64,7 +65,8 @@ fn readings_across_bins() {
     assert_eq!(over.domains[0].iter().map(|bin| bin.idle).sum::<MicroJoules>(), MicroJoules::ZERO);
 }
 
-/// A baseline above the counter in the last 40 ms, in which the second thread ran alone: that has nothing, the first has less, and everything adds up.
+/// A baseline above the counter in the last 40 ms, in which the second thread ran alone: that has nothing,
+/// the first has less, and everything adds up.
 #[test]
 fn below_zero() {
     let mut run = empty(0, 100);
@@ -111,8 +113,8 @@ fn a_gpu_without_launches() {
     assert_eq!(nobodys, [0, 80_000, 0, 0, 0]);
 }
 
-/// What two threads launch in the first and in the fourth bin: the GPU goes on with it until the next launches, and each has the bins behind its own.
-/// Records of kernels say the same exactly.
+/// What two threads launch in the first and in the fourth bin: the GPU goes on with it until the next
+/// launches, and each has the bins behind its own. Records of kernels say the same exactly.
 #[test]
 fn launches_go_on() {
     let gpu = (DomainClass::Gpu, Scope::Gpu(0));

@@ -19,7 +19,8 @@ fn busy(slices: &Slices, at: u64) -> Vec<usize> {
     here.map(|(_, thread, ..)| thread.map_or(9, |thread| thread as usize)).collect()
 }
 
-/// A recording of that, whose socket draws milliwatts as `power` says of those who run, and its memory a tenth of that.
+/// A recording of that, whose socket draws milliwatts as `power` says of those who run, and its memory a
+/// tenth of that.
 fn run(slices: &Slices, power: impl Fn(&[usize]) -> u64) -> Recording {
     let mut run = empty(0, LENGTH);
     let mut sums = vec![0];
@@ -69,8 +70,9 @@ fn less_beside(profile: &Profile) -> Option<f64> {
     })
 }
 
-/// Functions of 30 and 10 W and another program of 20 W take turns: each has its power times its time, on the socket and in memory. By time
-/// alone all have the same power. Only an idle power that was measured is in doubt, by a hundredth.
+/// Functions of 30 and 10 W and another program of 20 W take turns: each has its power times its time, on the
+/// socket and in memory. By time alone all have the same power. Only an idle power that was measured is in
+/// doubt, by a hundredth.
 #[test]
 fn functions_have_their_powers() {
     let slices = turns(0, &[Some(0), Some(1), None], 1);
@@ -115,8 +117,8 @@ fn functions_have_their_powers() {
     );
 }
 
-/// A machine that stands still for half a second at a time draws nothing then. A function that runs too little to have a power of its own is not
-/// mixed with that: it draws as other functions do.
+/// A machine that stands still for half a second at a time draws nothing then. A function that runs too
+/// little to have a power of its own is not mixed with that: it draws as other functions do.
 #[test]
 fn a_pause_takes_nothing_from_functions() {
     let mut slices = turns(0, &[Some(0), Some(1)], 5);
@@ -144,7 +146,8 @@ fn a_pause_takes_nothing_from_functions() {
     near(&[0, 1, 2].map(of_thread), &expected, 10);
 }
 
-/// Two CPUs of which each draws 60 % when both are busy: powers are learned alone and beside each other, and that is said.
+/// Two CPUs of which each draws 60 % when both are busy: powers are learned alone and beside each other, and
+/// that is said.
 #[test]
 fn less_beside_each_other() {
     let mut slices = turns(0, &[Some(0)], 2);
@@ -164,7 +167,8 @@ fn less_beside_each_other() {
     assert!((0.6..0.85).contains(&said), "{said}");
 }
 
-/// Shared parts of 25 W that are on while any of three CPUs is: they are told from the functions, and have a row of the ledger.
+/// Shared parts of 25 W that are on while any of three CPUs is: they are told from the functions, and have a
+/// row of the ledger.
 #[test]
 fn shared_parts() {
     let mut slices = turns(0, &[Some(0), Some(1)], 4);

@@ -1,4 +1,5 @@
-//! Small recordings, made by hand: a tenth of a second or a few seconds, with a constant power in each stretch.
+//! Small recordings, made by hand: a tenth of a second or a few seconds, with a constant power in each
+//! stretch.
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
@@ -114,7 +115,8 @@ pub(super) fn runs(recording: &mut Recording, cpu: u32, thread: Option<u32>, fro
     recording.samples.sort_by_key(|sample| sample.at);
 }
 
-/// The ledger balances, in each bin too; bins are the row or the domain that they are of; and rows have in each bin what domains charge there.
+/// The ledger balances, in each bin too; bins are the row or the domain that they are of; and rows have in
+/// each bin what domains charge there.
 pub(super) fn assert_adds_up(profile: &Profile, over: &OverTime) {
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO, "{row:?}");

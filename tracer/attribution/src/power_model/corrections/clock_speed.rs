@@ -4,13 +4,14 @@
 //! power at f = (f / f0)^α · power at f0
 //! ```
 //!
-//! Switching power goes with f V², and the voltage falls with the clock as far as it can: α lies between 1 (one voltage) and 3 (voltage in
-//! proportion; Mudge: Power, a first-class architectural design constraint, 2001). The run itself shows α: with the right one its energies
-//! are likeliest. If they are not clearly likelier than without, α is 0, that is, clocks make no difference. What they leave, a factor
-//! common to all CPUs, belongs to `drift`. Leaves out how fast clocks ran (`time::dvfs`).
+//! Switching power goes with f V², and the voltage falls with the clock as far as it can: α lies between 1
+//! (one voltage) and 3 (voltage in proportion; Mudge: Power, a first-class architectural design constraint,
+//! 2001). The run itself shows α: with the right one its energies are likeliest. If they are not clearly
+//! likelier than without, α is 0, that is, clocks make no difference. What they leave, a factor common to all
+//! CPUs, belongs to `drift`. Leaves out how fast clocks ran (`time::dvfs`).
 
 use super::trial::{Candidate, LEAST_GAIN, Trial};
-use crate::between_samples::parts::Parts;
+use crate::between_samples::interval_slices::IntervalSlices;
 use crate::power_model::settings::{Circumstances, Settings};
 use crate::time::dvfs::differ;
 
@@ -20,8 +21,8 @@ const MOST: f64 = 3.0;
 const STEPS: [f64; 2] = [0.5, 0.25];
 
 /// Where clocks differ they make no difference, as long as the run shows none.
-pub(super) fn usual(settings: &mut Settings, parts: &Parts<'_>) {
-    settings.exponent = differ(parts.clocks()).then_some(0.0);
+pub(super) fn usual(settings: &mut Settings, slices: &IntervalSlices<'_>) {
+    settings.exponent = differ(slices.clocks()).then_some(0.0);
 }
 
 /// What a time weighs at its clock.

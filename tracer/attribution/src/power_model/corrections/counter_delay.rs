@@ -1,11 +1,13 @@
 //! How far behind a counter is on average.
 //!
-//! A counter that moves each millisecond shows at a reading what was spent until up to a millisecond before: half of one on average. Where
-//! power steps up, that half millisecond of the step is in the next interval, each time: a function that always runs first after a pause
-//! seems to draw less than nothing, and what follows it pays. So intervals are taken to be as much earlier, if the energy of windows becomes
-//! likelier by that. A run whose power never steps shows nothing, and there it makes no difference.
+//! A counter that moves each millisecond shows at a reading what was spent until up to a millisecond before:
+//! half of one on average. Where power steps up, that half millisecond of the step is in the next interval,
+//! each time: a function that always runs first after a pause seems to draw less than nothing, and what
+//! follows it pays. So intervals are taken to be as much earlier, if the energy of windows becomes likelier
+//! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
-//! Leaves out the log of a foreign meter, which is seconds off (`timeline::lag`), and a counter that follows slowly (`lag`).
+//! Leaves out the log of a foreign meter, which is seconds off (`timeline::lag`), and a counter that follows
+//! slowly (`lag`).
 
 use super::trial::{Candidate, Trial};
 use crate::power_model::settings::Settings;

@@ -1,12 +1,13 @@
 //! When the whole domain draws more or less than its functions explain: the clock changed, or turbo ended.
 //!
-//! A change of frequency changes the power of all functions by about one factor (P ~ f^2 to f^3). It hides in no time, so that watts
-//! fitted over all of a run would mix fast and slow stretches. Where stretches of a quarter of a second stray from the fit by more than
-//! their windows' own variance allows, each gets a factor of its own (a mean over three of them), and the watts are fitted again, a few
-//! times over; that is believed if it makes the windows likelier by more than the factors cost (Akaike: 1974).
+//! A change of frequency changes the power of all functions by about one factor (P ~ f^2 to f^3). It hides in
+//! no time, so that watts fitted over all of a run would mix fast and slow stretches. Where stretches of a
+//! quarter of a second stray from the fit by more than their windows' own variance allows, each gets a factor
+//! of its own (a mean over three of them), and the watts are fitted again, a few times over; that is believed
+//! if it makes the windows likelier by more than the factors cost (Akaike: 1974).
 //!
-//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`dvfs`) times are weighted by that
-//! before, and this follows what is left, if anything is.
+//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded
+//! (`dvfs`) times are weighted by that before, and this follows what is left, if anything is.
 
 use crate::numerics::shares::predicted;
 use crate::power_model::design::Design;
@@ -30,7 +31,8 @@ pub(super) fn detect(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option
     }
     let (mut scaled, mut best) = (design.clone(), fit.clone());
     for _ in 0..ROUNDS {
-        // Each time anew: means over neighbours that are multiplied with those of the round before enlarge what differs from one to the next.
+        // Each time anew: means over neighbours that are multiplied with those of the round before enlarge
+        // what differs from one to the next.
         scaled.clone_from(&design);
         scaled.rescale(&factors(&design, &best, &stretches));
         let Some(next) = refit(&scaled) else { return (design, fit) };
@@ -42,8 +44,8 @@ pub(super) fn detect(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option
     if best.likelihood > fit.likelihood + cost { (scaled, best) } else { (design, fit) }
 }
 
-/// Whether all power drifts, or what ran in these stretches draws more, the energies of what ran in few stretches alone do not show: those
-/// without a drift, where one was followed.
+/// Whether all power drifts, or what ran in these stretches draws more, the energies of what ran in few
+/// stretches alone do not show: those without a drift, where one was followed.
 pub(super) fn doubt(model: &Model, _: &Evidence<'_>) -> Vec<Vec<f64>> {
     model.steady_energies.iter().cloned().collect()
 }
@@ -80,7 +82,8 @@ fn sums(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<(f64, f64, f64)>
     sums
 }
 
-/// The mean square of the stretches' errors in their own standard deviations; the median, as the mean of such squares is.
+/// The mean square of the stretches' errors in their own standard deviations; the median, as the mean of such
+/// squares is.
 fn misfit(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
     let square = |(is, should, variance): (f64, f64, f64)| (is - should).powi(2) / variance;
     let mut squares: Vec<f64> = sums(design, fit, stretches).into_iter().map(square).collect();
@@ -88,7 +91,8 @@ fn misfit(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
     squares.get(squares.len() / 2).copied().unwrap_or(0.0) / MEDIAN_SQUARE
 }
 
-/// By how much each window's power exceeds what is expected of it, as a mean over three stretches, with mean 1.
+/// By how much each window's power exceeds what is expected of it, as a mean over three stretches, with mean
+/// 1.
 fn factors(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<f64> {
     let sums = sums(design, fit, stretches);
     let around = |stretch: usize| {
@@ -111,7 +115,8 @@ mod tests {
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 
-    /// Sums over stretches of a quarter of a second, their median square in standard deviations, and the mean over three of them (NumPy).
+    /// Sums over stretches of a quarter of a second, their median square in standard deviations, and the mean
+    /// over three of them (NumPy).
     #[test]
     fn as_numpy() {
         let vectors = Vectors::of("drift");
@@ -139,7 +144,8 @@ mod tests {
         assert_eq!(stretches_of(&toy.design()), [0, 1, 2, 3]);
     }
 
-    /// What is followed where two functions draw so many times their usual in each window, and windows stray by some percent.
+    /// What is followed where two functions draw so many times their usual in each window, and windows stray
+    /// by some percent.
     fn followed(factor: impl Fn(u32) -> f64) -> (Design, Fit) {
         let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
         let joules = |k: u32| {
@@ -154,8 +160,8 @@ mod tests {
         detect(toy.design(), fit, &refit)
     }
 
-    /// From the middle of a run on, whose windows stray by some percent, everything draws half as much again: that is followed, and powers are those
-    /// of the mean; in a steady run nothing is.
+    /// From the middle of a run on, whose windows stray by some percent, everything draws half as much again:
+    /// that is followed, and powers are those of the mean; in a steady run nothing is.
     #[test]
     fn a_clock_that_changes() {
         let (design, fit) = followed(|k| if k < 200 { 1.0 } else { 1.5 });
@@ -166,8 +172,9 @@ mod tests {
         assert!(steady.drift.iter().all(|drift| *drift == 1.0));
     }
 
-    /// Beside a clock that changes, each quarter of a second strays by 4 % to the other side than its neighbours, and their means by a third of that:
-    /// the change is followed, and the means are no larger after several rounds.
+    /// Beside a clock that changes, each quarter of a second strays by 4 % to the other side than its
+    /// neighbours, and their means by a third of that: the change is followed, and the means are no larger
+    /// after several rounds.
     #[test]
     fn rounds_do_not_add_up() {
         let sway = |k: u32| if (k * 20 / 250).is_multiple_of(2) { 0.96 } else { 1.04 };

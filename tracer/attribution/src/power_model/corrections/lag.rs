@@ -1,8 +1,9 @@
-//! Power that follows what runs slowly, or a counter that follows power slowly: a first-order lag of voltage, of frequency, of temperature, or
-//! of a counter's own filter.
+//! Power that follows what runs slowly, or a counter that follows power slowly: a first-order lag of voltage,
+//! of frequency, of temperature, or of a counter's own filter.
 //!
-//! Which of the two it is no run shows. The regression takes the counter to follow; the split charges as if power did, and what both differ
-//! by is the doubt. Leaves out how a lag spreads times over windows (`windows`, `design`).
+//! Which of the two it is no run shows. The regression takes the counter to follow; the split charges as if
+//! power did, and what both differ by is the doubt. Leaves out how a lag spreads times over windows
+//! (`windows`, `design`).
 
 use super::trial::{Candidate, Trial};
 use crate::power_model::learn::Model;

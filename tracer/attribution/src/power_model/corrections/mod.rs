@@ -1,12 +1,13 @@
 //! The corrections of the plain regression, in one list and in their order.
 //!
-//! The regression takes power to depend on the call path alone, and a counter to be prompt and exact. Each correction names one thing that
-//! is otherwise on some machines. It is looked for with those before it applied (`detect`), applied where the run shows it clearly
-//! (`apply`), and what the run cannot tell of it is a doubt that widens intervals (`doubt`). An assumption that nothing corrects is in the
-//! list for its doubt alone.
+//! The regression takes power to depend on the call path alone, and a counter to be prompt and exact. Each
+//! correction names one thing that is otherwise on some machines. It is looked for with those before it
+//! applied (`detect`), applied where the run shows it clearly (`apply`), and what the run cannot tell of it
+//! is a doubt that widens intervals (`doubt`). An assumption that nothing corrects is in the list for its
+//! doubt alone.
 //!
-//! To add one, write its file beside the others and give it its place in `ALL`. Leaves out the regression (`learn`, `fit`) and the order of
-//! learning (`powers`).
+//! To add one, write its file beside the others and give it its place in `ALL`. Leaves out the regression
+//! (`learn`, `fit`) and the order of learning (`powers`).
 
 mod clock_speed;
 mod contention;
@@ -19,7 +20,7 @@ mod shared_parts;
 pub(crate) mod trial;
 mod window_length;
 
-use crate::between_samples::parts::Parts;
+use crate::between_samples::interval_slices::IntervalSlices;
 use crate::power_model::design::Design;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::Fit;
@@ -93,8 +94,8 @@ pub(crate) struct Correction {
 pub(crate) enum Detect {
     /// Not at all: it is a doubt alone.
     Never,
-    /// By trial, while columns and chains stay as they are. Takes a better candidate where energies are clearly likelier with it, and says
-    /// whether.
+    /// By trial, while columns and chains stay as they are. Takes a better candidate where energies are
+    /// clearly likelier with it, and says whether.
     ByTrial(for<'p> fn(&Trial<'_, 'p>, &mut Candidate<'p>) -> bool),
     /// In each fit of powers, which it may do again.
     InEachFit(fn(Design, Fit, &dyn Fn(&Design) -> Option<Fit>) -> (Design, Fit)),
@@ -108,7 +109,7 @@ pub(crate) enum Apply {
     /// Nothing.
     Nowhere,
     /// What a time weighs, by its circumstances; and what is usual where a run may show it and does not.
-    ToWeights { usual: fn(&mut Settings, &Parts<'_>), weight: fn(&Settings, &Circumstances) -> f64 },
+    ToWeights { usual: fn(&mut Settings, &IntervalSlices<'_>), weight: fn(&Settings, &Circumstances) -> f64 },
     /// When intervals are taken to have been.
     ToIntervals(fn(&Settings, &[EnergyInterval]) -> Vec<EnergyInterval>),
     /// In which window the expected time of columns shows, and how much of it (`design`).
@@ -116,7 +117,7 @@ pub(crate) enum Apply {
     /// Energy above idle, of which it takes a part that is nobody's.
     ToEnergy(fn(MicroWatts, &[Activity], &mut [MicroJoules]) -> MicroJoules),
     /// The columns, of which each call path has two.
-    ToColumns(fn(&mut Parts<'_>, &BusyCpus)),
+    ToColumns(fn(&mut IntervalSlices<'_>, &BusyCpus)),
 }
 
 /// What it leaves in doubt.
@@ -126,6 +127,7 @@ pub(crate) enum Doubt {
     Nothing,
     /// Joules of each column as other assumptions have it: what differs shows how much rests on them.
     Alternatives(fn(&Model, &Evidence<'_>) -> Vec<Vec<f64>>),
-    /// Whether the split follows another assumption than the regression: then what it charges is the alternative.
+    /// Whether the split follows another assumption than the regression: then what it charges is the
+    /// alternative.
     OfTheSplit(fn(&Model) -> bool),
 }

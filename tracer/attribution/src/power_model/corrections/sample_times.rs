@@ -1,34 +1,36 @@
-//! The assumption that a chain tells what threads did between two samples: nothing corrects it, but other times show how much rests on it.
+//! The assumption that a chain tells what threads did between two samples: nothing corrects it, but other
+//! times show how much rests on it.
 //!
 //! Leaves out the chain (`between_samples`).
 
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::both;
-use crate::power_model::design::{Design, Look};
+use crate::power_model::design::{Design, DesignOptions};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
-use crate::time::pieces::Mark;
+use crate::time::inter_sample::SamplePoint;
 
-/// Joules of each column if each moment were the nearest sample's, and if only every other sample had been taken, with windows that count for
-/// as much. What half of the samples change is about what twice as many would (Cook, Stefanski: Simulation-extrapolation estimation in
-/// parametric measurement error models, 1994).
+/// Joules of each column if each moment were the nearest sample's, and if only every other sample had been
+/// taken, with windows that count for as much. What half of the samples change is about what twice as many
+/// would (Cook, Stefanski: Simulation-extrapolation estimation in parametric measurement error models, 1994).
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let Model { columns, design, fit, prior, .. } = model;
     let of_owners = columns.of_owners(evidence.tree);
     let column = |owner: u32| of_owners.of(owner);
-    let Evidence { parts, settings, .. } = *evidence;
-    let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
-        let crowded = settings.contended;
-        let look = Look { parts, thinned, times, paths: columns.len(), crowded, doubted: false };
-        let mut other = Design::of(&design.windows, &look, settings.lag_ns, column);
+    let Evidence { slices, settings, .. } = *evidence;
+    let energies = |times: Times<'_>, thinned: Option<(&[SamplePoint], bool)>| {
+        let contended = settings.contended;
+        let options =
+            DesignOptions { slices, thinned, times, paths: columns.len(), contended, with_variances: false };
+        let mut other = Design::of(&design.windows, &options, settings.lag_ns, column);
         other.rescale(&design.drift);
         let watts = fit.solve(&other, prior);
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let chains = Chains::of_some(evidence.marks, Some(odd), evidence.start, column);
-        energies(Times::Chain(&chains), Some((evidence.marks, odd)))
+        let chains = Chains::of_some(evidence.points, Some(odd), evidence.start, column);
+        energies(Times::Chain(&chains), Some((evidence.points, odd)))
     };
     let halves = || (thinned(true), thinned(false));
     let (nearest, (odd, even)) = both(|| energies(Times::Nearest, None), halves);

@@ -4,12 +4,13 @@
 //! power of a thread beside a busy sibling = h · its power alone,      h = (1 + η) / 2
 //! ```
 //!
-//! Two busy threads of a core draw (1 + η) times what one does: η = 0.15 by METRION (GREENS 2026). A run often shows it better: of a few
-//! values the one that makes its energies likeliest is taken. Time itself is not changed by it, nor is a split by CPU time alone. Leaves out
-//! when siblings were busy (`time::smt`), and machines that do not say which CPUs share a core (`contention`).
+//! Two busy threads of a core draw (1 + η) times what one does: η = 0.15 by METRION (GREENS 2026). A run
+//! often shows it better: of a few values the one that makes its energies likeliest is taken. Time itself is
+//! not changed by it, nor is a split by CPU time alone. Leaves out when siblings were busy (`time::smt`), and
+//! machines that do not say which CPUs share a core (`contention`).
 
 use super::trial::{Candidate, Trial};
-use crate::between_samples::parts::Parts;
+use crate::between_samples::interval_slices::IntervalSlices;
 use crate::power_model::settings::{Circumstances, Settings};
 
 /// η where a run does not show it.
@@ -18,8 +19,8 @@ const USUAL: f64 = 0.15;
 const POSSIBLE: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.5, 1.0];
 
 /// What is usual, where a core was shared.
-pub(super) fn usual(settings: &mut Settings, parts: &Parts<'_>) {
-    settings.eta = parts.share_cores().then_some(USUAL);
+pub(super) fn usual(settings: &mut Settings, slices: &IntervalSlices<'_>) {
+    settings.eta = slices.share_cores().then_some(USUAL);
 }
 
 /// What a thread draws in parts of what it would alone.
@@ -42,7 +43,8 @@ pub(super) fn detect<'p>(trial: &Trial<'_, 'p>, best: &mut Candidate<'p>) -> boo
 mod tests {
     use super::{Circumstances, Settings, weight};
 
-    /// Two busy threads of a core draw 1.15 times what one does, half of it each; with η = 1 nothing is weighed.
+    /// Two busy threads of a core draw 1.15 times what one does, half of it each; with η = 1 nothing is
+    /// weighed.
     #[test]
     fn weights() {
         let of = |shared, eta| {

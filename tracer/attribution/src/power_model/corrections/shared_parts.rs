@@ -1,13 +1,16 @@
-//! The shared parts of a socket (caches, memory controller, fabric), which are on while any of its cores is: their power, and their energy.
+//! The shared parts of a socket (caches, memory controller, fabric), which are on while any of its cores is:
+//! their power, and their energy.
 //!
 //! ```text
 //! D_k = Σ_c w_c τ_kc + P_unc · a_k        a: time in which any CPU of the domain was busy
 //! ```
 //!
-//! P_unc is found by the same regression as the watts of functions, with one column more. Where one thread alone runs, a is that thread's
-//! time and nothing tells the two apart. Cores that draw less beside each other (hyperthreads, turbo) look like shared parts too, but
-//! better like a price on pairs of busy CPUs: where that explains more, it is not shared parts. So P_unc is 0 unless it is more than five times its standard error and makes the windows much
-//! likelier. With a split by time alone it is 0 too: that is the model without any regression.
+//! P_unc is found by the same regression as the watts of functions, with one column more. Where one thread
+//! alone runs, a is that thread's time and nothing tells the two apart. Cores that draw less beside each
+//! other (hyperthreads, turbo) look like shared parts too, but better like a price on pairs of busy CPUs:
+//! where that explains more, it is not shared parts. So P_unc is 0 unless it is more than five times its
+//! standard error and makes the windows much likelier. With a split by time alone it is 0 too: that is the
+//! model without any regression.
 
 use super::counter_delay;
 use crate::numerics::normal_equations::NormalEquations;
@@ -28,12 +31,12 @@ const ERRORS: f64 = 5.0;
 /// By how much the weighted sum of squares must fall: far beyond chance for one more unknown.
 const GAIN: f64 = 40.0;
 
-/// Takes the energy of the shared parts apart, where it shows and what is left is likelier. Power that only seemed to lag or to drift because
-/// of them no longer does.
+/// Takes the energy of the shared parts apart, where it shows and what is left is likelier. Power that only
+/// seemed to lag or to drift because of them no longer does.
 pub(super) fn detect(powers: &mut Powers<'_>) {
     let settings = powers.adjusted.settings;
     let active = activity(&counter_delay::apply(&settings, powers.subject.intervals), powers.subject.busy());
-    let Some(power) = power_of(powers, &powers.excerpt.take(&active)) else { return };
+    let Some(power) = power_of(powers, &powers.subset.take(&active)) else { return };
     let mut without = powers.afresh();
     without.take_out(power, &active);
     without.align();
@@ -136,7 +139,8 @@ mod tests {
         assert_eq!(dynamic.into_iter().sum::<MicroJoules>(), MicroJoules::from_uj(2_999));
     }
 
-    /// One column more in the same equations (NumPy): its power, its standard error, and by how much the weighted squares fall.
+    /// One column more in the same equations (NumPy): its power, its standard error, and by how much the
+    /// weighted squares fall.
     #[test]
     fn as_numpy() {
         let vectors = Vectors::of("uncore");
@@ -149,7 +153,8 @@ mod tests {
         near(&[gain], &expected[2..], 1e-5);
     }
 
-    /// 6 W of shared parts are found where they were on, and none where there are none; a split by time leaves them out.
+    /// 6 W of shared parts are found where they were on, and none where there are none; a split by time
+    /// leaves them out.
     #[test]
     fn shared_parts_are_found() {
         let any_ns = |k: u64| 1_000_000 * (4 + k * k % 17);

@@ -1,5 +1,5 @@
-//! Tries what power depends on beside call paths, and how the counter is behind: is energy likelier with it, while columns and chains stay as
-//! they are?
+//! Tries what power depends on beside call paths, and how the counter is behind: is energy likelier with it,
+//! while columns and chains stay as they are?
 //!
 //! Leaves out what is tried (the corrections' own files).
 
@@ -8,8 +8,8 @@ use crate::power_model::adjusted::Adjusted;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
 use crate::power_model::settings::Settings;
+use crate::time::compact_slices::DomainSlices;
 use crate::time::conditions::Conditions;
-use crate::time::packed_pieces::DomainPieces;
 use crate::timeline::EnergyInterval;
 
 /// By how much the log-likelihood must rise for a correction by one number of a few.
@@ -18,7 +18,7 @@ pub(crate) const LEAST_GAIN: f64 = 3.0;
 /// What trials go by.
 pub(crate) struct Trial<'a, 'p> {
     pub(crate) intervals: &'a [EnergyInterval],
-    pub(crate) pieces: &'a DomainPieces<'p>,
+    pub(crate) slices: &'a DomainSlices<'p>,
     pub(crate) conditions: &'a Conditions,
     /// Whose columns and chains stay.
     pub(crate) model: &'a Model,
@@ -34,8 +34,8 @@ pub(crate) struct Candidate<'p> {
 }
 
 impl<'p> Trial<'_, 'p> {
-    /// The likeliest settings, found one after the other from the usual ones, and how likely energies are with those, if that is known; and
-    /// whether they are others than the usual.
+    /// The likeliest settings, found one after the other from the usual ones, and how likely energies are
+    /// with those, if that is known; and whether they are others than the usual.
     pub(crate) fn run(&self, usual: Adjusted<'p>, likelihood: Option<f64>) -> (Adjusted<'p>, bool) {
         let mut best = match likelihood {
             Some(likelihood) => Candidate { likelihood, adjusted: usual },
@@ -58,7 +58,7 @@ impl<'p> Trial<'_, 'p> {
 
     /// Intervals and times with these settings.
     pub(crate) fn adjusted(&self, settings: Settings) -> Adjusted<'p> {
-        Adjusted::new(self.intervals, self.pieces, self.conditions, settings)
+        Adjusted::new(self.intervals, self.slices, self.conditions, settings)
     }
 
     /// Takes the likeliest of others where it is clearly likelier. One after the other: each holds all times.

@@ -1,4 +1,5 @@
-//! The assumption that each moment's work is in its own window: nothing corrects it, but longer windows show how much rests on it.
+//! The assumption that each moment's work is in its own window: nothing corrects it, but longer windows show
+//! how much rests on it.
 //!
 //! Leaves out how powers are fitted to longer windows (`fit`).
 

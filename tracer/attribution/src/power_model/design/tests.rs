@@ -1,13 +1,13 @@
 //! Unit tests of windows and rows. Leaves out whole domains (`tests/offline/attribution`).
 
-use super::{Arc, Blend, Design, Parts, Times, Windows};
-use crate::between_samples::parts::Part;
+use super::{Arc, BridgeWeights, Design, IntervalSlices, Times, Windows};
+use crate::between_samples::interval_slices::IntervalSlice;
 use crate::between_samples::switching_chain::{Chains, probability};
 use crate::numerics::shares::predicted;
 use crate::power_model::tests::toy;
 use crate::power_model::windows::shown_later;
 use crate::tests::vectors::Vectors;
-use crate::time::pieces::{Mark, NO_LINE};
+use crate::time::inter_sample::{NO_TRACK, SamplePoint};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
@@ -24,8 +24,15 @@ fn windows(lengths_ms: &[u64]) -> Windows {
 }
 
 /// Time whose owner is certain.
-fn part(interval: u32, owner: u32, ms: u64) -> Part {
-    Part { interval, line: NO_LINE, left: owner, right: owner, ns: ms * 1_000_000, ..Part::nobodys() }
+fn slice(interval: u32, owner: u32, ms: u64) -> IntervalSlice {
+    IntervalSlice {
+        interval,
+        track: NO_TRACK,
+        left: owner,
+        right: owner,
+        ns: ms * 1_000_000,
+        ..IntervalSlice::nobodys()
+    }
 }
 
 /// Short intervals are put together; blocks are as long as is asked for.
@@ -42,10 +49,10 @@ fn short_intervals_are_put_together() {
 /// A row holds the seconds of those who ran, in order; a window in which nobody ran has an empty one.
 #[test]
 fn rows_are_sparse() {
-    let parts = Parts::of_parts(&[part(0, 7, 4), part(0, 2, 6), part(0, 7, 3), part(2, 2, 9)]);
+    let slices = IntervalSlices::of_slices(&[slice(0, 7, 4), slice(0, 2, 6), slice(0, 7, 3), slice(2, 2, 9)]);
     let chains = Chains::default();
     let mut design =
-        Design::new(&windows(&[20, 20, 20]), &parts, (Times::Chain(&chains), 0), (10, false), |owner| owner);
+        Design::new(&windows(&[20, 20, 20]), &slices, (Times::Chain(&chains), 0), (10, false), |owner| owner);
     let near = |row: &[(usize, f64)], expected: &[(usize, f64)]| {
         row.len() == expected.len()
             && row.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-12)
@@ -64,22 +71,24 @@ fn rows_are_sparse() {
 /// The variance of a part that is the left one's or the right one's by half: v t² ¼ (w − w')².
 #[test]
 fn variance_of_a_border() {
-    let doubt = super::Doubt { window: 0, left: 0, right: 1, mix: super::NO_MIX, of: [0.5, 0.5, 0.0, 1e-4] };
+    let of_slice =
+        super::TimeVariance { window: 0, left: 0, right: 1, mix: super::NO_MIX, of: [0.5, 0.5, 0.0, 1e-4] };
     let design = Design {
         paths: 2,
         columns: 2,
         windows: windows(&[20]),
         rows: vec![],
-        doubts: Arc::new(vec![vec![doubt]]),
+        time_variances: Arc::new(vec![vec![of_slice]]),
         drift: vec![2.0],
     };
     let found = design.variances(&[4.0, 10.0], &[]);
     assert!((found[0] - 4.0 * 1e-4 * 9.0).abs() < 1e-9, "{found:?}");
-    let blend: Blend = doubt.share().blend;
-    assert!((blend.left + blend.right - 1.0).abs() < 1e-9);
+    let bridge: BridgeWeights = of_slice.weights().bridge;
+    assert!((bridge.left + bridge.right - 1.0).abs() < 1e-9);
 }
 
-/// What a first-order lag shows, window by window, as solving its equation gives (`make.py`): all of it in the end.
+/// What a first-order lag shows, window by window, as solving its equation gives (`make.py`): all of it in
+/// the end.
 #[test]
 fn lags_as_their_equation() {
     let vectors = Vectors::of("lag");
@@ -88,12 +97,12 @@ fn lags_as_their_equation() {
     let windows = windows(&vec![window_ms as u64; count]);
     let run = |run: &Vec<f64>| {
         let interval = (run[1] / window_ms) as usize;
-        toy::part(interval, run[0] as u32, run[1], run[2])
+        toy::slice(interval, run[0] as u32, run[1], run[2])
     };
-    let parts = Parts::of_parts(&vectors.table("runs").iter().map(run).collect::<Vec<_>>());
+    let slices = IntervalSlices::of_slices(&vectors.table("runs").iter().map(run).collect::<Vec<_>>());
     let chains = Chains::default();
     let lag_ns = (lag_ms * 1e6) as u64;
-    let design = Design::new(&windows, &parts, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
+    let design = Design::new(&windows, &slices, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
     for (window, expected) in vectors.table("seconds").iter().enumerate() {
         let mut found = [0.0; 2];
         design.row(window).iter().for_each(|(column, seconds)| found[*column] = *seconds);
@@ -116,14 +125,19 @@ fn shown_later_by_its_integral() {
     assert!((shown_later(1e12, ns, after) - 1.0).abs() < 1e-9);
 }
 
-/// Half of the time beside busy CPUs is another column's of the same call path: seconds, the mean power, and energies are by path.
+/// Half of the time beside busy CPUs is another column's of the same call path: seconds, the mean power, and
+/// energies are by path.
 #[test]
 fn columns_beside_others() {
-    let parts = [Part { beside: 0.5, ..part(0, 0, 8) }, Part { beside: 1.0, ..part(0, 1, 2) }, part(1, 1, 6)];
-    let parts = Parts::of_parts(&parts);
+    let slices = [
+        IntervalSlice { contention: 0.5, ..slice(0, 0, 8) },
+        IntervalSlice { contention: 1.0, ..slice(0, 1, 2) },
+        slice(1, 1, 6),
+    ];
+    let slices = IntervalSlices::of_slices(&slices);
     let chains = Chains::default();
     let design =
-        Design::new(&windows(&[20, 20]), &parts, (Times::Chain(&chains), 0), (2, true), |owner| owner);
+        Design::new(&windows(&[20, 20]), &slices, (Times::Chain(&chains), 0), (2, true), |owner| owner);
     let row = |window| design.row(window).iter().map(|&(c, s)| (c, (s * 1e6).round())).collect::<Vec<_>>();
     assert_eq!(row(0), [(0, 4_000.0), (2, 4_000.0), (3, 2_000.0)]);
     assert_eq!(row(1), [(1, 6_000.0)]);
@@ -136,20 +150,20 @@ fn columns_beside_others() {
     assert_eq!(none, [0.0, 0.0]);
 }
 
-/// Of a part between two samples with a mix: seconds are the blend's, mixes are spread over their columns, and the variance is
-/// v t² (mean of squares − square of the mean).
+/// Of a slice between two samples with a mix: seconds are the bridge's, mixes are spread over their columns,
+/// and the variance is v t² (mean of squares − square of the mean).
 #[test]
 fn mixes_are_spread() {
-    let mark = |i: u64| Mark {
-        line: 0,
+    let point = |i: u64| SamplePoint {
+        track: 0,
         at: KtimeNs::from_ns(i * 1_000_000),
         cpu_ns: i * 1_000_000,
         owner: u32::from(i % 3 < 1),
     };
-    let marks: Vec<Mark> = (0..300).map(mark).collect();
-    let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
-    let between = Part {
-        line: 0,
+    let points: Vec<SamplePoint> = (0..300).map(point).collect();
+    let chains = Chains::new(&points, KtimeNs::default(), |owner| owner);
+    let between = IntervalSlice {
+        track: 0,
         left: 0,
         right: 1,
         before_ns: 200_000,
@@ -157,23 +171,24 @@ fn mixes_are_spread() {
         after_ns: 300_000,
         gap: 1,
         at: KtimeNs::from_ns(450_000),
-        ..part(0, 0, 1)
+        ..slice(0, 0, 1)
     };
-    let parts = Parts::of_parts(&[between]);
-    let design = Design::new(&windows(&[20]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
-    let blend = Blend::new(&between, chains.rate(0), None);
+    let slices = IntervalSlices::of_slices(&[between]);
+    let design = Design::new(&windows(&[20]), &slices, (Times::Chain(&chains), 0), (2, false), |owner| owner);
+    let bridge = BridgeWeights::new(&between, chains.rate(0), None);
     let mix = chains.mix(chains.mix_number(0, between.at));
-    let expected = |c: u32, own: f64| 5e-4 * (own + blend.mix * probability(mix, c));
-    let (first, second) = (expected(0, blend.left), expected(1, blend.right));
+    let expected = |c: u32, own: f64| 5e-4 * (own + bridge.mix * probability(mix, c));
+    let (first, second) = (expected(0, bridge.left), expected(1, bridge.right));
     assert!((design.row(0)[0].1 - first).abs() < 1e-12 && (design.row(0)[1].1 - second).abs() < 1e-12);
     let (p, q) = (first / 5e-4, second / 5e-4);
     let (mean, square) = (3.0 * p + 8.0 * q, 9.0 * p + 64.0 * q);
-    let variance = blend.spread * 2.5e-7 * (square - mean * mean);
+    let variance = bridge.spread * 2.5e-7 * (square - mean * mean);
     let found = design.variances(&[3.0, 8.0], &chains.moments(&[3.0, 8.0]))[0];
     assert!((found / variance - 1.0).abs() < 1e-5, "{found} instead of {variance}");
 }
 
-/// What a lag leaves of the energy before a window, at its beginning and at its end: e^(−t / τ), over a gap as well. Nothing is before the first one.
+/// What a lag leaves of the energy before a window, at its beginning and at its end: e^(−t / τ), over a gap
+/// as well. Nothing is before the first one.
 #[test]
 fn left_of_the_window_before() {
     let span = |from: u64, until: u64| {
@@ -193,10 +208,10 @@ fn left_of_the_window_before() {
 /// Each of more windows than one thread looks at has a variance.
 #[test]
 fn many_windows() {
-    let parts = Parts::of_parts(&[part(299, 0, 8)]);
+    let slices = IntervalSlices::of_slices(&[slice(299, 0, 8)]);
     let chains = Chains::default();
     let design =
-        Design::new(&windows(&[20; 300]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
+        Design::new(&windows(&[20; 300]), &slices, (Times::Chain(&chains), 0), (2, false), |owner| owner);
     assert_eq!(design.variances(&[1.0; 2], &chains.moments(&[1.0; 2])), [0.0; 300]);
     assert_eq!(design.row(299), [(0, 0.008)]);
 }

@@ -1,7 +1,8 @@
-//! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given. Leaves out samples.
+//! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given.
+//! Leaves out samples.
 
 use crate::between_samples::expected_time::Times;
-use crate::between_samples::parts::{Part, Parts};
+use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::between_samples::switching_chain::Chains;
 use crate::power_model::columns::Columns;
 use crate::power_model::counter_edges::Edges;
@@ -10,11 +11,11 @@ use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::checks_of;
 use crate::power_model::learn::Model;
-use crate::power_model::paths::{OTHER, Path, PathId, PathTree, Step};
+use crate::power_model::paths::{OTHER, Path, PathElement, PathId, PathTree};
 use crate::power_model::settings::Settings;
 use crate::power_model::windows::Windows;
 use crate::tests::vectors::Vectors;
-use crate::time::pieces::{NO_GAP, NO_LINE};
+use crate::time::inter_sample::{NO_GAP, NO_TRACK};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
@@ -24,7 +25,7 @@ use nalgebra::DMatrix;
 pub(crate) struct Toy {
     pub(crate) intervals: Vec<EnergyInterval>,
     pub(crate) dynamic: Vec<MicroJoules>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) slices: Vec<IntervalSlice>,
     pub(crate) tree: PathTree,
     pub(crate) columns: usize,
 }
@@ -34,45 +35,45 @@ pub(crate) fn at_ms(ms: f64) -> KtimeNs {
 }
 
 /// Time whose owner is certain.
-pub(crate) fn part(interval: usize, owner: u32, from_ms: f64, ms: f64) -> Part {
-    Part {
+pub(crate) fn slice(interval: usize, owner: u32, from_ms: f64, ms: f64) -> IntervalSlice {
+    IntervalSlice {
         interval: u32::try_from(interval).unwrap(),
-        line: NO_LINE,
+        track: NO_TRACK,
         at: at_ms(from_ms + ms / 2.0),
         left: owner,
         right: owner,
         ns: (ms * 1e6).round() as u64,
         gap: NO_GAP,
-        ..Part::nobodys()
+        ..IntervalSlice::nobodys()
     }
 }
 
 /// Functions that the target calls, one a column.
 pub(crate) fn flat_tree(columns: usize) -> PathTree {
-    let root = |parent| Path { parent, step: Step::Root };
-    let function = |column| Path { parent: 1, step: Step::Function(column) };
+    let root = |parent| Path { parent, step: PathElement::Root };
+    let function = |column| Path { parent: 1, step: PathElement::Function(column) };
     let count = u32::try_from(columns).unwrap();
     let paths = [root(OTHER), root(1)].into_iter().chain((0..count).map(function)).collect();
     PathTree::of_paths(paths, (0..count).map(|column| column + 2).collect())
 }
 
 impl Toy {
-    /// Windows of so many milliseconds with so many joules above idle. In each the columns ran for these milliseconds, one after the other from
-    /// its start.
+    /// Windows of so many milliseconds with so many joules above idle. In each the columns ran for these
+    /// milliseconds, one after the other from its start.
     pub(crate) fn new(window_ms: f64, ms: &[Vec<f64>], joules: &[f64], idle_watts: f64) -> Self {
         let energy = |joules: f64| MicroJoules::from_uj((joules * 1e6).round() as i64);
-        let (mut intervals, mut parts) = (vec![], vec![]);
+        let (mut intervals, mut slices) = (vec![], vec![]);
         for (window, (row, joules)) in ms.iter().zip(joules).enumerate() {
             let mut from = window as f64 * window_ms;
             let span = Span { start: at_ms(from), end: at_ms(from + window_ms) };
             intervals.push(EnergyInterval { span, energy: energy(joules + idle_watts * window_ms / 1e3) });
             for (owner, &length) in (0..).zip(row) {
-                parts.push(part(window, owner, from, length));
+                slices.push(slice(window, owner, from, length));
                 from += length;
             }
         }
         let (dynamic, columns) = (joules.iter().copied().map(energy).collect(), ms[0].len());
-        Self { intervals, dynamic, parts, tree: flat_tree(columns), columns }
+        Self { intervals, dynamic, slices, tree: flat_tree(columns), columns }
     }
 
     /// From vectors of these names.
@@ -81,16 +82,16 @@ impl Toy {
         Self::new(vectors.number("window_ms"), &vectors.table("ms"), &vectors.list("joules"), idle)
     }
 
-    pub(crate) fn listed(&self) -> Parts<'static> {
-        Parts::of_parts(&self.parts)
+    pub(crate) fn listed(&self) -> IntervalSlices<'static> {
+        IntervalSlices::of_slices(&self.slices)
     }
 
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence {
             intervals: &self.intervals,
             dynamic: &self.dynamic,
-            parts: Box::leak(Box::new(self.listed())),
-            marks: &[],
+            slices: Box::leak(Box::new(self.listed())),
+            points: &[],
             start: KtimeNs::default(),
             tree: &self.tree,
             settings: Settings::default(),

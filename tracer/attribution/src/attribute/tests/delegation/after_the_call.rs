@@ -1,16 +1,20 @@
-//! What a worker burns while no call is under way that it serves: a spin belongs to the call before it, until the worker sleeps.
+//! What a worker burns while no call is under way that it serves: a spin belongs to the call before it, until
+//! the worker sleeps.
 //!
-//! The pool's library is known by the modules of native frames: `n:pool/…`. Leaves out calls that are under way (`tests/mod.rs`).
+//! The pool's library is known by the modules of native frames: `n:pool/…`. Leaves out calls that are under
+//! way (`tests/mod.rs`).
 
 use super::world::World;
 
-/// A worker of the library `pool` in a stack that says so, and a Python thread in a call of it and outside, as samples show them.
+/// A worker of the library `pool` in a stack that says so, and a Python thread in a call of it and outside,
+/// as samples show them.
 const WORKS: &str = "n:c/clone n:pool/loop";
 const IN_RUN: &str = "n:c/_start p:main p:run n:pool/run";
 const OUTSIDE: &str = "n:c/_start p:main n:random/fill";
 
-/// A worker that spins on after the call that it worked for is charged to that call, with a joint that says that it is over: not to what
-/// its caller does next. After it slept, a wake-up of the next call charges that.
+/// A worker that spins on after the call that it worked for is charged to that call, with a joint that says
+/// that it is over: not to what its caller does next. After it slept, a wake-up of the next call charges
+/// that.
 #[test]
 fn a_spin_after_the_call() {
     let mut world = World::new();
@@ -32,7 +36,8 @@ fn a_spin_after_the_call() {
     assert_eq!(seen.keys().filter(|stack| stack.contains("clone")).count(), 3, "{seen:?}");
 }
 
-/// A spin goes on over the moments in which its worker is pushed off its CPU, and beyond its caller's going to sleep.
+/// A spin goes on over the moments in which its worker is pushed off its CPU, and beyond its caller's going
+/// to sleep.
 #[test]
 fn a_spin_that_is_interrupted() {
     let mut world = World::new();
@@ -51,8 +56,8 @@ fn a_spin_that_is_interrupted() {
     assert_eq!(after, 72_500, "{seen:?}");
 }
 
-/// Two threads call the same pool by turns while its worker never sleeps: each call is charged for itself, and the spin between two calls
-/// belongs to the one before it.
+/// Two threads call the same pool by turns while its worker never sleeps: each call is charged for itself,
+/// and the spin between two calls belongs to the one before it.
 #[test]
 fn two_callers_by_turns() {
     let mut world = World::new();
@@ -78,8 +83,8 @@ fn two_callers_by_turns() {
     assert_eq!(seen.keys().filter(|stack| stack.contains("clone")).count(), 4, "{seen:?}");
 }
 
-/// A worker of one caller's own pool spins while another thread is in a call of the same library, which has a pool of its own: who wakes
-/// the worker tells whose it is.
+/// A worker of one caller's own pool spins while another thread is in a call of the same library, which has a
+/// pool of its own: who wakes the worker tells whose it is.
 #[test]
 fn two_pools_of_one_library() {
     let mut world = World::new();
@@ -97,7 +102,8 @@ fn two_pools_of_one_library() {
     assert!(seen.contains_key("a;run;[on behalf of, after the call];clone;loop"), "{seen:?}");
 }
 
-/// A worker that slept after its call and is then woken by another thread's call works for that one, although the first to wake it was not it.
+/// A worker that slept after its call and is then woken by another thread's call works for that one, although
+/// the first to wake it was not it.
 #[test]
 fn woken_by_somebody_else_afterwards() {
     let mut world = World::new();

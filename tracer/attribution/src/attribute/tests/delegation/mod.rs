@@ -1,4 +1,5 @@
-//! For whom a worker works, on recordings written by hand: who is charged, that energy counts once, and that both views agree.
+//! For whom a worker works, on recordings written by hand: who is charged, that energy counts once, and that
+//! both views agree.
 //!
 //! Leaves out how waits and wake-ups are seen (`tests/live/attribution/requesters.rs`, live).
 
@@ -16,8 +17,8 @@ use energy_trace_model::recording::record::{
 use proptest::prelude::*;
 use world::{World, assert_agree, expect, ms};
 
-/// A thread of a native pool works for the only Python thread, which sleeps: the Python stack at which it fell asleep is charged, with the
-/// native frames that a sample showed between its functions.
+/// A thread of a native pool works for the only Python thread, which sleeps: the Python stack at which it
+/// fell asleep is charged, with the native frames that a sample showed between its functions.
 #[test]
 fn the_sleeper_is_charged() {
     let mut world = World::new();
@@ -89,7 +90,8 @@ fn several_that_wait_share_equally() {
     assert_eq!(shares, [33_334, 33_333, 33_333]);
 }
 
-/// A Python thread that sleeps all the time and wakes no worker (a progress bar's) gets nothing beside one that does.
+/// A Python thread that sleeps all the time and wakes no worker (a progress bar's) gets nothing beside one
+/// that does.
 #[test]
 fn those_that_hand_over_work_come_first() {
     let mut world = World::new();
@@ -103,8 +105,8 @@ fn those_that_hand_over_work_come_first() {
     assert_eq!(world.logical(), expect(&[("main;run;[on behalf of];gemm", 100_000)]));
 }
 
-/// Where no Python thread is there to be charged, the pool stands for itself; a process without Python is left as it is, and so are main
-/// threads outside Python.
+/// Where no Python thread is there to be charged, the pool stands for itself; a process without Python is
+/// left as it is, and so are main threads outside Python.
 #[test]
 fn nobody_to_charge() {
     let mut world = World::new();
@@ -129,8 +131,8 @@ fn nobody_to_charge() {
     );
 }
 
-/// A thread of a Python pool works for the thread that gave it its task, while that waits for the result; one that does not wait is not
-/// charged.
+/// A thread of a Python pool works for the thread that gave it its task, while that waits for the result; one
+/// that does not wait is not charged.
 #[test]
 fn a_python_pool() {
     let mut world = World::new();
@@ -168,7 +170,8 @@ fn pools_nest() {
     assert_eq!(seen["main;result;[on behalf of];run;worker;task;[on behalf of];gemm"], 100_000, "{seen:?}");
 }
 
-/// A data loader's process works for the thread of its parent that next takes a batch from it, not for what that thread does meanwhile.
+/// A data loader's process works for the thread of its parent that next takes a batch from it, not for what
+/// that thread does meanwhile.
 #[test]
 fn a_loader_process() {
     let mut world = World::new();
@@ -211,8 +214,8 @@ fn a_forked_process_begins_at_its_loop() {
     );
 }
 
-/// What helps a loader's process (a thread that hands its files over, a native thread) works for whom that process works for, not for its
-/// other threads that happen to sleep.
+/// What helps a loader's process (a thread that hands its files over, a native thread) works for whom that
+/// process works for, not for its other threads that happen to sleep.
 #[test]
 fn helpers_of_a_loader_process() {
     let mut world = World::new();
@@ -241,8 +244,9 @@ fn helpers_of_a_loader_process() {
     );
 }
 
-/// A worker that nobody was seen to wake, beside a Python thread in a call: another one may have asked as well from its last sample elsewhere
-/// to its first one in a call, so that the worker's time there is in equal parts.
+/// A worker that nobody was seen to wake, beside a Python thread in a call: another one may have asked as
+/// well from its last sample elsewhere to its first one in a call, so that the worker's time there is in
+/// equal parts.
 #[test]
 fn whoever_may_be_in_a_call_may_have_asked() {
     let mut world = World::new();
@@ -279,8 +283,8 @@ fn unseen_time_has_its_callers() {
     assert_eq!(world.logical(), expect(&[("main;poll;[unsampled]", 100_000)]));
 }
 
-/// Where nobody was looking, as while a machine stands still, a thread's time is nobody's: neither a worker's requester's, nor where a thread slept
-/// next.
+/// Where nobody was looking, as while a machine stands still, a thread's time is nobody's: neither a worker's
+/// requester's, nor where a thread slept next.
 #[test]
 fn a_pause_is_nobodys() {
     for (name, stack) in [("python", "p:main p:poll"), ("worker", "n:c/clone n:pool/gemm")] {
@@ -334,7 +338,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever a recording says: each thread's energy, time and samples are the same in both views, to the microjoule.
+    /// Whatever a recording says: each thread's energy, time and samples are the same in both views, to the
+    /// microjoule.
     #[test]
     fn views_agree(world in any_world()) {
         let logical = attribute(&world.recording, &Options::logical());
@@ -361,7 +366,8 @@ fn nonsense_is_survived() {
     assert_eq!(world.logical(), expect(&[("main", 100_000)]));
 }
 
-/// What a thread without Python launches on a GPU (autograd's device threads) is charged to the Python thread that waits for it.
+/// What a thread without Python launches on a GPU (autograd's device threads) is charged to the Python thread
+/// that waits for it.
 #[test]
 fn launches_are_charged_to_those_who_wait() {
     let mut world = World::new();

@@ -1,10 +1,12 @@
-//! Below which native call of a Python line a worker stands: `torch.matmul` in machine code, which the stack of a wait does not show.
+//! Below which native call of a Python line a worker stands: `torch.matmul` in machine code, which the stack
+//! of a wait does not show.
 //!
 //! Leaves out for whom workers work (`mod.rs`).
 
 use super::world::{World, expect};
 
-/// Where a worker's energy stands after its Python thread was sampled in these native frames and sleeps in the same line.
+/// Where a worker's energy stands after its Python thread was sampled in these native frames and sleeps in
+/// the same line.
 fn of_worker(samples: [&str; 2], worker_stack: &str) -> World {
     let mut world = World::new();
     let process = world.process(None);
@@ -16,8 +18,8 @@ fn of_worker(samples: [&str; 2], worker_stack: &str) -> World {
     world
 }
 
-/// All samples of a line came through the same call before they reached the worker's library: what that call has others do stands below it,
-/// and what ran itself there is no part of the way.
+/// All samples of a line came through the same call before they reached the worker's library: what that call
+/// has others do stands below it, and what ran itself there is no part of the way.
 #[test]
 fn below_the_call_on_which_samples_agree() {
     let samples =
@@ -50,7 +52,8 @@ fn samples_on_the_way_agree() {
     }
 }
 
-/// A line that makes two calls: nobody knows which of them the worker was asked in, so it stands below the line.
+/// A line that makes two calls: nobody knows which of them the worker was asked in, so it stands below the
+/// line.
 #[test]
 fn below_the_line_where_samples_differ() {
     let samples = ["p:main n:torch/matmul n:torch/gemm", "p:main n:torch/cat n:torch/copy"];
@@ -65,7 +68,8 @@ fn below_the_line_where_samples_differ() {
     );
 }
 
-/// Samples that never reach a library in which the worker lives tell nothing of it; nor do those that reach only what lies above Python too.
+/// Samples that never reach a library in which the worker lives tell nothing of it; nor do those that reach
+/// only what lies above Python too.
 #[test]
 fn other_libraries_tell_nothing() {
     let samples = ["p:main n:torch/matmul n:torch/gemm"; 2];

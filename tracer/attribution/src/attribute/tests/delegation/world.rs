@@ -82,7 +82,8 @@ impl World {
         key
     }
 
-    /// A stack of `p:name` (Python), `l:name` (the loop of a pool, Python) and `n:name` or `n:library/name` (native) frames, root first.
+    /// A stack of `p:name` (Python), `l:name` (the loop of a pool, Python) and `n:name` or `n:library/name`
+    /// (native) frames, root first.
     pub(super) fn stack(&mut self, text: &str) -> StackId {
         let mut parent = None;
         for word in text.split(' ') {

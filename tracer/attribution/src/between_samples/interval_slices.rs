@@ -1,66 +1,69 @@
-//! The parts of a domain's time: what lies between two samples and between two readings.
+//! A domain's time, cut at each sample and at each reading: what lies between two of both.
 //!
-//! There are as many as samples, and a few more. So they are kept by columns: of each part the piece that it is cut from, which says the rest
-//! together with its interval, and what else power depends on only where it does. Leaves out what was done in a part (`markov_bridge`).
+//! There are as many as samples, and a few more. So they are kept by columns: of each the slice between
+//! samples that it is cut from, which says the rest together with its interval, and what else power depends
+//! on only where it does. Leaves out what was done in it (`markov_bridge`).
 
+use crate::time::compact_slices::{CompactSlice, DomainSlices, Lookup};
 use crate::time::conditions::Conditions;
+use crate::time::inter_sample::{InterSampleSlice, NO_GAP, NO_TRACK, NOBODY, SamplePoint};
 use crate::time::on_cpus::OnCpu as _;
 use crate::time::owners::OwnerId;
-use crate::time::packed_pieces::{DomainPieces, Lookup, Packed};
-use crate::time::pieces::{Mark, NO_GAP, NO_LINE, NOBODY, Piece};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use std::ops::Range;
 
-/// A piece's time in one interval.
+/// That part of a slice between samples which lies in one interval between readings.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct IntervalSlice {
     pub(crate) interval: u32,
-    pub(crate) line: u32,
+    pub(crate) track: u32,
     /// Its middle.
     pub(crate) at: KtimeNs,
-    /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance to that.
+    /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance
+    /// to that.
     pub(crate) left: OwnerId,
     pub(crate) right: OwnerId,
     pub(crate) before_ns: u64,
     pub(crate) ns: u64,
     pub(crate) after_ns: u64,
-    /// The position among all marks of the sample behind it in time (`Piece::gap`).
+    /// The position among all points of the sample behind it in time (`InterSampleSlice::gap`).
     pub(crate) gap: u32,
     /// Whether it stands the other way round: the sample behind it in time on the left.
     pub(crate) reversed: bool,
-    /// How long the thread was off its CPU between the part and the sample on either side.
+    /// How long the thread was off its CPU between this and the sample on either side.
     pub(crate) slept_before_ns: u64,
     pub(crate) slept_after_ns: u64,
-    /// How busy the domain's other CPUs were beside it, from 0 to about 1 (`contention`); 0 where that makes no difference.
-    pub(crate) beside: f64,
+    /// How busy the domain's other CPUs were beside it, from 0 to about 1 (`contention`); 0 where that makes
+    /// no difference.
+    pub(crate) contention: f64,
     /// What power is there, in parts of a lone thread's at the mean clock.
     pub(crate) weight: f64,
 }
 
-impl Part {
-    /// A piece's time in an interval.
-    fn new(interval: usize, piece: &Piece, common: Span) -> Self {
-        let before_ns = piece.left.ns + common.start.ns_since(piece.span.start);
-        let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
-        let part = Self {
+impl IntervalSlice {
+    /// A slice between samples in an interval.
+    fn new(interval: usize, slice: &InterSampleSlice, common: Span) -> Self {
+        let before_ns = slice.left.ns + common.start.ns_since(slice.span.start);
+        let after_ns = slice.right.ns + slice.span.end.ns_since(common.end);
+        let slice = Self {
             interval: u32::try_from(interval).unwrap_or(u32::MAX),
-            line: piece.line,
+            track: slice.track,
             at: common.start.midpoint(common.end),
-            left: piece.left.owner,
-            right: piece.right.owner,
+            left: slice.left.owner,
+            right: slice.right.owner,
             before_ns,
             ns: common.ns(),
             after_ns,
-            gap: piece.gap,
+            gap: slice.gap,
             reversed: false,
-            slept_before_ns: piece.left.slept_ns,
-            slept_after_ns: piece.right.slept_ns,
-            beside: 0.0,
+            slept_before_ns: slice.left.slept_ns,
+            slept_after_ns: slice.right.slept_ns,
+            contention: 0.0,
             weight: 1.0,
         };
         // Backwards in time the chain is the same: what is known stands on the left.
-        if part.left == NOBODY { part.turned() } else { part }
+        if slice.left == NOBODY { slice.turned() } else { slice }
     }
 
     /// The other way round.
@@ -77,15 +80,16 @@ impl Part {
         }
     }
 
-    /// The same part if only every other sample had been taken: those whose position is odd, or even. Neighbours are one of each.
-    pub(crate) fn thinned(self, marks: &[Mark], odd: bool) -> Self {
+    /// The same if only every other sample had been taken: those whose position is odd, or even. Neighbours
+    /// are one of each.
+    pub(crate) fn thinned(self, points: &[SamplePoint], odd: bool) -> Self {
         let forward = if self.reversed { self.turned() } else { self };
         let is_kept = |position: usize| (position % 2 == 1) == odd;
-        let of_line = |position: usize| marks.get(position).filter(|mark| mark.line == self.line);
+        let of_track = |position: usize| points.get(position).filter(|point| point.track == self.track);
         let (before, behind) = ((self.gap as usize).checked_sub(1), self.gap as usize);
         let mut thinned = forward;
         if let Some(before) = before.filter(|&before| forward.left != NOBODY && !is_kept(before)) {
-            let pair = of_line(before).zip(before.checked_sub(1).and_then(of_line));
+            let pair = of_track(before).zip(before.checked_sub(1).and_then(of_track));
             let awake = pair.map_or(0, |(near, far)| near.cpu_ns.saturating_sub(far.cpu_ns));
             thinned.left = pair.map_or(NOBODY, |(_, far)| far.owner);
             thinned.before_ns = thinned.before_ns.saturating_add(awake);
@@ -93,7 +97,7 @@ impl Part {
             thinned.slept_before_ns = thinned.slept_before_ns.saturating_add(apart.saturating_sub(awake));
         }
         if forward.right != NOBODY && !is_kept(behind) {
-            let pair = of_line(behind).zip(of_line(behind + 1));
+            let pair = of_track(behind).zip(of_track(behind + 1));
             let awake = pair.map_or(0, |(near, far)| far.cpu_ns.saturating_sub(near.cpu_ns));
             thinned.right = pair.map_or(NOBODY, |(_, far)| far.owner);
             thinned.after_ns = thinned.after_ns.saturating_add(awake);
@@ -101,7 +105,7 @@ impl Part {
             thinned.slept_after_ns = thinned.slept_after_ns.saturating_add(apart.saturating_sub(awake));
         }
         match (thinned.left, thinned.right) {
-            _ if self.line == NO_LINE || self.gap == NO_GAP => self,
+            _ if self.track == NO_TRACK || self.gap == NO_GAP => self,
             (NOBODY, NOBODY) => self,
             (NOBODY, _) => thinned.turned(),
             _ => thinned,
@@ -122,82 +126,82 @@ fn around(at: KtimeNs, ns: u64) -> Span {
     Span { start, end: at + std::time::Duration::from_nanos(half) }
 }
 
-/// Parts in intervals, by interval, line and time.
+/// All slices of a domain in its intervals, by interval, track and time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parts<'p> {
-    pieces: &'p [Packed],
+pub(crate) struct IntervalSlices<'p> {
+    slices: &'p [CompactSlice],
     lookup: Lookup<'p>,
-    /// The intervals, and where the parts of each begin; behind them the number of all.
+    /// The intervals, and where the slices of each begin; behind them the number of all.
     spans: Vec<Span>,
     starts: Vec<usize>,
-    /// The position of each part's piece.
-    of_piece: Vec<u32>,
+    /// The position of each one's slice between samples.
+    of_slice: Vec<u32>,
     /// For what part of each another hardware thread of the core was busy; empty where no cores are shared.
     shared: Vec<f64>,
     /// The clock of each one's CPU, in parts of the mean (`dvfs`); empty where none is known.
     clock: Vec<f64>,
-    /// As `Part` has them; empty where nobody is beside any, and where each has all of its power.
-    beside: Vec<f64>,
+    /// As `IntervalSlice` has them; empty where no other CPU was busy, and where each has all of its power.
+    contention: Vec<f64>,
     weight: Vec<f64>,
 }
 
-/// Some intervals' parts while they are found.
+/// Some intervals' slices while they are found.
 #[derive(Default)]
-struct Stretch {
+struct IntervalChunk {
     /// How many each interval has.
     counts: Vec<usize>,
-    of_piece: Vec<u32>,
+    of_slice: Vec<u32>,
     shared: Vec<f64>,
     clock: Vec<f64>,
 }
 
-impl<'p> Parts<'p> {
+impl<'p> IntervalSlices<'p> {
     /// None at all.
-    pub(crate) const NONE: &'static Parts<'static> = &Parts {
-        pieces: &[],
+    pub(crate) const NONE: &'static IntervalSlices<'static> = &IntervalSlices {
+        slices: &[],
         lookup: Lookup::NOTHING,
         spans: vec![],
         starts: vec![],
-        of_piece: vec![],
+        of_slice: vec![],
         shared: vec![],
-        beside: vec![],
+        contention: vec![],
         clock: vec![],
         weight: vec![],
     };
 
-    /// Of pieces in intervals, which are in order and do not overlap.
+    /// Of slices in intervals, which are in order and do not overlap.
     pub(crate) fn new(
         intervals: &[EnergyInterval],
-        pieces: &DomainPieces<'p>,
+        slices: &DomainSlices<'p>,
         conditions: &Conditions,
     ) -> Self {
         let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
-        let (on_cpus, lookup) = (&pieces.on_cpus, pieces.lookup);
-        let found = on_cpus.in_stretches(&spans, |intervals| {
-            let mut stretch = Stretch::default();
+        let (on_cpus, lookup) = (&slices.on_cpus, slices.lookup);
+        let found = on_cpus.in_chunks(&spans, |intervals| {
+            let mut chunk = IntervalChunk::default();
             let mut order = vec![];
             intervals.each(|_, here| {
                 in_order(here, on_cpus.all(), lookup, &mut order);
-                stretch.add(here, on_cpus.all(), conditions);
+                chunk.add(here, on_cpus.all(), conditions);
             });
-            stretch
+            chunk
         });
-        let mut parts = Self { pieces: on_cpus.all(), lookup, spans, starts: vec![0], ..Self::default() };
-        parts.of_piece.reserve_exact(found.iter().map(|stretch| stretch.of_piece.len()).sum());
-        for stretch in found {
-            for count in stretch.counts {
-                parts.starts.push(parts.starts.last().map_or(0, |last| last + count));
+        let mut slices = Self { slices: on_cpus.all(), lookup, spans, starts: vec![0], ..Self::default() };
+        slices.of_slice.reserve_exact(found.iter().map(|chunk| chunk.of_slice.len()).sum());
+        for chunk in found {
+            for count in chunk.counts {
+                slices.starts.push(slices.starts.last().map_or(0, |last| last + count));
             }
-            parts.of_piece.extend(stretch.of_piece);
-            parts.shared.extend(stretch.shared);
-            parts.clock.extend(stretch.clock);
+            slices.of_slice.extend(chunk.of_slice);
+            slices.shared.extend(chunk.shared);
+            slices.clock.extend(chunk.clock);
         }
-        parts
+        slices
     }
 
     /// How many there are.
     pub(crate) const fn len(&self) -> usize {
-        self.of_piece.len()
+        self.of_slice.len()
     }
 
     /// How many there are in some intervals.
@@ -217,18 +221,18 @@ impl<'p> Parts<'p> {
     }
 
     /// All of them, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Part> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = IntervalSlice> + '_ {
         self.of_intervals(0..self.spans.len())
     }
 
     /// Those of some intervals, in order.
-    pub(crate) fn of_intervals(&self, intervals: Range<usize>) -> impl Iterator<Item = Part> + '_ {
+    pub(crate) fn of_intervals(&self, intervals: Range<usize>) -> impl Iterator<Item = IntervalSlice> + '_ {
         intervals.flat_map(|interval| self.of_interval(interval))
     }
 
-    /// Those of one interval, by line and time.
-    pub(crate) fn of_interval(&self, interval: usize) -> impl Iterator<Item = Part> + '_ {
-        self.times_in(interval).map(move |(at, piece, common)| self.part(interval, at, piece, common))
+    /// Those of one interval, by track and time.
+    pub(crate) fn of_interval(&self, interval: usize) -> impl Iterator<Item = IntervalSlice> + '_ {
+        self.times_in(interval).map(move |(at, slice, common)| self.slice(interval, at, slice, common))
     }
 
     /// Those of one interval whose time in it is looked for.
@@ -236,27 +240,27 @@ impl<'p> Parts<'p> {
         &self,
         interval: usize,
         is_wanted: impl Fn(Span) -> bool,
-    ) -> impl Iterator<Item = Part> {
+    ) -> impl Iterator<Item = IntervalSlice> {
         let wanted = self.times_in(interval).filter(move |(_, _, common)| is_wanted(*common));
-        wanted.map(move |(at, piece, common)| self.part(interval, at, piece, common))
+        wanted.map(move |(at, slice, common)| self.slice(interval, at, slice, common))
     }
 
-    /// The position, piece and time of each of an interval.
-    fn times_in(&self, interval: usize) -> impl Iterator<Item = (usize, &'p Packed, Span)> + '_ {
+    /// The position, slice and time of each of an interval.
+    fn times_in(&self, interval: usize) -> impl Iterator<Item = (usize, &'p CompactSlice, Span)> + '_ {
         let range = self.starts.get(interval).zip(self.starts.get(interval + 1));
         let range = range.map_or(0..0, |(from, to)| *from..*to);
         range.filter_map(move |at| {
-            let piece = self.pieces.get(*self.of_piece.get(at)? as usize)?;
-            Some((at, piece, self.spans.get(interval)?.overlap(piece.span())?))
+            let slice = self.slices.get(*self.of_slice.get(at)? as usize)?;
+            Some((at, slice, self.spans.get(interval)?.overlap(slice.span())?))
         })
     }
 
-    fn part(&self, interval: usize, at: usize, piece: &Packed, common: Span) -> Part {
+    fn slice(&self, interval: usize, at: usize, slice: &CompactSlice, common: Span) -> IntervalSlice {
         let of = |column: &[f64], usual| column.get(at).copied().unwrap_or(usual);
-        Part {
-            beside: of(&self.beside, 0.0),
+        IntervalSlice {
+            contention: of(&self.contention, 0.0),
             weight: of(&self.weight, 1.0),
-            ..Part::new(interval, &self.lookup.piece(piece), common)
+            ..IntervalSlice::new(interval, &self.lookup.slice(slice), common)
         }
     }
 
@@ -268,19 +272,19 @@ impl<'p> Parts<'p> {
         self.weight = weights.collect();
     }
 
-    /// Notes how busy others were beside each.
-    pub(crate) fn set_beside(&mut self, mut beside: impl FnMut(Span) -> f64) {
+    /// Notes how busy other CPUs were meanwhile.
+    pub(crate) fn set_contention(&mut self, mut contention: impl FnMut(Span) -> f64) {
         let times = (0..self.spans.len()).flat_map(|interval| self.times_in(interval));
         let of = |common: Span| around(common.start.midpoint(common.end), common.ns());
-        self.beside = times.map(|(_, _, common)| beside(of(common))).collect();
+        self.contention = times.map(|(_, _, common)| contention(of(common))).collect();
     }
 }
 
-impl Stretch {
+impl IntervalChunk {
     /// Adds an interval, and what lies in it.
-    fn add(&mut self, here: &[(usize, Span)], all: &[Packed], conditions: &Conditions) {
+    fn add(&mut self, here: &[(usize, Span)], all: &[CompactSlice], conditions: &Conditions) {
         self.counts.push(here.len());
-        self.of_piece.extend(here.iter().map(|&(at, _)| u32::try_from(at).unwrap_or(u32::MAX)));
+        self.of_slice.extend(here.iter().map(|&(at, _)| u32::try_from(at).unwrap_or(u32::MAX)));
         if conditions.share_cores() {
             self.shared.extend(here.iter().map(|&(at, span)| conditions.shared(all[at].cpu(), span)));
         }
@@ -290,15 +294,15 @@ impl Stretch {
     }
 }
 
-/// Sorts what lies in an interval by line and time; `order` is room for it.
+/// Sorts what lies in an interval by track and time; `order` is room for it.
 fn in_order(
     here: &mut [(usize, Span)],
-    all: &[Packed],
+    all: &[CompactSlice],
     lookup: Lookup<'_>,
     order: &mut Vec<(u32, KtimeNs, usize, Span)>,
 ) {
     order.clear();
-    let of = |&(at, span): &(usize, Span)| (lookup.line(&all[at]), span.start.midpoint(span.end), at, span);
+    let of = |&(at, span): &(usize, Span)| (lookup.track(&all[at]), span.start.midpoint(span.end), at, span);
     order.extend(here.iter().map(of));
     order.sort_unstable();
     here.iter_mut().zip(order).for_each(|(here, &mut (_, _, at, span))| *here = (at, span));
@@ -307,148 +311,163 @@ fn in_order(
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Parts, Piece, Span,
+        Conditions, EnergyInterval, InterSampleSlice, IntervalSlice, IntervalSlices, KtimeNs, NO_GAP,
+        NO_TRACK, NOBODY, SamplePoint, Span,
     };
-    use crate::tests::pieces::domain_pieces;
+    use crate::tests::slices::domain_slices;
     use crate::tests::vectors::near;
+    use crate::time::inter_sample::Neighbour;
     use crate::time::owners::Segment;
-    use crate::time::pieces::End;
     use energy_trace_model::ids::CpuId;
     use energy_trace_model::recording::Recording;
     use energy_trace_model::units::{KiloHertz, MicroJoules};
 
-    impl Part {
+    impl IntervalSlice {
         /// Nobody's, at no time.
         pub(crate) fn nobodys() -> Self {
             let nothing = Span { start: KtimeNs::default(), end: KtimeNs::default() };
-            Self::new(0, &Piece::certain(CpuId::new(0), nothing, 0), nothing)
+            Self::new(0, &InterSampleSlice::certain(CpuId::new(0), nothing, 0), nothing)
         }
     }
 
-    impl Parts<'static> {
-        /// These parts, in their order. Their pieces are never freed.
-        pub(crate) fn of_parts(parts: &[Part]) -> Self {
-            let piece = |part: &Part| {
-                let forward = if part.reversed { part.turned() } else { *part };
-                let end = |owner, ns, slept_ns| End { owner, ns, slept_ns };
-                let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
-                Piece {
+    impl IntervalSlices<'static> {
+        /// These, in their order. What they are cut from is never freed.
+        pub(crate) fn of_slices(listed: &[IntervalSlice]) -> Self {
+            let slice = |slice: &IntervalSlice| {
+                let forward = if slice.reversed { slice.turned() } else { *slice };
+                let end = |owner, ns, slept_ns| Neighbour { owner, ns, slept_ns };
+                let start = KtimeNs::from_ns(slice.at.as_ns().saturating_sub(slice.ns / 2));
+                InterSampleSlice {
                     cpu: CpuId::new(0),
-                    span: Span { start, end: KtimeNs::from_ns(start.as_ns() + part.ns) },
-                    line: part.line,
+                    span: Span { start, end: KtimeNs::from_ns(start.as_ns() + slice.ns) },
+                    track: slice.track,
                     left: end(forward.left, forward.before_ns, forward.slept_before_ns),
                     right: end(forward.right, forward.after_ns, forward.slept_after_ns),
-                    gap: part.gap,
+                    gap: slice.gap,
                 }
             };
-            let pieces = domain_pieces(&parts.iter().map(piece).collect::<Vec<_>>());
-            let intervals = parts.last().map_or(0, |last| last.interval + 1);
+            let slices = domain_slices(&listed.iter().map(slice).collect::<Vec<_>>());
+            let intervals = listed.last().map_or(0, |last| last.interval + 1);
             let always = Span { start: KtimeNs::default(), end: KtimeNs::from_ns(u64::MAX) };
-            let until = |interval: u32| parts.partition_point(|part| part.interval < interval);
+            let until = |interval: u32| listed.partition_point(|slice| slice.interval < interval);
             Self {
-                pieces: pieces.on_cpus.all(),
-                lookup: pieces.lookup,
+                slices: slices.on_cpus.all(),
+                lookup: slices.lookup,
                 spans: vec![always; intervals as usize],
                 starts: (0..=intervals).map(until).collect(),
-                of_piece: (0..).take(parts.len()).collect(),
-                beside: parts.iter().map(|part| part.beside).collect(),
-                weight: parts.iter().map(|part| part.weight).collect(),
+                of_slice: (0..).take(listed.len()).collect(),
+                contention: listed.iter().map(|slice| slice.contention).collect(),
+                weight: listed.iter().map(|slice| slice.weight).collect(),
                 ..Self::default()
             }
         }
 
-        /// Of one part, what it shares of its core, and its clock.
-        pub(crate) fn under(part: &Part, shared: f64, clock: f64) -> Self {
-            Self { shared: vec![shared], clock: vec![clock], ..Self::of_parts(&[*part]) }
+        /// Of one, what it shares of its core, and its clock.
+        pub(crate) fn under(slice: &IntervalSlice, shared: f64, clock: f64) -> Self {
+            Self { shared: vec![shared], clock: vec![clock], ..Self::of_slices(&[*slice]) }
         }
     }
 
-    fn found(intervals: &[EnergyInterval], pieces: &[Piece], conditions: &Conditions) -> Vec<Part> {
-        Parts::new(intervals, &domain_pieces(pieces), conditions).iter().collect()
+    fn found(
+        intervals: &[EnergyInterval],
+        slices: &[InterSampleSlice],
+        conditions: &Conditions,
+    ) -> Vec<IntervalSlice> {
+        IntervalSlices::new(intervals, &domain_slices(slices), conditions).iter().collect()
     }
 
-    /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
-    fn five() -> [Mark; 5] {
-        let mark = |line, at: u64, cpu: u64, owner| Mark {
-            line,
+    /// Samples of a track at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one
+    /// of another track.
+    fn five() -> [SamplePoint; 5] {
+        let point = |track, at: u64, cpu: u64, owner| SamplePoint {
+            track,
             at: KtimeNs::from_ns(at * 1_000_000),
             cpu_ns: cpu * 1_000_000,
             owner,
         };
-        [mark(0, 0, 0, 10), mark(0, 10, 10, 11), mark(0, 30, 20, 12), mark(0, 60, 30, 13), mark(1, 70, 0, 14)]
+        [
+            point(0, 0, 0, 10),
+            point(0, 10, 10, 11),
+            point(0, 30, 20, 12),
+            point(0, 60, 30, 13),
+            point(1, 70, 0, 14),
+        ]
     }
 
-    /// Without the sample on one side the next one further away is there, with its distance awake and asleep; without any, the other side.
+    /// Without the sample on one side the next one further away is there, with its distance awake and asleep;
+    /// without any, the other side.
     #[test]
     fn every_other_sample() {
         // Between the samples 1 and 2: 10 ms of CPU time, of which this is from 2 to 5.
-        let between = Part {
+        let between = IntervalSlice {
             left: 11,
             right: 12,
             gap: 2,
             slept_after_ns: 10_000_000,
-            line: 0,
+            track: 0,
             before_ns: 2_000_000,
             ns: 3_000_000,
             after_ns: 5_000_000,
-            ..Part::nobodys()
+            ..IntervalSlice::nobodys()
         };
-        let ends =
-            |part: Part| (part.left, part.before_ns / 1_000_000, part.right, part.after_ns / 1_000_000);
+        let ends = |slice: IntervalSlice| {
+            (slice.left, slice.before_ns / 1_000_000, slice.right, slice.after_ns / 1_000_000)
+        };
         let odd = between.thinned(&five(), true);
         assert_eq!(ends(odd), (11, 2, 13, 15));
         assert_eq!((odd.slept_before_ns, odd.slept_after_ns), (0, 30_000_000));
         let even = between.thinned(&five(), false);
         assert_eq!(ends(even), (10, 12, 12, 5));
         assert_eq!((even.slept_before_ns, even.slept_after_ns, even.reversed), (0, 10_000_000, false));
-        // Between the samples 2 and 3, the last of their line: without it only the one before is there.
-        let last = Part { left: 12, right: 13, gap: 3, ..between };
+        // Between the samples 2 and 3, the last of their track: without it only the one before is there.
+        let last = IntervalSlice { left: 12, right: 13, gap: 3, ..between };
         assert_eq!(ends(last.thinned(&five(), false)), (12, 2, NOBODY, 5));
-        // Without the first sample of a line the second one is there alone, on the left as what is known is.
-        let first = Part { left: 10, right: 11, gap: 1, slept_after_ns: 0, slept_before_ns: 7, ..between };
+        // Without the first sample of a track the second one is there alone, on the left as what is known is.
+        let first =
+            IntervalSlice { left: 10, right: 11, gap: 1, slept_after_ns: 0, slept_before_ns: 7, ..between };
         let turned = first.thinned(&five(), true);
         assert_eq!(ends(turned), (11, 5, NOBODY, 2));
         assert_eq!((turned.reversed, turned.slept_after_ns), (true, 7));
-        // The same piece when it stood the other way round already.
+        // The same slice when it stood the other way round already.
         assert_eq!(ends(first.turned().thinned(&five(), true)), (11, 5, NOBODY, 2));
         assert_eq!(ends(between.turned().thinned(&five(), true)), (11, 2, 13, 15));
-        // A line's only sample, before it or behind it, stays what is known.
-        let only = Mark { line: 7, ..five()[4] };
-        let single = Part { line: 7, left: 14, right: NOBODY, gap: 1, ..between };
+        // A track's only sample, before it or behind it, stays what is known.
+        let only = SamplePoint { track: 7, ..five()[4] };
+        let single = IntervalSlice { track: 7, left: 14, right: NOBODY, gap: 1, ..between };
         assert_eq!(ends(single.thinned(&[only], true)), (14, 2, NOBODY, 5));
-        let certain = Part { line: NO_LINE, ..between };
+        let certain = IntervalSlice { track: NO_TRACK, ..between };
         assert_eq!(ends(certain.thinned(&five(), true)), ends(certain));
-        let alone = Part { gap: NO_GAP, ..between };
+        let alone = IntervalSlice { gap: NO_GAP, ..between };
         assert_eq!(ends(alone.thinned(&five(), true)), ends(alone));
     }
 
-    /// A piece from 5 to 45 ms in intervals of 20 ms is three parts: their distances to the samples at its ends add up. Time before all
-    /// intervals and behind them is in none.
+    /// A slice from 5 to 45 ms in intervals of 20 ms is three slices: their distances to the samples at its
+    /// ends add up. Time before all intervals and behind them is in none.
     #[test]
-    fn pieces_are_cut_at_readings() {
+    fn slices_are_cut_at_readings() {
         let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
         let interval = |i: u64| EnergyInterval {
             span: Span { start: ms(20 * i), end: ms(20 * i + 20) },
             energy: MicroJoules::ZERO,
         };
-        let end = |owner, ns: u64| End { owner, ns: ns * 1_000_000, slept_ns: ns };
-        let piece = |cpu, from, to, left, right| Piece {
+        let end = |owner, ns: u64| Neighbour { owner, ns: ns * 1_000_000, slept_ns: ns };
+        let slice = |cpu, from, to, left, right| InterSampleSlice {
             cpu: CpuId::new(cpu),
             span: Span { start: ms(from), end: ms(to) },
-            line: 3,
+            track: 3,
             left,
             right,
             gap: 9,
         };
-        let pieces = [
-            piece(0, 5, 45, end(1, 2), end(2, 4)),
-            piece(1, 0, 10, end(NOBODY, 0), end(2, 6)),
-            piece(1, 55, 75, end(1, 0), end(2, 0)),
+        let slices = [
+            slice(0, 5, 45, end(1, 2), end(2, 4)),
+            slice(1, 0, 10, end(NOBODY, 0), end(2, 6)),
+            slice(1, 55, 75, end(1, 0), end(2, 0)),
         ];
-        let found = found(&[0_u64, 1, 2].map(interval), &pieces, &Conditions::default());
-        let of = |part: &Part| {
-            let ms = [part.before_ns, part.ns, part.after_ns].map(|ns| ns / 1_000_000);
-            (part.interval, part.left, part.right, ms, part.at.as_ns() / 100_000)
+        let found = found(&[0_u64, 1, 2].map(interval), &slices, &Conditions::default());
+        let of = |slice: &IntervalSlice| {
+            let ms = [slice.before_ns, slice.ns, slice.after_ns].map(|ns| ns / 1_000_000);
+            (slice.interval, slice.left, slice.right, ms, slice.at.as_ns() / 100_000)
         };
         let expected = [
             (0, 2, NOBODY, [6, 10, 0], 50),
@@ -460,10 +479,11 @@ mod tests {
         assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected);
         assert_eq!((found[0].reversed, found[1].reversed), (true, false));
         assert_eq!((found[1].slept_before_ns, found[1].slept_after_ns, found[1].gap), (2, 4, 9));
-        assert!((Part { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
+        assert!((IntervalSlice { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
     }
 
-    /// Parts know the clock of their CPU, and for how much of them the other hardware thread of its core was busy.
+    /// Slices know the clock of their CPU, and for how much of them the other hardware thread of its core was
+    /// busy.
     #[test]
     fn parts_know_their_conditions() {
         let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
@@ -479,12 +499,12 @@ mod tests {
             clocks: [(slow, clock(1_000)), (fast, clock(3_000))].into_iter().collect(),
             ..Recording::default()
         };
-        let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
+        let slices = segments.map(|segment| InterSampleSlice::certain(segment.cpu, segment.span, 1));
         let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
         let conditions = Conditions::of(&recording, &segments);
-        let found = Parts::new(&[interval], &domain_pieces(&pieces), &conditions);
+        let found = IntervalSlices::new(&[interval], &domain_slices(&slices), &conditions);
         let of = found.iter().zip(found.clock.iter().zip(&found.shared));
-        let of: Vec<_> = of.map(|(part, (clock, shared))| (part.ns / 1_000_000, *clock, *shared)).collect();
+        let of: Vec<_> = of.map(|(slice, (clock, shared))| (slice.ns / 1_000_000, *clock, *shared)).collect();
         // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.
         assert_eq!(of.iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(5, 1.0), (20, 0.25)]);
         near(&[of[0].1, of[1].1], &[1.8, 0.6], 1e-12);

@@ -1,0 +1,164 @@
+//! Tracks: what is followed from sample to sample as one chain of functions.
+//!
+//! A track is a thread's time, or that part of a worker's time which it works for one requester
+//! (`delegation::call_tracks`): between two samples nobody knows the function that runs, but for whom a
+//! worker works is often known exactly, and what it does for one requester says nothing about what it does
+//! for another. Leaves out what a track was probably doing between its samples (`markov_bridge`).
+
+use crate::numerics::search::partition_near;
+use crate::time::inter_sample::{
+    InterSampleSlice, NO_GAP, NO_TRACK, NOBODY, Neighbour, SamplePoint, TrackRun,
+};
+use crate::time::owners::OwnerId;
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::ThreadKey;
+
+/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the
+/// mix that the thread was in.
+pub const NEAREST_NS: u64 = 500_000_000;
+
+/// Runs and samples of one track, both in time order.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// The thread that is followed.
+    pub thread: ThreadKey,
+    /// Where and when it ran.
+    pub runs: Vec<TrackRun>,
+    /// Their number is given when the track is bridged.
+    pub points: Vec<SamplePoint>,
+    /// What else than samples is known of its stacks, in time order.
+    pub ends: Vec<SleepStart>,
+    /// Who owns the thread's time that is near no sample.
+    pub unseen: OwnerId,
+    /// How far a sample may be away to say anything.
+    pub near_ns: u64,
+}
+
+/// A thread went to sleep, and in whose stack is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SleepStart {
+    /// Since when it was in that stack for sure.
+    pub since: KtimeNs,
+    /// When it left its CPU.
+    pub at: KtimeNs,
+    /// Whose stack it was in.
+    pub owner: OwnerId,
+}
+
+/// A stack that was taken this long before a thread left its CPU is what it left in.
+const LEAVING_NS: u64 = 100_000;
+
+impl Track {
+    /// The slices of a run between samples, in time order; gaps count from the first of `points`, which are
+    /// all of the track's.
+    pub(super) fn slices_of(
+        &self,
+        run: &TrackRun,
+        points: &[SamplePoint],
+        mut add: impl FnMut(InterSampleSlice),
+    ) {
+        let end_ns = run.cpu_ns.saturating_add(run.span.ns());
+        let first = points.partition_point(|point| point.cpu_ns < run.cpu_ns);
+        let after = partition_near(points, first, |point| point.cpu_ns < end_ns);
+        let before = first.checked_sub(1).and_then(|i| points.get(i));
+        let before = before.filter(|point| run.span.start.ns_since(point.at) <= self.near_ns);
+        let behind = points.get(after).filter(|point| point.at.ns_since(run.span.end) <= self.near_ns);
+        let inside = points.get(first..after).unwrap_or_default();
+        let (mut from, mut left) = (run.cpu_ns, before);
+        for (number, right) in (first..).zip(inside.iter().map(Some).chain([behind])) {
+            let to = right.map_or(end_ns, |point| point.cpu_ns).min(end_ns);
+            if from < to {
+                let gap = u32::try_from(number).unwrap_or(NO_GAP);
+                let add = |slice: InterSampleSlice| {
+                    add(InterSampleSlice {
+                        gap: if slice.track == NO_TRACK { NO_GAP } else { gap },
+                        ..slice
+                    });
+                };
+                self.slices_between(run, (from, to), (left, right), add);
+            }
+            (from, left) = (to, right);
+        }
+    }
+
+    /// A run's slice between two samples; two where its end is known for longer.
+    fn slices_between(
+        &self,
+        run: &TrackRun,
+        (from, to): (u64, u64),
+        (left, right): (Option<&SamplePoint>, Option<&SamplePoint>),
+        mut add: impl FnMut(InterSampleSlice),
+    ) {
+        let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
+        let span = Span { start: moment(from), end: moment(to) };
+        let Some(any) = left.or(right) else {
+            return add(InterSampleSlice::certain(run.cpu, span, self.unseen));
+        };
+        let nobody = Neighbour { owner: NOBODY, ns: 0, slept_ns: 0 };
+        let end = |owner, ns: u64, apart: u64| Neighbour { owner, ns, slept_ns: apart.saturating_sub(ns) };
+        let left = left.map_or(nobody, |point| {
+            end(point.owner, from.saturating_sub(point.cpu_ns), span.start.ns_since(point.at))
+        });
+        let right = right.map_or(nobody, |point| {
+            end(point.owner, point.cpu_ns.saturating_sub(to), point.at.ns_since(span.end))
+        });
+        let slice = InterSampleSlice { cpu: run.cpu, span, track: any.track, left, right, gap: NO_GAP };
+        let Some(ending) = self.ending_of(run).filter(|_| span.end == run.span.end) else {
+            return add(slice);
+        };
+        let known = Neighbour { owner: ending.owner, ..nobody };
+        let since = ending.since.max(span.start);
+        if since > span.start {
+            add(InterSampleSlice { span: Span { end: since, ..span }, right: known, ..slice });
+        }
+        if since < span.end {
+            add(InterSampleSlice { span: Span { start: since, ..span }, left: known, right: known, ..slice });
+        }
+    }
+
+    /// What is known of a run's end, where it ended in a sleep that was recorded.
+    fn ending_of(&self, run: &TrackRun) -> Option<SleepStart> {
+        let before = self.ends.partition_point(|ending| ending.at <= run.span.end).checked_sub(1)?;
+        let ending = self.ends.get(before)?;
+        (ending.at >= run.span.start && run.span.end.ns_since(ending.at) <= LEAVING_NS).then_some(*ending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KtimeNs, NOBODY, Neighbour, SamplePoint, SleepStart, Span, Track, TrackRun};
+    use energy_trace_model::ids::{CpuId, ThreadKey};
+
+    const fn at(ns: u64) -> KtimeNs {
+        KtimeNs::from_ns(ns)
+    }
+
+    /// A run from 1,000 to 2,000 with a sample of owner 1 at 1,400, and a sleep in owner 2's stack at its
+    /// end.
+    fn ends(since: u64) -> Vec<(u64, Neighbour, Neighbour)> {
+        let run = TrackRun { cpu: CpuId::new(0), span: Span { start: at(1_000), end: at(2_000) }, cpu_ns: 0 };
+        let track = Track {
+            thread: ThreadKey::new(0),
+            runs: vec![run],
+            points: vec![SamplePoint { track: 0, at: at(1_400), cpu_ns: 400, owner: 1 }],
+            ends: vec![SleepStart { since: at(since), at: at(1_999), owner: 2 }],
+            unseen: 9,
+            near_ns: 500,
+        };
+        let mut ends = vec![];
+        track.slices_of(&run, &track.points, |slice| ends.push((slice.span.ns(), slice.left, slice.right)));
+        ends
+    }
+
+    /// What a thread slept in is on the right of its run's last slice; where it is known for longer, both
+    /// sides of a slice of its own.
+    #[test]
+    fn slices_end_where_threads_sleep() {
+        let end = |owner, ns| Neighbour { owner, ns, slept_ns: 0 };
+        let first = (400, end(NOBODY, 0), end(1, 0));
+        assert_eq!(ends(1_999), [first, (599, end(1, 0), end(2, 0)), (1, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(1_700), [first, (300, end(1, 0), end(2, 0)), (300, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(500), [first, (600, end(2, 0), end(2, 0))]);
+    }
+}
