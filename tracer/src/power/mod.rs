@@ -26,5 +26,5 @@ pub use plan::{PowerPlan, SourceChoice};
 pub use reading::{PowerEnd, PowerTask};
 pub use sensors::SensorReader;
 pub use set::{PowerSet, open};
-pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource};
+pub use source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource};
 pub use sources::SOURCES;

@@ -279,17 +279,19 @@ impl PowerSet {
     }
 
     /// Waits for devices that still draw extra power for a program that has ended, at most `MOST_SETTLING`.
-    async fn let_settle(&self) {
+    async fn let_settle(&mut self) {
         let end = tokio::time::Instant::now() + idle::MOST_SETTLING;
-        while self.live.iter().any(|live| live.source.is_settling()) && tokio::time::Instant::now() < end {
+        let is_settling =
+            |live: &mut Live| live.source.gpu_meters().is_some_and(|meters| meters.is_settling());
+        while self.live.iter_mut().any(is_settling) && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(idle::STEP_MS)).await;
         }
     }
 
     /// Lets every source that can read its meters quickly do so meanwhile, on threads of their own.
-    fn start_calibrations(&self, over: Duration) -> Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)> {
-        let able = self.live.iter().enumerate();
-        let able = able.filter_map(|(place, live)| Some((place, live.source.calibrator()?)));
+    fn start_calibrations(&mut self, over: Duration) -> Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)> {
+        let able = self.live.iter_mut().enumerate();
+        let able = able.filter_map(|(place, live)| Some((place, live.source.gpu_meters()?.calibrator())));
         // Without a thread a meter is as if it could not be read quickly.
         able.filter_map(|(place, calibrator)| {
             Some((place, on_thread("energy-meter", move || calibrator(over)).ok()?))
@@ -306,7 +308,8 @@ impl PowerSet {
         let mut in_use = Vec::new();
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
-            let learned = live.source.learn(tracks);
+            let Some(meters) = live.source.gpu_meters() else { continue };
+            let learned = meters.learn(tracks);
             add_notes(&mut self.sources, &live.id, learned.notes);
             let found = live.domains.iter().zip(learned.in_use);
             in_use.extend(found.filter_map(|((id, _), by)| Some((*id, by?))));
@@ -334,8 +337,9 @@ impl PowerSet {
     /// Watches the meters that can be read quickly for a moment, and returns the sources with notes on them, and the remarks.
     pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<PowerDiagnostic>) {
         for live in &mut self.live {
-            let Some(calibrator) = live.source.calibrator() else { continue };
-            let notes = live.source.learn(calibrator(over)).notes;
+            let Some(meters) = live.source.gpu_meters() else { continue };
+            let tracks = meters.calibrator()(over);
+            let notes = meters.learn(tracks).notes;
             add_notes(&mut self.sources, &live.id, notes);
         }
         (self.sources, self.of_devices)

@@ -8,7 +8,7 @@
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::sensors::{SensorReader, of_cards};
-use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
+use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -226,13 +226,13 @@ impl PowerSource for AmdGpus {
         attempts.extend(self.cards.iter_mut().map(Card::attempt));
     }
 
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
+    fn finish(&mut self) -> Vec<PowerDiagnostic> {
         let found = |card: &Card| {
             let permille = card.disagreement()?.saturating_mul(10);
             let (domain, counter) = (card.name.clone(), CounterKind::Accumulator);
             Some(PowerDiagnostic::GpuSensorsDisagree { domain, permille, counter })
         };
-        (Vec::new(), self.cards.iter().filter_map(found).collect())
+        self.cards.iter().filter_map(found).collect()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::power::error::{PowerError, ignored_reasons};
 use crate::power::idle::baseline;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::sensors::SensorReader;
-use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
+use crate::power::source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -239,10 +239,26 @@ impl PowerSource for Gpus {
         attempts.extend(self.gpus.iter_mut().map(|gpu| gpu.attempt(&self.nvml)));
     }
 
-    fn calibrator(&self) -> Option<Calibrator> {
+    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
+        sensors::of(self)
+    }
+
+    fn own_period(&self, wanted: Duration) -> Option<Duration> {
+        let shortest = self.steps().min()?;
+        let cost: Duration = self.gpus.iter().filter_map(|gpu| gpu.quickest).sum();
+        Some(period(wanted, shortest, cost))
+    }
+
+    fn gpu_meters(&mut self) -> Option<&mut dyn GpuMeters> {
+        Some(self)
+    }
+}
+
+impl GpuMeters for Gpus {
+    fn calibrator(&self) -> Calibrator {
         let nvml = Arc::clone(&self.nvml);
         let devices: Vec<(u32, GpuMeterKind)> = self.gpus.iter().map(|g| (g.index, g.meter.kind)).collect();
-        Some(Box::new(move |over| {
+        Box::new(move |over| {
             let end = crate::clock::now().as_ns() + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
             let mut tracks = vec![Track::new(); devices.len()];
             while crate::clock::now().as_ns() < end {
@@ -253,7 +269,7 @@ impl PowerSource for Gpus {
                 std::thread::sleep(FAST);
             }
             tracks
-        }))
+        })
     }
 
     fn learn(&mut self, tracks: Vec<Track>) -> Learned {
@@ -271,16 +287,6 @@ impl PowerSource for Gpus {
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle, in_use }
-    }
-
-    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
-        sensors::of(self)
-    }
-
-    fn own_period(&self, wanted: Duration) -> Option<Duration> {
-        let shortest = self.steps().min()?;
-        let cost: Duration = self.gpus.iter().filter_map(|gpu| gpu.quickest).sum();
-        Some(period(wanted, shortest, cost))
     }
 
     fn after_end(&self) -> Duration {
