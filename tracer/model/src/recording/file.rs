@@ -37,7 +37,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
 /// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, on what functions were called, the name of the
 /// machine, and recordings that are merged.
-const FORMAT: u32 = 16;
+const FORMAT: u32 = 17;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -401,7 +401,6 @@ mod tests {
         AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic,
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
-    use crate::units::MicroWatts;
     use serde::Serialize;
 
     /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
@@ -436,12 +435,12 @@ mod tests {
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::Other(text())),
             number(&CopyOutcome::Other(text())),
-            number(&SourceId::Other(text())),
-            number(&IgnoredReason::Other(text())),
-            number(&SourceNote::PowerLimit { domain: text(), limit: MicroWatts::default() }),
+            number(&SourceId::Host),
+            number(&IgnoredReason::NothingOfHost { path: text() }),
+            number(&SourceNote::PowerReadings { domain: text(), place: text(), mean_ns: None }),
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (16, [38, 21, 4, 8, 5, 7, 13, 16, 7, 7, 28, 16, 3, 3]));
+        assert_eq!((FORMAT, last), (17, [38, 21, 4, 8, 5, 7, 13, 16, 7, 10, 36, 17, 3, 3]));
     }
 }

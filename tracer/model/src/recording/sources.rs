@@ -26,12 +26,28 @@ pub enum SourceId {
     Replay,
     /// One that this version does not know, by its name.
     Other(String),
+    /// Power sensors of `/sys/class/hwmon`.
+    HwmonPower,
+    /// A battery or a UPS that discharges.
+    Battery,
+    /// What the host says that this guest draws.
+    Host,
 }
 
 impl SourceId {
     /// All sources that this version knows.
-    pub const ALL: [Self; 7] =
-        [Self::Powercap, Self::Perf, Self::Hwmon, Self::Nvml, Self::AmdGpu, Self::Model, Self::Replay];
+    pub const ALL: [Self; 10] = [
+        Self::Powercap,
+        Self::Perf,
+        Self::Hwmon,
+        Self::Nvml,
+        Self::AmdGpu,
+        Self::Model,
+        Self::Replay,
+        Self::HwmonPower,
+        Self::Battery,
+        Self::Host,
+    ];
 
     /// Its name, on the command line and in reports.
     pub fn name(&self) -> &str {
@@ -44,7 +60,20 @@ impl SourceId {
             Self::Model => "model",
             Self::Replay => "replay",
             Self::Other(name) => name,
+            Self::HwmonPower => "hwmon-power",
+            Self::Battery => "battery",
+            Self::Host => "host",
         }
+    }
+
+    /// Whether it is another meter than the CPUs' own counters: what it shows steps seldom, and may be seconds late.
+    pub const fn is_other_meter(&self) -> bool {
+        matches!(self, Self::Replay | Self::HwmonPower | Self::Battery | Self::Host)
+    }
+
+    /// Whether a meter of the whole machine that it has is the outer line of all other counters.
+    pub const fn is_outer_line(&self) -> bool {
+        matches!(self, Self::HwmonPower | Self::Battery)
     }
 
     /// The source of that name.
@@ -203,6 +232,36 @@ pub enum IgnoredReason {
     },
     /// Another reason, in the words of the version that wrote it.
     Other(String),
+    /// No chip below the folder has a power sensor.
+    NoPowerSensors {
+        /// The folder.
+        path: String,
+    },
+    /// Another source measures the whole machine.
+    OtherSourceReadsMachine,
+    /// No battery or UPS is in the folder.
+    NoBattery {
+        /// The folder.
+        path: String,
+    },
+    /// On mains a battery says nothing of what the machine draws.
+    NotDischarging,
+    /// The battery's driver tells no power, and no current with its voltage.
+    BatteryTellsNoPower,
+    /// An APU's sensor measures the CPUs too.
+    ApuPower,
+    /// The host's exporter does not write: the file is older than it should be.
+    Stale {
+        /// The file.
+        path: String,
+        /// Its age in seconds.
+        age_s: u64,
+    },
+    /// The folder or file holds no energy and no power.
+    NothingOfHost {
+        /// The path.
+        path: String,
+    },
 }
 
 /// A driver that gives energy counters.
@@ -217,7 +276,7 @@ pub enum Driver {
 /// What a part belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whole {
-    /// The package of that name.
+    /// The domain of that name.
     Package(String),
     /// The package of an event.
     AnyPackage,
@@ -351,5 +410,14 @@ pub enum SourceNote {
         domain: String,
         /// The limit.
         limit: MicroWatts,
+    },
+    /// Energy is the sum of power readings.
+    PowerReadings {
+        /// The domain.
+        domain: String,
+        /// The sensor, battery or file.
+        place: String,
+        /// For how long before it is read each is a mean, in nanoseconds; `None`: a moment, or not known.
+        mean_ns: Option<u64>,
     },
 }

@@ -40,8 +40,22 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
         IgnoredReason::Metrics(problem) => metrics_problem(*problem),
         IgnoredReason::Failed { error } => error.clone(),
         IgnoredReason::Other(words) => words.clone(),
+        IgnoredReason::NoPowerSensors { path } => format!("{path} has no power sensor that is known"),
+        IgnoredReason::OtherSourceReadsMachine => "another source measures the whole machine".to_owned(),
+        IgnoredReason::NoBattery { path } => format!("{path} has no battery and no UPS"),
+        IgnoredReason::NotDischarging => NOT_DISCHARGING.to_owned(),
+        IgnoredReason::BatteryTellsNoPower => "its driver tells neither power nor current".to_owned(),
+        IgnoredReason::ApuPower => "an APU's power is that of its CPUs too".to_owned(),
+        IgnoredReason::Stale { path, age_s } => {
+            format!("{path} was written {age_s} s ago: {STALE}")
+        }
+        IgnoredReason::NothingOfHost { path } => format!("{path}: {NOTHING_OF_HOST}"),
     }
 }
+
+const NOT_DISCHARGING: &str = "it is not discharging, and on mains it does not say what the machine draws: unplug the laptop to measure";
+const STALE: &str = "the host's exporter does not run, or the folder is not shared any more";
+const NOTHING_OF_HOST: &str = "neither a folder with intel-rapl:0/energy_uj (as `scaphandre qemu` keeps) nor a file with a number of watts";
 
 const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
 const TOO_COARSE: &str = "too coarse to split among functions";
@@ -139,6 +153,10 @@ pub fn source_note(note: &SourceNote) -> String {
         }
         SourceNote::Other(words) => words.clone(),
         SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
+        SourceNote::PowerReadings { domain, place, mean_ns } => {
+            let each = mean_ns.map(|mean| format!(", each a mean of {:.0} ms", in_millis(mean)));
+            format!("{domain} is {place}: a sum of power readings{}", each.unwrap_or_default())
+        }
     }
 }
 
