@@ -59,10 +59,10 @@ impl Metered {
     }
 }
 
-/// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
+/// How late another meter is: its log, or what it shows. The CPUs' own counters are not, and a GPU's work is not the CPUs'.
 fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
-    let foreign = matches!(&domain.origin, Origin::Counter { source: SourceId::Replay, .. });
-    if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
+    let is_other = matches!(&domain.origin, Origin::Counter { source, .. } if source.is_other_meter());
+    if !is_other || matches!(domain.scope, Scope::Gpu(_)) {
         return None;
     }
     fit_lag(readings, basis.segments_of(domain).iter().map(|segment| segment.span), basis.span)
@@ -79,7 +79,11 @@ fn after_the_end(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Ti
 /// Whether a GPU's energy is the sum of its power, which steps when that is read.
 fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     let meter = recording.gpu_facts.meters.get(&domain.id);
-    meter.is_some_and(|meter| matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower))
+    let is_power = matches!(&domain.origin, Origin::Counter { source: SourceId::HwmonPower, .. });
+    is_power
+        || meter.is_some_and(|meter| {
+            matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower)
+        })
 }
 
 /// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its counter may show.
@@ -110,7 +114,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
                 Some(idle) => seen.above_idle(idle, |spans| busy_in(spans, domain, basis)),
                 None => seen,
             };
-            let counts = physics.slow && !is_summed(domain, basis.recording);
+            let is_gpu = matches!(domain.scope, Scope::Gpu(_));
+            let counts = is_gpu && !is_summed(domain, basis.recording);
             if counts { Timeline { intervals: regular(&seen.intervals), ..seen } } else { seen }
         }
         Origin::Model { idle, core } => {
