@@ -55,7 +55,7 @@ fn machines() -> Vec<Machine> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/machines");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 11, "fixtures are missing: {files:?}");
+    assert!(files.len() >= 23, "fixtures are missing: {files:?}");
     files.iter().map(|file| lay_out(file)).collect()
 }
 

@@ -11,6 +11,7 @@ mod idle;
 mod kind;
 mod meter_log;
 mod plan;
+mod power_file;
 mod reading;
 mod sensors;
 mod set;

@@ -49,8 +49,8 @@ pub struct PowerSet {
 /// Opens what the plan asks for.
 ///
 /// `auto` takes every counter that can be read, in the order of `SOURCES`: powercap; perf for what powercap lacks, and for the rest to
-/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no
-/// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
+/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them, and its power sensors
+/// likewise; a meter of the whole machine or its battery; and the model where neither covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
 /// When a source that was named is missing, a log is bad, or nothing is measured and estimates are refused.
@@ -112,10 +112,21 @@ impl PowerSet {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
+    pub fn start(mut self, records: Sender<Record>) -> std::io::Result<PowerTask> {
+        self.show();
         let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
         let beside = Beside { clocks: self.clocks, sensors: self.sensors };
         reading::start(self.live, self.replays, beside, self.period, diagnostics, records)
+    }
+
+    /// Chooses what the progress line shows: domains that add up, or psys alone where nothing else is read.
+    fn show(&mut self) {
+        let adds_up = |domain: &Domain| domain.class.adds_up();
+        let all = || self.live.iter().flat_map(|live| live.source.domains());
+        let only_psys = all().all(|domain| domain.class == DomainClass::Psys);
+        for live in &mut self.live {
+            live.shown = live.source.domains().iter().map(|domain| only_psys || adds_up(domain)).collect();
+        }
     }
 
     /// Opens the sensors of sysfs, and those of the devices that are read.
@@ -221,9 +232,7 @@ impl PowerSet {
     fn add_live(&mut self, hardware: Box<dyn PowerSource>, source: Source) -> Result<(), PowerError> {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
-        let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
-        let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown });
+        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown: Vec::new() });
         self.sources.push(source);
         Ok(())
     }

@@ -104,6 +104,11 @@ fn domain(name: &str, number: u32, path: &Path) -> Domain {
     }
 }
 
+/// Whether a card's table is that of an APU, whose power is that of its CPUs too.
+pub(super) fn is_apu(table: &Path) -> bool {
+    matches!(read_metrics(table), Err(IgnoredReason::Metrics(MetricsProblem::Apu)))
+}
+
 /// What is used of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Metrics {

@@ -5,7 +5,10 @@
 //! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL.
 
 mod amdgpu;
+mod battery;
+mod host;
 mod hwmon;
+mod hwmon_power;
 pub(super) mod model;
 mod nvml;
 pub(super) mod perf;
@@ -14,10 +17,21 @@ mod rapl_filter;
 mod replay;
 
 use super::kind::SourceKind;
+pub(super) use nvml::power_sum::PowerSum;
 
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
-pub const SOURCES: [&SourceKind; 7] =
-    [&powercap::KIND, &perf::KIND, &nvml::KIND, &amdgpu::KIND, &hwmon::KIND, &replay::KIND, &model::KIND];
+pub const SOURCES: [&SourceKind; 10] = [
+    &powercap::KIND,
+    &perf::KIND,
+    &nvml::KIND,
+    &amdgpu::KIND,
+    &hwmon::KIND,
+    &host::KIND,
+    &hwmon_power::KIND,
+    &battery::KIND,
+    &replay::KIND,
+    &model::KIND,
+];
 
 #[cfg(test)]
 mod tests {

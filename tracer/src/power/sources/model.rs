@@ -32,6 +32,8 @@ const NAME: &str = "model";
 fn why_not_auto(request: &Request) -> Option<IgnoredReason> {
     if request.has_package() {
         Some(IgnoredReason::CpusHaveCounter)
+    } else if request.has_only_outer_line() {
+        Some(IgnoredReason::OtherSourceReadsMachine)
     } else if request.plan.measured_only {
         Some(IgnoredReason::EstimatesRefused)
     } else {

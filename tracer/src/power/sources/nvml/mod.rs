@@ -11,7 +11,7 @@ mod calibration;
 mod findings;
 mod in_use;
 mod offer;
-mod power_sum;
+pub(in crate::power) mod power_sum;
 mod sensors;
 mod watch;
 
@@ -193,7 +193,8 @@ impl Gpu {
 
     /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
     fn counter_uj(&mut self, at: KtimeNs, value: u64) -> u64 {
-        if is_counter(self.meter.kind) { value.saturating_mul(1000) } else { self.sum.add(at, value) }
+        let in_thousandths = value.saturating_mul(1000);
+        if is_counter(self.meter.kind) { in_thousandths } else { self.sum.add(at, in_thousandths) }
     }
 
     fn attempt(&mut self, nvml: &Nvml) -> Attempt {
