@@ -61,6 +61,7 @@ mod json_thermal;
 pub mod missing;
 mod named;
 mod names;
+mod outer_line;
 mod run;
 mod sampling_error;
 mod short_names;

@@ -3,6 +3,7 @@
 //!
 //! At most `LINES` lines, but no warning is left out for that. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
 
+use super::outer_line::outer_line;
 use super::run;
 use super::sentences::{in_brief, model_in_brief};
 use super::shown::shown;
@@ -128,6 +129,7 @@ impl Summary<'_> {
     fn heading(&self) -> Vec<Line> {
         let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
+        lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
         lines
     }
 
@@ -147,7 +149,8 @@ impl Summary<'_> {
             DomainClass::Package => "CPU",
             DomainClass::Dram => "DRAM",
             DomainClass::Gpu => "GPU",
-            DomainClass::Psys => "psys",
+            DomainClass::Psys if rows.iter().any(|row| row.domain == "psys") => "psys",
+            DomainClass::Psys => "whole",
             DomainClass::Core => return None,
         };
         if rows.is_empty() {

@@ -4,6 +4,7 @@
 
 use super::fold::Cost;
 use super::native_frames::{self, NativeFrames};
+use super::outer_line::{OuterLine, outer_line};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
 use super::rows::{self, Row, rows_at};
 use super::shown::shown;
@@ -143,8 +144,10 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         return look.line(out, TITLE, "No energy was measured");
     }
     let (total, cores) = (total_row(profile), cores_row(profile));
+    let outer = outer_line(profile);
+    let rest = outer.as_ref().and_then(OuterLine::rest_row);
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
-    let listed: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
+    let listed: Vec<&LedgerRow> = of_domains.chain(&rest).chain(&total).chain(&cores).collect();
     let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
     // What is modelled says so below the table.
     let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
@@ -189,6 +192,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         rows: listed.iter().map(row).collect(),
     };
     grid.write(out, look)?;
+    look.bullets(out, " ", &outer.iter().map(OuterLine::sentence).collect::<Vec<_>>())?;
     let reasons = profile.ledger.iter().flat_map(|row| {
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
         reasons
