@@ -140,7 +140,7 @@ fn nothing_is_added_twice() {
     assert_eq!((uj("measured_uj"), uj("explained_uj")), (measured("server"), counters));
     assert_eq!(uj("rest_uj") + counters, measured("server"));
     let [first, table] = screens(&profile);
-    let sentence = "the machine drew 333 W (server), of which counters of CPU, DRAM and GPU explain 64.8%";
+    let sentence = "the machine drew 333 W (server), of which CPU, DRAM and GPU counters explain 64.8%";
     assert!(first.contains(sentence), "{first}");
     assert!(table.contains(sentence) && table.contains("rest of server"), "{table}");
     let total: MicroJoules =

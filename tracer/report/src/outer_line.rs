@@ -66,7 +66,7 @@ impl OuterLine<'_> {
         self.domains().join(" and ")
     }
 
-    /// `the machine drew 412 W (server), of which counters of CPU, DRAM and GPU explain 71.0%`.
+    /// `the machine drew 412 W (server), of which CPU, DRAM and GPU counters explain 71.0%`.
     pub(crate) fn sentence(&self) -> String {
         let watts = in_unit(self.measured().as_joules() / self.seconds, "W");
         let share = percent(self.explained().as_uj(), self.measured().as_uj());
@@ -78,7 +78,7 @@ impl OuterLine<'_> {
             [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
             all => all.concat(),
         };
-        format!("the machine drew {watts} ({}), of which counters of {parts} explain {share}", self.name())
+        format!("the machine drew {watts} ({}), of which {parts} counters explain {share}", self.name())
     }
 
     /// What is left over, as a row of the ledger: nobody's.
