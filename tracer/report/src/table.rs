@@ -193,12 +193,17 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     };
     grid.write(out, look)?;
     look.bullets(out, " ", &outer.iter().map(OuterLine::sentence).collect::<Vec<_>>())?;
+    look.bullets(out, " ", &not_charged(profile))
+}
+
+/// What could not be charged, and why.
+fn not_charged(profile: &Profile) -> Vec<String> {
     let reasons = profile.ledger.iter().flat_map(|row| {
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
         reasons
             .map(move |(reason, energy)| format!("{}: {energy} unattributed: {}", row.domain, reason.name()))
     });
-    look.bullets(out, " ", &reasons.collect::<Vec<_>>())
+    reasons.collect()
 }
 
 /// The sum of all domains that add up, where there is more than one.

@@ -437,10 +437,15 @@ mod tests {
             number(&CopyOutcome::Other(text())),
             number(&SourceId::Host),
             number(&IgnoredReason::NothingOfHost { path: text() }),
-            number(&SourceNote::PowerReadings { domain: text(), place: text(), mean_ns: None }),
+            number(&SourceNote::ModelOfServers {
+                kind: text(),
+                results: 0,
+                idle: <[crate::units::MicroWatts; 3]>::default(),
+                busy: <[crate::units::MicroWatts; 3]>::default(),
+            }),
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (17, [38, 21, 4, 8, 5, 7, 13, 16, 7, 10, 36, 17, 3, 3]));
+        assert_eq!((FORMAT, last), (17, [38, 21, 4, 8, 5, 7, 13, 16, 7, 10, 36, 18, 3, 3]));
     }
 }

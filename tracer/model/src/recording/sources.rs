@@ -420,4 +420,16 @@ pub enum SourceNote {
         /// For how long before it is read each is a mean, in nanoseconds; `None`: a moment, or not known.
         mean_ns: Option<u64>,
     },
+    /// The model takes the median watts of published servers with this kind of CPU, for each logical CPU. Three numbers are where nine in ten begin,
+    /// the median, and where nine in ten end.
+    ModelOfServers {
+        /// The kind of CPU.
+        kind: String,
+        /// How many results are published.
+        results: u64,
+        /// At rest.
+        idle: [MicroWatts; 3],
+        /// At full load.
+        busy: [MicroWatts; 3],
+    },
 }

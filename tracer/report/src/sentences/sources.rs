@@ -5,6 +5,7 @@ use energy_trace_model::recording::record::{
     Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, Runtime, RuntimeRefusal,
     SourceNote, Whole,
 };
+use energy_trace_model::units::MicroWatts;
 
 /// Why a domain or a source is not used, and what to do about it.
 pub fn ignored_reason(reason: &IgnoredReason) -> String {
@@ -157,6 +158,17 @@ pub fn source_note(note: &SourceNote) -> String {
             let each = mean_ns.map(|mean| format!(", each a mean of {:.0} ms", in_millis(mean)));
             format!("{domain} is {place}: a sum of power readings{}", each.unwrap_or_default())
         }
+        SourceNote::ModelOfServers { kind, results, idle, busy } => {
+            let range = |[low, median, high]: &[MicroWatts; 3]| {
+                let [low, median, high] = [low, median, high].map(|power| power.as_watts());
+                format!("{median:.2} W ({low:.2} to {high:.2} in nine of ten)")
+            };
+            format!(
+                "the watts are medians of {results} servers with {kind} in SPECpower_ssj2008: each CPU {} idle, {} busy; {SHARES}",
+                range(idle),
+                range(busy)
+            )
+        }
     }
 }
 
@@ -168,6 +180,7 @@ const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its
 const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
 const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
+const SHARES: &str = "trust shares more than totals, or set --model-watts idle=W,core=W";
 const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
                               by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
 

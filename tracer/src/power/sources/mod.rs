@@ -2,7 +2,8 @@
 //!
 //! To add a power source, touch two places: write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`. The word of
 //! `--power`, its help, errors, the choice of `auto`, `doctor` and reports follow from the table. `model.rs` is a short one to start from,
-//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL.
+//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL,
+//! `server_watts` what servers draw, for the model.
 
 mod amdgpu;
 mod battery;
@@ -15,6 +16,7 @@ pub(super) mod perf;
 pub(super) mod powercap;
 mod rapl_filter;
 mod replay;
+mod server_watts;
 
 use super::kind::SourceKind;
 pub(super) use nvml::power_sum::PowerSum;
