@@ -6,7 +6,7 @@
 use energy_trace::power::survey::survey;
 use energy_trace::power::{self, PowerPlan};
 use energy_trace_model::recording::record::SourceId;
-use energy_trace_model::recording::record::{Origin, SensorQuantity, Source};
+use energy_trace_model::recording::record::{Domain, Origin, Quality, SensorQuantity, Source};
 use energy_trace_report::sentences::{ignored_reason, sensor_fact};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,26 @@ fn machines_have_the_right_domains() {
             );
         }
     }
+}
+
+/// A card whose driver counts no energy is summed up where the user asks for it, behind what `auto` takes, and not where estimates are refused.
+#[test]
+fn a_card_with_power_alone() {
+    let machines = machines();
+    let machine = machines.iter().find(|machine| machine.name == "amd_polaris_gpu").unwrap();
+    let choices = vec!["auto".parse().unwrap(), "hwmon-power".parse().unwrap()];
+    let asked = PowerPlan { choices, ..plan(machine) };
+    let qualities = |plan: &PowerPlan| -> Vec<(String, Quality)> {
+        let set = power::open(plan).unwrap();
+        let of = |domain: &Domain| match domain.origin {
+            Origin::Counter { quality, .. } => (domain.name.clone(), quality),
+            Origin::Model { .. } => (domain.name.clone(), Quality::Estimated),
+        };
+        set.domains().iter().map(of).collect()
+    };
+    let expected = [("package-0".to_owned(), Quality::Measured), ("gpu-0".to_owned(), Quality::Estimated)];
+    assert_eq!(qualities(&asked), expected);
+    assert!(power::open(&PowerPlan { measured_only: true, ..asked }).is_err());
 }
 
 /// Each machine's temperatures are found, by socket, with the limits that its sensors tell; one that has none of them has none.

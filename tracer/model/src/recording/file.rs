@@ -436,7 +436,7 @@ mod tests {
             number(&LossReason::Other(text())),
             number(&CopyOutcome::Other(text())),
             number(&SourceId::Host),
-            number(&IgnoredReason::NothingOfHost { path: text() }),
+            number(&IgnoredReason::CardTellsPowerOnly),
             number(&SourceNote::ModelOfServers {
                 kind: text(),
                 results: 0,
@@ -446,6 +446,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (17, [38, 21, 4, 8, 5, 7, 13, 16, 7, 10, 36, 18, 3, 3]));
+        assert_eq!((FORMAT, last), (17, [38, 21, 4, 8, 5, 7, 13, 16, 7, 10, 37, 18, 3, 3]));
     }
 }

@@ -262,6 +262,8 @@ pub enum IgnoredReason {
         /// The path.
         path: String,
     },
+    /// The card's driver tells power and counts no energy, and nobody asked for sums.
+    CardTellsPowerOnly,
 }
 
 /// A driver that gives energy counters.

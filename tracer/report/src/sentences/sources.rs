@@ -51,9 +51,11 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
             format!("{path} was written {age_s} s ago: {STALE}")
         }
         IgnoredReason::NothingOfHost { path } => format!("{path}: {NOTHING_OF_HOST}"),
+        IgnoredReason::CardTellsPowerOnly => CARD_TELLS_POWER_ONLY.to_owned(),
     }
 }
 
+const CARD_TELLS_POWER_ONLY: &str = "its driver tells power and counts no energy; --power auto --power hwmon-power sums it up, as an estimate";
 const NOT_DISCHARGING: &str = "it is not discharging, and on mains it does not say what the machine draws: unplug the laptop to measure";
 const STALE: &str = "the host's exporter does not run, or the folder is not shared any more";
 const NOTHING_OF_HOST: &str = "neither a folder with intel-rapl:0/energy_uj (as `scaphandre qemu` keeps) nor a file with a number of watts";

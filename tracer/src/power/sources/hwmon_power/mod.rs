@@ -155,7 +155,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Adds cards of which no source before has the energy.
+    /// Adds cards of which no source before has the energy, where the user asks for them: their sum is an estimate.
     fn look_for_cards(&mut self) {
         let mut number = self.request.next_gpu();
         for (device, sensor) in read_cards_at(&self.request.plan.sysfs) {
@@ -181,8 +181,10 @@ impl<'a> Finder<'a> {
     }
 
     fn why_not_card(&self, is_apu: bool) -> Option<IgnoredReason> {
+        let not_asked = (!self.request.named).then_some(IgnoredReason::CardTellsPowerOnly);
         let refused = self.request.plan.measured_only.then_some(IgnoredReason::NoEnergyMeasuredOnly);
-        unless_gpus_are_off(self.request).or(is_apu.then_some(IgnoredReason::ApuPower)).or(refused)
+        let apu = is_apu.then_some(IgnoredReason::ApuPower);
+        unless_gpus_are_off(self.request).or(apu).or(refused).or(not_asked)
     }
 }
 
