@@ -162,3 +162,46 @@ fn a_meter_alone_and_psys() {
     assert!(json(&profile)["meta"].get("whole").is_none());
     assert!(!screens(&profile)[0].contains("the machine drew"));
 }
+
+/// Whether the program runs at a moment: bursts of half a second to two, with rests as irregular.
+fn runs(now: u64) -> bool {
+    let mut from = 0;
+    (0..)
+        .map(|n: u64| 500 + n * 7_919 % 1_511)
+        .map(|length| {
+            from += length;
+            from
+        })
+        .take_while(|end| *end <= now)
+        .count()
+        % 2
+        == 1
+}
+
+/// A meter that shows a mean of half a second, 0.7 s late, is found to be late by what its energy says of the program's bursts; a counter is not asked.
+#[test]
+fn a_late_meter() {
+    let late = |source: SourceId| {
+        let [.., server] = parts();
+        let mut recording = recording(&[Part { source, ..server }]);
+        let watts = |now: u64| if runs(now) { 300 } else { 200 };
+        let mut uj = vec![0];
+        (0..MS).for_each(|now| uj.push(uj[now as usize] + 1_000 * watts(now)));
+        let shown = |now: u64| uj[now.saturating_sub(700) as usize];
+        let reading = |now| Reading { at: ms(now), value: CounterValue::MicroJoules(shown(now)) };
+        let readings: Vec<Reading> = (0..=MS).step_by(500).map(reading).collect();
+        recording.readings.insert(DomainId::new(0), readings);
+        recording.slices = (0..MS)
+            .step_by(10)
+            .filter(|now| runs(*now))
+            .map(|now| slice(0, Some(0), ms(now), ms(now + 10)))
+            .collect();
+        recording.samples =
+            (5..MS).step_by(10).filter(|now| runs(*now - 5)).map(|now| sample(0, 0, ms(now))).collect();
+        let profile = attribute(&recording, &Options::default());
+        assert_conserved(&profile);
+        profile.diagnostics.iter().any(|found| found.code() == "meter-lag")
+    };
+    assert!(late(SourceId::HwmonPower) && late(SourceId::Battery));
+    assert!(!late(SourceId::Perf));
+}
