@@ -203,6 +203,91 @@ async fn idle_baseline() {
     }
 }
 
+/// The meter of a whole server beside its package's counter: the sum of its means is what sockets and the rest have drawn, to 0.5 %, and the
+/// progress line counts nothing twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_server_beside_its_package() {
+    let simulation = simulate(&Options { server_watts: 40, server_ms: 50, ..hardware(10.0, &[]) });
+    let set = power::open(&plan(simulation.sysfs(), "auto")).unwrap();
+    let names: Vec<_> = set.domains().iter().map(|domain| domain.name.clone()).collect();
+    assert_eq!(names, ["package-0", "server"]);
+    let run = Run::start(set);
+    let workload = process::phases(Path::new("python3"), &simulation, 3.0);
+    let finished =
+        tokio::task::spawn_blocking(|| Guard::spawn(&mut { workload })?.finish(Duration::from_secs(60)))
+            .await
+            .unwrap()
+            .unwrap();
+    assert!(finished.status.success(), "{}", finished.stderr);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(run.task.watts().is_some_and(|watts| watts.as_watts() < 30.0), "{:?}", run.task.watts());
+    let (readings, end) = run.stop().await;
+    assert_eq!(end.diagnostics, []);
+    let ends = |domain: u32| {
+        let values = good(&readings[&DomainId::new(domain)]);
+        let ((from_ns, from_uj), (to_ns, to_uj)) = (values[0], values[values.len() - 1]);
+        ((to_ns - from_ns) as f64 / 1e9, (to_uj - from_uj) as f64 / 1e6)
+    };
+    let ((package_s, package_j), (server_s, server_j)) = (ends(0), ends(1));
+    // Nothing but idle power is drawn at both ends.
+    let truth_j = package_j + 10.0 * (server_s - package_s) + 40.0 * server_s;
+    let error = server_j / truth_j - 1.0;
+    assert!(error.abs() < 0.005, "{error:+.4}: {server_j} J summed, {truth_j} J drawn");
+}
+
+/// A power sensor that cannot be read for a while: one warning, and the sum goes on over it; one that is always 0 says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn power_sensor_that_fails() {
+    for fault in ["vanish", "error", "text", "empty"] {
+        let fault = format!("server@0.3..0.8:{fault}");
+        let simulation = simulate(&Options { server_watts: 40, server_ms: 50, ..hardware(10.0, &[&fault]) });
+        let mut run = Run::start(power::open(&plan(simulation.sysfs(), "hwmon-power")).unwrap());
+        let failed = |r: &Reading| r.value == CounterValue::Failed;
+        run.until("readings fail and succeed again", |readings| {
+            readings.iter().any(failed) && readings.last().is_some_and(|last| !failed(last))
+        })
+        .await;
+        let (readings, end) = run.stop().await;
+        let codes: Vec<_> = end.diagnostics.iter().map(PowerDiagnostic::code).collect();
+        assert_eq!(codes, ["power-read-failed"], "{fault}");
+        let values = good(&readings[&DomainId::new(0)]);
+        let ((from_ns, from_uj), (to_ns, to_uj)) = (values[1], values[values.len() - 1]);
+        let watts = (to_uj - from_uj) as f64 * 1e3 / (to_ns - from_ns) as f64;
+        assert!((watts / 50.0 - 1.0).abs() < 0.02, "{fault}: {watts} W");
+    }
+    let dead = simulate(&Options { server_watts: 40, ..hardware(10.0, &["server@0:constant=0"]) });
+    let mut run = Run::start(power::open(&plan(dead.sysfs(), "hwmon-power")).unwrap());
+    run.until("it was read", |readings| readings.len() > 2).await;
+    let (readings, _) = run.stop().await;
+    assert!(good(&readings[&DomainId::new(0)]).iter().all(|(_, uj)| *uj == 0));
+}
+
+/// A guest whose host writes its share each 100 ms, another file in the place of the old one each time: all that it wrote is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn share_told_by_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("intel-rapl:0");
+    std::fs::create_dir(&zone).unwrap();
+    let write = move |uj: u64| {
+        std::fs::write(zone.join("new"), uj.to_string()).unwrap();
+        std::fs::rename(zone.join("new"), zone.join("energy_uj")).unwrap();
+    };
+    write(7_000_000);
+    let choices = vec![SourceChoice::File("host", folder.path().to_owned())];
+    let set = power::open(&PowerPlan { choices, ..PowerPlan::default() }).unwrap();
+    assert_eq!(set.domains().iter().map(|domain| domain.name.as_str()).collect::<Vec<_>>(), ["package-0"]);
+    let run = Run::start(set);
+    for step in 1..=25 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        write(7_000_000 + step * 1_500_000);
+    }
+    let (readings, end) = run.stop().await;
+    let values = good(&readings[&DomainId::new(0)]);
+    assert_eq!((values[0].1, values[values.len() - 1].1), (7_000_000, 44_500_000));
+    assert!(values.is_sorted() && values.len() >= 3, "{values:?}");
+    assert_eq!(end.diagnostics, []);
+}
+
 /// A log with times since the start: all rows are in the recording, on its clock, and a run that is longer is told so.
 #[tokio::test(flavor = "multi_thread")]
 async fn replay_of_a_log() {

@@ -33,13 +33,14 @@ const fn meter(title: &'static str, name: &'static str, class: DomainClass, move
     Meter { title, name, class, moves, read }
 }
 
-const METERS: [Meter; 6] = [
+const METERS: [Meter; 7] = [
     meter("powercap", "powercap", DomainClass::Package, 1, 10),
     meter("perf", "perf", DomainClass::Package, 1, 10),
     meter("hwmon", "hwmon", DomainClass::Package, 1, 10),
     meter("NVML", "nvml", DomainClass::Gpu, 100, 20),
     meter("amdgpu", "amdgpu", DomainClass::Gpu, 5, 10),
     meter("replayed log", "replay", DomainClass::Package, 1_000, 1_000),
+    meter("host's share", "host", DomainClass::Package, 1_000, 1_000),
 ];
 
 /// What a reading says (milliseconds, microjoules, the reading's number from the ninth second on); `None`: it is no number.
@@ -192,10 +193,64 @@ fn every_source_and_fault() {
     assert!(page.contains(&table), "docs/results/counter-faults.md does not have this table:\n{table}");
 }
 
+/// What a power sensor shows (milliseconds, microwatts); `None`: it is no number.
+type PowerFault = fn(u64, u64) -> Option<u64>;
+
+const POWER_FAULTS: [(&str, PowerFault); 8] = [
+    ("none", |_, uw| Some(uw)),
+    ("always 0", |_, _| Some(0)),
+    ("stands still from 1 s on", |ms, uw| Some(if ms < 1_000 { uw } else { 10_000_000 })),
+    ("text or nothing from 8 s to 9 s", |ms, uw| (!(8_000..9_000).contains(&ms)).then_some(uw)),
+    ("text or nothing from 8 s to 11 s", |ms, uw| (!(8_000..11_000).contains(&ms)).then_some(uw)),
+    ("text or nothing from 8 s on", |ms, uw| (ms < 8_000).then_some(uw)),
+    ("one reading of 1 MW", |ms, uw| Some(if ms == 8_000 { 1_000_000_000_000 } else { uw })),
+    ("1,000 times too large", |_, uw| Some(uw * 1_000)),
+];
+
+/// Sums as a recording has them (`PowerSum`): means of 50 ms, each times the time since the one before; over 2 s of silence they stand still.
+fn summed(fault: PowerFault) -> Vec<Reading> {
+    let (mut sum_uj, mut last) = (0, 0);
+    let mut reading = |now: u64| {
+        let shown = fault(now, if now <= 2_000 { 10_000_000 } else { 25_000_000 });
+        let value = shown.map(|uw| {
+            let silent = now - last > 2_000;
+            sum_uj += if silent { 0 } else { uw * (now - last) / 1_000 };
+            last = now;
+            sum_uj
+        });
+        Reading { at: ms(now), value: value.map_or(CounterValue::Failed, CounterValue::MicroJoules) }
+    };
+    (0..=SECONDS * 1_000).step_by(50).map(&mut reading).collect()
+}
+
+/// The same of a sensor of power: what it says of a moment is believed or not, and no power is made up for a silence. A sensor that stands still at a
+/// power that the machine may draw is not found out. The table is that of the page.
+#[test]
+fn every_fault_of_a_power_sensor() {
+    let sensor = meter("power sensor", "hwmon-power", DomainClass::Package, 50, 50);
+    let mut table = String::from("| power sensor | known | said |\n|---|---|---|");
+    for (name, fault) in POWER_FAULTS {
+        let mut recording = recording(&sensor, FAULTS[0].1);
+        recording.readings.insert(DomainId::new(0), summed(fault));
+        let profile = attribute(&recording, &Options::default());
+        assert_sane(&sensor, name, &recording, &profile);
+        let said = said(&screen(&profile));
+        let said = said.as_deref().and_then(|said| said.split_once(": ")).map_or("–", |(_, said)| said);
+        let known = match profile.ledger[0].measured {
+            MicroJoules::ZERO => "none".to_owned(),
+            known => format!("{:.0} J", known.as_joules()),
+        };
+        table += &format!("\n| {name} | {known} | {said} |");
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/counter-faults.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&table), "docs/results/counter-faults.md does not have this table:\n{table}");
+}
+
 /// What the machine says of its own limit tells a counter that runs ten times too fast, and does not touch one that is right.
 #[test]
 fn ten_times_the_limit() {
-    for meter in METERS.iter().filter(|meter| meter.name != "replay") {
+    for meter in METERS.iter().filter(|meter| !["replay", "host"].contains(&meter.name)) {
         let of = |fault: Fault| {
             let mut recording = recording(meter, fault);
             let domain = recording.domains[0].name.clone();

@@ -8,6 +8,7 @@ mod frequency;
 mod gpu;
 mod long_runs;
 mod merged;
+mod outer_line;
 mod over_time;
 mod traced;
 mod validity;

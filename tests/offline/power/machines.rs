@@ -4,7 +4,7 @@
 //! the counters (`power.rs`).
 
 use energy_trace_model::recording::record::SourceId;
-use energy_trace_model::recording::record::{Origin, SensorQuantity, Source};
+use energy_trace_model::recording::record::{Domain, Origin, Quality, SensorQuantity, Source};
 use energy_trace_power::survey::survey;
 use energy_trace_power::{self as power, PowerPlan};
 use energy_trace_sentences::{ignored_reason, sensor_fact};
@@ -55,7 +55,7 @@ fn machines() -> Vec<Machine> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/machines");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 11, "fixtures are missing: {files:?}");
+    assert!(files.len() >= 23, "fixtures are missing: {files:?}");
     files.iter().map(|file| lay_out(file)).collect()
 }
 
@@ -91,6 +91,26 @@ fn machines_have_the_right_domains() {
             );
         }
     }
+}
+
+/// A card whose driver counts no energy is summed up where the user asks for it, behind what `auto` takes, and not where estimates are refused.
+#[test]
+fn a_card_with_power_alone() {
+    let machines = machines();
+    let machine = machines.iter().find(|machine| machine.name == "amd_polaris_gpu").unwrap();
+    let choices = vec!["auto".parse().unwrap(), "hwmon-power".parse().unwrap()];
+    let asked = PowerPlan { choices, ..plan(machine) };
+    let qualities = |plan: &PowerPlan| -> Vec<(String, Quality)> {
+        let set = power::open(plan).unwrap();
+        let of = |domain: &Domain| match domain.origin {
+            Origin::Counter { quality, .. } => (domain.name.clone(), quality),
+            Origin::Model { .. } => (domain.name.clone(), Quality::Estimated),
+        };
+        set.domains().iter().map(of).collect()
+    };
+    let expected = [("package-0".to_owned(), Quality::Measured), ("gpu-0".to_owned(), Quality::Estimated)];
+    assert_eq!(qualities(&asked), expected);
+    assert!(power::open(&PowerPlan { measured_only: true, ..asked }).is_err());
 }
 
 /// Each machine's temperatures are found, by socket, with the limits that its sensors tell; one that has none of them has none.

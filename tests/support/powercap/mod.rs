@@ -40,6 +40,12 @@ pub struct Options {
     /// The counter moves only at multiples of this many microseconds (hardware: 1000); 0: at each read.
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub update_us: u64,
+    /// An ACPI power meter of the whole server, which draws so many watts beside its sockets; 0: there is none. Its zone is `server`.
+    #[arg(long, value_name = "W", default_value_t = 0)]
+    pub server_watts: u64,
+    /// The server's meter has a new mean after so many milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub server_ms: u64,
     /// Something that goes wrong, as ZONE@FROM[..TO]:KIND: seconds after the first read of a counter; KIND is `vanish`, `unreadable`,
     /// `error`, `text`, `empty`, `stuck`, `constant=UJ`, `backwards=UJ`, `ahead=UJ` or `times=N`. Example: intel-rapl:0@2..3:vanish. Repeatable.
     #[arg(long = "fault", value_name = "FAULT")]
@@ -58,6 +64,8 @@ impl Default for Options {
             start_uj: 0,
             step_uj: 1,
             update_us: 0,
+            server_watts: 0,
+            server_ms: 1000,
             faults: Vec::new(),
             faults_from_work: false,
         }

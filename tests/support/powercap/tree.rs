@@ -54,6 +54,16 @@ enum Node {
     Link(String),
     Text(String),
     Counter(Counter),
+    /// The power of the whole server.
+    Server,
+}
+
+/// What the server's meter has shown last: the mean since its value before.
+#[derive(Clone, Copy, Default)]
+struct Latched {
+    at_ns: u64,
+    uj: u64,
+    mean_uw: u64,
 }
 
 /// A counter file.
@@ -74,7 +84,11 @@ pub struct Tree {
     options: Options,
     /// What each zone showed when it got stuck.
     stuck: Mutex<BTreeMap<String, u64>>,
+    latched: Mutex<Latched>,
 }
+
+/// The zone of the server's meter, as faults name it.
+const SERVER: &str = "server";
 
 /// What of the real sysfs is not in the tree: its devices, and the energy counters of perf.
 const LEFT_OUT: [&str; 3] =
@@ -84,8 +98,15 @@ impl Tree {
     /// Lays the tree out.
     pub fn new(options: &Options, meter: Arc<Mutex<Meter>>) -> Self {
         let nodes = vec![Node::Directory(BTreeMap::new())];
-        let mut tree = Self { nodes, meter, options: options.clone(), stuck: Mutex::default() };
+        let mut tree = Self {
+            nodes,
+            meter,
+            options: options.clone(),
+            stuck: Mutex::default(),
+            latched: Mutex::default(),
+        };
         tree.add_powercap();
+        tree.add_server();
         tree.add_topology();
         // What is within others first: it stays.
         for dir in ["bus/event_source/devices", "bus/event_source", "bus"] {
@@ -120,6 +141,19 @@ impl Tree {
         self.add(&format!("{dir}/enabled"), Node::Text("1\n".to_owned()));
         self.add(&format!("{dir}/max_energy_range_uj"), Node::Text(range));
         self.add(&format!("{dir}/energy_uj"), Node::Counter(counter));
+    }
+
+    /// The files of drivers/hwmon/acpi_power_meter.c, as before Linux 6.15: with the device. Modes are the kernel's.
+    fn add_server(&mut self) {
+        if self.options.server_watts == 0 {
+            return;
+        }
+        const DEVICE: &str = "class/hwmon/hwmon0/device";
+        let interval = format!("{}\n", self.options.server_ms);
+        self.add(&format!("{DEVICE}/name"), Node::Text("power_meter\n".to_owned()));
+        self.add(&format!("{DEVICE}/power1_oem_info"), Node::Text("\n".to_owned()));
+        self.add(&format!("{DEVICE}/power1_average_interval"), Node::Text(interval));
+        self.add(&format!("{DEVICE}/power1_average"), Node::Server);
     }
 
     fn add_topology(&mut self) {
@@ -184,12 +218,53 @@ impl Tree {
 
     /// What opening the counter says, or what stops it.
     fn check_open(&self, node: &Node) -> Result<(), Errno> {
-        let Node::Counter(counter) = node else { return Ok(()) };
-        match self.fault(&counter.zone) {
+        let zone = match node {
+            Node::Counter(counter) => counter.zone.as_str(),
+            Node::Server => SERVER,
+            _ => return Ok(()),
+        };
+        match self.fault(zone) {
             Some(FaultKind::Vanish) => Err(Errno::ENOENT),
             Some(FaultKind::Unreadable) => Err(Errno::EACCES),
             _ => Ok(()),
         }
+    }
+
+    /// What the file of the server's power holds.
+    fn text_of_server(&self) -> Result<String, Errno> {
+        let fault = self.fault(SERVER);
+        let mean_uw = self.server_uw(fault != Some(FaultKind::Stuck));
+        let shown = match fault {
+            Some(FaultKind::Vanish) => return Err(Errno::ENODEV),
+            Some(FaultKind::Unreadable) => return Err(Errno::EACCES),
+            Some(FaultKind::Error) => return Err(Errno::EIO),
+            Some(FaultKind::Text) => return Ok("<unknown>\n".to_owned()),
+            Some(FaultKind::Empty) => return Ok(String::new()),
+            Some(FaultKind::Backwards(uw)) => mean_uw.saturating_sub(uw),
+            Some(FaultKind::Ahead(uw)) => mean_uw.saturating_add(uw),
+            Some(FaultKind::Constant(uw)) => uw,
+            Some(FaultKind::Times(n)) => mean_uw.saturating_mul(n),
+            Some(FaultKind::Stuck) | None => mean_uw,
+        };
+        Ok(format!("{shown}\n"))
+    }
+
+    /// The mean power since the value before, or that value as long as it is not due.
+    fn server_uw(&self, goes_on: bool) -> u64 {
+        let truth = {
+            let mut meter = lock(&self.meter);
+            meter.read();
+            meter.truth()
+        };
+        let uj = truth.total_uj + truth.time_ns / 1_000 * self.options.server_watts;
+        let mut latched = self.latched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ns = truth.time_ns - latched.at_ns;
+        if goes_on && ns >= self.options.server_ms * 1_000_000 {
+            let mean_uw = u128::from(uj.saturating_sub(latched.uj)) * 1_000_000_000 / u128::from(ns.max(1));
+            let mean_uw = u64::try_from(mean_uw).unwrap_or(u64::MAX);
+            *latched = Latched { at_ns: truth.time_ns, uj, mean_uw };
+        }
+        latched.mean_uw
     }
 
     /// What the counter's file holds.
@@ -232,6 +307,7 @@ impl Tree {
             Node::Link(target) => (FileType::Symlink, 0o777, target.len() as u64),
             Node::Text(_) => (FileType::RegularFile, 0o444, 4096),
             Node::Counter(_) => (FileType::RegularFile, 0o400, 4096),
+            Node::Server => (FileType::RegularFile, 0o444, 4096),
         };
         Some(FileAttr {
             ino: inode,
@@ -258,6 +334,7 @@ impl Tree {
         let inode = INodeNo(*inode);
         match self.node(inode) {
             Some(Node::Counter(c)) if self.fault(&c.zone) == Some(FaultKind::Vanish) => Err(Errno::ENOENT),
+            Some(Node::Server) if self.fault(SERVER) == Some(FaultKind::Vanish) => Err(Errno::ENOENT),
             _ => Ok(inode),
         }
     }
@@ -310,7 +387,8 @@ impl Filesystem for Tree {
     ) {
         let text = match self.node(inode) {
             // A program that reads until the end asks once more behind the text: no reading of the counter.
-            Some(Node::Counter(_)) if offset > 0 => Ok(String::new()),
+            Some(Node::Counter(_) | Node::Server) if offset > 0 => Ok(String::new()),
+            Some(Node::Server) => self.text_of_server(),
             Some(Node::Counter(counter)) => self.text_of(counter),
             Some(Node::Text(text)) => Ok(text.clone()),
             _ => Err(Errno::EISDIR),

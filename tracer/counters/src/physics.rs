@@ -66,6 +66,7 @@ impl Physics {
             limited.map_or(most, |limited| limited.min(most))
         };
         let is_gpu = matches!(domain.scope, Scope::Gpu(_));
+        let steps_seldom = is_gpu || traits.steps_seldom;
         let still_ns = match domain.class {
             // A core may rest for as long as it likes.
             DomainClass::Core => u64::MAX,
@@ -74,7 +75,7 @@ impl Physics {
         };
         Self {
             max_range: *max_range,
-            slow: is_gpu,
+            slow: steps_seldom,
             moment: by_limit(MOMENT),
             lasting: by_limit(LASTING),
             idle: idle_of(domain).filter(|_| !is_gpu),
@@ -172,6 +173,8 @@ mod tests {
         assert_eq!(of(DomainClass::Package, "perf"), (500_000_000, 50_000_000, false));
         assert_eq!(of(DomainClass::Package, "hwmon"), (500_000_000, 500_000_000, false));
         assert_eq!(of(DomainClass::Gpu, "amdgpu"), (2_000_000_000, 2_000_000_000, true));
+        assert_eq!(of(DomainClass::Package, "hwmon-power"), (500_000_000, 500_000_000, true));
+        assert!(!of(DomainClass::Package, "replay").2);
         assert_eq!(of(DomainClass::Core, "perf").0, u64::MAX);
     }
 }

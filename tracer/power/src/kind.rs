@@ -7,7 +7,7 @@ use super::meter_log::Replay;
 use super::plan::PowerPlan;
 use super::source::PowerSource;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IgnoredReason, PowerDiagnostic, Quality, Source,
+    Domain, DomainClass, IgnoredReason, Origin, PowerDiagnostic, Quality, Source,
 };
 use std::path::Path;
 
@@ -68,6 +68,15 @@ impl Request<'_> {
     pub(super) fn next_gpu(&self) -> u32 {
         let gpus = self.taken.iter().filter(|d| d.class == DomainClass::Gpu).count();
         u32::try_from(gpus).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a meter of the whole machine is all that there is: it is better than an estimate of a part.
+    pub(super) fn has_only_outer_line(&self) -> bool {
+        let is_outer = |domain: &Domain| match &domain.origin {
+            Origin::Counter { source, .. } => domain.class == DomainClass::Psys && source.is_outer_line(),
+            Origin::Model { .. } => false,
+        };
+        !self.taken.is_empty() && self.taken.iter().all(is_outer)
     }
 
     /// Whether an earlier source has the energy of the CPUs.

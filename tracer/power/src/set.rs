@@ -49,8 +49,8 @@ pub struct PowerSet {
 /// Opens what the plan asks for.
 ///
 /// `auto` takes every counter that can be read, in the order of `SOURCES`: powercap; perf for what powercap lacks, and for the rest to
-/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no
-/// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
+/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them, and its power sensors
+/// likewise; a meter of the whole machine or its battery; and the model where neither covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
 /// When a source that was named is missing, a log is bad, or nothing is measured and estimates are refused.
@@ -112,10 +112,21 @@ impl PowerSet {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
+    pub fn start(mut self, records: Sender<Record>) -> std::io::Result<PowerTask> {
+        self.show();
         let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
         let beside = Beside { clocks: self.clocks, sensors: self.sensors };
         reading::start(self.live, self.replays, beside, self.period, diagnostics, records)
+    }
+
+    /// Chooses what the progress line shows: domains that add up, or psys alone where nothing else is read.
+    fn show(&mut self) {
+        let adds_up = |domain: &Domain| domain.class.adds_up();
+        let all = || self.live.iter().flat_map(|live| live.source.domains());
+        let only_psys = all().all(|domain| domain.class == DomainClass::Psys);
+        for live in &mut self.live {
+            live.shown = live.source.domains().iter().map(|domain| only_psys || adds_up(domain)).collect();
+        }
     }
 
     /// Opens the sensors of sysfs, and those of the devices that are read.
@@ -221,9 +232,7 @@ impl PowerSet {
     fn add_live(&mut self, hardware: Box<dyn PowerSource>, source: Source) -> Result<(), PowerError> {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
-        let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
-        let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown });
+        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown: Vec::new() });
         self.sources.push(source);
         Ok(())
     }
@@ -279,17 +288,19 @@ impl PowerSet {
     }
 
     /// Waits for devices that still draw extra power for a program that has ended, at most `MOST_SETTLING`.
-    async fn let_settle(&self) {
+    async fn let_settle(&mut self) {
         let end = tokio::time::Instant::now() + idle::MOST_SETTLING;
-        while self.live.iter().any(|live| live.source.is_settling()) && tokio::time::Instant::now() < end {
+        let is_settling =
+            |live: &mut Live| live.source.gpu_meters().is_some_and(|meters| meters.is_settling());
+        while self.live.iter_mut().any(is_settling) && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(idle::STEP_MS)).await;
         }
     }
 
     /// Lets every source that can read its meters quickly do so meanwhile, on threads of their own.
-    fn start_calibrations(&self, over: Duration) -> Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)> {
-        let able = self.live.iter().enumerate();
-        let able = able.filter_map(|(place, live)| Some((place, live.source.calibrator()?)));
+    fn start_calibrations(&mut self, over: Duration) -> Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)> {
+        let able = self.live.iter_mut().enumerate();
+        let able = able.filter_map(|(place, live)| Some((place, live.source.gpu_meters()?.calibrator())));
         // Without a thread a meter is as if it could not be read quickly.
         able.filter_map(|(place, calibrator)| {
             Some((place, on_thread("energy-meter", move || calibrator(over)).ok()?))
@@ -306,7 +317,8 @@ impl PowerSet {
         let mut in_use = Vec::new();
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
-            let learned = live.source.learn(tracks);
+            let Some(meters) = live.source.gpu_meters() else { continue };
+            let learned = meters.learn(tracks);
             add_notes(&mut self.sources, &live.id, learned.notes);
             let found = live.domains.iter().zip(learned.in_use);
             in_use.extend(found.filter_map(|((id, _), by)| Some((*id, by?))));
@@ -334,8 +346,9 @@ impl PowerSet {
     /// Watches the meters that can be read quickly for a moment, and returns the sources with notes on them, and the remarks.
     pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<PowerDiagnostic>) {
         for live in &mut self.live {
-            let Some(calibrator) = live.source.calibrator() else { continue };
-            let notes = live.source.learn(calibrator(over)).notes;
+            let Some(meters) = live.source.gpu_meters() else { continue };
+            let tracks = meters.calibrator()(over);
+            let notes = meters.learn(tracks).notes;
             add_notes(&mut self.sources, &live.id, notes);
         }
         (self.sources, self.of_devices)

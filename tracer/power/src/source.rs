@@ -1,4 +1,4 @@
-//! What a power source is: the trait that each implements, and what passes through it.
+//! What a power source is: the trait that each implements, the one that meters of GPUs have beside it, and what passes through them.
 //!
 //! Leaves out which sources there are (`sources/`) and when they are read (`reading/`).
 
@@ -19,29 +19,9 @@ pub trait PowerSource: Send {
     /// and is tried again at the next call; it never ends the run.
     fn read(&mut self, attempts: &mut Vec<Attempt>);
 
-    /// Something that reads the meters quickly for a while, beside `read` and on another thread, to find out how they step.
-    fn calibrator(&self) -> Option<Calibrator> {
-        None
-    }
-
-    /// Takes what the calibrator has read, in the order of `domains`, and says what follows.
-    fn learn(&mut self, _tracks: Vec<Vec<(KtimeNs, u64)>>) -> Learned {
-        Learned::default()
-    }
-
     /// How often it is to be read, where its steps are followed one by one; `None`: at the rate that is wanted, and at random distances.
     fn own_period(&self, _wanted: Duration) -> Option<Duration> {
         None
-    }
-
-    /// Whether a device still draws extra power for a program that has ended, so that its idle power cannot be measured yet.
-    fn is_settling(&self) -> bool {
-        false
-    }
-
-    /// How long it is still read after the run, because what its counters show is late.
-    fn after_end(&self) -> Duration {
-        Duration::ZERO
     }
 
     /// The temperatures and clocks of its devices, to be read on another thread.
@@ -49,15 +29,36 @@ pub trait PowerSource: Send {
         None
     }
 
-    /// What was learned beside the readings since the last call: the place in `domains`, and what.
-    fn extras(&mut self) -> Vec<(usize, Extra)> {
+    /// What the whole run has shown, for the reader.
+    fn finish(&mut self) -> Vec<PowerDiagnostic> {
         Vec::new()
     }
 
-    /// What the whole run has shown: extras, and findings for the reader.
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
-        (self.extras(), Vec::new())
+    /// Its domains as meters of GPUs, where they say more than a counter does.
+    fn gpu_meters(&mut self) -> Option<&mut dyn GpuMeters> {
+        None
     }
+}
+
+/// Meters of GPUs, which step seldom and late, beside drivers that say who uses a device.
+pub trait GpuMeters {
+    /// Something that reads the meters quickly for a while, beside `read` and on another thread, to find out how they step.
+    fn calibrator(&self) -> Calibrator;
+
+    /// Takes what the calibrator has read, in the order of `domains`, and says what follows.
+    fn learn(&mut self, tracks: Vec<Vec<(KtimeNs, u64)>>) -> Learned;
+
+    /// Whether a device still draws extra power for a program that has ended, so that its idle power cannot be measured yet.
+    fn is_settling(&self) -> bool;
+
+    /// How long they are still read after the run, because what they show is late.
+    fn after_end(&self) -> Duration;
+
+    /// What was learned beside the readings since the last call: the place in `domains`, and what.
+    fn extras(&mut self) -> Vec<(usize, Extra)>;
+
+    /// What the whole run has shown: extras, and findings for the reader.
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>);
 }
 
 /// Reads meters as fast as makes sense for so long, and returns what it read of each.

@@ -8,6 +8,7 @@ use super::functions::{Function, functions};
 use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
 use super::json_thermal::ThermalLine;
+use super::outer_line::{OuterLine, outer_line};
 use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::uncertainty::of_program_in;
@@ -97,6 +98,9 @@ struct Meta<'a> {
     /// Temperatures and clocks, where there are sensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     thermal: Option<ThermalLine>,
+    /// What a meter of the whole machine says beside its parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<WholeLine>,
     /// The part of the run that all numbers are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
@@ -106,6 +110,15 @@ struct Meta<'a> {
     warnings: Vec<WarningLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     budgets: Vec<BudgetLine<'a>>,
+}
+
+/// A meter of the whole machine: `measured_uj` = `explained_uj` + `rest_uj`.
+#[derive(Serialize)]
+struct WholeLine {
+    domains: Vec<String>,
+    measured_uj: i64,
+    explained_uj: i64,
+    rest_uj: i64,
 }
 
 #[derive(Serialize)]
@@ -310,6 +323,7 @@ impl<'a> Meta<'a> {
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
             thermal: ThermalLine::of(profile),
+            whole: outer_line(profile).map(|line| WholeLine::from(&line)),
             part: profile.part.map(PartLine::from),
             ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),
@@ -334,6 +348,17 @@ impl<'a> From<&'a Checked> for BudgetLine<'a> {
             ci95_uj: checked.uncertainty.map(|of| [of.ci95.0.as_uj(), of.ci95.1.as_uj()]),
             seen: checked.seen,
             verdict: checked.verdict.name(),
+        }
+    }
+}
+
+impl From<&OuterLine<'_>> for WholeLine {
+    fn from(line: &OuterLine<'_>) -> Self {
+        Self {
+            domains: line.domains().into_iter().map(str::to_owned).collect(),
+            measured_uj: line.measured().as_uj(),
+            explained_uj: line.explained().as_uj(),
+            rest_uj: line.rest().as_uj(),
         }
     }
 }

@@ -63,6 +63,7 @@ mod json_rows;
 mod json_thermal;
 pub mod missing;
 mod named;
+mod outer_line;
 pub mod run;
 mod sampling_error;
 pub mod summary_rows;

@@ -4,6 +4,7 @@
 //! At most `LINES` lines, but no warning is left out for that. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
 
 use super::diagnostics;
+use super::outer_line::outer_line;
 use super::run;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
@@ -130,6 +131,7 @@ impl Summary<'_> {
     fn heading(&self) -> Vec<Line> {
         let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
+        lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
         lines
     }
 
@@ -149,7 +151,8 @@ impl Summary<'_> {
             DomainClass::Package => "CPU",
             DomainClass::Dram => "DRAM",
             DomainClass::Gpu => "GPU",
-            DomainClass::Psys => "psys",
+            DomainClass::Psys if rows.iter().any(|row| row.domain == "psys") => "psys",
+            DomainClass::Psys => "whole",
             DomainClass::Core => return None,
         };
         if rows.is_empty() {

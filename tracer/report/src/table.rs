@@ -3,6 +3,7 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
+use super::outer_line::{OuterLine, outer_line};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
 use super::rows::{self, Row, rows_at};
 use super::summary_rows::plus_minus;
@@ -145,8 +146,10 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         return look.line(out, TITLE, "No energy was measured");
     }
     let (total, cores) = (total_row(profile), cores_row(profile));
+    let outer = outer_line(profile);
+    let rest = outer.as_ref().and_then(OuterLine::rest_row);
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
-    let listed: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
+    let listed: Vec<&LedgerRow> = of_domains.chain(&rest).chain(&total).chain(&cores).collect();
     let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
     // What is modelled says so below the table.
     let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
@@ -191,12 +194,18 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         rows: listed.iter().map(row).collect(),
     };
     grid.write(out, look)?;
+    look.bullets(out, " ", &outer.iter().map(OuterLine::sentence).collect::<Vec<_>>())?;
+    look.bullets(out, " ", &not_charged(profile))
+}
+
+/// What could not be charged, and why.
+fn not_charged(profile: &Profile) -> Vec<String> {
     let reasons = profile.ledger.iter().flat_map(|row| {
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
         reasons
             .map(move |(reason, energy)| format!("{}: {energy} unattributed: {}", row.domain, reason.name()))
     });
-    look.bullets(out, " ", &reasons.collect::<Vec<_>>())
+    reasons.collect()
 }
 
 /// The sum of all domains that add up, where there is more than one.

@@ -16,6 +16,7 @@ use energy_trace_model::recording::record::{
     CallDiagnostic, KernelFallback, LaunchDiagnostic, PowerDiagnostic, PythonNotCounted, Quality,
     RecordingDiagnostic, SourceNote,
 };
+use energy_trace_model::units::MicroWatts;
 
 const MODEL_DEFAULTS: &str = "may be off by 2x: no energy counter, joules are CPU time times a constant";
 
@@ -272,6 +273,21 @@ fn first_part(sentence: &str) -> String {
     sentence.split("; ").next().unwrap_or(sentence).to_owned()
 }
 
+/// How far the model's own watts may be off.
+fn doubt_of_model(note: &SourceNote) -> Option<String> {
+    match note {
+        SourceNote::ModelDefaults => Some(MODEL_DEFAULTS.to_owned()),
+        SourceNote::ModelOfServers { busy: [low, median, high], .. } => {
+            let times = |power: &MicroWatts| power.as_watts() / median.as_watts();
+            let (low, high) = (times(low), times(high));
+            Some(format!(
+                "may be {low:.1} to {high:.1} times that: no energy counter, joules are CPU time times a constant"
+            ))
+        }
+        _ => None,
+    }
+}
+
 /// That energy was modelled, and how wrong that may be; `None` where it was counted.
 pub fn model_in_brief(profile: &Profile) -> Option<String> {
     let modelled: Vec<&str> = (profile.ledger.iter())
@@ -279,11 +295,11 @@ pub fn model_in_brief(profile: &Profile) -> Option<String> {
         .map(|row| row.domain.as_str())
         .collect();
     let sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
-    let defaults = sources.flat_map(|source| &source.notes).any(|note| *note == SourceNote::ModelDefaults);
-    match (modelled.is_empty(), defaults) {
+    let doubt = sources.flat_map(|source| &source.notes).find_map(doubt_of_model);
+    match (modelled.is_empty(), doubt) {
         (true, _) => None,
-        (false, true) => Some(MODEL_DEFAULTS.to_owned()),
-        (false, false) => Some(format!(
+        (false, Some(doubt)) => Some(doubt),
+        (false, None) => Some(format!(
             "no energy counter for {}: joules are CPU time times a constant",
             modelled.join(", ")
         )),

@@ -5,6 +5,7 @@ use energy_trace_model::recording::record::{
     Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, Runtime, RuntimeRefusal,
     SourceNote, Whole,
 };
+use energy_trace_model::units::MicroWatts;
 
 /// Why a domain or a source is not used, and what to do about it.
 pub fn ignored_reason(reason: &IgnoredReason) -> String {
@@ -39,8 +40,24 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
         IgnoredReason::NoEnergyMeasuredOnly => NO_ENERGY_MEASURED_ONLY.to_owned(),
         IgnoredReason::Metrics(problem) => metrics_problem(*problem),
         IgnoredReason::Failed { error } => error.clone(),
+        IgnoredReason::NoPowerSensors { path } => format!("{path} has no power sensor that is known"),
+        IgnoredReason::OtherSourceReadsMachine => "another source measures the whole machine".to_owned(),
+        IgnoredReason::NoBattery { path } => format!("{path} has no battery and no UPS"),
+        IgnoredReason::NotDischarging => NOT_DISCHARGING.to_owned(),
+        IgnoredReason::BatteryTellsNoPower => "its driver tells neither power nor current".to_owned(),
+        IgnoredReason::ApuPower => "an APU's power is that of its CPUs too".to_owned(),
+        IgnoredReason::Stale { path, age_s } => {
+            format!("{path} was written {age_s} s ago: {STALE}")
+        }
+        IgnoredReason::NothingOfHost { path } => format!("{path}: {NOTHING_OF_HOST}"),
+        IgnoredReason::CardTellsPowerOnly => CARD_TELLS_POWER_ONLY.to_owned(),
     }
 }
+
+const CARD_TELLS_POWER_ONLY: &str = "its driver tells power and counts no energy; --power auto --power hwmon-power sums it up, as an estimate";
+const NOT_DISCHARGING: &str = "it is not discharging, and on mains it does not say what the machine draws: unplug the laptop to measure";
+const STALE: &str = "the host's exporter does not run, or the folder is not shared any more";
+const NOTHING_OF_HOST: &str = "neither a folder with intel-rapl:0/energy_uj (as `scaphandre qemu` keeps) nor a file with a number of watts";
 
 const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
 const TOO_COARSE: &str = "too coarse to split among functions";
@@ -136,6 +153,21 @@ pub fn source_note(note: &SourceNote) -> String {
             format!("{path}: {}, {since}", counted(*rows, "row"))
         }
         SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
+        SourceNote::PowerReadings { domain, place, mean_ns } => {
+            let each = mean_ns.map(|mean| format!(", each a mean of {:.0} ms", in_millis(mean)));
+            format!("{domain} is {place}: a sum of power readings{}", each.unwrap_or_default())
+        }
+        SourceNote::ModelOfServers { kind, results, idle, busy } => {
+            let range = |[low, median, high]: &[MicroWatts; 3]| {
+                let [low, median, high] = [low, median, high].map(|power| power.as_watts());
+                format!("{median:.2} W ({low:.2} to {high:.2} in nine of ten)")
+            };
+            format!(
+                "the watts are medians of {results} servers with {kind} in SPECpower_ssj2008: each CPU {} idle, {} busy; {SHARES}",
+                range(idle),
+                range(busy)
+            )
+        }
     }
 }
 
@@ -147,6 +179,7 @@ const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its
 const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
 const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
+const SHARES: &str = "trust shares more than totals, or set --model-watts idle=W,core=W";
 const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
                               by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
 

@@ -3,7 +3,7 @@
 use super::finding::{DoctorPlan, Finding};
 use super::gpu_kernel_tier;
 use energy_trace_model::recording::record::{
-    PowerDiagnostic, Quality, Sensor, SensorValue, Source, SourceId,
+    IgnoredReason, PowerDiagnostic, Quality, Sensor, SensorValue, Source, SourceId,
 };
 use energy_trace_power::survey::survey;
 use energy_trace_power::{PowerPlan, SOURCES};
@@ -47,16 +47,24 @@ fn describe(sources: &[Source]) -> Vec<Finding> {
     findings.extend(sources.iter().flat_map(unused));
     let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
     if !sources.iter().any(measures) {
-        let finding = Finding::warn(
-            "power",
-            "no energy counter on this machine: results will be estimates",
-            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen); in a virtual machine, ask its host; or give \
-             the power model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
-        );
+        let unplug = if has_battery(sources) { UNPLUG } else { "" };
+        let text = "no energy counter on this machine: results will be estimates";
+        let finding = Finding::warn("power", text, format!("{unplug}{GET_COUNTER}"));
         findings.push(Finding { estimates: true, ..finding });
     }
     findings
 }
+
+/// Whether there is a battery that would measure the machine.
+fn has_battery(sources: &[Source]) -> bool {
+    let mut ignored = sources.iter().flat_map(|source| &source.ignored);
+    ignored.any(|ignored| ignored.reason == IgnoredReason::NotDischarging)
+}
+
+const UNPLUG: &str = "unplug this laptop: on battery its own meter measures it; or, ";
+const GET_COUNTER: &str = "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen) or acpi_power_meter (servers, NVIDIA Grace); \
+     in a virtual machine, ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
+     --model-watts, or replay a meter's log with --power replay:FILE";
 
 /// What people call a source.
 fn title(source: &Source) -> &str {

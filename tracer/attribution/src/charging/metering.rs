@@ -14,7 +14,7 @@ use crate::timeline::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceNote,
+    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroJoules;
 
@@ -65,7 +65,11 @@ fn after_the_end(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Ti
 /// Whether a GPU's energy is the sum of its power, which steps when that is read.
 fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     let meter = recording.gpu_facts.meters.get(&domain.id);
-    meter.is_some_and(|meter| matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower))
+    let is_power = matches!(&domain.origin, Origin::Counter { source: SourceId::HwmonPower, .. });
+    is_power
+        || meter.is_some_and(|meter| {
+            matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower)
+        })
 }
 
 /// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its
@@ -97,7 +101,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
                 Some(idle) => seen.above_idle(idle, |spans| busy_in(spans, domain, basis)),
                 None => seen,
             };
-            let counts = physics.slow && !is_summed(domain, basis.recording);
+            let is_gpu = matches!(domain.scope, Scope::Gpu(_));
+            let counts = is_gpu && !is_summed(domain, basis.recording);
             if counts { Timeline { intervals: regular(&seen.intervals), ..seen } } else { seen }
         }
         Origin::Model { idle, core } => {

@@ -431,9 +431,14 @@ mod tests {
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::Undecodable),
             number(&CopyOutcome::ProcessGone),
-            number(&SourceId::Other(text())),
-            number(&IgnoredReason::Failed { error: text() }),
-            number(&SourceNote::PowerLimit { domain: text(), limit: MicroWatts::default() }),
+            number(&SourceId::Host),
+            number(&IgnoredReason::CardTellsPowerOnly),
+            number(&SourceNote::ModelOfServers {
+                kind: text(),
+                results: 0,
+                idle: <[MicroWatts; 3]>::default(),
+                busy: <[MicroWatts; 3]>::default(),
+            }),
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];

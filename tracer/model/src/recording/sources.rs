@@ -26,12 +26,28 @@ pub enum SourceId {
     Replay,
     /// Another, by its name.
     Other(String),
+    /// Power sensors of `/sys/class/hwmon`.
+    HwmonPower,
+    /// A battery or a UPS that discharges.
+    Battery,
+    /// What the host says that this guest draws.
+    Host,
 }
 
 impl SourceId {
     /// All sources that this version knows.
-    pub const ALL: [Self; 7] =
-        [Self::Powercap, Self::Perf, Self::Hwmon, Self::Nvml, Self::AmdGpu, Self::Model, Self::Replay];
+    pub const ALL: [Self; 10] = [
+        Self::Powercap,
+        Self::Perf,
+        Self::Hwmon,
+        Self::Nvml,
+        Self::AmdGpu,
+        Self::Model,
+        Self::Replay,
+        Self::HwmonPower,
+        Self::Battery,
+        Self::Host,
+    ];
 
     /// Its name, on the command line and in reports.
     pub fn name(&self) -> &str {
@@ -44,23 +60,33 @@ impl SourceId {
             Self::Model => "model",
             Self::Replay => "replay",
             Self::Other(name) => name,
+            Self::HwmonPower => "hwmon-power",
+            Self::Battery => "battery",
+            Self::Host => "host",
         }
     }
 
     /// What is known of its counters before they are read.
     pub const fn traits(&self) -> CounterTraits {
-        let (own_clock, known_hardware) = (true, true);
+        let usual = CounterTraits {
+            own_clock: true,
+            known_hardware: true,
+            moves_each_millisecond: false,
+            steps_seldom: false,
+        };
         match self {
-            Self::Powercap | Self::Perf => {
-                CounterTraits { own_clock, known_hardware, moves_each_millisecond: true }
+            Self::Powercap | Self::Perf => CounterTraits { moves_each_millisecond: true, ..usual },
+            Self::Hwmon | Self::Nvml | Self::AmdGpu | Self::Model | Self::Other(_) => usual,
+            Self::HwmonPower | Self::Battery | Self::Host => {
+                CounterTraits { own_clock: false, steps_seldom: true, ..usual }
             }
-            Self::Hwmon | Self::Nvml | Self::AmdGpu | Self::Model | Self::Other(_) => {
-                CounterTraits { own_clock, known_hardware, moves_each_millisecond: false }
-            }
-            Self::Replay => {
-                CounterTraits { own_clock: false, known_hardware: false, moves_each_millisecond: false }
-            }
+            Self::Replay => CounterTraits { own_clock: false, known_hardware: false, ..usual },
         }
+    }
+
+    /// Whether a meter of the whole machine that it has is the outer line of all other counters.
+    pub const fn is_outer_line(&self) -> bool {
+        matches!(self, Self::HwmonPower | Self::Battery)
     }
 
     /// The source of that name.
@@ -85,6 +111,8 @@ pub struct CounterTraits {
     pub known_hardware: bool,
     /// Whether a counter of CPUs that are on moves in every millisecond.
     pub moves_each_millisecond: bool,
+    /// Whether it is read as power, or written by a host: it has a new value a few times a second at most.
+    pub steps_seldom: bool,
 }
 
 /// A power source as it was found on this machine.
@@ -228,6 +256,38 @@ pub enum IgnoredReason {
         /// Why, as the source says it.
         error: String,
     },
+    /// No chip below the folder has a power sensor.
+    NoPowerSensors {
+        /// The folder.
+        path: String,
+    },
+    /// Another source measures the whole machine.
+    OtherSourceReadsMachine,
+    /// No battery or UPS is in the folder.
+    NoBattery {
+        /// The folder.
+        path: String,
+    },
+    /// On mains a battery says nothing of what the machine draws.
+    NotDischarging,
+    /// The battery's driver tells no power, and no current with its voltage.
+    BatteryTellsNoPower,
+    /// An APU's sensor measures the CPUs too.
+    ApuPower,
+    /// The host's exporter does not write: the file is older than it should be.
+    Stale {
+        /// The file.
+        path: String,
+        /// Its age in seconds.
+        age_s: u64,
+    },
+    /// The folder or file holds no energy and no power.
+    NothingOfHost {
+        /// The path.
+        path: String,
+    },
+    /// The card's driver tells power and counts no energy, and nobody asked for sums.
+    CardTellsPowerOnly,
 }
 
 /// A driver that gives energy counters.
@@ -242,7 +302,7 @@ pub enum Driver {
 /// What a part belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whole {
-    /// The package of that name.
+    /// The domain of that name.
     Package(String),
     /// The package of an event.
     AnyPackage,
@@ -374,5 +434,26 @@ pub enum SourceNote {
         domain: String,
         /// The limit.
         limit: MicroWatts,
+    },
+    /// Energy is the sum of power readings.
+    PowerReadings {
+        /// The domain.
+        domain: String,
+        /// The sensor, battery or file.
+        place: String,
+        /// For how long before it is read each is a mean, in nanoseconds; `None`: a moment, or not known.
+        mean_ns: Option<u64>,
+    },
+    /// The model takes the median watts of published servers with this kind of CPU, for each logical CPU. Three numbers are where nine in ten begin,
+    /// the median, and where nine in ten end.
+    ModelOfServers {
+        /// The kind of CPU.
+        kind: String,
+        /// How many results are published.
+        results: u64,
+        /// At rest.
+        idle: [MicroWatts; 3],
+        /// At full load.
+        busy: [MicroWatts; 3],
     },
 }

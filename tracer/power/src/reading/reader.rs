@@ -8,7 +8,7 @@ use super::cpu_clocks::Clocks;
 use super::pace::Pace;
 use super::sensors::Sensors;
 use crate::meter_log::{Replay, ReplayError};
-use crate::source::{Attempt, Extra, PowerSource};
+use crate::source::{Attempt, Extra, GpuMeters, PowerSource};
 use energy_trace_counters::grown;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
@@ -276,7 +276,8 @@ impl Reader {
             }
         }
         self.round();
-        let end = Instant::now() + self.live.source.after_end();
+        let late = self.live.source.gpu_meters().map_or(Duration::ZERO, |meters| meters.after_end());
+        let end = Instant::now() + late;
         loop {
             let due = pace.next(Instant::now());
             if due >= end {
@@ -337,7 +338,7 @@ impl Reader {
                 let _ = self.records.send(Record::Readings(*id, std::mem::take(&mut track.batch)));
             }
         }
-        let extras = self.live.source.extras();
+        let extras = self.live.source.gpu_meters().map(GpuMeters::extras).unwrap_or_default();
         self.hand_on(extras);
         let shown = self.tracks.iter().zip(&self.live.shown).filter(|&(_, &shown)| shown);
         let watts = shown.filter_map(|(track, _)| track.watts).reduce(u64::saturating_add);
@@ -358,8 +359,10 @@ impl Reader {
     }
 
     fn into_end(mut self) -> ReaderEnd {
-        let (extras, found) = self.live.source.finish();
+        let mut found = self.live.source.finish();
+        let (extras, of_gpus) = self.live.source.gpu_meters().map(GpuMeters::finish).unwrap_or_default();
         self.hand_on(extras);
+        found.extend(of_gpus);
         // A device that is lost fails at every reading after; it is reported once.
         let lost = |name: &str| {
             let is_lost = |found: &PowerDiagnostic| matches!(found, PowerDiagnostic::GpuLost { domain } if domain == name);

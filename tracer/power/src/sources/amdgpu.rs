@@ -8,7 +8,7 @@
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::sensors::{SensorReader, of_cards};
-use crate::source::{Attempt, Extra, PowerSource, measured_source};
+use crate::source::{Attempt, PowerSource, measured_source};
 use energy_trace_counters::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -102,6 +102,11 @@ fn domain(name: &str, number: u32, path: &Path) -> Domain {
         origin: Origin::measured(NAME, path.display().to_string(), None),
         idle: None,
     }
+}
+
+/// Whether a card's table is that of an APU, whose power is that of its CPUs too.
+pub(super) fn is_apu(table: &Path) -> bool {
+    matches!(read_metrics(table), Err(IgnoredReason::Metrics(MetricsProblem::Apu)))
 }
 
 /// What is used of a table.
@@ -226,13 +231,13 @@ impl PowerSource for AmdGpus {
         attempts.extend(self.cards.iter_mut().map(Card::attempt));
     }
 
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
+    fn finish(&mut self) -> Vec<PowerDiagnostic> {
         let found = |card: &Card| {
             let permille = card.disagreement()?.saturating_mul(10);
             let (domain, counter) = (card.name.clone(), CounterKind::Accumulator);
             Some(PowerDiagnostic::GpuSensorsDisagree { domain, permille, counter })
         };
-        (Vec::new(), self.cards.iter().filter_map(found).collect())
+        self.cards.iter().filter_map(found).collect()
     }
 }
 

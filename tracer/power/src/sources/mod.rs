@@ -2,22 +2,38 @@
 //!
 //! To add a power source, touch two places: write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`. The word of
 //! `--power`, its help, errors, the choice of `auto`, `doctor` and reports follow from the table. `model.rs` is a short one to start from,
-//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL.
+//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL,
+//! `server_watts` what servers draw, for the model.
 
 mod amdgpu;
+mod battery;
+mod host;
 mod hwmon;
+mod hwmon_power;
 pub(super) mod model;
 mod nvml;
 pub(super) mod perf;
 pub(super) mod powercap;
 mod rapl_filter;
 mod replay;
+mod server_watts;
 
 use super::kind::SourceKind;
+pub(super) use nvml::power_sum::PowerSum;
 
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
-pub const SOURCES: [&SourceKind; 7] =
-    [&powercap::KIND, &perf::KIND, &nvml::KIND, &amdgpu::KIND, &hwmon::KIND, &replay::KIND, &model::KIND];
+pub const SOURCES: [&SourceKind; 10] = [
+    &powercap::KIND,
+    &perf::KIND,
+    &nvml::KIND,
+    &amdgpu::KIND,
+    &hwmon::KIND,
+    &host::KIND,
+    &hwmon_power::KIND,
+    &battery::KIND,
+    &replay::KIND,
+    &model::KIND,
+];
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 
 use crate::error::PowerError;
 use crate::kind::{Discovered, Meter, Request, SourceKind};
+use crate::sources::server_watts::{Servers, servers_at};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, Quality, Scope, Source, SourceId,
@@ -32,6 +33,8 @@ const NAME: &str = "model";
 fn why_not_auto(request: &Request) -> Option<IgnoredReason> {
     if request.has_package() {
         Some(IgnoredReason::CpusHaveCounter)
+    } else if request.has_only_outer_line() {
+        Some(IgnoredReason::OtherSourceReadsMachine)
     } else if request.plan.measured_only {
         Some(IgnoredReason::EstimatesRefused)
     } else {
@@ -50,7 +53,7 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
     })
 }
 
-/// Power of one idle logical CPU, its share of the machine included: what Cloud Carbon Footprint takes as the mean of servers
+/// Where no servers with such a CPU are published: power of one idle logical CPU, its share of the machine included: what Cloud Carbon Footprint takes as the mean of servers
 /// (`MIN_WATTS_AVG` 0.74 W of its AWS constants, from SPECpower submissions).
 const DEFAULT_IDLE: MicroWatts = MicroWatts::from_uw(740_000);
 
@@ -78,8 +81,10 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
         cpus.insert(SocketId::new(0), count as u64);
     }
     let (one_socket, total) = (cpus.len() == 1, cpus.values().sum::<u64>());
-    let machine = idle.unwrap_or(MicroWatts::from_uw(DEFAULT_IDLE.as_uw().saturating_mul(total)));
-    let per_cpu = core.unwrap_or(DEFAULT_CORE);
+    let servers = servers_at(sysfs);
+    let (idle_cpu, busy_cpu) = servers.map_or((DEFAULT_IDLE, DEFAULT_CORE), watts_of);
+    let machine = idle.unwrap_or(MicroWatts::from_uw(idle_cpu.as_uw().saturating_mul(total)));
+    let per_cpu = core.unwrap_or(busy_cpu);
     let powers = split(machine, &cpus.values().copied().collect::<Vec<_>>());
     let domain = |(socket, power): (&SocketId, MicroWatts)| Domain {
         id: DomainId::default(),
@@ -92,7 +97,7 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
     let domains: Vec<Domain> = cpus.keys().zip(powers).map(domain).collect();
     let mut notes = vec![SourceNote::ModelParameters { idle: machine, core: per_cpu, cpus: total }];
     if idle.is_none() || core.is_none() {
-        notes.push(SourceNote::ModelDefaults);
+        notes.push(servers.map_or(SourceNote::ModelDefaults, note_of));
     }
     let source = Source {
         id: SourceId::Model,
@@ -103,6 +108,17 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
         notes,
     };
     Model { domains, source }
+}
+
+/// What an idle CPU draws, and what a busy one adds.
+fn watts_of(servers: &Servers) -> (MicroWatts, MicroWatts) {
+    let ([_, idle, _], [_, busy, _]) = (servers.idle(), servers.busy());
+    (idle, MicroWatts::from_uw(busy.as_uw().saturating_sub(idle.as_uw())))
+}
+
+fn note_of(servers: &Servers) -> SourceNote {
+    let (kind, results) = (servers.kind.to_owned(), servers.results);
+    SourceNote::ModelOfServers { kind, results, idle: servers.idle(), busy: servers.busy() }
 }
 
 /// Splits a power in proportion to `weights`, exactly; evenly weighted parts differ by at most one microwatt.
@@ -150,6 +166,24 @@ mod tests {
         assert_eq!(powers, [("package-0", 6_666_667, 4_000_000), ("package-1", 3_333_333, 4_000_000)]);
         assert_eq!(model.source.quality, Quality::Estimated);
         assert_eq!(model.source.notes.len(), 1);
+    }
+
+    /// A CPU of which servers are published has their median watts and says where they lie; what the user gives is taken instead.
+    #[test]
+    fn watts_by_kind_of_cpu() {
+        let tree = tree(&["0", "0"]);
+        let modalias = tree.path().join("devices/system/cpu/modalias");
+        fs::write(modalias, "cpu:type:x86,ven0002fam0019mod0001:feature:,0000\n").unwrap();
+        let model = model_at(tree.path(), None, None);
+        let Origin::Model { idle, core } = model.domains[0].origin else { panic!("a counter") };
+        assert_eq!((idle.as_uw(), core.as_uw()), (848_000, 1_492_000));
+        assert!(matches!(&model.source.notes[1], SourceNote::ModelOfServers { results: 28, .. }));
+        let watts = MicroWatts::from_uw(5_000_000);
+        let given = model_at(tree.path(), Some(watts), Some(watts));
+        assert_eq!(given.source.notes.len(), 1);
+        assert!(
+            matches!(given.domains[0].origin, Origin::Model { idle, core } if (idle, core) == (watts, watts))
+        );
     }
 
     /// Without a topology there is still one domain for the machine, and the notes say where its numbers come from.

@@ -11,7 +11,7 @@ mod calibration;
 mod findings;
 mod in_use;
 mod offer;
-mod power_sum;
+pub(crate) mod power_sum;
 mod sensors;
 mod watch;
 
@@ -19,7 +19,7 @@ use crate::error::{PowerError, ignored_reasons};
 use crate::idle::baseline;
 use crate::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::sensors::SensorReader;
-use crate::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
+use crate::source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -193,7 +193,8 @@ impl Gpu {
 
     /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
     fn counter_uj(&mut self, at: KtimeNs, value: u64) -> u64 {
-        if is_counter(self.meter.kind) { value.saturating_mul(1000) } else { self.sum.add(at, value) }
+        let in_thousandths = value.saturating_mul(1000);
+        if is_counter(self.meter.kind) { in_thousandths } else { self.sum.add(at, in_thousandths) }
     }
 
     fn attempt(&mut self, nvml: &Nvml) -> Attempt {
@@ -239,10 +240,26 @@ impl PowerSource for Gpus {
         attempts.extend(self.gpus.iter_mut().map(|gpu| gpu.attempt(&self.nvml)));
     }
 
-    fn calibrator(&self) -> Option<Calibrator> {
+    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
+        sensors::of(self)
+    }
+
+    fn own_period(&self, wanted: Duration) -> Option<Duration> {
+        let shortest = self.steps().min()?;
+        let cost: Duration = self.gpus.iter().filter_map(|gpu| gpu.quickest).sum();
+        Some(period(wanted, shortest, cost))
+    }
+
+    fn gpu_meters(&mut self) -> Option<&mut dyn GpuMeters> {
+        Some(self)
+    }
+}
+
+impl GpuMeters for Gpus {
+    fn calibrator(&self) -> Calibrator {
         let nvml = Arc::clone(&self.nvml);
         let devices: Vec<(u32, GpuMeterKind)> = self.gpus.iter().map(|g| (g.index, g.meter.kind)).collect();
-        Some(Box::new(move |over| {
+        Box::new(move |over| {
             let end = energy_trace_system::clock::now().as_ns()
                 + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
             let mut tracks = vec![Track::new(); devices.len()];
@@ -254,7 +271,7 @@ impl PowerSource for Gpus {
                 std::thread::sleep(FAST);
             }
             tracks
-        }))
+        })
     }
 
     fn learn(&mut self, tracks: Vec<Track>) -> Learned {
@@ -272,16 +289,6 @@ impl PowerSource for Gpus {
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle, in_use }
-    }
-
-    fn sensors(&self) -> Option<Box<dyn SensorReader>> {
-        sensors::of(self)
-    }
-
-    fn own_period(&self, wanted: Duration) -> Option<Duration> {
-        let shortest = self.steps().min()?;
-        let cost: Duration = self.gpus.iter().filter_map(|gpu| gpu.quickest).sum();
-        Some(period(wanted, shortest, cost))
     }
 
     fn after_end(&self) -> Duration {

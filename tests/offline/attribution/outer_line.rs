@@ -1,0 +1,207 @@
+//! A server with a meter of the whole: two packages, memory and a GPU with counters, and what is left over, to the microjoule.
+
+use super::conservation::{assert_conserved, empty, ms, sample, slice};
+use energy_trace_attribution::attribute;
+use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace_model::profile::{Options, Profile};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{
+    CounterValue, Domain, DomainClass, Frame, Origin, Process, Quality, Reading, Scope, Source, SourceId,
+    StackNode, Thread,
+};
+use energy_trace_model::units::MicroJoules;
+use energy_trace_report::json::{self, JsonOptions};
+use energy_trace_report::summary::{self, SummaryOptions};
+use energy_trace_report::table::{self, TableOptions};
+use energy_trace_tests::report::schema_errors;
+use serde_json::Value;
+
+const MS: u64 = 20_000;
+
+/// A domain, its source, and its watts at rest and above that while the program runs, from the third second to the sixteenth.
+struct Part {
+    name: &'static str,
+    class: DomainClass,
+    scope: Scope,
+    source: SourceId,
+    read_ms: u64,
+    watts: [u64; 2],
+}
+
+const fn part(
+    name: &'static str,
+    class: DomainClass,
+    scope: Scope,
+    source: SourceId,
+    read_ms: u64,
+    watts: [u64; 2],
+) -> Part {
+    Part { name, class, scope, source, read_ms, watts }
+}
+
+fn parts() -> [Part; 5] {
+    let socket = |n| Scope::Socket(SocketId::new(n));
+    [
+        part("package-0", DomainClass::Package, socket(0), SourceId::Powercap, 10, [40, 90]),
+        part("package-1", DomainClass::Package, socket(1), SourceId::Powercap, 10, [38, 0]),
+        part("dram-0", DomainClass::Dram, socket(0), SourceId::Powercap, 10, [7, 11]),
+        part("gpu-0", DomainClass::Gpu, Scope::Gpu(0), SourceId::Nvml, 20, [60, 0]),
+        part("server", DomainClass::Psys, Scope::Machine, SourceId::HwmonPower, 1_000, [246, 124]),
+    ]
+}
+
+impl Part {
+    fn uj(&self, now: u64) -> u64 {
+        let [idle, active] = self.watts;
+        1_000 * (idle * now + active * now.clamp(2_000, 16_000).saturating_sub(2_000))
+    }
+
+    fn domain(&self, id: u32) -> Domain {
+        let origin = Origin::Counter {
+            source: self.source.clone(),
+            place: String::new(),
+            max_range: None,
+            quality: Quality::Measured,
+        };
+        Domain {
+            id: DomainId::new(id),
+            name: self.name.into(),
+            class: self.class,
+            scope: self.scope,
+            origin,
+            idle: None,
+        }
+    }
+
+    fn readings(&self) -> Vec<Reading> {
+        let reading = |now| Reading { at: ms(now), value: CounterValue::MicroJoules(self.uj(now)) };
+        (0..=MS).step_by(self.read_ms as usize).map(reading).collect()
+    }
+}
+
+fn recording(parts: &[Part]) -> Recording {
+    let mut recording = empty((0..).zip(parts).map(|(id, part)| part.domain(id)).collect(), ms(0), ms(MS));
+    recording.header.command = vec!["program".to_owned()];
+    for (id, part) in (0..).zip(parts) {
+        recording.readings.insert(DomainId::new(id), part.readings());
+        let domains = vec![part.name.to_owned()];
+        let (ignored, notes) = (Vec::new(), Vec::new());
+        recording.header.sources.push(Source {
+            id: part.source.clone(),
+            domains,
+            period_ns: 0,
+            quality: Quality::Measured,
+            ignored,
+            notes,
+        });
+    }
+    let (process, tid, pid, name) = (ProcessKey::new(0), Tid::new(7), Pid::new(7), "program".to_owned());
+    recording.processes =
+        vec![Process { key: process, pid, parent: None, name: name.clone(), command: vec![], runtime: None }];
+    recording.threads = vec![Thread { key: ThreadKey::new(0), process, tid, name }];
+    recording.frames = vec![Frame::special("work")];
+    recording.stacks = vec![StackNode { parent: None, frame: FrameId::new(0) }];
+    recording.slices = vec![slice(0, Some(0), ms(2_000), ms(16_000))];
+    recording.samples = (2_005..16_000).step_by(10).map(|at| sample(0, 0, ms(at))).collect();
+    recording
+}
+
+fn json(profile: &Profile) -> Value {
+    let mut out = Vec::new();
+    json::write(&mut out, profile, &JsonOptions::default()).unwrap();
+    let value: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(schema_errors(&value), [""; 0]);
+    value
+}
+
+fn screens(profile: &Profile) -> [String; 2] {
+    let (mut first, mut whole) = (Vec::new(), Vec::new());
+    summary::write(&mut first, profile, &SummaryOptions::default()).unwrap();
+    table::write(&mut whole, profile, &TableOptions::default()).unwrap();
+    [first, whole].map(|out| String::from_utf8(out).unwrap())
+}
+
+/// The meter's joules are the counters' and the rest, exactly; the program's total is that of the counters, not of the meter; and both screens
+/// say how much of the server is explained.
+#[test]
+fn nothing_is_added_twice() {
+    let profile = attribute(&recording(&parts()), &Options::default());
+    assert_conserved(&profile);
+    let measured = |name: &str| profile.ledger.iter().find(|row| row.domain == name).unwrap().measured;
+    for part in parts() {
+        let error = measured(part.name).as_uj() as f64 / part.uj(MS) as f64 - 1.0;
+        assert!(error.abs() < 0.005, "{}: {error}", part.name);
+    }
+    let value = json(&profile);
+    let whole = &value["meta"]["whole"];
+    let uj = |key: &str| MicroJoules::from_uj(whole[key].as_i64().unwrap());
+    let counters =
+        ["package-0", "package-1", "dram-0", "gpu-0"].map(measured).into_iter().sum::<MicroJoules>();
+    assert_eq!((uj("measured_uj"), uj("explained_uj")), (measured("server"), counters));
+    assert_eq!(uj("rest_uj") + counters, measured("server"));
+    let [first, table] = screens(&profile);
+    let sentence = "the machine drew 333 W (server), of which CPU, DRAM and GPU counters explain 64.8%";
+    assert!(first.contains(sentence), "{first}");
+    assert!(table.contains(sentence) && table.contains("rest of server"), "{table}");
+    let total: MicroJoules =
+        profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target).sum();
+    assert!(first.lines().nth(1).unwrap().contains(&format!("{:.0} J", total.as_joules())), "{first}");
+}
+
+/// Without counters the meter is all there is, and what a report leads with; RAPL's psys is no outer line.
+#[test]
+fn a_meter_alone_and_psys() {
+    let [.., server] = parts();
+    let profile = attribute(&recording(&[server]), &Options::default());
+    assert!(json(&profile)["meta"].get("whole").is_none());
+    let [first, _] = screens(&profile);
+    assert!(first.contains("from energy counters") && first.contains("whole"), "{first}");
+    let mut with_psys = parts();
+    with_psys[4].source = SourceId::Powercap;
+    let profile = attribute(&recording(&with_psys), &Options::default());
+    assert!(json(&profile)["meta"].get("whole").is_none());
+    assert!(!screens(&profile)[0].contains("the machine drew"));
+}
+
+/// Whether the program runs at a moment: bursts of half a second to two, with rests as irregular.
+fn runs(now: u64) -> bool {
+    let mut from = 0;
+    (0..)
+        .map(|n: u64| 500 + n * 7_919 % 1_511)
+        .map(|length| {
+            from += length;
+            from
+        })
+        .take_while(|end| *end <= now)
+        .count()
+        % 2
+        == 1
+}
+
+/// A meter that shows a mean of half a second, 0.7 s late, is found to be late by what its energy says of the program's bursts; a counter is not asked.
+#[test]
+fn a_late_meter() {
+    let late = |source: SourceId| {
+        let [.., server] = parts();
+        let mut recording = recording(&[Part { source, ..server }]);
+        let watts = |now: u64| if runs(now) { 300 } else { 200 };
+        let mut uj = vec![0];
+        (0..MS).for_each(|now| uj.push(uj[now as usize] + 1_000 * watts(now)));
+        let shown = |now: u64| uj[now.saturating_sub(700) as usize];
+        let reading = |now| Reading { at: ms(now), value: CounterValue::MicroJoules(shown(now)) };
+        let readings: Vec<Reading> = (0..=MS).step_by(500).map(reading).collect();
+        recording.readings.insert(DomainId::new(0), readings);
+        recording.slices = (0..MS)
+            .step_by(10)
+            .filter(|now| runs(*now))
+            .map(|now| slice(0, Some(0), ms(now), ms(now + 10)))
+            .collect();
+        recording.samples =
+            (5..MS).step_by(10).filter(|now| runs(*now - 5)).map(|now| sample(0, 0, ms(now))).collect();
+        let profile = attribute(&recording, &Options::default());
+        assert_conserved(&profile);
+        profile.diagnostics.iter().any(|found| found.code() == "meter-lag")
+    };
+    assert!(late(SourceId::HwmonPower) && late(SourceId::Battery));
+    assert!(!late(SourceId::Perf));
+}

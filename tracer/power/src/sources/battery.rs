@@ -1,0 +1,187 @@
+//! A laptop's own meter: the power of its batteries while they discharge, and that of a UPS; `/sys/class/power_supply`.
+//!
+//! `power_now` is in microwatts, `current_now` in microamperes (negative in some drivers while discharging) and `voltage_now` in microvolts
+//! (Documentation/ABI/testing/sysfs-class-power, Linux v6.12). Several batteries discharge together or in turn, so their powers are added;
+//! on mains they say nothing of what the machine draws, and a reading fails. Most firmware has a new value each few seconds. Leaves out the
+//! batteries of mice and keyboards (`scope` is `Device`), and the charge left, which is too coarse.
+
+use crate::error::PowerError;
+use crate::kind::{Discovered, Request, SourceKind, always};
+use crate::source::{Attempt, PowerSource, measured_source};
+use crate::sources::PowerSum;
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,
+};
+use energy_trace_sentences::ignored_reason;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Batteries.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "A laptop's battery or a UPS, while it discharges",
+    title: "battery",
+    quality: Quality::Measured,
+    why_not_auto: always,
+    discover,
+};
+
+/// The source's name.
+const NAME: &str = "battery";
+
+/// The firmware is asked at each reading, and has nothing new more often.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A machine without a battery has no line for it, unless it was named.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let root = request.plan.sysfs.join("class/power_supply");
+    let supplies = read_supplies_at(&root);
+    let mut source = measured_source(NAME, PERIOD);
+    if supplies.is_empty() && !request.named {
+        return Ok(Discovered::counters(source, None::<Battery>));
+    }
+    let place = root.display().to_string();
+    if let Some(reason) = why_not(request, &supplies, &place) {
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
+        return Ok(Discovered::counters(source, None::<Battery>));
+    }
+    let origin = Origin::measured(NAME, place, None);
+    let (name, class, scope) = (NAME.to_owned(), DomainClass::Psys, Scope::Machine);
+    let domain = Domain { id: DomainId::default(), name, class, scope, origin, idle: None };
+    source.domains.push(NAME.to_owned());
+    let names: Vec<_> = supplies.iter().filter_map(|supply| supply.0.file_name()?.to_str()).collect();
+    let place = format!("{}, the whole machine", names.join(" and "));
+    source.notes.push(SourceNote::PowerReadings { domain: NAME.to_owned(), place, mean_ns: None });
+    Ok(Discovered::counters(
+        source,
+        Some(Battery { domains: [domain], supplies, sum: PowerSum::read_each(PERIOD) }),
+    ))
+}
+
+fn why_not(request: &Request, supplies: &[Supply], root: &str) -> Option<IgnoredReason> {
+    if supplies.is_empty() {
+        return Some(IgnoredReason::NoBattery { path: root.to_owned() });
+    }
+    let is_measured = request.taken.iter().any(|domain| domain.class == DomainClass::Psys);
+    is_measured.then_some(IgnoredReason::OtherSourceReadsMachine).or(read_power(supplies).err())
+}
+
+/// The folder of a battery or a UPS.
+struct Supply(PathBuf);
+
+impl Supply {
+    fn text(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.0.join(file)).ok().map(|text| text.trim().to_owned())
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.text(file)?.parse::<i64>().ok().map(i64::unsigned_abs)
+    }
+
+    fn feeds_the_machine(&self) -> bool {
+        let is_supply = self.text("type").is_some_and(|kind| kind == "Battery" || kind == "UPS");
+        is_supply && self.text("scope").is_none_or(|scope| scope != "Device")
+    }
+
+    /// Microwatts.
+    fn power_uw(&self) -> Option<u64> {
+        let product = || {
+            let picowatts = u128::from(self.number("current_now")?) * u128::from(self.number("voltage_now")?);
+            u64::try_from(picowatts / 1_000_000).ok()
+        };
+        self.number("power_now").or_else(product)
+    }
+}
+
+/// Those that feed the machine, in the order of their names.
+fn read_supplies_at(root: &Path) -> Vec<Supply> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.sort();
+    folders.into_iter().map(Supply).filter(Supply::feeds_the_machine).collect()
+}
+
+/// What all of them give together, in microwatts.
+fn read_power(supplies: &[Supply]) -> Result<u64, IgnoredReason> {
+    let mut power_uw: Option<u64> = None;
+    for supply in supplies {
+        match supply.text("status").as_deref() {
+            Some("Discharging") => {
+                let of_one = supply.power_uw().ok_or(IgnoredReason::BatteryTellsNoPower)?;
+                power_uw = Some(power_uw.unwrap_or(0).saturating_add(of_one));
+            }
+            Some("Charging") => return Err(IgnoredReason::NotDischarging),
+            _ => {}
+        }
+    }
+    power_uw.ok_or(IgnoredReason::NotDischarging)
+}
+
+/// The batteries that are read.
+struct Battery {
+    domains: [Domain; 1],
+    supplies: Vec<Supply>,
+    sum: PowerSum,
+}
+
+impl PowerSource for Battery {
+    fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    fn read(&mut self, attempts: &mut Vec<Attempt>) {
+        let before = energy_trace_system::clock::now();
+        let power = read_power(&self.supplies);
+        let at = before.midpoint(energy_trace_system::clock::now());
+        let counter_uj = power.map(|power_uw| self.sum.add(at, power_uw));
+        let text = |reason| format!("{NAME}: {}", ignored_reason(&reason));
+        attempts.push(Attempt { at, counter_uj: counter_uj.map_err(text) });
+    }
+
+    fn own_period(&self, wanted: Duration) -> Option<Duration> {
+        Some(PERIOD.max(wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IgnoredReason, read_power, read_supplies_at};
+    use std::fs;
+    use std::path::Path;
+
+    /// A battery as drivers/acpi/battery.c shows it: with power, or with current and voltage.
+    fn write(root: &Path, name: &str, files: &[(&str, &str)]) {
+        let folder = root.join(name);
+        fs::create_dir_all(&folder).unwrap();
+        files.iter().for_each(|(file, text)| fs::write(folder.join(file), format!("{text}\n")).unwrap());
+    }
+
+    /// Two batteries are one supply, whichever discharges; on mains, and where a driver tells nothing, the reason is said; a mouse is none.
+    #[test]
+    fn batteries() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let power = || read_power(&read_supplies_at(root));
+        write(root, "AC", &[("type", "Mains"), ("online", "0")]);
+        let mouse = [("type", "Battery"), ("scope", "Device"), ("status", "Discharging"), ("power_now", "9")];
+        write(root, "hidpp_battery_0", &mouse);
+        assert!(read_supplies_at(root).is_empty());
+        write(root, "BAT0", &[("type", "Battery"), ("status", "Discharging"), ("power_now", "7500000")]);
+        write(root, "BAT1", &[("type", "Battery"), ("status", "Not charging"), ("power_now", "0")]);
+        assert_eq!(power(), Ok(7_500_000));
+        let second = [("status", "Discharging"), ("current_now", "-500000"), ("voltage_now", "12000000")];
+        fs::remove_file(root.join("BAT1/power_now")).unwrap();
+        write(root, "BAT1", &second);
+        assert_eq!(power(), Ok(13_500_000));
+        fs::remove_file(root.join("BAT1/current_now")).unwrap();
+        assert_eq!(power(), Err(IgnoredReason::BatteryTellsNoPower));
+        write(root, "BAT1", &[("status", "Charging")]);
+        assert_eq!(power(), Err(IgnoredReason::NotDischarging));
+        write(root, "BAT1", &[("status", "Full")]);
+        write(root, "BAT0", &[("status", "Full")]);
+        assert_eq!(power(), Err(IgnoredReason::NotDischarging));
+    }
+}

@@ -1,0 +1,102 @@
+//! The outer line: what a meter of the whole machine says, beside the counters of its parts.
+//!
+//! A server's power meter and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain (fans, disks, regulators, the
+//! power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Leaves out RAPL's psys, of which each
+//! board has another idea, and recordings of several machines.
+
+use super::table_cells::{in_unit, percent};
+use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::units::MicroJoules;
+
+/// A meter of the whole machine beside its parts.
+pub(crate) struct OuterLine<'a> {
+    /// Its rows: one, or one a module.
+    meters: Vec<&'a LedgerRow>,
+    /// The rows of counters that it holds.
+    parts: Vec<&'a LedgerRow>,
+    seconds: f64,
+}
+
+/// The outer line of a run, where there is one and counters explain some of it.
+pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
+    let known = |row: &&LedgerRow| row.measured > MicroJoules::ZERO;
+    let rows = || profile.ledger.iter().filter(known);
+    let meters: Vec<&LedgerRow> = rows().filter(|row| row.class == DomainClass::Psys).collect();
+    let parts: Vec<&LedgerRow> =
+        rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
+    let is_whole = profile.parts.is_empty() && meters.iter().all(|row| is_outer(profile, row));
+    let seconds = profile.run.duration_ns() as f64 / 1e9;
+    let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && seconds > 0.0;
+    is_there.then_some(OuterLine { meters, parts, seconds })
+}
+
+/// Whether a row is that of a meter which holds all others.
+fn is_outer(profile: &Profile, row: &LedgerRow) -> bool {
+    let mut sources = profile.run.header.sources.iter();
+    sources.any(|source| source.id.is_outer_line() && source.domains.contains(&row.domain))
+}
+
+fn sum(rows: &[&LedgerRow]) -> MicroJoules {
+    rows.iter().map(|row| row.measured).sum()
+}
+
+impl OuterLine<'_> {
+    /// What the meters say.
+    pub(crate) fn measured(&self) -> MicroJoules {
+        sum(&self.meters)
+    }
+
+    /// What counters of parts explain of it.
+    pub(crate) fn explained(&self) -> MicroJoules {
+        sum(&self.parts)
+    }
+
+    /// What is left over; below zero where meter and counters contradict each other.
+    pub(crate) fn rest(&self) -> MicroJoules {
+        self.measured() - self.explained()
+    }
+
+    /// The domains of the meters.
+    pub(crate) fn domains(&self) -> Vec<&str> {
+        self.meters.iter().map(|row| row.domain.as_str()).collect()
+    }
+
+    fn name(&self) -> String {
+        self.domains().join(" and ")
+    }
+
+    /// `the machine drew 412 W (server), of which CPU, DRAM and GPU counters explain 71.0%`.
+    pub(crate) fn sentence(&self) -> String {
+        let watts = in_unit(self.measured().as_joules() / self.seconds, "W");
+        let share = percent(self.explained().as_uj(), self.measured().as_uj());
+        let classes = [(DomainClass::Package, "CPU"), (DomainClass::Dram, "DRAM"), (DomainClass::Gpu, "GPU")];
+        let has = |class| self.parts.iter().any(|row| row.class == class);
+        let words: Vec<&str> =
+            classes.iter().filter(|(class, _)| has(*class)).map(|(_, word)| *word).collect();
+        let parts = match words.as_slice() {
+            [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+            all => all.concat(),
+        };
+        format!("the machine drew {watts} ({}), of which {parts} counters explain {share}", self.name())
+    }
+
+    /// What is left over, as a row of the ledger: nobody's.
+    pub(crate) fn rest_row(&self) -> Option<LedgerRow> {
+        let meter = self.meters.first()?;
+        let quality = self.meters.iter().chain(&self.parts).map(|row| row.quality).max()?;
+        let zero = MicroJoules::ZERO;
+        Some(LedgerRow {
+            domain: format!("rest of {}", self.name()),
+            class: meter.class,
+            quality,
+            measured: self.rest(),
+            target: zero,
+            other: zero,
+            idle: zero,
+            uncore: zero,
+            residual: zero,
+            unattributed: std::collections::BTreeMap::new(),
+        })
+    }
+}
