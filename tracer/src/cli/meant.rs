@@ -411,7 +411,8 @@ mod tests {
                 &["source", "venv/bin/activate"],
                 "`energy-trace -q bash -c 'source venv/bin/activate && PROGRAM'`",
             ),
-            (&["export", "A=1"], "`energy-trace -q sh -c 'export A=1 && PROGRAM'`"),
+            // Not `export`: tests run in the package's folder, where a folder has that name.
+            (&["umask", "022"], "`energy-trace -q sh -c 'umask 022 && PROGRAM'`"),
             (&["conda", "activate", "x"], "`energy-trace -q bash -i -c 'conda activate x && PROGRAM'`"),
             (&["~/x", "-v"], "`energy-trace -q ~/x -v`"),
             (&["run", "true", "-o", "x"], "`energy-trace -q true -o x`"),
