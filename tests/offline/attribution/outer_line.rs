@@ -148,7 +148,7 @@ fn nothing_is_added_twice() {
     assert!(first.lines().nth(1).unwrap().contains(&format!("{:.0} J", total.as_joules())), "{first}");
 }
 
-/// Without counters the meter is all there is, and what a report leads with; RAPL's psys is no outer line.
+/// Without counters the meter is all there is, and what a report leads with; a log of a meter is an outer line, RAPL's psys is none.
 #[test]
 fn a_meter_alone_and_psys() {
     let [.., server] = parts();
@@ -157,6 +157,9 @@ fn a_meter_alone_and_psys() {
     let [first, _] = screens(&profile);
     assert!(first.contains("from energy counters") && first.contains("whole"), "{first}");
     let mut with_psys = parts();
+    with_psys[4].source = SourceId::Replay;
+    let profile = attribute(&recording(&with_psys), &Options::default());
+    assert!(screens(&profile)[0].contains("the machine drew"));
     with_psys[4].source = SourceId::Powercap;
     let profile = attribute(&recording(&with_psys), &Options::default());
     assert!(json(&profile)["meta"].get("whole").is_none());

@@ -1,6 +1,6 @@
 //! The outer line: what a meter of the whole machine says, beside the counters of its parts.
 //!
-//! A server's power meter and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain (fans, disks, regulators, the
+//! A server's power meter (its own, or the log of one) and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain (fans, disks, regulators, the
 //! power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Leaves out RAPL's psys, of which each
 //! board has another idea, and recordings of several machines.
 
@@ -34,7 +34,7 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
 /// Whether a row is that of a meter which holds all others.
 fn is_outer(profile: &Profile, row: &LedgerRow) -> bool {
     let mut sources = profile.run.header.sources.iter();
-    sources.any(|source| source.id.is_outer_line() && source.domains.contains(&row.domain))
+    sources.any(|source| source.id.is_other_meter() && source.domains.contains(&row.domain))
 }
 
 fn sum(rows: &[&LedgerRow]) -> MicroJoules {
