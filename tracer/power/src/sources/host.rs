@@ -15,16 +15,10 @@ use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
-<<<<<<< HEAD:tracer/power/src/sources/host.rs
 use energy_trace_sentences::ignored_reason;
-use std::fs::File;
-use std::io::Read as _;
-=======
-use energy_trace_report::sentences::ignored_reason;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
->>>>>>> power:tracer/src/power/sources/host.rs
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
