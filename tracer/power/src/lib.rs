@@ -18,6 +18,7 @@ mod kind;
 mod meter_log;
 mod plan;
 mod power_file;
+mod power_sum;
 mod reading;
 mod sensors;
 mod set;

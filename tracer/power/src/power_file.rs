@@ -3,8 +3,8 @@
 //! Leaves out what it measures (`sources/`), and what a sum is worth where readings fail: it stands still then (`PowerSum`).
 
 use super::counter_file::CounterFile;
+use super::power_sum::PowerSum;
 use super::source::Attempt;
-use super::sources::PowerSum;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
 /// Whether a row is that of a meter which holds all others.
 fn is_outer(profile: &Profile, row: &LedgerRow) -> bool {
     let mut sources = profile.run.header.sources.iter();
-    sources.any(|source| source.id.is_other_meter() && source.domains.contains(&row.domain))
+    sources.any(|source| !source.id.traits().own_clock && source.domains.contains(&row.domain))
 }
 
 fn sum(rows: &[&LedgerRow]) -> MicroJoules {

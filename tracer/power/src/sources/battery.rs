@@ -7,8 +7,8 @@
 
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always};
+use crate::power_sum::PowerSum;
 use crate::source::{Attempt, PowerSource, measured_source};
-use crate::sources::PowerSum;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,

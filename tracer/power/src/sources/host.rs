@@ -7,8 +7,8 @@
 
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind};
+use crate::power_sum::PowerSum;
 use crate::source::{Attempt, PowerSource, measured_source};
-use crate::sources::PowerSum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
@@ -16,8 +16,9 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_model::units::MicroWatts;
 use energy_trace_sentences::ignored_reason;
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -128,11 +129,7 @@ impl Share {
     fn read(&mut self, now: KtimeNs, wall: SystemTime) -> Result<u64, IgnoredReason> {
         let unreadable =
             |error: String| IgnoredReason::Unreadable { path: self.path.display().to_string(), error };
-        let file = File::open(&self.path).map_err(|e| unreadable(e.to_string()))?;
-        let modified = file.metadata().and_then(|metadata| metadata.modified());
-        let modified = modified.map_err(|e| unreadable(e.to_string()))?;
-        let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text).map_err(|e| unreadable(e.to_string()))?;
+        let (modified, text) = read_small(&self.path).map_err(|e| unreadable(e.to_string()))?;
         let value = parse(self.form, text.trim()).ok_or_else(|| unreadable(NO_NUMBER.to_owned()))?;
         let age = self.age(modified, now, wall);
         if age > MOST_AGE {
@@ -159,6 +156,18 @@ impl Share {
             }
         }
     }
+}
+
+/// When a regular file was written, and how it begins. Nobody is waited for: not for the writer of a pipe that was put in the file's place.
+fn read_small(path: &Path) -> io::Result<(SystemTime, String)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok((found.modified()?, text))
 }
 
 const NO_NUMBER: &str = "it does not hold a number";
@@ -221,7 +230,8 @@ mod tests {
         assert!(files_of(&folder.path().join("nothing")).is_empty());
     }
 
-    /// Watts are summed; a file that was written long ago, or is not written while time goes by, is stale, and one that is written again is not.
+    /// Watts are summed; a file that was written long ago, or is not written while time goes by, is stale, and one that is written again is not;
+    /// a pipe in its place holds nobody up.
     #[test]
     fn age() {
         let folder = tempfile::tempdir().unwrap();
@@ -244,5 +254,8 @@ mod tests {
         assert!(matches!(read(8 + MOST_AGE.as_secs()), Err(IgnoredReason::Stale { age_s: 16, .. })));
         write("much", 1_030);
         assert!(matches!(read(40), Err(IgnoredReason::Unreadable { .. })));
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(read(41), Err(IgnoredReason::Unreadable { .. })));
     }
 }

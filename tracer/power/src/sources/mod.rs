@@ -19,7 +19,6 @@ mod replay;
 mod server_watts;
 
 use super::kind::SourceKind;
-pub(super) use nvml::power_sum::PowerSum;
 
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
 pub const SOURCES: [&SourceKind; 10] = [

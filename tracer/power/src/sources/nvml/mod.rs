@@ -2,7 +2,7 @@
 //!
 //! The counter is `nvmlDeviceGetTotalEnergyConsumption` (Volta and later): millijoules since the driver was loaded, moving in steps of
 //! 20 to 100 ms, so a reading without a step is no proof that nothing was spent. Where a device has none, what it offers instead decides
-//! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`nvml/power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
+//! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
 //! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences, `nvml/in_use.rs` says whether
 //! a device was at work, `nvml/sensors.rs` has temperatures and clocks. Leaves out instances of MIG (NVIDIA gives
 //! energy for the whole device only), and everything about kernels.
@@ -11,13 +11,13 @@ mod calibration;
 mod findings;
 mod in_use;
 mod offer;
-pub(crate) mod power_sum;
 mod sensors;
 mod watch;
 
 use crate::error::{PowerError, ignored_reasons};
 use crate::idle::baseline;
 use crate::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
+use crate::power_sum::PowerSum;
 use crate::sensors::SensorReader;
 use crate::source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource, measured_source};
 use calibration::Track;
@@ -31,7 +31,6 @@ use energy_trace_model::units::MicroWatts;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use offer::Offer;
-use power_sum::PowerSum;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
