@@ -162,3 +162,41 @@ fn without(argument: u8, bits: u64) -> Result<SeccompRule, seccompiler::BackendE
     let none = SeccompCmpOp::MaskedEq(bits);
     SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, none, 0)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{apply_filter, filter};
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus};
+
+    const TO: &str = "ENERGY_TRACE_TEST_SIGNAL_TO";
+
+    /// A worker may send a signal to itself, as an abort does, and ends at once when it sends one to another process of the same user.
+    #[test]
+    fn signals_to_itself_alone() {
+        if let Ok(to) = std::env::var(TO) {
+            send_as_a_worker(to.parse().unwrap_or_else(|_| std::process::id()));
+        }
+        let itself = sent_to("itself");
+        assert!(itself.success(), "{itself}");
+        let other = sent_to(&std::process::id().to_string());
+        assert_eq!(other.signal(), Some(libc::SIGSYS), "{other}");
+    }
+
+    /// How a worker ends that sends one: this test in a process of its own.
+    fn sent_to(whom: &str) -> ExitStatus {
+        let own = std::env::current_exe().unwrap();
+        let mut again = Command::new(own);
+        again.args(["signals_to_itself_alone", "--nocapture"]).env(TO, whom);
+        again.output().unwrap().status
+    }
+
+    fn send_as_a_worker(to: u32) -> ! {
+        apply_filter(&filter().unwrap()).unwrap();
+        // SAFETY: the signal is none, so that whoever it is for does not notice; then this process ends.
+        unsafe {
+            let sent = libc::syscall(libc::SYS_tgkill, to, to, 0);
+            libc::_exit(i32::from(sent != 0 && to != std::process::id()))
+        }
+    }
+}
