@@ -21,8 +21,8 @@ pub const FORMAT: Format = Format { major: 1, minor: 0 };
 
 impl Format {
     /// Whether this version reads it.
-    pub(super) const fn is_readable(self) -> bool {
-        self.major == FORMAT.major && self.minor <= FORMAT.minor
+    pub(super) fn is_readable(self) -> bool {
+        self.major == FORMAT.major && self <= FORMAT
     }
 
     /// As it stands in a file.
