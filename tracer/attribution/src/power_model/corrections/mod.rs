@@ -89,6 +89,9 @@ pub(crate) struct Correction {
     pub(crate) doubt: Doubt,
 }
 
+/// Fits powers to a design again; `None` where there is no power to speak of.
+pub(crate) type Refit<'a> = &'a dyn Fn(&Design) -> Option<Fit>;
+
 /// How it is looked for.
 #[derive(Clone, Copy)]
 pub(crate) enum Detect {
@@ -98,7 +101,7 @@ pub(crate) enum Detect {
     /// clearly likelier with it, and says whether.
     ByTrial(for<'p> fn(&Trial<'_, 'p>, &mut Candidate<'p>) -> bool),
     /// In each fit of powers, which it may do again.
-    InEachFit(fn(Design, Fit, &dyn Fn(&Design) -> Option<Fit>) -> (Design, Fit)),
+    InEachFit(fn(Design, Fit, Refit<'_>) -> (Design, Fit)),
     /// By learning the powers again with it; they stay as they were where energies are not clearly likelier.
     ByLearning(fn(&mut Powers<'_>)),
 }
