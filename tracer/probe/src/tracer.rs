@@ -365,7 +365,7 @@ impl Tracer {
 
 /// What was lost since the probes had sent it.
 fn count_lost(lost: &mut BTreeMap<LossReason, u64>, collector: &Collector, refused: &Refused) {
-    refused.lost.iter().for_each(|(reason, count)| count_into(lost, reason.clone(), *count));
+    refused.lost.iter().for_each(|(reason, count)| count_into(lost, *reason, *count));
     count_into(lost, LossReason::PythonNames, collector.stacks.nameless);
     count_into(lost, LossReason::Undecodable, collector.damaged);
     count_into(lost, LossReason::UnknownGpu, collector.gpu.without_device());
