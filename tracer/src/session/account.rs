@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn found(end: AtEnd, trace: &TraceAccount, lost: &[LossReason]) -> Vec<AccountDiagnostic> {
-        let lost = lost.iter().map(|reason| (reason.clone(), 1)).collect::<BTreeMap<_, _>>();
+        let lost = lost.iter().map(|reason| (*reason, 1)).collect::<BTreeMap<_, _>>();
         account(&[(7, 10)]).diagnostics(end, &Recorded { trace, lost: &lost, of_ns: 0 })
     }
 
