@@ -54,7 +54,7 @@ const SIDE_BY_SIDE: [&str; 12] = [
 const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
-const QUICKLY_BUILT: [&str; 8] = [
+const QUICKLY_BUILT: [&str; 10] = [
     "--config",
     "profile.dev.package.energy-trace-unwind.opt-level=0",
     "--config",
@@ -63,6 +63,8 @@ const QUICKLY_BUILT: [&str; 8] = [
     "profile.dev.package.energy-trace-counters.opt-level=0",
     "--config",
     "profile.dev.package.energy-trace-cpu-time.opt-level=0",
+    "--config",
+    "profile.dev.package.energy-trace-delegation.opt-level=0",
 ];
 
 /// The packages of tasks and benchmarks.

@@ -10,11 +10,12 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 
 /// The packages without Linux.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 11] = [
     "energy-trace-attribution",
     "energy-trace-certainty",
     "energy-trace-counters",
     "energy-trace-cpu-time",
+    "energy-trace-delegation",
     "energy-trace-export",
     "energy-trace-model",
     "energy-trace-names",

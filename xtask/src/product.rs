@@ -33,13 +33,15 @@ pub fn build_quickly(workspace: &Workspace, purpose: Purpose) -> Result<()> {
 const NOT_INCREMENTAL: (&str, &str) = ("CARGO_INCREMENTAL", "0");
 
 /// What takes no time in the report of a few seconds is not optimised.
-const QUICKLY_BUILT: [&str; 8] = [
+const QUICKLY_BUILT: [&str; 10] = [
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
     "--config",
     "profile.dev.package.energy-trace-counters.opt-level=0",
     "--config",
     "profile.dev.package.energy-trace-cpu-time.opt-level=0",
+    "--config",
+    "profile.dev.package.energy-trace-delegation.opt-level=0",
     "--config",
     "profile.dev.package.energy-trace-statistics.opt-level=0",
 ];

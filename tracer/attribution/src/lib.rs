@@ -20,7 +20,7 @@
 //!    threads that share a core (`smt`), clocks (`dvfs`), other busy CPUs (`busy_cpus`). The socket is a
 //!    property of the CPU, not of the process: a thread that migrates is charged on each socket for the time
 //!    that it spent there.
-//! 3. `delegation`: for whom workers work.
+//! 3. `delegation` (package): for whom workers work.
 //! 4. `between_samples`: what threads were probably doing between two samples (`markov_bridge`,
 //!    `switching_chain`).
 //! 5. `power_model`: how much power each call path draws, where the run shows it (`learn`); what else power
@@ -60,7 +60,6 @@
 mod attribute;
 mod between_samples;
 mod charging;
-mod delegation;
 mod gpu;
 mod ledger;
 mod over_time;
@@ -71,6 +70,7 @@ mod uncertainty;
 pub use attribute::{attribute, attribute_over_time, attribute_over_time_owned, attribute_owned};
 use energy_trace_counters as timeline;
 use energy_trace_cpu_time::{numerics, time};
+use energy_trace_delegation as delegation;
 
 #[cfg(test)]
 mod tests {

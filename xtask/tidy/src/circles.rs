@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Packages whose modules are looked at.
-pub(super) const PACKAGES: [&str; 22] = [
+pub(super) const PACKAGES: [&str; 23] = [
     "tracer/src",
     "tracer/attribution/src",
     "tracer/bpf/src",
@@ -18,6 +18,7 @@ pub(super) const PACKAGES: [&str; 22] = [
     "tracer/counters/src",
     "tracer/cpu-time/src",
     "tracer/cupti/src",
+    "tracer/delegation/src",
     "tracer/export/src",
     "tracer/foreign/src",
     "tracer/model/src",

@@ -27,11 +27,12 @@ const FUNCTION_LINES: usize = 60;
 
 /// Rooms that run from a recording alone: no files, no clock, no processes. That packages among them depend on nothing of one system is shown by
 /// `portable`.
-const PURE_ROOMS: [&str; 12] = [
+const PURE_ROOMS: [&str; 13] = [
     "tracer/attribution",
     "tracer/certainty",
     "tracer/counters",
     "tracer/cpu-time",
+    "tracer/delegation",
     "tracer/export",
     "tracer/model",
     "tracer/names",

@@ -257,7 +257,7 @@ fn stream(site: usize, ns: u64, from: u64, length: u64) -> Vec<Ran> {
 /// is, both are charged what they took, and no moment counts twice.
 #[test]
 fn kernels_side_by_side() {
-    for (both, word) in [(1.0, "whole time"), (0.5, "part of the moment")] {
+    for (both, word) in [(1.0, "whole time"), (0.5, "share that time")] {
         let (mut world, kinds, ran) = two_streams(both);
         let outcome = timed(&mut world, &kinds, H100, &ran);
         let (mean, worst) = outcome.errors_of(&[0, 1]);

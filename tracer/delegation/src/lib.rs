@@ -24,13 +24,13 @@ mod native_rules;
 mod requesters;
 mod thread_activity;
 
-use crate::numerics::parallel::both;
-use crate::time::compact_slices::InterSampleSlices;
-use crate::time::cpu_time::CpuTime;
-use crate::time::launchers::Launchers;
-use crate::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
-use crate::time::slices::SampledTime;
-use crate::timeline::Span;
+use energy_trace_counters::Span;
+use energy_trace_cpu_time::numerics::parallel::both;
+use energy_trace_cpu_time::time::compact_slices::InterSampleSlices;
+use energy_trace_cpu_time::time::cpu_time::CpuTime;
+use energy_trace_cpu_time::time::launchers::Launchers;
+use energy_trace_cpu_time::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
+use energy_trace_cpu_time::time::slices::SampledTime;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
@@ -49,35 +49,38 @@ type SetId = u32;
 
 /// For whom owners work.
 #[derive(Debug, Default)]
-pub(crate) struct Delegation {
+pub struct Delegation {
     /// By owner; beyond its end and where `None`: for itself.
     of_owner: Vec<Option<SetId>>,
     /// Paths of equal worth.
     sets: Vec<Vec<Vec<RequestHop>>>,
     /// The owner of each launch on a GPU, in the order of the recording.
-    pub(crate) launchers: Launchers,
+    pub launchers: Launchers,
     /// Which threads samples show in which stacks, each once, in the order of the samples.
     seen: Vec<(ThreadKey, StackId)>,
 }
 
 impl Delegation {
     /// A number for those whom an owner works for; `None` where it works for itself.
-    pub(crate) fn requesters_of(&self, owner: usize) -> Option<u32> {
+    pub fn requesters_of(&self, owner: usize) -> Option<u32> {
         self.of_owner.get(owner).copied().flatten()
     }
 }
 
 /// What the logical view adds to a recording, and its rows.
 #[derive(Debug, Default)]
-pub(crate) struct Logical {
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) stacks: Vec<StackNode>,
-    pub(crate) rows: Vec<Sourced>,
+pub struct Logical {
+    /// Frames that no stack had before.
+    pub frames: Vec<Frame>,
+    /// Joined stacks.
+    pub stacks: Vec<StackNode>,
+    /// What each thread has in each stack.
+    pub rows: Vec<Sourced>,
 }
 
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and
 /// samples.
-pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
+pub fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
     let threads = Threads::of(recording, span);
     let SampledTime { segments, owners, certain, tracks, overlaps } = sampled;
     let mut refiner =
@@ -288,20 +291,16 @@ fn move_time(time: &mut CpuTime, from: OwnerId, to: OwnerId, ns: u64) {
 }
 
 /// A row, and the owners that it is made of, each with its part.
-pub(crate) type Sourced = (ProfileRow, Vec<(OwnerId, f64)>);
+pub type Sourced = (ProfileRow, Vec<(OwnerId, f64)>);
 
 /// The physical view: one row for each thread and stack, whoever it worked for.
-pub(crate) fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
+pub fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
     merged(owners.iter().map(|&(owner, row)| (row, vec![(owner, 1.0)])).collect())
 }
 
 /// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has
 /// none).
-pub(crate) fn logical(
-    recording: &Recording,
-    delegation: &Delegation,
-    owners: &[(OwnerId, ProfileRow)],
-) -> Logical {
+pub fn logical(recording: &Recording, delegation: &Delegation, owners: &[(OwnerId, ProfileRow)]) -> Logical {
     let mut joined = JoinedStacks::new(recording, &delegation.seen);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
     let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());

@@ -13,7 +13,7 @@
 use super::call_context::{CallContext, LibrarySetId};
 use super::requesters::{RARE, Requester, RequesterIndex, prefer};
 use super::thread_activity::Phase;
-use crate::timeline::Span;
+use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! its next slice). Between two facts the nearer one holds. Leaves out threads without Python frames: they
 //! are never asked for.
 
-use crate::timeline::Span;
+use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;

@@ -10,7 +10,7 @@
 //! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
 use super::thread_activity::{ThreadTraits, Threads};
-use crate::timeline::Span;
+use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;

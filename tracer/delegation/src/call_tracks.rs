@@ -13,12 +13,12 @@
 use super::call_context::{CallContext, Python};
 use super::requesters::{RequesterSet, Role};
 use super::{NEXT, Refiner, SetId};
-use crate::time::cpu_time::CpuTime;
-use crate::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
-use crate::time::owners::{Owner, OwnerId, Segment};
-use crate::time::tracks::NEAREST_NS;
-use crate::time::tracks::{SleepStart, Track};
-use crate::timeline::Span;
+use energy_trace_counters::Span;
+use energy_trace_cpu_time::time::cpu_time::CpuTime;
+use energy_trace_cpu_time::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
+use energy_trace_cpu_time::time::owners::{Owner, OwnerId, Segment};
+use energy_trace_cpu_time::time::tracks::NEAREST_NS;
+use energy_trace_cpu_time::time::tracks::{SleepStart, Track};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::recording::record::Wait;
