@@ -173,7 +173,7 @@ fn many_launches_are_counted() {
             Guard::spawn(command.arg("report").args(arguments).arg(&data)).unwrap().finish(LIMIT).unwrap();
         done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let said = format!("GPU launches {own} had their own stack taken; {thinned} came faster than a thousand");
+    let said = format!("GPU launches {own} had their own stack taken; {thinned} came faster than 1,000");
     assert!(told(&[]).contains(&said) && told(&["--format", "json"]).contains("gpu-stacks-thinned"));
     assert!(told(&["-v"]).contains(&format!("stacks of GPU launches, of-the-place:thinned: {thinned}")));
     assert!(told(&["--format", "json"]).contains(&format!("\"of-the-place:thinned\":{thinned}")));

@@ -132,7 +132,7 @@ fn killed_inside_a_kernel() {
     let (seen, should) = (count(&seen), count(&should));
     println!("{seen} of {should} kernels are recorded");
     assert!(seen <= should && seen * 2 > should, "{seen} of {should}");
-    assert!(recorded.text("gpu-kernels-missing").contains("before it said what ran last"));
+    assert!(recorded.text("gpu-kernels-missing").contains("before it reported the last tenth"));
 }
 
 /// A child that is forked in the middle disturbs nothing.

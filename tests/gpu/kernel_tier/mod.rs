@@ -164,7 +164,9 @@ fn what_ran_is_recorded_whole() {
     assert_ran(&recorded, &gpu.truth().unwrap());
     let cost = recorded.text("gpu-kernel-cost");
     println!("{cost}");
-    assert!(cost.contains("ns of the process's own time each") && recorded.printed.contains(&cost));
+    assert!(
+        cost.contains("ns of the process's own time for the library") && recorded.printed.contains(&cost)
+    );
     assert!(
         recorded.warning("gpu-kernel-fallback").is_none()
             && recorded.warning("gpu-kernels-missing").is_none()
