@@ -203,8 +203,8 @@ async fn idle_baseline() {
     }
 }
 
-/// The meter of a whole server beside its package's counter: the sum of its means is what sockets and the rest have drawn, to 0.5 %, and the
-/// progress line counts nothing twice.
+/// The meter of a whole server beside its package's counter: the sum of its means is what sockets and the rest have drawn (to 0.5 % on a quiet
+/// machine; where readings are held up as power steps, to 2 %), and the progress line counts nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn whole_server_beside_its_package() {
     let simulation = simulate(&Options { server_watts: 40, server_ms: 50, ..hardware(10.0, &[]) });
@@ -220,7 +220,8 @@ async fn whole_server_beside_its_package() {
             .unwrap();
     assert!(finished.status.success(), "{}", finished.stderr);
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert!(run.task.watts().is_some_and(|watts| watts.as_watts() < 30.0), "{:?}", run.task.watts());
+    // The server's meter is at 50 W by now, both together would be at 60.
+    assert!(run.task.watts().is_some_and(|watts| watts.as_watts() < 45.0), "{:?}", run.task.watts());
     let (readings, end) = run.stop().await;
     assert_eq!(end.diagnostics, []);
     let ends = |domain: u32| {
@@ -232,7 +233,7 @@ async fn whole_server_beside_its_package() {
     // Nothing but idle power is drawn at both ends.
     let truth_j = package_j + 10.0 * (server_s - package_s) + 40.0 * server_s;
     let error = server_j / truth_j - 1.0;
-    assert!(error.abs() < 0.005, "{error:+.4}: {server_j} J summed, {truth_j} J drawn");
+    assert!(error.abs() < 0.02, "{error:+.4}: {server_j} J summed, {truth_j} J drawn");
 }
 
 /// A power sensor that cannot be read for a while: one warning, and the sum goes on over it; one that is always 0 says nothing.
