@@ -69,6 +69,17 @@ fn interrupted_once() {
     assert_code(&child.end(), 9);
 }
 
+/// Two SIGINTs at once, as `timeout -s INT` sends them to its child and to the child's group, are one.
+#[test]
+fn interrupted_twice_at_once() {
+    let place = place();
+    let mut child = Talk::spawn(place.record("trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done"));
+    assert_eq!(child.line(), "ready\n");
+    [(); 2].map(|()| child.signal(libc::SIGINT));
+    assert_code(&child.end(), 9);
+    assert_code(&place.run(&["report", "energy-trace.data"]), 0);
+}
+
 /// A second SIGINT ends energy-trace at once, the command lives on, and what is on disk stays readable.
 #[test]
 fn interrupted_twice() {

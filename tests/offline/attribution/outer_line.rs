@@ -208,3 +208,23 @@ fn a_late_meter() {
     assert!(late(SourceId::HwmonPower) && late(SourceId::Battery));
     assert!(!late(SourceId::Perf));
 }
+
+/// A meter that was read for a part of the run, and one that shows less than its parts draw, explain nothing: only what it drew is said.
+#[test]
+fn what_cannot_be_compared() {
+    let mut cut = recording(&parts());
+    cut.readings.get_mut(&DomainId::new(4)).unwrap().retain(|reading| reading.at <= ms(12_000));
+    let low = recording(&parts().map(|part| match part.name {
+        "server" => Part { watts: [100, 20], ..part },
+        _ => part,
+    }));
+    let said = ["in the 12.0 s of 20.0 s in which that was measured", "less than counters of its parts show"];
+    for (recording, said) in [cut, low].iter().zip(said) {
+        let profile = attribute(recording, &Options::default());
+        assert_conserved(&profile);
+        assert_eq!(json(&profile)["meta"].get("whole"), None);
+        let [first, table] = screens(&profile);
+        assert!(first.contains(said) && !first.contains("explain"), "{first}");
+        assert!(table.contains(said) && !table.contains("rest of server"), "{table}");
+    }
+}

@@ -8,26 +8,28 @@ const SILENCE_NS: u64 = 2_000_000_000;
 /// Readings of a meter that is read seldom may be so many of its periods apart.
 const SILENT_PERIODS: u64 = 4;
 
-/// Energy so far, in microjoules: the integral of the readings. Over a silence it stands still.
+/// Energy so far, in microjoules: the integral of the readings. Over a silence it stands still, or it begins again at zero behind it: what was
+/// drawn meanwhile is not known.
 pub(crate) struct PowerSum {
     last: Option<(KtimeNs, u64)>,
     silence_ns: u64,
+    begins_again: bool,
     /// In picojoules.
     sum_pj: u128,
 }
 
 impl Default for PowerSum {
     fn default() -> Self {
-        Self { last: None, silence_ns: SILENCE_NS, sum_pj: 0 }
+        Self { last: None, silence_ns: SILENCE_NS, begins_again: false, sum_pj: 0 }
     }
 }
 
 impl PowerSum {
-    /// Of a meter that is read so often.
+    /// Of a meter that is read so often, whose sum begins again behind a silence.
     pub(crate) fn read_each(period: Duration) -> Self {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let silence_ns = period_ns.saturating_mul(SILENT_PERIODS).max(SILENCE_NS);
-        Self { silence_ns, ..Self::default() }
+        Self { silence_ns, begins_again: true, ..Self::default() }
     }
 
     /// Takes the power of a moment in microwatts, and returns the sum in microjoules: by the trapezoidal rule.
@@ -47,6 +49,8 @@ impl PowerSum {
             let ns = at.ns_since(before);
             if ns <= self.silence_ns {
                 self.sum_pj += u128::from(ns) * twice_uw / 2_000;
+            } else if self.begins_again {
+                self.sum_pj = 0;
             }
         }
         u64::try_from(self.sum_pj / 1_000_000).unwrap_or(u64::MAX)
@@ -85,6 +89,8 @@ mod tests {
         assert_eq!(add(1000, 100), 100_000_000);
         assert_eq!(add(2000, 200), 300_000_000);
         assert_eq!(add(5000, 100), 600_000_000);
-        assert_eq!(add(10_000, 100), 600_000_000);
+        // Nobody knows what was drawn meanwhile: it begins again.
+        assert_eq!(add(10_000, 100), 0);
+        assert_eq!(add(11_000, 100), 100_000_000);
     }
 }

@@ -323,7 +323,7 @@ impl<'a> Meta<'a> {
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
             thermal: ThermalLine::of(profile),
-            whole: outer_line(profile).map(|line| WholeLine::from(&line)),
+            whole: outer_line(profile).filter(OuterLine::is_explained).map(|line| WholeLine::from(&line)),
             part: profile.part.map(PartLine::from),
             ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),

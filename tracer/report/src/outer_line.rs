@@ -1,10 +1,12 @@
 //! The outer line: what a meter of the whole machine says, beside the counters of its parts.
 //!
-//! A server's power meter (its own, or the log of one) and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain (fans, disks, regulators, the
-//! power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Leaves out RAPL's psys, of which each
-//! board has another idea, and recordings of several machines.
+//! A server's power meter (its own, or the log of one) and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain
+//! (fans, disks, regulators, the power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Both are
+//! held against each other only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
+//! recordings of several machines.
 
 use super::table_cells::{in_unit, percent};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -15,8 +17,15 @@ pub(crate) struct OuterLine<'a> {
     meters: Vec<&'a LedgerRow>,
     /// The rows of counters that it holds.
     parts: Vec<&'a LedgerRow>,
-    seconds: f64,
+    /// Seconds of the run, and for how many of them the meters were read.
+    of_s: f64,
+    read_s: f64,
+    /// Whether meters and counters were read for the same time.
+    same_time: bool,
 }
+
+/// Meter and counters that were read for times which differ by less of the run are held against each other.
+const SAME: f64 = 0.01;
 
 /// The outer line of a run, where there is one and counters explain some of it.
 pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
@@ -26,9 +35,24 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
     let parts: Vec<&LedgerRow> =
         rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
     let is_whole = profile.parts.is_empty() && meters.iter().all(|row| is_outer(profile, row));
-    let seconds = profile.run.duration_ns() as f64 / 1e9;
-    let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && seconds > 0.0;
-    is_there.then_some(OuterLine { meters, parts, seconds })
+    let of_s = profile.run.duration_ns() as f64 / 1e9;
+    let read =
+        |rows: &[&LedgerRow]| rows.iter().map(|row| of_s - missing_s(profile, row)).fold(of_s, f64::min);
+    let (read_s, parts_s) = (read(&meters), read(&parts));
+    let same_time = (read_s - parts_s).abs() < SAME * of_s;
+    let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
+    is_there.then_some(OuterLine { meters, parts, of_s, read_s, same_time })
+}
+
+/// Seconds of the run in which a domain was not measured.
+fn missing_s(profile: &Profile, row: &LedgerRow) -> f64 {
+    let of_row = |found: &Diagnostic| match found {
+        Diagnostic::Domain { domain, what: DomainDiagnostic::NoReading { missing_ns, .. } } => {
+            (*domain == row.domain).then_some(*missing_ns)
+        }
+        _ => None,
+    };
+    profile.diagnostics.iter().find_map(of_row).unwrap_or(0) as f64 / 1e9
 }
 
 /// Whether a row is that of a meter which holds all others.
@@ -52,9 +76,14 @@ impl OuterLine<'_> {
         sum(&self.parts)
     }
 
-    /// What is left over; below zero where meter and counters contradict each other.
+    /// What is left over.
     pub(crate) fn rest(&self) -> MicroJoules {
         self.measured() - self.explained()
+    }
+
+    /// Whether counters explain a part of what the meters say: both were read for the same time, and do not contradict each other.
+    pub(crate) fn is_explained(&self) -> bool {
+        self.same_time && self.rest() >= MicroJoules::ZERO
     }
 
     /// The domains of the meters.
@@ -68,22 +97,36 @@ impl OuterLine<'_> {
 
     /// `the machine drew 412 W (server), of which CPU, DRAM and GPU counters explain 71.0%`.
     pub(crate) fn sentence(&self) -> String {
-        let watts = in_unit(self.measured().as_joules() / self.seconds, "W");
+        let watts = in_unit(self.measured().as_joules() / self.read_s, "W");
+        let drew = format!("the machine drew {watts} ({})", self.name());
+        if !self.same_time {
+            return format!(
+                "{drew} in the {:.1} s of {:.1} s in which that was measured",
+                self.read_s, self.of_s
+            );
+        }
+        if !self.is_explained() {
+            return format!("{drew}, less than counters of its parts show: one of them is wrong");
+        }
         let share = percent(self.explained().as_uj(), self.measured().as_uj());
+        format!("{drew}, of which {} counters explain {share}", self.words())
+    }
+
+    /// `CPU, DRAM and GPU`.
+    fn words(&self) -> String {
         let classes = [(DomainClass::Package, "CPU"), (DomainClass::Dram, "DRAM"), (DomainClass::Gpu, "GPU")];
         let has = |class| self.parts.iter().any(|row| row.class == class);
         let words: Vec<&str> =
             classes.iter().filter(|(class, _)| has(*class)).map(|(_, word)| *word).collect();
-        let parts = match words.as_slice() {
+        match words.as_slice() {
             [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
             all => all.concat(),
-        };
-        format!("the machine drew {watts} ({}), of which {parts} counters explain {share}", self.name())
+        }
     }
 
     /// What is left over, as a row of the ledger: nobody's.
     pub(crate) fn rest_row(&self) -> Option<LedgerRow> {
-        let meter = self.meters.first()?;
+        let meter = self.meters.first().filter(|_| self.is_explained())?;
         let quality = self.meters.iter().chain(&self.parts).map(|row| row.quality).max()?;
         let zero = MicroJoules::ZERO;
         Some(LedgerRow {

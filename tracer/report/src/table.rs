@@ -181,7 +181,10 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let words: &[&str] = if modelled { &["domain"] } else { &["domain", "quality"] };
     let heads = words.iter().copied().chain(parts.iter().map(|part| part.0));
     let row = |row: &&LedgerRow| {
-        let energies = parts.iter().map(|part| scale.show(part.1(row)));
+        // The rest is nobody's, and so in no column but the first.
+        let is_rest = rest.as_ref().is_some_and(|rest| std::ptr::eq(*row, rest));
+        let energies = parts.iter().map(|part| scale.show(part.1(row))).enumerate();
+        let energies = energies.map(|(at, text)| if is_rest && at > 0 { String::new() } else { text });
         let described = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()];
         let cells = described.into_iter().take(words.len()).chain(energies);
         GridRow { cells: cells.collect(), style: Style::new() }

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use std::io;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So long nothing is said of a command that does not end.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -25,7 +25,11 @@ pub(super) struct Control {
     /// How the command ended, once it has.
     end: Option<CommandEnd>,
     interrupts: u32,
+    last: Option<Instant>,
 }
+
+/// Who wants it twice cannot say so sooner. `timeout` sends one signal to its child, and the same to the child's group.
+const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// What has happened.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub(super) enum Event {
 
 impl Control {
     pub(super) const fn new(signals: Signals) -> Self {
-        Self { signals, command: None, end: None, interrupts: 0 }
+        Self { signals, command: None, end: None, interrupts: 0, last: None }
     }
 
     /// How the command gets signals.
@@ -165,6 +169,10 @@ impl Control {
         if !stops(arrived.signal, self.command.is_some()) {
             return None;
         }
+        if self.last.is_some_and(|last| last.elapsed() < AT_ONCE) {
+            return None;
+        }
+        self.last = Some(Instant::now());
         self.interrupts += 1;
         Some(Event::Interrupt(arrived.signal, self.interrupts))
     }

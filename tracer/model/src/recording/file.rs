@@ -346,6 +346,9 @@ pub(super) enum Chunk {
     Whole(u8, Vec<u8>),
 }
 
+/// Bytes of a chunk at the most: a writer closes one at some kilobytes, behind the record that it has then.
+const LONGEST_CHUNK: u32 = 256 << 20;
+
 pub(super) fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
     let head = read_up_to(from, 9)?;
     if head.is_empty() {
@@ -355,6 +358,9 @@ pub(super) fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
         return Ok(Chunk::Torn(CutReason::Chunk));
     };
     let (length, crc) = (u32::from_le_bytes([l0, l1, l2, l3]), u32::from_le_bytes([c0, c1, c2, c3]));
+    if length > LONGEST_CHUNK {
+        return Ok(Chunk::Torn(CutReason::Chunk));
+    }
     let payload = read_up_to(from, length as usize)?;
     Ok(if payload.len() < length as usize {
         Chunk::Torn(CutReason::Chunk)
@@ -388,13 +394,17 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::interpreter::OtherPython;
-    use super::{FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_opening};
+    use super::{
+        Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
+        read_opening,
+    };
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
+    use std::io::Read as _;
 
     /// Formats of this major version are read up to this minor version; a newer one and one of another major version
     /// are not.
@@ -411,6 +421,14 @@ mod tests {
             let other = Format { major, minor };
             assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
         }
+    }
+
+    /// A chunk that says that it is longer than any is not read, however long the file is.
+    #[test]
+    fn a_chunk_of_gigabytes() {
+        let head = [&[1][..], &u32::MAX.to_le_bytes(), &[0; 4]].concat();
+        let mut file = head.chain(std::io::repeat(0));
+        assert!(matches!(read_chunk(&mut file), Ok(Chunk::Torn(CutReason::Chunk))));
     }
 
     /// The number of the last variant of each type that is written. A new variant stands behind it and changes the

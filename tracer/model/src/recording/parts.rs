@@ -9,6 +9,9 @@ use super::record::{CutReason, RecordingDiagnostic};
 use super::tables::{Part, Recording};
 use serde::{Deserialize, Serialize};
 
+/// Parts of a file at the most: each takes memory, whatever it holds.
+const MOST_PARTS: u32 = 1 << 14;
+
 /// What a merged file says before each part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
@@ -45,7 +48,8 @@ impl Reading {
             postcard::from_bytes(payload).map_err(|error| CutReason::Record(error.to_string()))?;
         // A recording alone ends with its file, and no part is newer than its file.
         let is_alone = self.head.is_none() && !self.assembly.is_empty();
-        if is_alone || head.format > self.format || !head.format.is_readable() {
+        let is_more = head.of > MOST_PARTS || self.parts.len() >= head.of as usize;
+        if is_alone || is_more || head.format > self.format || !head.format.is_readable() {
             return Err(CutReason::ChunkKind(KIND_PART));
         }
         self.end(None, None);

@@ -30,6 +30,10 @@ use tokio::time::{Instant, sleep_until};
 /// How often readings are handed on; a recording that is cut off lacks at most this and the time the writer needs.
 const FLUSH_NS: u64 = 500_000_000;
 
+/// So long a source may take to end: what it reads may lie on a file system that does not answer any more.
+const MOST_WAIT: Duration = Duration::from_secs(10);
+const NO_ANSWER: &str = "it gave no answer for 10 s";
+
 /// Less than this is the distance between reading two clocks, on a machine that loses time.
 const NAP_NS: u64 = 200_000_000;
 
@@ -146,9 +150,11 @@ impl PowerTask {
         let _ = self.stop.send(true);
         let mut all = ReaderEnd { diagnostics: self.diagnostics, ..ReaderEnd::default() };
         for reader in self.readers {
-            match reader.await {
-                Ok(one) => all.add(one),
-                Err(e) => all.diagnostics.push(PowerDiagnostic::ReaderDied { error: e.to_string() }),
+            let died = |error: String| PowerDiagnostic::ReaderDied { error };
+            match tokio::time::timeout(MOST_WAIT, reader).await {
+                Ok(Ok(one)) => all.add(one),
+                Ok(Err(e)) => all.diagnostics.push(died(e.to_string())),
+                Err(_) => all.diagnostics.push(died(NO_ANSWER.to_owned())),
             }
         }
         for beside in self.beside {

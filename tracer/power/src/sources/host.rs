@@ -16,8 +16,9 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_model::units::MicroWatts;
 use energy_trace_sentences::ignored_reason;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,8 @@ const NAME: &str = "host";
 const PERIOD: Duration = Duration::from_secs(1);
 /// A file that is older, three times what the slowest needs, is not written any more.
 const MOST_AGE: Duration = Duration::from_secs(15);
+/// No machine has more sockets; a folder may hold more.
+const MOST_SOCKETS: u32 = 64;
 /// A number is no longer than this.
 const LONGEST: u64 = 64;
 
@@ -74,7 +77,11 @@ fn files_of(path: &Path) -> Vec<(Form, PathBuf)> {
         return path.is_file().then(|| (Form::Watts, path.to_owned())).into_iter().collect();
     }
     let zone = |n: u32| path.join(format!("intel-rapl:{n}/energy_uj"));
-    (0..).map(zone).take_while(|file| file.is_file()).map(|file| (Form::MicroJoules, file)).collect()
+    (0..MOST_SOCKETS)
+        .map(zone)
+        .take_while(|file| file.is_file())
+        .map(|file| (Form::MicroJoules, file))
+        .collect()
 }
 
 /// A guest's CPUs are its own: the host's sockets say nothing of them.
@@ -158,13 +165,15 @@ impl Share {
     }
 }
 
-/// When a regular file was written, and how it begins. Nobody is waited for: not for the writer of a pipe that was put in the file's place.
+/// When a regular file was written, and how it begins. What lies there is looked at before it is opened: a pipe or a device may have been put in
+/// the file's place.
 fn read_small(path: &Path) -> io::Result<(SystemTime, String)> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let found = file.metadata()?;
+    let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let found = place.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
+    let file = File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?;
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text)?;
     Ok((found.modified()?, text))

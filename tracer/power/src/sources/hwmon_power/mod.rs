@@ -127,6 +127,9 @@ impl<'a> Finder<'a> {
         if let (What::Module(_), Some((_, whole))) = (what, self.whole) {
             return Err(IgnoredReason::PartOf(Whole::Package(whole.to_owned())));
         }
+        if let Some(first) = self.meters.domains.iter().find(|known| known.name == name) {
+            return Err(IgnoredReason::SameCounter { first: place_of(first) });
+        }
         Ok(domain(name, class, scope, place, Quality::Measured))
     }
 
@@ -185,6 +188,13 @@ impl<'a> Finder<'a> {
         let refused = self.request.plan.measured_only.then_some(IgnoredReason::NoEnergyMeasuredOnly);
         let apu = is_apu.then_some(IgnoredReason::ApuPower);
         unless_gpus_are_off(self.request).or(apu).or(refused).or(not_asked)
+    }
+}
+
+fn place_of(domain: &Domain) -> String {
+    match &domain.origin {
+        Origin::Counter { place, .. } => place.clone(),
+        Origin::Model { .. } => domain.name.clone(),
     }
 }
 
