@@ -24,8 +24,8 @@ pub enum SourceChoiceError {
         /// What was typed.
         word: String,
     },
-    /// A word that needs a file stands alone.
-    #[error("`{word}:` needs a file after the colon, as in {word}:meter.csv")]
+    /// A word that needs a file or folder stands alone.
+    #[error("`{word}:` needs the path of a file or folder after the colon, as in {word}:PATH")]
     NoFile {
         /// The word.
         word: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! What else such a file holds is not shown: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
-use super::source::Attempt;
+use super::source::{Attempt, timed};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -36,12 +36,15 @@ impl CounterFile {
         &self.path
     }
 
+    /// Why it could not be read, and where it lies.
+    pub(super) fn failed(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
+
     /// Reads it once.
     pub(super) fn attempt(&mut self) -> Attempt {
-        let before = energy_trace_system::clock::now();
-        let counter = self.read();
-        let at = before.midpoint(energy_trace_system::clock::now());
-        Attempt { at, counter_uj: counter.map_err(|e| format!("{}: {e}", self.path.display())) }
+        let (at, counter) = timed(|| self.read());
+        Attempt { at, counter_uj: counter.map_err(|error| self.failed(&error)) }
     }
 
     /// The number alone.

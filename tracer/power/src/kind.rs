@@ -79,9 +79,9 @@ impl Request<'_> {
         !self.taken.is_empty() && self.taken.iter().all(is_outer)
     }
 
-    /// Whether an earlier source has the energy of the CPUs.
-    pub(super) fn has_package(&self) -> bool {
-        self.taken.iter().any(|d| d.class == DomainClass::Package)
+    /// Whether an earlier source has energy of this class.
+    pub(super) fn has(&self, class: DomainClass) -> bool {
+        self.taken.iter().any(|domain| domain.class == class)
     }
 }
 

@@ -25,6 +25,7 @@ mod set;
 mod source;
 mod sources;
 pub mod survey;
+mod sysfs;
 
 pub use choice::{SourceChoiceError, source_words};
 pub use error::PowerError;

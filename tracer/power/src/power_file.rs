@@ -1,10 +1,10 @@
 //! A power sensor of sysfs as a counter: its power, or its volts times its amperes, summed up over time.
 //!
-//! Leaves out what it measures (`sources/`), and what a sum is worth where readings fail: it stands still then (`PowerSum`).
+//! Leaves out what it measures (`sources/`), and what becomes of the sum where readings fail (`PowerSum`).
 
 use super::counter_file::CounterFile;
 use super::power_sum::PowerSum;
-use super::source::Attempt;
+use super::source::{Attempt, timed};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,9 +54,7 @@ impl PowerFile {
 
     /// Reads it once.
     pub(super) fn attempt(&mut self) -> Attempt {
-        let before = energy_trace_system::clock::now();
-        let power = self.files.read();
-        let at = before.midpoint(energy_trace_system::clock::now());
+        let (at, power) = timed(|| self.files.read());
         let counter_uj = power.map(|power_uw| match self.is_mean {
             true => self.sum.add_mean(at, power_uw),
             false => self.sum.add(at, power_uw),
@@ -69,10 +67,10 @@ impl Files {
     /// Microwatts; a current that flows back is none that is drawn.
     fn read(&mut self) -> Result<u64, String> {
         match self {
-            Self::Power(file) => file.read().map_err(|e| format!("{}: {e}", file.path().display())),
+            Self::Power(file) => file.read().map_err(|error| file.failed(&error)),
             Self::VoltsAmperes(volts, amperes) => {
-                let mv = volts.read().map_err(|e| format!("{}: {e}", volts.path().display()))?;
-                let ma = amperes.read_signed().map_err(|e| format!("{}: {e}", amperes.path().display()))?;
+                let mv = volts.read().map_err(|error| volts.failed(&error))?;
+                let ma = amperes.read_signed().map_err(|error| amperes.failed(&error))?;
                 Ok(mv.saturating_mul(u64::try_from(ma).unwrap_or(0)))
             }
         }

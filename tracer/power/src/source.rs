@@ -96,6 +96,13 @@ pub(super) fn measured_source(name: &str, period: Duration) -> Source {
     }
 }
 
+/// Reads, and says when: half-way between just before and just after.
+pub(super) fn timed<T>(read: impl FnOnce() -> T) -> (KtimeNs, T) {
+    let before = energy_trace_system::clock::now();
+    let found = read();
+    (before.midpoint(energy_trace_system::clock::now()), found)
+}
+
 /// One try at reading one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {

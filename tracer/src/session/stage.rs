@@ -17,7 +17,7 @@ use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
-use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
+use energy_trace_model::recording::record::{Domain, DomainClass, Record, Scope};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
 use energy_trace_probe::{GroupId, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use energy_trace_sentences::ignored_reason;
@@ -168,10 +168,8 @@ fn group_of(plan: &RecordPlan) -> Result<Option<GroupId>, SessionError> {
 
 /// The number of a GPU and the place of its meter.
 fn gpu_of(domain: &Domain) -> Option<(u32, &str)> {
-    match (domain.scope, &domain.origin) {
-        (Scope::Gpu(index), Origin::Counter { place, .. }) => Some((index, place)),
-        _ => None,
-    }
+    let Scope::Gpu(index) = domain.scope else { return None };
+    Some((index, domain.origin.place()?))
 }
 
 /// The header and the domains: the first records.

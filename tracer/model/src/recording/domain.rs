@@ -126,6 +126,14 @@ impl Origin {
     pub fn measured(source: &str, place: String, max_range: Option<MicroJoules>) -> Self {
         Self::Counter { source: SourceId::from_name(source), place, max_range, quality: Quality::Measured }
     }
+
+    /// Where its counter is read; a model has none.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            Self::Counter { place, .. } => Some(place),
+            Self::Model { .. } => None,
+        }
+    }
 }
 
 /// Power of a domain when nothing runs.

@@ -8,11 +8,11 @@
 
 use super::SensorReader;
 use crate::counter_file::CounterFile;
+use crate::sysfs::{entries, names, text};
 use energy_trace_model::ids::SensorId;
 use energy_trace_model::recording::record::{Part, Sensor, SensorQuantity, SensorValue};
 use energy_trace_model::units::MilliCelsius;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Chips of processors, and the labels of the value that stands for a socket, the best first.
 const CHIPS: [(&str, &[&str]); 3] =
@@ -60,14 +60,14 @@ fn plausible(mc: i64) -> Option<MilliCelsius> {
 /// The sockets' temperatures by chips.
 fn of_chips(sysfs: &Path) -> Vec<(Sensor, CounterFile)> {
     let mut found = Vec::new();
-    for chip in folders(&sysfs.join("class/hwmon")) {
-        let name = word(&chip.join("name")).unwrap_or_default();
+    for chip in entries(&sysfs.join("class/hwmon")) {
+        let name = text(&chip.join("name")).unwrap_or_default();
         let Some((name, labels)) = CHIPS.iter().find(|(known, _)| *known == name) else { continue };
         let Some((stem, label)) = labels.iter().find_map(|wanted| labelled(&chip, wanted)) else { continue };
         let Ok(file) = CounterFile::open_signed(chip.join(format!("{stem}_input"))) else { continue };
         let counted = u32::try_from(found.len()).unwrap_or(u32::MAX);
         let socket = label.strip_prefix("Package id ").and_then(|number| number.parse().ok());
-        let limit = word(&chip.join(format!("{stem}_crit"))).and_then(|text| plausible(text.parse().ok()?));
+        let limit = text(&chip.join(format!("{stem}_crit"))).and_then(|text| plausible(text.parse().ok()?));
         found.push((sensor(Part::Cpu(socket.unwrap_or(counted)), format!("{name} {label}"), limit), file));
     }
     found.sort_by_key(|(sensor, _)| sensor.part);
@@ -76,14 +76,13 @@ fn of_chips(sysfs: &Path) -> Vec<(Sensor, CounterFile)> {
 
 /// The first input of a chip whose label begins so: `temp1`, and its label.
 fn labelled(chip: &Path, wanted: &str) -> Option<(String, String)> {
-    let inputs = entries(chip).into_iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?.to_owned();
-        name.strip_suffix("_label")?.strip_prefix("temp")?.parse::<u32>().ok()
-    });
+    let inputs = names(chip)
+        .into_iter()
+        .filter_map(|name| name.strip_suffix("_label")?.strip_prefix("temp")?.parse::<u32>().ok());
     let mut labels: Vec<u32> = inputs.collect();
     labels.sort_unstable();
     labels.into_iter().find_map(|number| {
-        let label = word(&chip.join(format!("temp{number}_label")))?;
+        let label = text(&chip.join(format!("temp{number}_label")))?;
         label.starts_with(wanted).then(|| (format!("temp{number}"), label))
     })
 }
@@ -91,8 +90,8 @@ fn labelled(chip: &Path, wanted: &str) -> Option<(String, String)> {
 /// Thermal zones of a kind.
 fn of_zones(sysfs: &Path, kind: &str, part: fn(u32) -> Part) -> Vec<(Sensor, CounterFile)> {
     let mut found = Vec::new();
-    for zone in folders(&sysfs.join("class/thermal")) {
-        if word(&zone.join("type")).as_deref() != Some(kind) {
+    for zone in entries(&sysfs.join("class/thermal")) {
+        if text(&zone.join("type")).as_deref() != Some(kind) {
             continue;
         }
         let Ok(file) = CounterFile::open_signed(zone.join("temp")) else { continue };
@@ -105,21 +104,6 @@ fn of_zones(sysfs: &Path, kind: &str, part: fn(u32) -> Part) -> Vec<(Sensor, Cou
 
 fn sensor(part: Part, place: String, limit: Option<MilliCelsius>) -> Sensor {
     Sensor { id: SensorId::default(), part, quantity: SensorQuantity::Temperature, place, limit }
-}
-
-/// What a folder holds, in the order of numbers: `hwmon2` before `hwmon10`.
-fn folders(root: &Path) -> Vec<PathBuf> {
-    let mut found = entries(root);
-    found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
-    found
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-}
-
-fn word(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]

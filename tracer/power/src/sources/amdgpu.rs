@@ -8,7 +8,8 @@
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::sensors::{SensorReader, of_cards};
-use crate::source::{Attempt, PowerSource, measured_source};
+use crate::source::{Attempt, PowerSource, measured_source, timed};
+use crate::sysfs::cards;
 use energy_trace_counters::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -17,7 +18,7 @@ use energy_trace_model::recording::record::{
     Quality, Scope, SourceNote,
 };
 use energy_trace_sentences::ignored_reason;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,18 +80,8 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Discovered {
 
 /// The cards that have a table, by name, in order.
 fn read_cards_at(sysfs: &Path) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(sysfs.join("class/drm")).into_iter().flatten().flatten();
-    let mut cards: Vec<(String, PathBuf)> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            // Connectors are `card0-DP-1`.
-            let digits = name.strip_prefix("card")?;
-            let table = entry.path().join("device/gpu_metrics");
-            (digits.parse::<u32>().is_ok() && table.exists()).then_some((name, table))
-        })
-        .collect();
-    cards.sort_by_key(|(name, _)| (name.len(), name.clone()));
-    cards
+    let tables = cards(sysfs).into_iter().map(|(name, device)| (name, device.join("gpu_metrics")));
+    tables.filter(|(_, table)| table.exists()).collect()
 }
 
 fn domain(name: &str, number: u32, path: &Path) -> Domain {
@@ -177,9 +168,7 @@ struct Compared {
 
 impl Card {
     fn attempt(&mut self) -> Attempt {
-        let before = energy_trace_system::clock::now();
-        let metrics = read_metrics(&self.path);
-        let at = before.midpoint(energy_trace_system::clock::now());
+        let (at, metrics) = timed(|| read_metrics(&self.path));
         if let Ok(metrics) = &metrics {
             self.compare(at, *metrics);
         }

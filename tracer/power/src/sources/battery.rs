@@ -8,7 +8,8 @@
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always};
 use crate::power_sum::PowerSum;
-use crate::source::{Attempt, PowerSource, measured_source};
+use crate::source::{Attempt, PowerSource, measured_source, timed};
+use crate::sysfs::text;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,
@@ -65,8 +66,10 @@ fn why_not(request: &Request, supplies: &[Supply], root: &str) -> Option<Ignored
     if supplies.is_empty() {
         return Some(IgnoredReason::NoBattery { path: root.to_owned() });
     }
-    let is_measured = request.taken.iter().any(|domain| domain.class == DomainClass::Psys);
-    is_measured.then_some(IgnoredReason::OtherSourceReadsMachine).or(read_power(supplies).err())
+    request
+        .has(DomainClass::Psys)
+        .then_some(IgnoredReason::OtherSourceReadsMachine)
+        .or(read_power(supplies).err())
 }
 
 /// The folder of a battery or a UPS.
@@ -74,7 +77,7 @@ struct Supply(PathBuf);
 
 impl Supply {
     fn text(&self, file: &str) -> Option<String> {
-        fs::read_to_string(self.0.join(file)).ok().map(|text| text.trim().to_owned())
+        text(&self.0.join(file))
     }
 
     fn number(&self, file: &str) -> Option<u64> {
@@ -133,9 +136,7 @@ impl PowerSource for Battery {
     }
 
     fn read(&mut self, attempts: &mut Vec<Attempt>) {
-        let before = energy_trace_system::clock::now();
-        let power = read_power(&self.supplies);
-        let at = before.midpoint(energy_trace_system::clock::now());
+        let (at, power) = timed(|| read_power(&self.supplies));
         let counter_uj = power.map(|power_uw| self.sum.add(at, power_uw));
         let text = |reason| format!("{NAME}: {}", ignored_reason(&reason));
         attempts.push(Attempt { at, counter_uj: counter_uj.map_err(text) });

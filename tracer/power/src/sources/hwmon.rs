@@ -8,11 +8,11 @@ use crate::counter_file::CounterFile;
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::source::{Attempt, PowerSource, measured_source};
+use crate::sysfs::{chip_and_file, entries, names, text};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceNote, Whole,
 };
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +35,7 @@ const NAME: &str = "hwmon";
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let (mut hwmon, mut source) = find(&request.plan.sysfs, request.next_gpu(), request.plan.period);
     let mut left_out = Vec::new();
-    if request.has_package() {
+    if request.has(DomainClass::Package) {
         left_out.push((DomainClass::Package, IgnoredReason::OtherSourceReadsSockets));
     }
     left_out.extend(unless_gpus_are_off(request).map(|reason| (DomainClass::Gpu, reason)));
@@ -59,8 +59,7 @@ struct Sensor {
 impl Sensor {
     /// `xe/card (hwmon7/energy1_input)`.
     fn title(&self) -> String {
-        let end: Vec<_> = self.input.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
-        let place = end.into_iter().rev().collect::<Vec<_>>().join("/");
+        let place = chip_and_file(&self.input);
         // What no driver says is not repeated: the files may be something else.
         let known = KNOWN_CHIPS.contains(&self.chip.as_str()) || self.chip.starts_with("i915_gt");
         let chip = if known { self.chip.as_str() } else { "another chip" };
@@ -115,30 +114,20 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Sourc
 }
 
 fn place_note(domain: &Domain) -> SourceNote {
-    let place = match &domain.origin {
-        Origin::Counter { place, .. } => place.clone(),
-        Origin::Model { .. } => String::new(),
-    };
-    SourceNote::DomainIs { domain: domain.name.clone(), place }
+    let place = domain.origin.place().unwrap_or_default();
+    SourceNote::DomainIs { domain: domain.name.clone(), place: place.to_owned() }
 }
 
 /// All energy sensors, in the order of their chips and numbers.
 fn read_sensors_at(root: &Path) -> Vec<Sensor> {
-    let names = |dir: &Path| -> Vec<String> {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
-        names.sort_by_key(|name| (name.len(), name.clone()));
-        names
-    };
     let mut sensors = Vec::new();
-    for dir in names(root).iter().map(|chip| root.join(chip)) {
-        let text = |file: &str| fs::read_to_string(dir.join(file)).map(|t| t.trim().to_owned()).ok();
-        let Some(chip) = text("name") else { continue };
+    for dir in entries(root) {
+        let Some(chip) = text(&dir.join("name")) else { continue };
         for file in names(&dir) {
             let Some(stem) = file.strip_suffix("_input").filter(|stem| stem.starts_with("energy")) else {
                 continue;
             };
-            let label = text(&format!("{stem}_label")).unwrap_or_else(|| stem.to_owned());
+            let label = text(&dir.join(format!("{stem}_label"))).unwrap_or_else(|| stem.to_owned());
             sensors.push(Sensor { chip: chip.clone(), label, input: dir.join(&file) });
         }
     }

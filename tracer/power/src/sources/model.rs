@@ -31,7 +31,7 @@ const NAME: &str = "model";
 
 /// `auto` estimates only what nothing measures.
 fn why_not_auto(request: &Request) -> Option<IgnoredReason> {
-    if request.has_package() {
+    if request.has(DomainClass::Package) {
         Some(IgnoredReason::CpusHaveCounter)
     } else if request.has_only_outer_line() {
         Some(IgnoredReason::OtherSourceReadsMachine)

@@ -2,8 +2,8 @@
 //!
 //! The numbers are those of SPECpower_ssj2008's published results as Cloud Carbon Footprint collects them (ccf-coefficients,
 //! `data/SPECpower-2026-03-09.csv` at b0032d92, grouped by its lists of processors): watts of the whole server in active idle and at full
-//! load, divided by its logical CPUs; median, and where nine in ten results lie. Kinds with ten results or more are here. How well they
-//! foretell other servers is in docs/results/model-watts.md. Models are those of Linux (arch/x86/include/asm/intel-family.h,
+//! load, divided by its logical CPUs; median, and where nine in ten results lie. Kinds with ten results or more are here. How well
+//! they predict other servers is in docs/results/model-watts.md. Models are those of Linux (arch/x86/include/asm/intel-family.h,
 //! arch/x86/kernel/cpu/amd.c). Leaves out desktops and Arm, of which too few results are published, and load between idle and full.
 
 use energy_trace_model::units::MicroWatts;
@@ -26,12 +26,12 @@ pub(super) struct Servers {
 impl Servers {
     /// Power of an idle logical CPU: low, median, high.
     pub(super) fn idle(&self) -> [MicroWatts; 3] {
-        foretold(self.idle_mw)
+        published_range(self.idle_mw)
     }
 
     /// The same of one at full load.
     pub(super) fn busy(&self) -> [MicroWatts; 3] {
-        foretold(self.busy_mw)
+        published_range(self.busy_mw)
     }
 }
 
@@ -39,7 +39,7 @@ impl Servers {
 /// results that were held out lie in it.
 const LEAST_RANGE: u64 = 30;
 
-fn foretold([low, median, high]: [u64; 3]) -> [MicroWatts; 3] {
+fn published_range([low, median, high]: [u64; 3]) -> [MicroWatts; 3] {
     let least = median * LEAST_RANGE / 100;
     [low.min(median - least), median, high.max(median + least)].map(|mw| MicroWatts::from_uw(mw * 1_000))
 }

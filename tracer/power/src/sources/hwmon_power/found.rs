@@ -6,8 +6,8 @@
 
 use super::known::{What, is_usual, what_is};
 use crate::power_file::PowerPath;
+use crate::sysfs::{cards, chip_and_file, entries, names, text};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,9 +36,7 @@ impl Sensor {
 
     /// `power_meter/Grace Power Socket 0 (hwmon3/power1_average)`; what no driver says is not repeated.
     pub(super) fn title(&self, is_known: bool) -> String {
-        let parts = self.path.main().iter().map(|part| part.to_string_lossy());
-        let parts: Vec<_> = parts.filter(|part| part != "device").collect();
-        let place = parts.iter().skip(parts.len().saturating_sub(2)).cloned().collect::<Vec<_>>().join("/");
+        let place = chip_and_file(self.path.main());
         match (is_known, is_usual(&self.chip, &self.label)) {
             (false, _) => format!("another chip ({place})"),
             (true, false) => format!("{} ({place})", self.chip),
@@ -47,19 +45,7 @@ impl Sensor {
     }
 }
 
-/// Names in a folder, in the order of their numbers.
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_by_key(|name| (name.len(), name.clone()));
-    names
-}
-
-fn text(file: PathBuf) -> Option<String> {
-    fs::read_to_string(file).ok().map(|text| text.trim().to_owned())
-}
-
-fn milliseconds(file: PathBuf) -> Option<Duration> {
+fn milliseconds(file: &Path) -> Option<Duration> {
     text(file)?.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
@@ -67,10 +53,10 @@ fn milliseconds(file: PathBuf) -> Option<Duration> {
 pub(super) fn read_sensors_at(root: &Path) -> Vec<Sensor> {
     let mut numbers = BTreeMap::<String, u32>::new();
     let mut sensors = Vec::new();
-    for dir in names(root).iter().map(|chip| root.join(chip)) {
+    for dir in entries(root) {
         // Before Linux 6.15 the files of `power_meter` lie with its device alone.
         let device = dir.join("device");
-        let Some(chip) = text(dir.join("name")).or_else(|| text(device.join("name"))) else { continue };
+        let Some(chip) = text(&dir.join("name")).or_else(|| text(&device.join("name"))) else { continue };
         if GRAPHICS.contains(&chip.as_str()) {
             continue;
         }
@@ -105,17 +91,17 @@ fn power_sensor(dir: &Path, chip: &str, number: u32, stem: &str) -> Sensor {
     let of = |end: &str| dir.join(format!("{stem}_{end}"));
     let average = of("average");
     let is_average = average.exists();
-    let mean = milliseconds(of("average_interval")).filter(|_| is_average);
-    let label = text(of("label")).or_else(|| text(of("oem_info"))).unwrap_or_default();
+    let mean = milliseconds(&of("average_interval")).filter(|_| is_average);
+    let label = text(&of("label")).or_else(|| text(&of("oem_info"))).unwrap_or_default();
     let path = PowerPath::Power(if is_average { average } else { of("input") });
     Sensor { chip: chip.to_owned(), number, label, path, mean, step: mean }
 }
 
 /// Channels 1 to 3 are rails; further files are sums and shunts (Documentation/hwmon/ina3221.rst).
 fn volts_and_amperes(dir: &Path, chip: &str, number: u32) -> Vec<Sensor> {
-    let step = milliseconds(dir.join("update_interval"));
+    let step = milliseconds(&dir.join("update_interval"));
     let channel = |n: u32| {
-        let label = text(dir.join(format!("in{n}_label")))?;
+        let label = text(&dir.join(format!("in{n}_label")))?;
         let files = [format!("in{n}_input"), format!("curr{n}_input")].map(|file| dir.join(file));
         let [volts, amperes] = files;
         let path = PowerPath::VoltsAmperes(volts, amperes);
@@ -126,17 +112,12 @@ fn volts_and_amperes(dir: &Path, chip: &str, number: u32) -> Vec<Sensor> {
 
 /// The graphics cards with a power sensor: each card's folder, and the sensor.
 pub(super) fn read_cards_at(sysfs: &Path) -> Vec<(PathBuf, Sensor)> {
-    let root = sysfs.join("class/drm");
-    let cards = names(&root)
-        .into_iter()
-        .filter(|name| name.strip_prefix("card").is_some_and(|digits| digits.parse::<u32>().is_ok()));
-    cards.filter_map(|name| card_sensor(root.join(name).join("device"))).collect()
+    cards(sysfs).into_iter().filter_map(|(_, device)| card_sensor(device)).collect()
 }
 
 fn card_sensor(device: PathBuf) -> Option<(PathBuf, Sensor)> {
-    let chips = device.join("hwmon");
-    let dir = names(&chips).first().map(|chip| chips.join(chip))?;
-    let chip = text(dir.join("name")).filter(|chip| GRAPHICS.contains(&chip.as_str()))?;
+    let dir = entries(&device.join("hwmon")).into_iter().next()?;
+    let chip = text(&dir.join("name")).filter(|chip| GRAPHICS.contains(&chip.as_str()))?;
     let sensor = sensors_in(&dir, &chip, 0).into_iter().next()?;
     Some((device, Sensor { label: String::new(), ..sensor }))
 }

@@ -106,7 +106,6 @@ impl<'a> Finder<'a> {
 
     /// The domain of what a sensor measures, or why it is not read.
     fn domain(&self, what: What, place: &str) -> Result<Domain, IgnoredReason> {
-        let taken = |class| self.request.taken.iter().any(|domain| domain.class == class);
         let (name, class, scope) = match what {
             What::Machine(name) => (name.to_owned(), DomainClass::Psys, Scope::Machine),
             What::Module(n) => (format!("module-{n}"), DomainClass::Psys, self.scope(n)),
@@ -118,8 +117,10 @@ impl<'a> Finder<'a> {
             }
         };
         match class {
-            DomainClass::Psys if taken(class) => return Err(IgnoredReason::OtherSourceReadsMachine),
-            DomainClass::Package | DomainClass::Dram if taken(class) => {
+            DomainClass::Psys if self.request.has(class) => {
+                return Err(IgnoredReason::OtherSourceReadsMachine);
+            }
+            DomainClass::Package | DomainClass::Dram if self.request.has(class) => {
                 return Err(IgnoredReason::OtherSourceReadsSockets);
             }
             _ => {}
@@ -128,7 +129,8 @@ impl<'a> Finder<'a> {
             return Err(IgnoredReason::PartOf(Whole::Package(whole.to_owned())));
         }
         if let Some(first) = self.meters.domains.iter().find(|known| known.name == name) {
-            return Err(IgnoredReason::SameCounter { first: place_of(first) });
+            let first = first.origin.place().unwrap_or_default().to_owned();
+            return Err(IgnoredReason::SameCounter { first });
         }
         Ok(domain(name, class, scope, place, Quality::Measured))
     }
@@ -163,10 +165,8 @@ impl<'a> Finder<'a> {
         let mut number = self.request.next_gpu();
         for (device, sensor) in read_cards_at(&self.request.plan.sysfs) {
             let folder = device.display().to_string();
-            let is_read = |domain: &Domain| match &domain.origin {
-                Origin::Counter { place, .. } => place.starts_with(&folder),
-                Origin::Model { .. } => false,
-            };
+            let is_read =
+                |domain: &Domain| domain.origin.place().is_some_and(|place| place.starts_with(&folder));
             if self.request.taken.iter().any(is_read) {
                 continue;
             }
@@ -188,13 +188,6 @@ impl<'a> Finder<'a> {
         let refused = self.request.plan.measured_only.then_some(IgnoredReason::NoEnergyMeasuredOnly);
         let apu = is_apu.then_some(IgnoredReason::ApuPower);
         unless_gpus_are_off(self.request).or(apu).or(refused).or(not_asked)
-    }
-}
-
-fn place_of(domain: &Domain) -> String {
-    match &domain.origin {
-        Origin::Counter { place, .. } => place.clone(),
-        Origin::Model { .. } => domain.name.clone(),
     }
 }
 

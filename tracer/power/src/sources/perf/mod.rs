@@ -9,7 +9,7 @@ mod pmu;
 
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always};
-use crate::source::{Attempt, PowerSource, measured_source};
+use crate::source::{Attempt, PowerSource, measured_source, timed};
 use crate::sources::{powercap, rapl_filter};
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
@@ -221,9 +221,7 @@ impl EnergyCounter {
     }
 
     fn attempt(&mut self, name: &str) -> Attempt {
-        let before = energy_trace_system::clock::now();
-        let count = self.counter.read();
-        let at = before.midpoint(energy_trace_system::clock::now());
+        let (at, count) = timed(|| self.counter.read());
         Attempt {
             at,
             counter_uj: count.map(|n| microjoules(n, self.joules)).map_err(|e| format!("{name}: {e}")),
