@@ -207,14 +207,14 @@ const POWER_FAULTS: [(&str, PowerFault); 8] = [
     ("1,000 times too large", |_, uw| Some(uw * 1_000)),
 ];
 
-/// Sums as a recording has them (`PowerSum`): means of 50 ms, each times the time since the one before; over 2 s of silence they stand still.
+/// Sums as a recording has them (`PowerSum`): means of 50 ms, each times the time since the one before; behind 2 s of silence they begin again.
 fn summed(fault: PowerFault) -> Vec<Reading> {
     let (mut sum_uj, mut last) = (0, 0);
     let mut reading = |now: u64| {
         let shown = fault(now, if now <= 2_000 { 10_000_000 } else { 25_000_000 });
         let value = shown.map(|uw| {
             let silent = now - last > 2_000;
-            sum_uj += if silent { 0 } else { uw * (now - last) / 1_000 };
+            sum_uj = if silent { 0 } else { sum_uj + uw * (now - last) / 1_000 };
             last = now;
             sum_uj
         });
