@@ -31,11 +31,7 @@ impl Missing {
     pub(crate) fn all(profile: &Profile) -> impl Iterator<Item = Self> {
         let rows = run::ledger_of(profile, run::headline(profile));
         rows.flat_map(|row| {
-            let found = profile.diagnostics.iter().filter_map(|found| match found {
-                Diagnostic::Domain { domain, what } if *domain == row.domain => Some(what),
-                _ => None,
-            });
-            found.filter_map(|what| Self::of(&row.domain, what, row.measured))
+            found_of(profile, &row.domain).filter_map(|what| Self::of(&row.domain, what, row.measured))
         })
     }
 
@@ -55,6 +51,17 @@ impl Missing {
     pub(crate) fn may_be_more_than(&self, left: MicroJoules) -> bool {
         self.most.is_none_or(|most| most > left)
     }
+}
+
+/// What was found of a domain.
+pub(crate) fn found_of<'p>(
+    profile: &'p Profile,
+    name: &'p str,
+) -> impl Iterator<Item = &'p DomainDiagnostic> {
+    profile.diagnostics.iter().filter_map(move |found| match found {
+        Diagnostic::Domain { domain, what } if domain == name => Some(what),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! A server's power meter (its own, or the log of one) and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain
 //! (fans, disks, regulators, the power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Both are
-//! held against each other only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
+//! compared only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
 //! recordings of several machines.
 
+use super::missing::found_of;
 use super::table_cells::{in_unit, percent};
-use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::profile::diagnostics::DomainDiagnostic;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -24,8 +25,8 @@ pub(crate) struct OuterLine<'a> {
     same_time: bool,
 }
 
-/// Meter and counters that were read for times which differ by less of the run are held against each other.
-const SAME: f64 = 0.01;
+/// Times that differ by less than this part of the run count as the same.
+const SAME_TIME: f64 = 0.01;
 
 /// The outer line of a run, where there is one and counters explain some of it.
 pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
@@ -39,20 +40,18 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
     let read =
         |rows: &[&LedgerRow]| rows.iter().map(|row| of_s - missing_s(profile, row)).fold(of_s, f64::min);
     let (read_s, parts_s) = (read(&meters), read(&parts));
-    let same_time = (read_s - parts_s).abs() < SAME * of_s;
+    let same_time = (read_s - parts_s).abs() < SAME_TIME * of_s;
     let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
     is_there.then_some(OuterLine { meters, parts, of_s, read_s, same_time })
 }
 
 /// Seconds of the run in which a domain was not measured.
 fn missing_s(profile: &Profile, row: &LedgerRow) -> f64 {
-    let of_row = |found: &Diagnostic| match found {
-        Diagnostic::Domain { domain, what: DomainDiagnostic::NoReading { missing_ns, .. } } => {
-            (*domain == row.domain).then_some(*missing_ns)
-        }
+    let of_row = |what: &DomainDiagnostic| match what {
+        DomainDiagnostic::NoReading { missing_ns, .. } => Some(*missing_ns),
         _ => None,
     };
-    profile.diagnostics.iter().find_map(of_row).unwrap_or(0) as f64 / 1e9
+    found_of(profile, &row.domain).find_map(of_row).unwrap_or(0) as f64 / 1e9
 }
 
 /// Whether a row is that of a meter which holds all others.
@@ -128,18 +127,7 @@ impl OuterLine<'_> {
     pub(crate) fn rest_row(&self) -> Option<LedgerRow> {
         let meter = self.meters.first().filter(|_| self.is_explained())?;
         let quality = self.meters.iter().chain(&self.parts).map(|row| row.quality).max()?;
-        let zero = MicroJoules::ZERO;
-        Some(LedgerRow {
-            domain: format!("rest of {}", self.name()),
-            class: meter.class,
-            quality,
-            measured: self.rest(),
-            target: zero,
-            other: zero,
-            idle: zero,
-            uncore: zero,
-            residual: zero,
-            unattributed: std::collections::BTreeMap::new(),
-        })
+        let name = format!("rest of {}", self.name());
+        Some(LedgerRow { measured: self.rest(), ..LedgerRow::empty(name, meter.class, quality) })
     }
 }

@@ -11,7 +11,6 @@ use energy_trace_model::profile::diagnostics::GpuSplit;
 use energy_trace_model::profile::{LedgerRow, UnattributedReason};
 use energy_trace_model::recording::record::{Domain, Origin, Quality};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
-use std::collections::BTreeMap;
 
 /// Shares below zero are more than noise when they are more than one in so many of the whole.
 const FAR_BELOW: i64 = 100;
@@ -75,16 +74,10 @@ impl DomainResult {
         let unattributed =
             (doubted != MicroJoules::ZERO).then_some((UnattributedReason::CounterDoubted, doubted));
         let row = LedgerRow {
-            domain: domain.name.clone(),
-            class: domain.class,
-            quality: quality(domain),
             measured: metered.timeline.energy() + doubted,
-            target: MicroJoules::ZERO,
-            other: MicroJoules::ZERO,
             idle: metered.idle,
-            uncore: MicroJoules::ZERO,
-            residual: MicroJoules::ZERO,
-            unattributed: unattributed.into_iter().collect::<BTreeMap<_, _>>(),
+            unattributed: unattributed.into_iter().collect(),
+            ..LedgerRow::empty(domain.name.clone(), domain.class, quality(domain))
         };
         Self {
             row,

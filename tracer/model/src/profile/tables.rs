@@ -80,6 +80,23 @@ pub struct LedgerRow {
 }
 
 impl LedgerRow {
+    /// A row without any energy.
+    pub const fn empty(domain: String, class: DomainClass, quality: Quality) -> Self {
+        let zero = MicroJoules::ZERO;
+        Self {
+            domain,
+            class,
+            quality,
+            measured: zero,
+            target: zero,
+            other: zero,
+            idle: zero,
+            uncore: zero,
+            residual: zero,
+            unattributed: BTreeMap::new(),
+        }
+    }
+
     /// `measured` minus all its parts: zero, or the ledger is broken.
     pub fn imbalance(&self) -> MicroJoules {
         let parts = [self.target, self.other, self.idle, self.uncore, self.residual];
