@@ -128,8 +128,8 @@ struct MadeRows {
     rows: Vec<RowsOf>,
 }
 
-/// The tables in the kernel: two threads add to them.
-type SharedMaps = Mutex<Option<RowMaps>>;
+/// The tables in the kernel, where any are made: two threads add to them.
+type SharedMaps = Option<Mutex<RowMaps>>;
 
 /// What the threads found out.
 enum FileUpdate {
@@ -187,7 +187,7 @@ impl Files {
         let (updates_from_files, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
         let (made_jobs, made_todo) = channel();
-        let (made_found, maps) = (found.clone(), Arc::new(Mutex::new(maps)));
+        let (made_found, maps) = (found.clone(), Arc::new(maps.map(Mutex::new)));
         let maps_of_files = Arc::clone(&maps);
         let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
@@ -523,7 +523,7 @@ fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileU
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
             }
             TableJob::Drop(table) => {
-                let dropped = locked(maps).as_mut().map_or(Ok(()), |maps| maps.remove(table));
+                let dropped = maps.as_ref().map_or(Ok(()), |maps| locked(maps).remove(table));
                 dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
                 continue;
             }
@@ -537,27 +537,25 @@ fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileU
 /// The thread that makes those of code that was made at run time: such code runs at once, and does not wait until large libraries are read.
 fn make_made_tables(jobs: Receiver<MadeRows>, maps: &SharedMaps, found: &Sender<FileUpdate>) {
     for MadeRows { pid, number, rows, .. } in Turns::over(jobs, |job: &MadeRows| Some(job.owner)) {
-        let made = locked(maps).as_mut().map(|maps| made_tables(rows, maps)).unwrap_or_default();
+        let made = maps.as_ref().map(|maps| made_tables(rows, &mut locked(maps))).unwrap_or_default();
         if found.send(FileUpdate::Made(pid, number, made)).is_err() {
             return;
         }
     }
 }
 
-fn locked(maps: &SharedMaps) -> MutexGuard<'_, Option<RowMaps>> {
+fn locked(maps: &Mutex<RowMaps>) -> MutexGuard<'_, RowMaps> {
     maps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> Made {
-    if locked(maps).is_none() {
-        return Made::ABSENT;
-    }
+    let Some(maps) = maps else { return Made::ABSENT };
     let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
         log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
-    let made = locked(maps).as_mut().map(|maps| table_of(rows, maps, MAX_FULL_RULES));
-    made.map_or(Made::ABSENT, |(table, bytes)| Made { table, bytes })
+    let (table, bytes) = table_of(rows, &mut locked(maps), MAX_FULL_RULES);
+    Made { table, bytes }
 }
 
 fn made_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<MadeTable> {
