@@ -95,6 +95,17 @@ fn count(histogram: &[u8]) -> u64 {
     histogram.len()
 }
 
+/// Runs functions of known watts for so many seconds of each, on the simulated hardware.
+async fn run_phases(simulation: &Simulation, seconds: f64) {
+    let workload = process::phases(Path::new("python3"), simulation, seconds);
+    let finished =
+        tokio::task::spawn_blocking(|| Guard::spawn(&mut { workload })?.finish(Duration::from_secs(60)))
+            .await
+            .unwrap()
+            .unwrap();
+    assert!(finished.status.success(), "{}", finished.stderr);
+}
+
 /// The counter of a real workload: readings in order, and their difference is idle power plus what the functions really spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn powercap_measures_what_the_workload_spent() {
@@ -102,13 +113,7 @@ async fn powercap_measures_what_the_workload_spent() {
     let set = power::open(&plan(simulation.sysfs(), "powercap")).unwrap();
     assert_eq!(set.sources()[0].domains, ["package-0"]);
     let run = Run::start(set);
-    let workload = process::phases(Path::new("python3"), &simulation, 2.0);
-    let finished =
-        tokio::task::spawn_blocking(|| Guard::spawn(&mut { workload })?.finish(Duration::from_secs(60)))
-            .await
-            .unwrap()
-            .unwrap();
-    assert!(finished.status.success(), "{}", finished.stderr);
+    run_phases(&simulation, 2.0).await;
     assert!(run.task.watts().is_some_and(|w| w.as_watts() >= 0.9), "{:?}", run.task.watts());
     let truth = simulation.truth();
     let (readings, end) = run.stop().await;
@@ -212,13 +217,7 @@ async fn whole_server_beside_its_package() {
     let names: Vec<_> = set.domains().iter().map(|domain| domain.name.clone()).collect();
     assert_eq!(names, ["package-0", "server"]);
     let run = Run::start(set);
-    let workload = process::phases(Path::new("python3"), &simulation, 3.0);
-    let finished =
-        tokio::task::spawn_blocking(|| Guard::spawn(&mut { workload })?.finish(Duration::from_secs(60)))
-            .await
-            .unwrap()
-            .unwrap();
-    assert!(finished.status.success(), "{}", finished.stderr);
+    run_phases(&simulation, 3.0).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     // The server's meter is at 50 W by now, both together would be at 60.
     assert!(run.task.watts().is_some_and(|watts| watts.as_watts() < 45.0), "{:?}", run.task.watts());

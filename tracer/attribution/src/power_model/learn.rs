@@ -275,30 +275,15 @@ fn corrected(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option<Fit>) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, PowerModel, learn, learn_again, learn_of_same_times};
-    use crate::power_model::tests::toy::Toy;
+    use super::{PowerModel, learn, learn_again, learn_of_same_times};
+    use crate::power_model::tests::toy::{Toy, known, two_functions};
     use crate::tests::vectors::near;
-
-    /// Two functions of 30 and 10 W whose times differ from window to window.
-    fn toy(windows: u32, watts: [f64; 2]) -> Toy {
-        let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
-        let joules = |k: u32| row(k).iter().zip(watts).map(|(ms, watts)| ms * watts / 1e3).sum::<f64>();
-        let ms: Vec<Vec<f64>> = (0..windows).map(row).collect();
-        Toy::new(20.0, &ms, &(0..windows).map(joules).collect::<Vec<_>>(), 0.0)
-    }
-
-    fn known(power_model: PowerModel) -> Model {
-        match power_model {
-            PowerModel::Known(model) => model,
-            other => panic!("{other:?}"),
-        }
-    }
 
     /// Powers are found; thirty windows are enough, one less is not, and nothing is told apart where there is
     /// one function or no energy.
     #[test]
     fn powers_are_found() {
-        let toy_of = toy(200, [30.0, 10.0]);
+        let toy_of = two_functions(200, [30.0, 10.0]);
         let model = known(learn(&toy_of.evidence()));
         let mut watts = model.fit.watts.clone();
         watts.sort_by(f64::total_cmp);
@@ -306,8 +291,8 @@ mod tests {
         assert!(model.validity.usable() && model.alternatives.is_empty());
         assert_eq!(model.edges.len(), 200);
         let is_known = |toy: &Toy| learn(&toy.evidence()).model().is_some();
-        assert!(is_known(&toy(30, [30.0, 10.0])) && !is_known(&toy(29, [30.0, 10.0])));
-        assert!(!is_known(&toy(200, [0.0, 0.0])));
+        assert!(is_known(&two_functions(30, [30.0, 10.0])) && !is_known(&two_functions(29, [30.0, 10.0])));
+        assert!(!is_known(&two_functions(200, [0.0, 0.0])));
         let alone = Toy::new(20.0, &vec![vec![5.0]; 100], &[0.1; 100], 0.0);
         let single = learn(&alone.evidence());
         assert!(matches!(single, PowerModel::Single(_)) && single.columns().len() == 1);
@@ -317,7 +302,7 @@ mod tests {
     /// explains it, are refused.
     #[test]
     fn wild_windows_are_refused() {
-        let mut wild = toy(200, [30.0, 10.0]);
+        let mut wild = two_functions(200, [30.0, 10.0]);
         let factor = |k: u64| if k * k % 5 < 2 { 2.0 } else { 0.4 };
         for (energy, k) in wild.dynamic.iter_mut().zip(0..) {
             *energy = energy_trace_model::units::MicroJoules::from_uj(
@@ -332,7 +317,7 @@ mod tests {
     /// so from the start.
     #[test]
     fn learned_again() {
-        let (toy, other) = (toy(200, [30.0, 10.0]), toy(200, [12.0, 25.0]));
+        let (toy, other) = (two_functions(200, [30.0, 10.0]), two_functions(200, [12.0, 25.0]));
         let before = known(learn(&toy.evidence()));
         let anew = known(learn(&other.evidence()));
         let again = known(learn_of_same_times(&before, &other.evidence()));

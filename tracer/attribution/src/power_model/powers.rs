@@ -216,10 +216,10 @@ fn some_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<Energy
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, EnergyInterval, Evidence, KtimeNs, Method, MicroJoules, Model, OfDomain, PowerModel,
-        Powers, Settings, Span, Subject, alternatives, learn, some_of,
+        Conditions, EnergyInterval, Evidence, KtimeNs, Method, MicroJoules, OfDomain, PowerModel, Powers,
+        Settings, Span, Subject, alternatives, learn, some_of,
     };
-    use crate::power_model::tests::toy::{Toy, at_ms, flat_tree};
+    use crate::power_model::tests::toy::{Toy, at_ms, flat_tree, known, two_functions};
     use crate::tests::slices::domain_slices;
     use crate::tests::vectors::near;
     use crate::time::inter_sample::InterSampleSlice;
@@ -375,26 +375,11 @@ mod tests {
         assert!(many.last() > Some(&188_000));
     }
 
-    /// Two functions of 30 and 10 W whose times differ from window to window.
-    fn toy(windows: u32, watts: [f64; 2]) -> Toy {
-        let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
-        let joules = |k: u32| row(k).iter().zip(watts).map(|(ms, watts)| ms * watts / 1e3).sum::<f64>();
-        let ms: Vec<Vec<f64>> = (0..windows).map(row).collect();
-        Toy::new(20.0, &ms, &(0..windows).map(joules).collect::<Vec<_>>(), 0.0)
-    }
-
-    fn known(power_model: PowerModel) -> Model {
-        match power_model {
-            PowerModel::Known(model) => model,
-            other => panic!("{other:?}"),
-        }
-    }
-
     /// Where all times are certain other assumptions about them change nothing, and longer windows next to
     /// nothing: what is believed beforehand weighs more there.
     #[test]
     fn certain_times_have_no_alternatives() {
-        let toy = toy(200, [30.0, 10.0]);
+        let toy = two_functions(200, [30.0, 10.0]);
         let mut model = known(learn(&toy.evidence()));
         model.alternatives = alternatives(&model, &toy.evidence());
         let energies = model.design.energies(&model.fit.watts);

@@ -10,7 +10,7 @@ use crate::power_model::design::Design;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::checks_of;
-use crate::power_model::learn::Model;
+use crate::power_model::learn::{Model, PowerModel};
 use crate::power_model::paths::{OTHER, Path, PathElement, PathId, PathTree};
 use crate::power_model::settings::Settings;
 use crate::power_model::windows::Windows;
@@ -55,6 +55,22 @@ pub(crate) fn flat_tree(columns: usize) -> PathTree {
     let count = u32::try_from(columns).unwrap();
     let paths = [root(OTHER), root(1)].into_iter().chain((0..count).map(function)).collect();
     PathTree::of_paths(paths, (0..count).map(|column| column + 2).collect())
+}
+
+/// Two functions whose times differ from window to window, and which draw these watts.
+pub(crate) fn two_functions(windows: u32, watts: [f64; 2]) -> Toy {
+    let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
+    let joules = |k: u32| row(k).iter().zip(watts).map(|(ms, watts)| ms * watts / 1e3).sum::<f64>();
+    let ms: Vec<Vec<f64>> = (0..windows).map(row).collect();
+    Toy::new(20.0, &ms, &(0..windows).map(joules).collect::<Vec<_>>(), 0.0)
+}
+
+/// The model, which was learned.
+pub(crate) fn known(power_model: PowerModel) -> Model {
+    match power_model {
+        PowerModel::Known(model) => model,
+        other => panic!("{other:?}"),
+    }
 }
 
 impl Toy {
