@@ -11,6 +11,7 @@ use crate::command::run;
 use crate::frameworks;
 use crate::kernel;
 use crate::portable;
+use crate::product::PLAIN_ATTRIBUTION;
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
@@ -53,19 +54,9 @@ const SIDE_BY_SIDE: [&str; 12] = [
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
 const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
-/// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
-const QUICKLY_BUILT: [&str; 10] = [
-    "--config",
-    "profile.dev.package.energy-trace-unwind.opt-level=0",
-    "--config",
-    "profile.dev.package.energy-trace-attribution.opt-level=0",
-    "--config",
-    "profile.dev.package.energy-trace-counters.opt-level=0",
-    "--config",
-    "profile.dev.package.energy-trace-cpu-time.opt-level=0",
-    "--config",
-    "profile.dev.package.energy-trace-delegation.opt-level=0",
-];
+/// For unit tests, what other tests run optimised is built once more without, which takes a third of the time and costs these seconds:
+/// attribution (`PLAIN_ATTRIBUTION`) and this.
+const PLAIN_UNWIND: [&str; 2] = ["--config", "profile.dev.package.energy-trace-unwind.opt-level=0"];
 
 /// The packages of tasks and benchmarks.
 const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
@@ -173,13 +164,17 @@ fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
 
 /// Unit tests, with the CPU time that other tests leave.
 fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
-    let words = [&["test", "--no-fail-fast", "--lib"], QUICKLY_BUILT.as_slice(), &NOT_UNITS, more].concat();
+    let words =
+        [["test", "--no-fail-fast", "--lib"].as_slice(), &PLAIN_UNWIND, &PLAIN_ATTRIBUTION, &NOT_UNITS, more]
+            .concat();
     run(&mut nice(&of_all(workspace, &words)))
 }
 
 /// The examples on packages' front pages.
 fn test_examples(workspace: &Workspace) -> Result<()> {
-    let words = [&["test", "--no-fail-fast", "--doc"], QUICKLY_BUILT.as_slice(), &NOT_UNITS].concat();
+    let words =
+        [["test", "--no-fail-fast", "--doc"].as_slice(), &PLAIN_UNWIND, &PLAIN_ATTRIBUTION, &NOT_UNITS]
+            .concat();
     run(&mut nice(&of_all(workspace, &words)))
 }
 

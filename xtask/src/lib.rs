@@ -102,7 +102,12 @@ struct Words {
 
 /// Does what was typed.
 pub fn main() -> ExitCode {
-    match perform(Cli::parse().task) {
+    status(perform(Cli::parse().task))
+}
+
+/// How a task's program ends; says why it failed.
+pub fn status(done: Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}"); // no backtrace, whatever RUST_BACKTRACE says: the text is for the person who typed

@@ -88,13 +88,7 @@ pub fn main() -> ExitCode {
         Some(page) => results::run_and_keep(&workspace, &page),
         None => measure(&workspace, &what),
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}"); // no backtrace, whatever RUST_BACKTRACE says: the text is for the person who typed
-            ExitCode::FAILURE
-        }
-    }
+    xtask::status(done)
 }
 
 fn measure(workspace: &Workspace, bench: &Bench) -> Result<()> {
