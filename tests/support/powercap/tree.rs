@@ -234,19 +234,7 @@ impl Tree {
     fn text_of_server(&self) -> Result<String, Errno> {
         let fault = self.fault(SERVER);
         let mean_uw = self.server_uw(fault != Some(FaultKind::Stuck));
-        let shown = match fault {
-            Some(FaultKind::Vanish) => return Err(Errno::ENODEV),
-            Some(FaultKind::Unreadable) => return Err(Errno::EACCES),
-            Some(FaultKind::Error) => return Err(Errno::EIO),
-            Some(FaultKind::Text) => return Ok("<unknown>\n".to_owned()),
-            Some(FaultKind::Empty) => return Ok(String::new()),
-            Some(FaultKind::Backwards(uw)) => mean_uw.saturating_sub(uw),
-            Some(FaultKind::Ahead(uw)) => mean_uw.saturating_add(uw),
-            Some(FaultKind::Constant(uw)) => uw,
-            Some(FaultKind::Times(n)) => mean_uw.saturating_mul(n),
-            Some(FaultKind::Stuck) | None => mean_uw,
-        };
-        Ok(format!("{shown}\n"))
+        shown(fault, || altered(fault, mean_uw))
     }
 
     /// The mean power since the value before, or that value as long as it is not due.
@@ -269,11 +257,8 @@ impl Tree {
 
     /// What the counter's file holds.
     fn text_of(&self, counter: &Counter) -> Result<String, Errno> {
-        match self.fault(&counter.zone) {
-            Some(FaultKind::Text) => Ok("<unknown>\n".to_owned()),
-            Some(FaultKind::Empty) => Ok(String::new()),
-            fault => self.read_counter(counter, fault).map(|uj| format!("{uj}\n")),
-        }
+        let fault = self.fault(&counter.zone);
+        shown(fault, || self.read_counter(counter, fault))
     }
 
     fn read_counter(&self, counter: &Counter, fault: Option<FaultKind>) -> Result<u64, Errno> {
@@ -286,15 +271,8 @@ impl Tree {
             stuck.remove(&counter.zone);
         }
         let total = match fault {
-            Some(FaultKind::Vanish) => return Err(Errno::ENODEV),
-            Some(FaultKind::Unreadable) => return Err(Errno::EACCES),
-            Some(FaultKind::Error) => return Err(Errno::EIO),
             Some(FaultKind::Stuck) => *stuck.entry(counter.zone.clone()).or_insert(total),
-            Some(FaultKind::Backwards(uj)) => total.saturating_sub(uj),
-            Some(FaultKind::Ahead(uj)) => total.saturating_add(uj),
-            Some(FaultKind::Constant(uj)) => uj,
-            Some(FaultKind::Times(n)) => total.saturating_mul(n),
-            Some(FaultKind::Text | FaultKind::Empty) | None => total,
+            _ => altered(fault, total)?,
         };
         let step = self.options.step_uj.max(1);
         // The register has one state more than the largest value shows steps.
@@ -337,6 +315,29 @@ impl Tree {
             Some(Node::Server) if self.fault(SERVER) == Some(FaultKind::Vanish) => Err(Errno::ENOENT),
             _ => Ok(inode),
         }
+    }
+}
+
+/// What a file shows whose number is read so.
+fn shown(fault: Option<FaultKind>, read: impl FnOnce() -> Result<u64, Errno>) -> Result<String, Errno> {
+    match fault {
+        Some(FaultKind::Text) => Ok("<unknown>\n".to_owned()),
+        Some(FaultKind::Empty) => Ok(String::new()),
+        _ => read().map(|number| format!("{number}\n")),
+    }
+}
+
+/// A number as a fault alters it; one that is stuck is where it is stuck.
+fn altered(fault: Option<FaultKind>, number: u64) -> Result<u64, Errno> {
+    match fault {
+        Some(FaultKind::Vanish) => Err(Errno::ENODEV),
+        Some(FaultKind::Unreadable) => Err(Errno::EACCES),
+        Some(FaultKind::Error) => Err(Errno::EIO),
+        Some(FaultKind::Backwards(by)) => Ok(number.saturating_sub(by)),
+        Some(FaultKind::Ahead(by)) => Ok(number.saturating_add(by)),
+        Some(FaultKind::Constant(constant)) => Ok(constant),
+        Some(FaultKind::Times(times)) => Ok(number.saturating_mul(times)),
+        Some(FaultKind::Stuck | FaultKind::Text | FaultKind::Empty) | None => Ok(number),
     }
 }
 
