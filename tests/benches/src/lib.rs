@@ -12,6 +12,7 @@ mod figures;
 mod freeze;
 mod gpu_accuracy;
 mod gpu_cost;
+mod judge;
 mod kernels;
 mod kill;
 mod live;
@@ -51,7 +52,9 @@ struct Cli {
 enum Bench {
     /// How far attribution is from a known truth, on a virtual clock, beside a split by CPU time alone.
     Accuracy(accuracy::Options),
-    /// The same live: real BPF programs, simulated power counters, and the workload's own truth.
+    /// What each part of the attribution is worth: a table of recorded programs on real counters and of simulated worlds, with each part left out.
+    Judge(judge::Options),
+    /// Attribution live: real BPF programs, simulated power counters, and the workload's own truth.
     Live(live::Options),
     /// How many samples of real machine learning carry a whole stack, beside perf and py-spy on the same processes.
     Completeness(completeness::Options),
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
 fn measure(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
         Bench::Accuracy(options) => accuracy::task(workspace, options),
+        Bench::Judge(options) => judge::task(workspace, options),
         Bench::Live(options) => live::task(workspace, options),
         Bench::Completeness(options) => completeness::task(workspace, options),
         Bench::Slowdown(options) => slowdown::task(workspace, options),

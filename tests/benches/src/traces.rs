@@ -15,7 +15,7 @@ use xtask::workspace::Workspace;
 /// Samples per CPU and second. At 4,999 up to 25 % were lost on two virtual CPUs beside other work, at half of that 3.1 %.
 const HZ: &str = "2499";
 /// How long each program runs.
-const SECONDS: &str = "15";
+const SECONDS: &str = "30";
 
 /// A program that is traced.
 struct Program {

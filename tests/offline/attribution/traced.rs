@@ -9,8 +9,10 @@ use energy_trace_model::recording::record::{
     CounterValue, CpuOwner, Frame, FrameKind, Header, Origin, Process, Sample, Slice, StackNode, StackStatus,
     Summary, Thread,
 };
-use energy_trace_scenarios::traced::{Drawn, Kind, Trace, record, run};
+use energy_trace_scenarios::traced::{Drawn, Kind, Machine, Trace, record};
 use energy_trace_scenarios::worlds::SECOND;
+use energy_trace_scenarios::worlds::measure::measure;
+use energy_trace_scenarios::worlds::real::Chip;
 use energy_trace_scenarios::worlds::recording::Recorder;
 use energy_trace_scenarios::worlds::schedule::Piece;
 
@@ -149,13 +151,19 @@ fn kinds_of_watts() {
     assert_eq!(relations(Kind::Call), [false, false, true]);
 }
 
-/// The counter shows what the stacks spent and 12 W of idle power; the ledger is exact.
+/// The counter shows what the stacks spent and 12 W of idle power, on a machine as it is described and on real ones; the ledger is exact.
 #[test]
 fn counter_truth_and_ledger() {
+    for machine in [Machine::Described, Machine::Real(Chip::IceLake), Machine::Real(Chip::Broadwell)] {
+        counter_and_truth(machine);
+    }
+}
+
+fn counter_and_truth(machine: Machine) {
     let samples: Vec<(u64, u32)> =
         (0..4_000).map(|ms| (ms * 1_000 + 300, 3 + (ms / 40 % 3) as u32)).collect();
     let trace = trace(&[(0, 4_000_000)], &samples);
-    let (recording, truth) = record(&trace, Kind::LeafAndCaller, RECORDER, 3);
+    let (recording, truth) = record(&trace, (Kind::LeafAndCaller, machine), RECORDER, 3);
     let spent: f64 = truth.stacks.iter().map(|(_, joules)| joules).sum();
     let readings: Vec<(u64, i64)> = recording.readings[&DomainId::new(0)]
         .iter()
@@ -175,7 +183,7 @@ fn counter_truth_and_ledger() {
     assert!((shown / expected - 1.0).abs() < 0.02, "{shown} J shown, {expected} J spent");
     let samples = recording.samples.len() as f64;
     assert!((samples / (99.0 * 4.0) - 1.0).abs() < 0.1, "{samples} samples in 4 s at 99 Hz");
-    let outcome = run(&trace, Kind::LeafAndCaller, RECORDER, 3);
+    let outcome = measure(&recording, &truth, 3);
     assert_eq!(outcome.imbalance_uj, 0);
     assert!((outcome.target.0 / spent - 1.0).abs() < 1e-9);
     assert!(!outcome.nodes.is_empty());

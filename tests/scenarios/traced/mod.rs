@@ -10,9 +10,10 @@ mod watts;
 pub use trace::Trace;
 pub use watts::{Drawn, Kind};
 
-use super::worlds::counter::Counter;
+use super::worlds::counter::{Counter, Updates};
 use super::worlds::measure::{self, Outcome, Truth};
 use super::worlds::power::{Physics, integrate};
+use super::worlds::real::{self, Chip};
 use super::worlds::recording::{Recorder, package};
 use super::worlds::sampler::{Sampler, unsampled};
 use super::worlds::stacks::Stacks;
@@ -28,18 +29,51 @@ const AFTER: u64 = 60 * MS;
 /// How far a factor common to all code wanders, as with temperature, in parts.
 const DRIFT: f64 = 0.1;
 
+/// The machine that a program runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// A counter as it is described, and power with a common drift.
+    Described,
+    /// A counter that moves, and power that varies, as recorded ones did.
+    Real(Chip),
+}
+
+impl Machine {
+    fn physics(self) -> Physics {
+        let idle_watts = 12.0;
+        match self {
+            Self::Described => Physics { idle_watts, drift: DRIFT, ..Physics::default() },
+            Self::Real(_) => Physics { idle_watts, recorded_idle: true, ..Physics::default() },
+        }
+    }
+
+    fn counter(self) -> Counter {
+        match self {
+            Self::Described => Counter::default(),
+            Self::Real(chip) => {
+                Counter { unit_uj: 61.04, updates: Updates::Recorded(chip), ..Counter::default() }
+            }
+        }
+    }
+}
+
 /// A traced program as it would have been recorded, and what its stacks truly spent.
-pub fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> (Recording, Truth) {
+pub fn record(
+    trace: &Trace,
+    (kind, machine): (Kind, Machine),
+    recorder: Recorder,
+    seed: u64,
+) -> (Recording, Truth) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(kind as u64));
     let pieces = trace.pieces(&Drawn::new(&trace.recording, kind, random.next_word()));
-    let physics = Physics { idle_watts: 12.0, drift: DRIFT, ..Physics::default() };
+    let pieces = if machine == Machine::Described { pieces } else { real::vary(&pieces, &mut random) };
+    let physics = machine.physics();
     let end = trace.length + AFTER;
     let paths = trace.recording.stacks.len() as u32;
     let spent = integrate(&pieces, trace.cpus(), paths as usize, &physics, trace.length, end, &mut random);
     let sampler = Sampler { hz: recorder.hz, jitter: recorder.jitter, lost_percent: 0 };
     let samples = sampler.samples(&pieces, &each_its_own(paths), &mut random);
-    let counter = Counter::default();
-    let counter = recorder.counter(counter);
+    let counter = recorder.counter(machine.counter());
     let of_stack = |(stack, joules): (u32, &f64)| (StackId::new(stack), *joules);
     let truth =
         Truth { stacks: (0..).zip(&spent.paths).map(of_stack).filter(|(_, joules)| *joules > 0.0).collect() };
@@ -63,7 +97,7 @@ pub fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> (Reco
 
 /// One run through the attribution, held against the truth.
 pub fn run(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> Outcome {
-    let (recording, truth) = record(trace, kind, recorder, seed);
+    let (recording, truth) = record(trace, (kind, Machine::Described), recorder, seed);
     measure::measure(&recording, &truth, seed)
 }
 

@@ -6,6 +6,7 @@
 
 use super::draw::{even, exponential};
 use super::power::Track;
+use super::real::Chip;
 use super::{BOOT, MS};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{CounterValue, Reading};
@@ -20,6 +21,8 @@ pub enum Updates {
     Uneven,
     /// After 6 to 10 ms.
     Rare,
+    /// As a real one does.
+    Recorded(Chip),
 }
 
 /// How the counter is made and read.
@@ -100,6 +103,8 @@ struct Shown<'a> {
     /// Watts that the counter believes, behind the true ones.
     watts: f64,
     tick: u64,
+    /// Number of updates, and when the first was due.
+    updates: (u64, u64),
     units: u64,
     start: u64,
 }
@@ -116,7 +121,9 @@ impl<'a> Shown<'a> {
         let all_units = (all * 1e6 / counter.unit_uj) as u64;
         let start = (1_u64 << 32).saturating_sub(random.below(2 * all_units.max(1)));
         let watts = track.first().map_or(0.0, |first| first.1);
-        Self { counter, track, place: 0, now: 0, joules: 0.0, watts, tick: random.below(MS), units: 0, start }
+        let tick = random.below(MS);
+        let updates = (0, tick);
+        Self { counter, track, place: 0, now: 0, joules: 0.0, watts, tick, updates, units: 0, start }
     }
 
     /// Its value in microjoules.
@@ -124,14 +131,22 @@ impl<'a> Shown<'a> {
         while self.tick <= read {
             self.integrate(self.tick);
             self.units = (self.joules * 1e6 / self.counter.unit_uj) as u64;
-            self.tick += match self.counter.updates {
-                Updates::EachMillisecond => random.around(MS, MS / 10),
-                Updates::Rare => random.around(8 * MS, 2 * MS),
-                Updates::Uneven => [MS, 19 * MS / 10][random.below(2) as usize],
-            };
+            self.tick = self.tick_after(random);
         }
         let units = (self.start + self.units) & u64::from(u32::MAX);
         (units as f64 * self.counter.unit_uj) as u64
+    }
+
+    /// When it moves next.
+    fn tick_after(&mut self, random: &mut Random) -> u64 {
+        let (number, first) = self.updates;
+        self.updates.0 += 1;
+        match self.counter.updates {
+            Updates::EachMillisecond => self.tick + random.around(MS, MS / 10),
+            Updates::Rare => self.tick + random.around(8 * MS, 2 * MS),
+            Updates::Uneven => self.tick + [MS, 19 * MS / 10][random.below(2) as usize],
+            Updates::Recorded(chip) => chip.update(number, first, random).max(self.tick + 1),
+        }
     }
 
     fn integrate(&mut self, to: u64) {

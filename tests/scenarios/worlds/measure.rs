@@ -3,7 +3,7 @@
 //! Leaves out where recording and truth come from.
 
 use super::nodes::{FunctionKey, Node, Nodes, function_key};
-use energy_trace_attribution::attribute;
+use energy_trace_attribution::{LeftOut, attribute_without};
 use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::{EnergyByClass, Options, Profile, ProfileRow};
@@ -117,8 +117,18 @@ impl Outcome {
 
 /// Attributes a recording and holds the profile against the truth.
 pub fn measure(recording: &Recording, truth: &Truth, seed: u64) -> Outcome {
+    without(recording, truth, (&Options::default(), LeftOut::NOTHING), seed)
+}
+
+/// The same by these options and without some parts.
+pub fn without(
+    recording: &Recording,
+    truth: &Truth,
+    (options, left_out): (&Options, LeftOut),
+    seed: u64,
+) -> Outcome {
     let before = cpu_seconds();
-    let profile = attribute(recording, &Options::default());
+    let profile = attribute_without(recording, options, left_out);
     let seconds = cpu_seconds() - before;
     Outcome { seconds, seed, ..hold(&profile, recording, truth) }
 }

@@ -2,6 +2,7 @@
 //!
 //! * `draw`, `stacks`, `programs`: what runs; `schedule`: on which CPU, and when; `power`: what it draws, and the truth.
 //! * `counter`, `sampler`, `recording`: what a recorder sees of it.
+//! * `real`: what recorded counters and recorded power do, as figures.
 //! * `catalogue` and the files beside it: which worlds there are.
 //! * `nodes`, `measure`, `summary`, `unflagged`, `table`: how far a profile is from the truth; they know recordings, not worlds.
 //!
@@ -19,6 +20,7 @@ pub mod measure;
 mod nodes;
 pub mod power;
 mod programs;
+pub mod real;
 pub mod recording;
 pub mod sampler;
 pub mod schedule;

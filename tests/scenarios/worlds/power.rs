@@ -5,6 +5,7 @@
 
 use super::draw::normal;
 use super::schedule::{Bound, Piece, Who};
+use super::{MS, real};
 use energy_trace_tests::random::Random;
 
 /// Length of the steps in which drift and idle power move.
@@ -16,6 +17,8 @@ pub struct Physics {
     pub idle_watts: f64,
     /// How far idle power strays (first-order autoregression, half a second), in parts.
     pub idle_noise: f64,
+    /// Whether it strays as that of a real machine instead.
+    pub recorded_idle: bool,
     /// Power of the shared parts while any CPU is busy.
     pub uncore_watts: f64,
     /// How far a common factor wanders (first-order autoregression, five seconds), in parts.
@@ -33,6 +36,7 @@ impl Default for Physics {
         Self {
             idle_watts: 20.0,
             idle_noise: 0.01,
+            recorded_idle: false,
             uncore_watts: 0.0,
             drift: 0.0,
             frequencies: &[],
@@ -124,18 +128,24 @@ impl Steps {
     fn draw(physics: &Physics, end: u64, random: &mut Random) -> Self {
         let (mut drift, mut idle) = (normal(random), normal(random));
         let mut frequency = 1.0;
+        let begin = if physics.recorded_idle { random.below(100_000) * MS } else { 0 };
         let keep = |seconds: f64| (-(STEP as f64) / 1e9 / seconds).exp();
         let wander = |value: &mut f64, keep: f64, random: &mut Random| {
             *value = keep * *value + (1.0 - keep * keep).sqrt() * normal(random);
         };
-        let step = |_| {
+        let step = |number: u64| {
             wander(&mut drift, keep(5.0), random);
             wander(&mut idle, keep(0.5), random);
             if random.unit() < STEP as f64 / 1.5e9 && !physics.frequencies.is_empty() {
                 frequency = physics.frequencies[random.below(physics.frequencies.len() as u64) as usize];
             }
             let factor = (1.0 + physics.drift * drift).max(0.1) * frequency;
-            (factor, physics.idle_watts * (1.0 + physics.idle_noise * idle))
+            let strays = if physics.recorded_idle {
+                real::idle(begin + number * STEP)
+            } else {
+                1.0 + physics.idle_noise * idle
+            };
+            (factor, physics.idle_watts * strays)
         };
         Self((0..=end / STEP).map(step).collect())
     }

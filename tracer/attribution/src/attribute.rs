@@ -11,6 +11,7 @@ use crate::ledger::result::DomainResult;
 use crate::ledger::{diagnostics, rows};
 use crate::numerics::parallel::both;
 use crate::over_time;
+use crate::parts::{LeftOut, Part};
 use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
@@ -38,6 +39,15 @@ pub fn attribute(recording: &Recording, options: &Options) -> Profile {
     attribute_cow(Cow::Borrowed(recording), options)
 }
 
+/// The same without some parts, to see what these are worth. Nothing is left out of a merged recording.
+pub fn attribute_without(recording: &Recording, options: &Options, left_out: LeftOut) -> Profile {
+    if recording.parts.is_empty() {
+        attribute_one(Cow::Borrowed(recording), options, left_out)
+    } else {
+        attribute(recording, options)
+    }
+}
+
 /// The same of a recording that is given away: its samples, which take most of its memory, go as soon as they
 /// are no longer needed.
 pub fn attribute_owned(recording: Recording, options: &Options) -> Profile {
@@ -46,7 +56,7 @@ pub fn attribute_owned(recording: Recording, options: &Options) -> Profile {
 
 fn attribute_cow(recording: Cow<'_, Recording>, options: &Options) -> Profile {
     if recording.parts.is_empty() {
-        attribute_one(recording, options)
+        attribute_one(recording, options, LeftOut::NOTHING)
     } else {
         merged::attribute(&recording, options)
     }
@@ -72,8 +82,8 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 }
 
 /// Of a recording that is not merged.
-pub(crate) fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options) -> Profile {
-    let (run, found) = Attribution::of(&mut recording, options.accounting);
+fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options, left_out: LeftOut) -> Profile {
+    let (run, found) = Attribution::of(&mut recording, options.accounting, left_out);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
     profile
@@ -85,7 +95,7 @@ pub(crate) fn attribute_in_bins(
     options: &Options,
     bins: Bins,
 ) -> (Profile, OverTime) {
-    let (run, found) = Attribution::of(&mut recording, options.accounting);
+    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     let over_time = over_time::Attributed {
         recording: &recording,
@@ -122,8 +132,9 @@ fn with_rows(
 }
 
 /// Who was on CPUs when, and for whom.
-fn time_of(recording: &Recording, span: Span) -> (CpuTime, Delegation) {
-    let background = BackgroundProcesses::of(&recording.slices, &recording.background);
+fn time_of(recording: &Recording, span: Span, left_out: LeftOut) -> (CpuTime, Delegation) {
+    let told_apart = if left_out.has(Part::BackgroundPowers) { &[][..] } else { &recording.background };
+    let background = BackgroundProcesses::of(&recording.slices, told_apart);
     let mut sampled =
         SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
     register_launch_owners(recording, &mut sampled);
@@ -140,9 +151,10 @@ struct Attribution {
 
 impl Attribution {
     /// And what the profile says of the run. A recording of its own is without samples then.
-    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting) -> (Profile, Self) {
+    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting, left_out: LeftOut) -> (Profile, Self) {
         let span = span_of(recording);
-        let (run, (time, delegation)) = both(|| Profile::of_run(recording), || time_of(recording, span));
+        let (run, (time, delegation)) =
+            both(|| Profile::of_run(recording), || time_of(recording, span, left_out));
         if let Cow::Owned(recording) = recording {
             recording.samples = vec![];
         }
@@ -158,6 +170,7 @@ impl Attribution {
             tree: &tree,
             cpus: &cpus,
             accounting,
+            left_out,
             woke,
             recording,
             launchers,

@@ -31,7 +31,7 @@
 //! 9. `charging`: one domain, from its readings to its result; `ledger`: that result, its row, what each
 //!    thread and stack gets of it, and what the reader must know.
 //! 10. `over_time`: the same in bins of time, where somebody asks for it.
-//! 11. `attribute`: the one way in, and several recordings (`merged`).
+//! 11. `attribute`: the one way in, and several recordings (`merged`); `parts`: what can be left out of it.
 //!
 //! Later rooms use earlier ones, and `numerics` is below all.
 //!
@@ -63,14 +63,18 @@ mod charging;
 mod gpu;
 mod ledger;
 mod over_time;
+mod parts;
 mod power_model;
 mod split;
 mod uncertainty;
 
-pub use attribute::{attribute, attribute_over_time, attribute_over_time_owned, attribute_owned};
+pub use attribute::{
+    attribute, attribute_over_time, attribute_over_time_owned, attribute_owned, attribute_without,
+};
 use energy_trace_counters as timeline;
 use energy_trace_cpu_time::{numerics, time};
 use energy_trace_delegation as delegation;
+pub use parts::{LeftOut, Part};
 
 #[cfg(test)]
 mod tests {

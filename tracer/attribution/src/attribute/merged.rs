@@ -6,6 +6,7 @@
 //! header. Leaves out how one recording is attributed (`attribute.rs`).
 
 use super::{attribute_in_bins, attribute_one, span_of};
+use crate::parts::LeftOut;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::profile::{Options, OverTime, PartOfProfile, Profile};
@@ -29,7 +30,8 @@ pub(crate) fn attribute(recording: &Recording, options: &Options) -> Profile {
     let several = machines.len() > 1;
     let mut whole = Profile { options: *options, ..Profile::default() };
     for (number, machine) in machines.iter().enumerate() {
-        let profile = machine.named(attribute_one(Cow::Borrowed(&machine.recording), options), several);
+        let profile = machine
+            .named(attribute_one(Cow::Borrowed(&machine.recording), options, LeftOut::NOTHING), several);
         if number == 0 { whole = profile } else { whole.add(profile) }
     }
     ended(whole, recording)

@@ -5,6 +5,7 @@
 use super::interval_slices::IntervalSlice;
 use super::markov_bridge::BridgeWeights;
 use super::switching_chain::{Chains, probability};
+use crate::parts::Part;
 use crate::time::inter_sample::{NO_TRACK, NOBODY};
 
 /// What times between samples are taken from.
@@ -14,6 +15,16 @@ pub(crate) enum Times<'a> {
     Chain(&'a Chains),
     /// The nearest sample.
     Nearest,
+}
+
+impl<'a> Times<'a> {
+    /// The chains, where these are asked.
+    fn chains(self) -> Option<&'a Chains> {
+        match self {
+            Self::Chain(chains) => Some(chains).filter(|chains| !chains.left_out.has(Part::Bridge)),
+            Self::Nearest => None,
+        }
+    }
 }
 
 /// What a slice adds to its window: the probabilities of its samples' columns and of its track's mix.
@@ -36,7 +47,7 @@ impl ColumnWeights {
         let left = column(slice.left);
         let right = if slice.right == NOBODY { left } else { column(slice.right) };
         let seconds = slice.seconds();
-        let Times::Chain(chains) = times else {
+        let Some(chains) = times.chains() else {
             return Self {
                 left,
                 right,

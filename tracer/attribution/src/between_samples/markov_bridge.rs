@@ -99,7 +99,8 @@ impl BridgeWeights {
         let whole = slice.before_ns.saturating_add(slice.ns).saturating_add(slice.after_ns);
         let of_left = (whole / 2).saturating_sub(slice.before_ns).min(slice.ns);
         let left = of_left as f64 / slice.ns.max(1) as f64;
-        Self { left, right: 1.0 - left, mix: 0.0, spread: 0.0 }
+        // The border is anywhere.
+        Self { left, right: 1.0 - left, mix: 0.0, spread: 1.0 / 3.0 }
     }
 
     /// Of a slice whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(of(2, 1_000_000, 4_000_000, 3_000_000), 0.75);
         assert_eq!([of(2, 0, 1_000, 9_000), of(2, 9_000, 1_000, 0), of(NOBODY, 9, 1, 0)], [1.0, 0.0, 1.0]);
         let bridge = BridgeWeights::nearest(&slice(2, 1_000_000, 4_000_000, 3_000_000));
-        assert_eq!((bridge.right, bridge.mix, bridge.spread), (0.25, 0.0, 0.0));
+        assert_eq!((bridge.right, bridge.mix, bridge.spread), (0.25, 0.0, 1.0 / 3.0));
         let certain = IntervalSlice { track: NO_TRACK, ..slice(2, 9_000, 1_000, 0) };
         assert_eq!(
             (BridgeWeights::nearest(&certain), BridgeWeights::new(&certain, awake(1.0), None)),

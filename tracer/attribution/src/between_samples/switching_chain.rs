@@ -13,6 +13,7 @@
 
 use crate::between_samples::markov_bridge::{Rate, SleepMixing, decay};
 use crate::numerics::parallel::map;
+use crate::parts::{LeftOut, Part};
 use crate::time::inter_sample::{NO_TRACK, SamplePoint};
 use energy_trace_model::clock::KtimeNs;
 
@@ -142,6 +143,8 @@ struct TrackChain {
 /// The chains of all tracks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chains {
+    /// Parts that are not asked, of times and of what is made of them.
+    pub(crate) left_out: LeftOut,
     start: KtimeNs,
     tracks: Vec<TrackChain>,
     mixes: Vec<Mix>,
@@ -337,9 +340,10 @@ impl<'a> Samples<'a> {
     }
 
     /// The choice of mix under which its pairs are likeliest, and the mix of each stretch.
-    fn likeliest(&self) -> (Fitted, Vec<Mix>) {
+    fn likeliest(&self, left_out: LeftOut) -> (Fitted, Vec<Mix>) {
         // With one column there is nothing to choose.
-        let mixes = if self.whole.len() > 1 { &MIXES[..] } else { &MIXES[..1] };
+        let is_open = self.whole.len() > 1 && !left_out.has(Part::LocalMixes);
+        let mixes = if is_open { &MIXES[..] } else { &MIXES[..1] };
         let (mut drawn, mut counted) = (vec![], vec![]);
         for &(wanted, of_whole) in mixes {
             let stretch_ns = self.stretch_ns(wanted);
@@ -382,15 +386,11 @@ impl<'a> Samples<'a> {
 }
 
 impl Chains {
-    /// From all points, ordered by track and time, and the column of each owner.
-    pub(crate) fn new(points: &[SamplePoint], start: KtimeNs, column: impl Fn(u32) -> u32 + Sync) -> Self {
-        Self::of_some(points, None, start, column)
-    }
-
-    /// From the points at odd or at even positions, or all of them.
+    /// From points at odd or at even positions, or all of them, ordered by track and time, and the column of
+    /// each owner.
     pub(crate) fn of_some(
-        points: &[SamplePoint],
-        odd: Option<bool>,
+        (points, odd): (&[SamplePoint], Option<bool>),
+        left_out: LeftOut,
         start: KtimeNs,
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
@@ -404,12 +404,12 @@ impl Chains {
         };
         let tracks: Vec<EveryNth<'_>> = (0..count).map(of_track).collect();
         let fitted =
-            map(&tracks, 20 * points.len(), |track| Samples::new(start, *track, &column).likeliest());
-        let mut chains = Self { start, tracks: vec![], mixes: vec![] };
+            map(&tracks, 20 * points.len(), |track| Samples::new(start, *track, &column).likeliest(left_out));
+        let mut chains = Self { left_out, start, tracks: vec![], mixes: vec![] };
         for (track, (fitted, mixes)) in tracks.into_iter().zip(fitted) {
             #[expect(clippy::cast_precision_loss, reason = "a count")]
             chains.tracks.push(TrackChain {
-                rate: rate_of(&fitted),
+                rate: rate_of(&fitted, left_out),
                 samples: track.len() as f64,
                 stretch_ns: fitted.stretch_ns,
                 first: chains.mixes.len(),
@@ -461,13 +461,15 @@ impl Chains {
 }
 
 /// The fastest rate that is possible.
-fn rate_of(fitted: &Fitted) -> Rate {
+fn rate_of(fitted: &Fitted, left_out: LeftOut) -> Rate {
     let sums = &fitted.of_sleeper;
     // The first of several that are as likely.
     let sleeper =
         (1..3).fold(0, |most, other| if best(&sums[other]) > best(&sums[most]) { other } else { most });
+    let sleeper = if left_out.has(Part::SleepMixing) { 0 } else { sleeper };
     let most = best(&sums[sleeper]);
-    let fastest = (0..TIME_CONSTANTS).rev().find(|&constant| sums[sleeper][constant] >= most - POSSIBLE);
+    let possible = if left_out.has(Part::CautiousRate) { 0.0 } else { POSSIBLE };
+    let fastest = (0..TIME_CONSTANTS).rev().find(|&constant| sums[sleeper][constant] >= most - possible);
     Rate {
         rate: 1.0 / time_constant_ns(fastest.unwrap_or(TIME_CONSTANTS - 1)),
         asleep: SLEEP_MIXINGS[sleeper],
@@ -477,10 +479,21 @@ fn rate_of(fitted: &Fitted) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::{
-        Chains, EveryNth, Fitted, MIXES, NO_TRACK, SamplePoint, Samples, SleepMixing, TIME_CONSTANTS,
-        probability, rate_of, time_constant_ns,
+        Chains, EveryNth, Fitted, LeftOut, MIXES, NO_TRACK, SamplePoint, Samples, SleepMixing,
+        TIME_CONSTANTS, probability, rate_of, time_constant_ns,
     };
     use energy_trace_model::clock::KtimeNs;
+
+    impl Chains {
+        /// From all points, ordered by track and time, and the column of each owner.
+        pub(crate) fn new(
+            points: &[SamplePoint],
+            start: KtimeNs,
+            column: impl Fn(u32) -> u32 + Sync,
+        ) -> Self {
+            Self::of_some((points, None), LeftOut::NOTHING, start, column)
+        }
+    }
 
     fn all(points: &[SamplePoint]) -> EveryNth<'_> {
         EveryNth::of_track(points, 0, None)
@@ -621,12 +634,12 @@ mod tests {
         let mut likelihood = [-50.0; TIME_CONSTANTS];
         (likelihood[5], likelihood[8], likelihood[9]) = (-1.0, -2.9, -3.1);
         let fitted = |of_sleeper| Fitted { over: MIXES[0], stretch_ns: 1, of_sleeper };
-        let found = rate_of(&fitted([likelihood; 3]));
+        let found = rate_of(&fitted([likelihood; 3]), LeftOut::NOTHING);
         assert!((found.rate * time_constant_ns(8) - 1.0).abs() < 1e-12);
         assert_eq!(found.asleep, SleepMixing::Nothing);
         let mut other = [-50.0; TIME_CONSTANTS];
         other[2] = -0.5;
-        let found = rate_of(&fitted([likelihood, other, likelihood]));
+        let found = rate_of(&fitted([likelihood, other, likelihood]), LeftOut::NOTHING);
         assert_eq!(
             (found.asleep, (found.rate * time_constant_ns(2) * 1e9).round()),
             (SleepMixing::AsAwake, 1e9)

@@ -1,5 +1,6 @@
 //! What all domains of a recording share: who ran when, and how energy is accounted for.
 
+use crate::parts::LeftOut;
 use crate::power_model::paths::PathTree;
 use crate::power_model::powers::Subject;
 use crate::time::conditions::Conditions;
@@ -21,6 +22,8 @@ pub(crate) struct Basis<'a> {
     pub(crate) tree: &'a PathTree,
     pub(crate) cpus: &'a Cpus,
     pub(crate) accounting: Accounting,
+    /// Parts that are not asked.
+    pub(crate) left_out: LeftOut,
     /// When the machine woke up from sleep.
     pub(crate) woke: &'a [KtimeNs],
     pub(crate) recording: &'a Recording,
@@ -45,6 +48,7 @@ impl<'a> Basis<'a> {
             tree: self.tree,
             conditions: self.conditions,
             method: self.accounting.method,
+            left_out: self.left_out,
         }
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn charge_by_cpu_time(result: &mut DomainResult, domain: &Domain, bas
         weighted,
         time: basis.time,
         tree: basis.tree,
+        left_out: basis.left_out,
     };
     result.certainty = propagation::certainty(&certain, charged, seconds(&plain.ns));
     let shares = match split {

@@ -2,9 +2,10 @@
 //!
 //! Leaves out how the corrections' numbers are found (`corrections`).
 
-use super::corrections::{ALL, Apply};
+use super::corrections::{ALL, Apply, asked};
 use super::settings::{Circumstances, Settings};
 use crate::between_samples::interval_slices::IntervalSlices;
+use crate::parts::LeftOut;
 use crate::time::busy_cpus::BusyCpus;
 use crate::time::compact_slices::DomainSlices;
 use crate::time::conditions::Conditions;
@@ -24,10 +25,11 @@ impl<'p> Adjusted<'p> {
         intervals: &[EnergyInterval],
         slices: &DomainSlices<'p>,
         conditions: &Conditions,
+        left_out: LeftOut,
     ) -> Self {
-        let plain = Self::new(intervals, slices, conditions, Settings::default());
-        let mut settings = plain.settings;
-        for correction in ALL {
+        let mut settings = Settings { left_out, ..Settings::default() };
+        let plain = Self::new(intervals, slices, conditions, settings);
+        for correction in asked(left_out) {
             if let Apply::ToWeights { usual, .. } = correction.apply {
                 usual(&mut settings, &plain.slices);
             }

@@ -18,6 +18,7 @@
 use super::paths::{OTHER, PathId, PathTree};
 use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::numerics::parallel::both;
+use crate::parts::{LeftOut, Part};
 use crate::power_model::windows::Windows;
 use crate::time::inter_sample::NOBODY;
 
@@ -28,6 +29,8 @@ const SMALLEST_PART: f64 = 0.005;
 /// clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
 const HARDLY_RELIABLE: f64 = 0.4;
+/// Less than any correlation.
+const ANYTHING: f64 = -2.0;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
@@ -149,7 +152,12 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 
 impl Columns {
     /// Of a domain, from the slices of its time; and finer ones, of which samples hardly show some.
-    pub(crate) fn of(tree: &PathTree, slices: &IntervalSlices<'_>, windows: &Windows) -> (Self, Self) {
+    pub(crate) fn of(
+        tree: &PathTree,
+        slices: &IntervalSlices<'_>,
+        windows: &Windows,
+        left_out: LeftOut,
+    ) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
         for slice in slices.iter() {
@@ -163,7 +171,10 @@ impl Columns {
         }
         let inclusive = inclusive(tree, &pools);
         let pooled = |reliable| Self::pooled(tree, &pools, &inclusive, seconds, reliable);
-        both(|| pooled(RELIABLE), || pooled(HARDLY_RELIABLE))
+        let reliable = if left_out.has(Part::Reliability) { ANYTHING } else { RELIABLE };
+        let hardly =
+            if left_out.has(Part::HardlyReliable) { reliable } else { reliable.min(HARDLY_RELIABLE) };
+        both(|| pooled(reliable), || pooled(hardly))
     }
 
     /// `inclusive` is each path with all that it calls.
@@ -297,8 +308,8 @@ impl IntervalSlice {
 #[cfg(test)]
 mod tests {
     use super::{
-        ColumnId, Columns, HARDLY_RELIABLE, Halves, IntervalSlice, IntervalSlices, NOBODY, PathId, PathTree,
-        Pool, RELIABLE, Windows,
+        ColumnId, Columns, HARDLY_RELIABLE, Halves, IntervalSlice, IntervalSlices, LeftOut, NOBODY, PathId,
+        PathTree, Pool, RELIABLE, Windows,
     };
     use crate::power_model::paths::{OTHER, Path, PathElement};
     use crate::power_model::tests::toy::{Toy, flat_tree, slice};
@@ -498,7 +509,8 @@ mod tests {
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let slices: Vec<IntervalSlice> = toy.slices.iter().filter(|slice| slice.ns > 0).copied().collect();
-        let (columns, _) = Columns::of(&toy.tree, &IntervalSlices::of_slices(&slices), &windows);
+        let (columns, _) =
+            Columns::of(&toy.tree, &IntervalSlices::of_slices(&slices), &windows, LeftOut::NOTHING);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }

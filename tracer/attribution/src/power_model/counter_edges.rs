@@ -6,6 +6,7 @@ use super::evidence::Evidence;
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::IntervalSlice;
 use crate::numerics::parallel::map;
+use crate::parts::Part;
 use crate::power_model::windows::Windows;
 
 /// A counter that moves each millisecond is up to one late.
@@ -35,6 +36,9 @@ impl Edges {
     /// Of a domain; `column` is that of an owner.
     pub(crate) fn new(evidence: &Evidence<'_>, times: Times<'_>, column: impl Fn(u32) -> u32 + Sync) -> Self {
         let Evidence { intervals, dynamic, slices, .. } = *evidence;
+        if evidence.settings.left_out.has(Part::CounterEdges) {
+            return Self { intervals: intervals.len(), idle: 0.0, late: vec![], bias: 0.0 };
+        }
         let late = |slice: IntervalSlice| {
             let end = intervals.get(slice.interval as usize)?.span.end;
             let before_end = end.ns_since(slice.at).saturating_sub(slice.ns / 2);

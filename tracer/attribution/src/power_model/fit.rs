@@ -18,6 +18,7 @@ use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::predicted;
+use crate::parts::Part;
 use nalgebra::{DMatrix, DVector};
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that
@@ -123,19 +124,22 @@ impl Fit {
         let of_mixes = chains.moments(&on_average);
         let by_times = design.variances(&on_average, &of_mixes);
         let by_edges = edges.variances(&design.windows, &on_average, &of_mixes);
-        self.physical = by_times.iter().zip(&by_edges).map(|(times, edges)| times + edges).collect();
+        let asked = |part: Part| !chains.left_out.has(part);
+        let times = if asked(Part::TimesInWeights) { 1.0 } else { 0.0 };
+        self.physical = by_times.iter().zip(&by_edges).map(|(of, edges)| times * of + edges).collect();
         let squares: Vec<f64> = design.rows().map(|(row, _)| square(row, &self.watts)).collect();
         self.fluctuation = fluctuation(&self.residuals, &self.physical, &squares);
-        let spread = self.fluctuation.max(LEAST_SPREAD.powi(2));
+        let spread = if asked(Part::Fluctuation) { self.fluctuation } else { 0.0 }.max(LEAST_SPREAD.powi(2));
+        let huber = if asked(Part::Huber) { HUBER } else { f64::INFINITY };
         self.likelihood = 0.0;
         self.weights.clear();
         self.variances.clear();
         for ((residual, physical), square) in self.residuals.iter().zip(&self.physical).zip(&squares) {
             let variance = physical + spread * square;
             let z = residual.abs() / variance.sqrt();
-            let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
+            let cost = if z > huber { huber * (2.0 * z - huber) } else { z * z };
             self.likelihood -= 0.5 * (cost + variance.ln());
-            self.weights.push((HUBER / z).min(1.0) / variance);
+            self.weights.push((huber / z).min(1.0) / variance);
             self.variances.push(variance);
         }
     }

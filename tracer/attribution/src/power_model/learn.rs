@@ -16,7 +16,7 @@
 //! Leaves out how sure the powers are (`uncertainty`), and how times are weighted (`conditions`).
 
 use super::columns::Columns;
-use super::corrections::{ALL, Correction, Detect};
+use super::corrections::{Correction, Detect, asked};
 use super::counter_edges::Edges;
 use super::design::{Design, DesignOptions};
 use super::evidence::Evidence;
@@ -27,6 +27,7 @@ use super::{lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
+use crate::parts::{LeftOut, Part};
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
 use std::sync::Arc;
@@ -93,14 +94,14 @@ pub(crate) struct Model {
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.slices, &windows);
+    let columns = Columns::of(evidence.tree, evidence.slices, &windows, evidence.settings.left_out);
     learn_of(&Arc::new(columns), &windows, None, evidence)
 }
 
 /// Learns the powers of a domain from evidence whose slices are others than before.
 pub(crate) fn learn_again(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.slices, &windows);
+    let columns = Columns::of(evidence.tree, evidence.slices, &windows, evidence.settings.left_out);
     learn_of(&Arc::new(columns), &windows, Some(before), evidence)
 }
 
@@ -150,23 +151,27 @@ impl Model {
         before: Option<&Self>,
         evidence: &Evidence<'_>,
     ) -> Result<Self, Columns> {
-        let tree = evidence.tree;
+        let Evidence { tree, settings: Settings { left_out, contended, .. }, .. } = *evidence;
         let of_owners = columns.of_owners(tree);
         let column = |owner: u32| of_owners.of(owner);
         // Samples are the same: in the same columns, so are their chains.
         let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
         let chains = known.map_or_else(
-            || Arc::new(Chains::new(evidence.points, evidence.start, column)),
+            || Arc::new(Chains::of_some((evidence.points, None), left_out, evidence.start, column)),
             |before| Arc::clone(&before.chains),
         );
-        let prior = prior::precision(tree, &columns, evidence.settings.contended);
+        let prior = if left_out.has(Part::Prior) {
+            prior::independent(columns.len(), contended)
+        } else {
+            prior::precision(tree, &columns, contended)
+        };
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
         let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
         let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
         let (mut design, fit) =
-            if evidence.settings.in_fits { corrected(design, fit, &refit) } else { (design, fit) };
+            if evidence.settings.in_fits { corrected(design, fit, &refit, left_out) } else { (design, fit) };
         design.forget_time_variances();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let on_average = design.on_average(&fit.watts);
@@ -265,12 +270,17 @@ fn fitted(
 }
 
 /// Powers after the corrections that each fit may show.
-fn corrected(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option<Fit>) -> (Design, Fit) {
-    let correct = |(design, fit), correction: &Correction| match correction.detect {
+fn corrected(
+    design: Design,
+    fit: Fit,
+    refit: &dyn Fn(&Design) -> Option<Fit>,
+    left_out: LeftOut,
+) -> (Design, Fit) {
+    let correct = |(design, fit), correction: Correction| match correction.detect {
         Detect::InEachFit(detect) => detect(design, fit, refit),
         _ => (design, fit),
     };
-    ALL.iter().fold((design, fit), correct)
+    asked(left_out).fold((design, fit), correct)
 }
 
 #[cfg(test)]

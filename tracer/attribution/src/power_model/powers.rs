@@ -6,13 +6,14 @@
 use super::adjusted::Adjusted;
 use super::columns::Columns;
 use super::corrections::trial::Trial;
-use super::corrections::{ALL, Apply, Detect, Doubt};
+use super::corrections::{ALL, Apply, Detect, Doubt, asked};
 use super::evidence::Evidence;
 use super::learn::{Model, PowerModel, learn, learn_again};
 use super::paths::PathTree;
 use super::settings::Settings;
 use super::training_subset::TrainingSubset;
 use crate::between_samples::interval_slices::IntervalSlices;
+use crate::parts::LeftOut;
 use crate::time::busy_cpus::{Activity, BusyCpus};
 use crate::time::compact_slices::DomainSlices;
 use crate::time::conditions::Conditions;
@@ -37,6 +38,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) conditions: &'a Conditions,
     /// How the reader wants energy to be split.
     pub(crate) method: Method,
+    /// Parts that are not asked.
+    pub(crate) left_out: LeftOut,
 }
 
 impl Subject<'_> {
@@ -85,7 +88,7 @@ impl<'a> Powers<'a> {
         let count = powers.dynamic.len();
         powers.subset = TrainingSubset::of(count, subject.slices.on_cpus.count_in(count));
         powers.align();
-        for correction in ALL {
+        for correction in asked(subject.left_out) {
             if let Detect::ByLearning(detect) = correction.detect {
                 detect(&mut powers);
             }
@@ -181,19 +184,20 @@ fn learn_by_trial<'p>(
     intervals: &[EnergyInterval],
     with: &Evidence<'_>,
 ) -> (Adjusted<'p>, PowerModel) {
-    let Subject { slices, conditions, .. } = subject;
-    let usual = Adjusted::usual(intervals, slices, conditions);
-    let power_model = learn(&with.adjusted(&usual));
-    let Some(model) = power_model.model() else { return (usual, power_model) };
+    let Subject { slices, conditions, left_out, .. } = subject;
+    let usual = |intervals: &[EnergyInterval]| Adjusted::usual(intervals, slices, conditions, *left_out);
+    let all = usual(intervals);
+    let power_model = learn(&with.adjusted(&all));
+    let Some(model) = power_model.model() else { return (all, power_model) };
     let (some, dynamic) = some_of(intervals, with.dynamic);
     let (found, changed) = if some.len() < intervals.len() {
         let with_some = Evidence { dynamic: &dynamic, ..*with };
         let trial = Trial { intervals: &some, slices, conditions, model, with: &with_some };
-        let (found, changed) = trial.run(Adjusted::usual(&some, slices, conditions), None);
+        let (found, changed) = trial.run(usual(&some), None);
         (Adjusted::new(intervals, slices, conditions, found.settings), changed)
     } else {
         let trial = Trial { intervals, slices, conditions, model, with };
-        trial.run(usual, Some(model.steady_likelihood))
+        trial.run(all, Some(model.steady_likelihood))
     };
     let power_model = if changed { learn_again(model, &with.adjusted(&found)) } else { power_model };
     (found, power_model)
@@ -216,8 +220,8 @@ fn some_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<Energy
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, EnergyInterval, Evidence, KtimeNs, Method, MicroJoules, OfDomain, PowerModel, Powers,
-        Settings, Span, Subject, alternatives, learn, some_of,
+        Conditions, EnergyInterval, Evidence, KtimeNs, LeftOut, Method, MicroJoules, OfDomain, PowerModel,
+        Powers, Settings, Span, Subject, alternatives, learn, some_of,
     };
     use crate::power_model::tests::toy::{Toy, at_ms, flat_tree, known, two_functions};
     use crate::tests::slices::domain_slices;
@@ -296,6 +300,7 @@ mod tests {
             tree: &tree,
             conditions: &conditions,
             method: Method::Weighted,
+            left_out: LeftOut::NOTHING,
         };
         let powers = Powers::learn(&subject, dynamic);
         (powers.adjusted.settings, powers.model)

@@ -35,14 +35,20 @@ pub(crate) fn precision(tree: &PathTree, columns: &Columns, has_contended: bool)
         let of_function = if same || c == d { OF_FUNCTION } else { 0.0 };
         own + of_function + OF_CALLERS * in_common(&callers[c], &callers[d], c == d)
     });
-    let size = if has_contended { 2 * n } else { n };
+    let independent = independent(n, has_contended);
+    let size = independent.nrows();
     let covariance = DMatrix::from_fn(size, size, |c, d| {
         let contended = if c >= n && d >= n { CONTENDED } else { 0.0 };
         let of_column = if c >= n && c == d { CONTENDED_OF_COLUMN } else { 0.0 };
         of_paths[(c % n, d % n)] + contended + of_column
     });
-    let independent = DMatrix::identity(size, size) / (OF_COLUMN + OF_FUNCTION + OF_CALLERS);
     covariance.cholesky().map_or(independent, |factor| factor.inverse())
+}
+
+/// The same where no path says anything of another.
+pub(crate) fn independent(columns: usize, has_contended: bool) -> DMatrix<f64> {
+    let size = if has_contended { 2 * columns } else { columns };
+    DMatrix::identity(size, size) / (OF_COLUMN + OF_FUNCTION + OF_CALLERS)
 }
 
 /// How many callers two paths have in common, beside how many they have; all for one and the same column.

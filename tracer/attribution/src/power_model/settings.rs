@@ -2,6 +2,7 @@
 //!
 //! Leaves out how they are found (`corrections`).
 
+use crate::parts::LeftOut;
 use energy_trace_model::units::MicroWatts;
 
 /// The numbers of all corrections, as far as a run shows them; those before any was looked for are the
@@ -24,6 +25,8 @@ pub(crate) struct Settings {
     /// Whether a call path may draw more or less while other CPUs are busy (`contention`); then times say how
     /// busy these were.
     pub(crate) contended: bool,
+    /// Parts that are not asked.
+    pub(crate) left_out: LeftOut,
 }
 
 impl Default for Settings {
@@ -36,6 +39,7 @@ impl Default for Settings {
             in_fits: true,
             shared_parts: None,
             contended: false,
+            left_out: LeftOut::NOTHING,
         }
     }
 }

@@ -14,6 +14,7 @@
 use crate::numerics::parallel::map;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares;
+use crate::parts::Part;
 use crate::power_model::corrections::{ALL, Correction, Doubt};
 use crate::power_model::design::Design;
 use crate::power_model::fit::Fit;
@@ -29,6 +30,9 @@ const WINDOWS_PER_TASK: usize = 1_024;
 pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
     let observed = model.fit.observed(&model.design);
     let covariance = model.fit.with_prior(observed.clone(), &model.prior).factor()?.inverse();
+    if model.settings.left_out.has(Part::Sandwich) {
+        return Some(covariance);
+    }
     let blocks = model.design.windows.blocks(BLOCK_NS);
     Some(widened(covariance, &observed.gram, &scores(&model.design, &model.fit, &blocks)))
 }
@@ -53,7 +57,8 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
     let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
     let (slope, own) = slopes(model);
     let own = own * part;
-    let covariance = (&slope * of_powers * slope.transpose() + own) * birge(model.fit.squares());
+    let birge = if model.settings.left_out.has(Part::Birge) { 1.0 } else { birge(model.fit.squares()) };
+    let covariance = (&slope * of_powers * slope.transpose() + own) * birge;
     let energies = model.design.energies(&model.fit.watts);
     let of = |c: usize, d: usize| {
         let scale = energies[c] * energies[d];
@@ -88,7 +93,10 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     let nothing = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
     let sums = map(&firsts, steps, of_chunk);
     let (slope, own) = sums.into_iter().fold(nothing, |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    (slope.transpose(), own.transpose() * (fit.fluctuation * chain(design, fit)))
+    let asked = |part: Part| !model.settings.left_out.has(part);
+    let fluctuation = if asked(Part::FluctuationInIntervals) { fit.fluctuation } else { 0.0 };
+    let chain = if asked(Part::WindowChain) { chain(design, fit) } else { 1.0 };
+    (slope.transpose(), own.transpose() * (fluctuation * chain))
 }
 
 #[cfg(test)]

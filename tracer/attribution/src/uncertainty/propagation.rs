@@ -5,6 +5,7 @@
 //! bounds: what it would have if it drew the least that can be and all others the most, or the other way
 //! round.
 
+use crate::parts::{LeftOut, Part};
 use crate::power_model::columns::Columns;
 use crate::power_model::learn::{Model, PowerModel};
 use crate::power_model::paths::PathTree;
@@ -49,21 +50,31 @@ pub(crate) struct Basis<'a> {
     pub(crate) weighted: bool,
     pub(crate) time: &'a CpuTime,
     pub(crate) tree: &'a PathTree,
+    /// Parts that are not asked.
+    pub(crate) left_out: LeftOut,
 }
 
 /// Of the energies of all owners. `seconds` are each owner's on the domain's CPUs.
 pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Vec<f64>) -> OwnerCertainty {
-    let Basis { power_model, split, learned_from, part, weighted, time, tree } = *basis;
+    let Basis { power_model, split, learned_from, part, weighted, time, tree, left_out } = *basis;
     let columns = power_model.columns();
     let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
-    let aliasing = aliasing(power_model, time, tree);
-    let square = squares(columns, tree, &seconds);
+    let aliasing = if left_out.has(Part::Aliasing) { vec![] } else { aliasing(power_model, time, tree) };
+    let mut square = squares(columns, tree, &seconds);
     let function: Vec<Function> = (0..).map(|owner| function_of(tree, owner)).take(of_owner.len()).collect();
-    let functions = functions(&column, &function, of_owner);
+    let mut functions = functions(&column, &function, of_owner);
+    if left_out.has(Part::SharedPaths) {
+        (square, functions) = (vec![0.0; square.len()], BTreeMap::new());
+    }
+    let by_times = || match split {
+        _ if left_out.has(Part::TimesInIntervals) => vec![0.0; of_owner.len()],
+        Some(split) => split.variance.clone(),
+        None => multinomial(of_owner, &time.owners),
+    };
     let pools = pools(columns.len(), (&column, &square), of_owner, &functions);
     let charged = by_column(columns.len(), &column, learned_from);
     OwnerCertainty {
-        variance: split.map_or_else(|| multinomial(of_owner, &time.owners), |split| split.variance.clone()),
+        variance: by_times(),
         column,
         square,
         function,
@@ -222,7 +233,9 @@ fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeMap, Basis, MOST, certainty, extremes, functions, multinomial, pools, squares};
+    use super::{
+        BTreeMap, Basis, LeftOut, MOST, certainty, extremes, functions, multinomial, pools, squares,
+    };
     use crate::power_model::columns::Columns;
     use crate::power_model::fit::Fit;
     use crate::power_model::learn::{Model, PowerModel};
@@ -335,6 +348,7 @@ mod tests {
                 weighted,
                 time: &time,
                 tree: &toy.tree,
+                left_out: LeftOut::NOTHING,
             };
             certainty(&basis, &charged, vec![0.006, 0.006])
         };

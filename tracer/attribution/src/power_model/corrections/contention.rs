@@ -5,6 +5,7 @@
 //! like this as well, and is not asked again. Leaves out when how many CPUs were busy (`time::busy_cpus`).
 
 use crate::between_samples::interval_slices::IntervalSlices;
+use crate::parts::Part;
 use crate::power_model::design::Design;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::Fit;
@@ -39,7 +40,9 @@ pub(super) fn detect(powers: &mut Powers<'_>) {
 /// That one column draws less while another runs may as well be the other's doing, and the counter shows
 /// their sum alone: where call paths have two columns, the energies without contention.
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
-    let doubt = evidence.settings.contended.then(|| without_contention(&model.design, &model.fit));
+    let settings = evidence.settings;
+    let asked = settings.contended && !settings.left_out.has(Part::ContentionDoubt);
+    let doubt = asked.then(|| without_contention(&model.design, &model.fit));
     doubt.into_iter().collect()
 }
 

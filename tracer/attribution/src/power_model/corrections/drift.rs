@@ -10,6 +10,7 @@
 //! (`dvfs`) times are weighted by that before, and this follows what is left, if anything is.
 
 use crate::numerics::shares::predicted;
+use crate::parts::Part;
 use crate::power_model::design::Design;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
@@ -47,7 +48,8 @@ pub(super) fn detect(design: Design, fit: Fit, refit: &dyn Fn(&Design) -> Option
 /// Whether all power drifts, or what ran in these stretches draws more, the energies of what ran in few
 /// stretches alone do not show: those without a drift, where one was followed.
 pub(super) fn doubt(model: &Model, _: &Evidence<'_>) -> Vec<Vec<f64>> {
-    model.steady_energies.iter().cloned().collect()
+    let asked = !model.settings.left_out.has(Part::DriftDoubt);
+    model.steady_energies.iter().filter(|_| asked).cloned().collect()
 }
 
 /// The stretch of each window.

@@ -6,6 +6,7 @@
 //! (`windows`, `design`).
 
 use super::trial::{Candidate, Trial};
+use crate::parts::Part;
 use crate::power_model::learn::Model;
 
 /// What a lag may be, in nanoseconds.
@@ -30,5 +31,5 @@ pub(super) fn detect<'p>(trial: &Trial<'_, 'p>, best: &mut Candidate<'p>) -> boo
 
 /// Whether regression and split take it otherwise.
 pub(super) const fn is_in_doubt(model: &Model) -> bool {
-    model.settings.lag_ns > 0
+    model.settings.lag_ns > 0 && !model.settings.left_out.has(Part::LagDoubt)
 }

@@ -21,6 +21,7 @@ pub(crate) mod trial;
 mod window_length;
 
 use crate::between_samples::interval_slices::IntervalSlices;
+use crate::parts::{LeftOut, Part};
 use crate::power_model::design::Design;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::fit::Fit;
@@ -35,46 +36,55 @@ use trial::{Candidate, Trial};
 /// All of them, in the order in which they are looked for. Doubts are added up from the last to the first.
 pub(crate) const ALL: [Correction; 9] = [
     Correction {
+        part: Some(Part::ClockSpeed),
         detect: Detect::ByTrial(clock_speed::detect),
         apply: Apply::ToWeights { usual: clock_speed::usual, weight: clock_speed::weight },
         doubt: Doubt::Nothing,
     },
     Correction {
+        part: Some(Part::SharedCores),
         detect: Detect::ByTrial(shared_cores::detect),
         apply: Apply::ToWeights { usual: shared_cores::usual, weight: shared_cores::weight },
         doubt: Doubt::Nothing,
     },
     Correction {
+        part: Some(Part::CounterDelay),
         detect: Detect::ByTrial(counter_delay::detect),
         apply: Apply::ToIntervals(counter_delay::apply),
         doubt: Doubt::Nothing,
     },
     Correction {
+        part: Some(Part::Lag),
         detect: Detect::ByTrial(lag::detect),
         apply: Apply::ToExpectedTimes,
         doubt: Doubt::OfTheSplit(lag::is_in_doubt),
     },
     Correction {
+        part: Some(Part::Drift),
         detect: Detect::InEachFit(drift::detect),
         apply: Apply::ToExpectedTimes,
         doubt: Doubt::Alternatives(drift::doubt),
     },
     Correction {
+        part: None,
         detect: Detect::Never,
         apply: Apply::Nowhere,
         doubt: Doubt::Alternatives(window_length::doubt),
     },
     Correction {
+        part: Some(Part::SharedParts),
         detect: Detect::ByLearning(shared_parts::detect),
         apply: Apply::ToEnergy(shared_parts::apply),
         doubt: Doubt::Nothing,
     },
     Correction {
+        part: Some(Part::Contention),
         detect: Detect::ByLearning(contention::detect),
         apply: Apply::ToColumns(contention::apply),
         doubt: Doubt::Alternatives(contention::doubt),
     },
     Correction {
+        part: None,
         detect: Detect::Never,
         apply: Apply::Nowhere,
         doubt: Doubt::Alternatives(sample_times::doubt),
@@ -84,9 +94,16 @@ pub(crate) const ALL: [Correction; 9] = [
 /// One correction.
 #[derive(Clone, Copy)]
 pub(crate) struct Correction {
+    /// What it is left out by; its doubts are parts of their own.
+    pub(crate) part: Option<Part>,
     pub(crate) detect: Detect,
     pub(crate) apply: Apply,
     pub(crate) doubt: Doubt,
+}
+
+/// Those that are not left out.
+pub(crate) fn asked(left_out: LeftOut) -> impl Iterator<Item = Correction> {
+    ALL.into_iter().filter(move |correction| !correction.part.is_some_and(|part| left_out.has(part)))
 }
 
 /// Fits powers to a design again; `None` where there is no power to speak of.

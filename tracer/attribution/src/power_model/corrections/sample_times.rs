@@ -6,6 +6,7 @@
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::both;
+use crate::parts::Part;
 use crate::power_model::design::{Design, DesignOptions};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
@@ -29,11 +30,18 @@ pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let chains = Chains::of_some(evidence.points, Some(odd), evidence.start, column);
+        let of_some = (evidence.points, Some(odd));
+        let chains = Chains::of_some(of_some, settings.left_out, evidence.start, column);
         energies(Times::Chain(&chains), Some((evidence.points, odd)))
     };
     let halves = || (thinned(true), thinned(false));
-    let (nearest, (odd, even)) = both(|| energies(Times::Nearest, None), halves);
-    let halves = odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect();
-    vec![nearest, halves]
+    let asked = |part: Part| !settings.left_out.has(part);
+    let (nearest, halves) = both(
+        || asked(Part::NearestSample).then(|| energies(Times::Nearest, None)),
+        || asked(Part::HalfSamples).then(halves),
+    );
+    let mean = |(odd, even): (Vec<f64>, Vec<f64>)| {
+        odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect()
+    };
+    nearest.into_iter().chain(halves.map(mean)).collect()
 }

@@ -3,7 +3,7 @@
 //!
 //! Leaves out what is tried (the corrections' own files).
 
-use super::{ALL, Detect};
+use super::{Detect, asked};
 use crate::power_model::adjusted::Adjusted;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
@@ -42,7 +42,7 @@ impl<'p> Trial<'_, 'p> {
             None => self.candidate(usual),
         };
         let mut changed = false;
-        for correction in ALL {
+        for correction in asked(best.adjusted.settings.left_out) {
             if let Detect::ByTrial(detect) = correction.detect {
                 changed |= detect(self, &mut best);
             }

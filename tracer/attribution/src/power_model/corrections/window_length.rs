@@ -3,6 +3,7 @@
 //!
 //! Leaves out how powers are fitted to longer windows (`fit`).
 
+use crate::parts::Part;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
 
@@ -11,6 +12,9 @@ const LONGER: [usize; 2] = [4, 16];
 
 /// What longer windows say, which would be the same if each moment's work were in its own.
 pub(super) fn doubt(model: &Model, _: &Evidence<'_>) -> Vec<Vec<f64>> {
-    let Model { design, fit, prior, .. } = model;
+    let Model { design, fit, prior, settings, .. } = model;
+    if settings.left_out.has(Part::LongerWindows) {
+        return vec![];
+    }
     LONGER.map(|times| design.energies(&fit.solve_longer(design, prior, times))).into()
 }
