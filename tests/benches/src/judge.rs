@@ -40,8 +40,12 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         .arg(traces);
     let seeds = options.seeds.unwrap_or(if options.quick { 2 } else { 5 });
     cargo.args(["--seeds", &seeds.to_string(), "--from", &options.from.to_string()]);
-    options.without.iter().for_each(|part| drop(cargo.args(["--without", part])));
-    options.only.iter().for_each(|only| drop(cargo.args(["--only", only])));
+    for part in &options.without {
+        cargo.args(["--without", part]);
+    }
+    if let Some(only) = &options.only {
+        cargo.args(["--only", only]);
+    }
     if options.quick {
         cargo.arg("--quick");
     }
