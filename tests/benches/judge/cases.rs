@@ -82,6 +82,11 @@ enum Of {
 }
 
 impl Case {
+    /// What it is called while it runs.
+    pub(crate) fn title(&self) -> String {
+        format!("{} ({})", self.name, self.group.title())
+    }
+
     pub(crate) fn record(&self, seed: u64) -> (Recording, Truth) {
         match &self.of {
             Of::Traced(trace) => {

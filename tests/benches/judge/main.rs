@@ -19,50 +19,45 @@ use figures::{Figures, Sums};
 use options::Options;
 use rows::Row;
 
-/// A case with one of its seeds.
-struct Job<'a> {
-    case: &'a Case,
-    seed: u64,
-}
-
-/// What each row gives in a job, in their order.
-fn figures_of(job: &Job<'_>, rows: &[Row]) -> Vec<Figures> {
-    let (recording, truth) = job.case.record(job.seed);
-    let of = |row: &Row| {
-        Figures::of(&measure::without(&recording, &truth, (&row.options(), row.left_out), job.seed))
-    };
+/// What each row gives in a case, in their order.
+fn figures_of(case: &Case, rows: &[Row], seed: u64) -> Vec<Figures> {
+    let (recording, truth) = case.record(seed);
+    let of =
+        |row: &Row| Figures::of(&measure::without(&recording, &truth, (&row.options(), row.left_out), seed));
     let figures = rows.iter().map(of).collect();
-    eprintln!("judge: {} {}", job.case.name, job.seed);
+    eprintln!("judge: {}, seed {seed}", case.title());
     figures
 }
 
-/// All figures, by group and row: of each run one.
-fn judge(cases: &[Case], rows: &[Row], seeds: &[u64]) -> Vec<(Group, Vec<Sums>)> {
-    let jobs: Vec<Job<'_>> =
-        cases.iter().flat_map(|case| seeds.iter().map(move |&seed| Job { case, seed })).collect();
-    let found = map(&jobs, usize::MAX, |job| figures_of(job, rows));
-    let mut groups: Vec<(Group, Vec<Sums>)> = vec![];
-    for (job, figures) in jobs.iter().zip(found) {
-        let place = groups.iter().position(|(group, _)| *group == job.case.group).unwrap_or_else(|| {
-            groups.push((job.case.group, rows.iter().map(|_| Sums::default()).collect()));
-            groups.len() - 1
+/// What is found so far: of each group each row's figures.
+type Found = Vec<(Group, Vec<Sums>)>;
+
+/// Adds a run of each case.
+fn add_seed(found: &mut Found, cases: &[Case], rows: &[Row], seed: u64) {
+    let runs = map(cases, usize::MAX, |case| figures_of(case, rows, seed));
+    for (case, figures) in cases.iter().zip(runs) {
+        let place = found.iter().position(|(group, _)| *group == case.group).unwrap_or_else(|| {
+            found.push((case.group, rows.iter().map(|_| Sums::default()).collect()));
+            found.len() - 1
         });
-        groups[place].1.iter_mut().zip(figures).for_each(|(sums, of_run)| sums.add(of_run));
+        found[place].1.iter_mut().zip(figures).for_each(|(sums, of_run)| sums.add(of_run));
     }
-    groups.sort_by_key(|(group, _)| *group);
-    groups
+    found.sort_by_key(|(group, _)| *group);
 }
 
 fn main() {
     let options = Options::parse();
     let (cases, rows) = (cases::all(&options), rows::all(&options.without));
-    let seeds: Vec<u64> = (options.from..options.from + options.seeds).collect();
-    let groups = judge(&cases, &rows, &seeds);
-    let text = table::text(&rows, &groups, options.seeds);
-    print!("{text}");
-    if let Some(folder) = &options.write
-        && let Err(error) = std::fs::write(folder.join("judge.md"), text)
-    {
-        eprintln!("judge: cannot write the table: {error}");
+    let (mut found, mut text) = (vec![], String::new());
+    // Seed by seed, so that who does not wait for all has a table of some.
+    for number in 0..options.seeds {
+        add_seed(&mut found, &cases, &rows, options.from + number);
+        text = table::text(&rows, &found, number + 1);
+        if let Some(folder) = &options.write
+            && let Err(error) = std::fs::write(folder.join("judge.md"), &text)
+        {
+            eprintln!("judge: cannot write the table: {error}");
+        }
     }
+    print!("{text}");
 }
