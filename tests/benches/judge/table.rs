@@ -82,10 +82,11 @@ fn cell(sums: &[Sums], number: usize) -> String {
 /// With a sign; bold where it is clear.
 fn difference(mean: Mean, digits: usize) -> String {
     let Mean { value, error } = mean;
-    if value == 0.0 {
+    let text = format!("{value:+.digits$} ± {error:.digits$}");
+    // What differs by less than is shown is the same.
+    if format!("{:.digits$}", value.abs()) == format!("{:.digits$}", 0.0) {
         return "=".to_owned();
     }
-    let text = format!("{value:+.digits$} ± {error:.digits$}");
     if mean.is_clear() { format!("**{text}**") } else { text }
 }
 
