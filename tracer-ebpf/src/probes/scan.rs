@@ -107,7 +107,7 @@ extern "C" fn take_found() -> u32 {
         push_native(scratch, u64::from(end::NO_UNWIND_INFO), sp);
         scratch.head.guessed = scratch.head.guessed.saturating_add(1);
         if scratch.walk.native.returned == 0 {
-            let depth = sp.wrapping_sub(scratch.walk.registers[register::RSP]);
+            let depth = sp.wrapping_sub(scratch.walk.registers[register::SP]);
             scratch.head.guess_depth = u16::try_from(depth).unwrap_or(0);
         }
     }

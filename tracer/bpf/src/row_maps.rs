@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(relocate(row(Rule::full(0)), &shared), row(Rule::full(40)));
         assert_eq!(relocate(row(Rule::full(1)), &shared), row(Rule::UNSUPPORTED));
         assert_eq!(relocate(row(Rule::full(2)), &shared), row(Rule::UNSUPPORTED));
-        let short = Rule::pack(rule::RSP, 8, 0).unwrap();
+        let short = Rule::pack(rule::SP, 8, 0).unwrap();
         assert_eq!(relocate(row(short), &shared), row(short));
     }
 }

@@ -75,8 +75,8 @@ pub struct ElfFacts {
     pub build_id: Option<BuildId>,
     /// Symbols that were asked for, and their `.cold` parts, which compilers put elsewhere: name, address (SVMA), size.
     pub symbols: Vec<(String, u64, u64)>,
-    /// Bytes of a program's own thread-local variables, which lie right below the thread pointer (x86-64, ELF Handling For Thread-Local
-    /// Storage, variant II); 0 in a library, whose place is not fixed.
+    /// Bytes of a program's own thread-local variables, whose place by the thread pointer is fixed (ELF Handling For Thread-Local
+    /// Storage); 0 in a library, whose place is not.
     pub tls_block: u64,
     /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
     pub py_runtime: Option<u64>,

@@ -5,17 +5,18 @@
 
 pub mod address_space;
 pub mod anchoring;
+mod arch;
 pub mod believed;
 mod called;
 pub mod cfi;
 mod code_rows;
+mod code_rule;
 mod coroutines;
 pub mod cpython;
 mod eh_frame;
 pub mod elf;
 pub mod fde;
 pub mod file_bytes;
-mod frame_state;
 mod full_rules;
 pub mod functions;
 pub mod go;

@@ -4,18 +4,16 @@
 //! Such a place is tried as a function's begin, the closest to the address first. What does not begin there does not find the stack as a caller
 //! left it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
 
+use super::arch::instruction::{ALIGNED, PAGE, may_end_function};
 use super::code_rows::{Budget, Known, made_code};
-use super::frame_state::CodeRule;
+use super::code_rule::CodeRule;
 use super::full_rules::FullRules;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 /// Bytes that a kernel may have, and how far before an address it may begin: oneDNN reserves so much for each.
 pub const LARGEST: u64 = 256 << 10;
-/// Functions that begin in a page begin at multiples of so many bytes, and at most so far before an address.
-const ALIGNED: u64 = 16;
+/// How far before an address a function may begin that begins in the middle of a page.
 const NEAR: u64 = 16 << 10;
 /// Steps that an address is worth: several times those of the largest kernel.
 const MOST_STEPS: u64 = 1 << 18;
@@ -88,7 +86,8 @@ impl MadeFunction {
         let (end, _) = *found.last()?;
         let mut full = FullRules::default();
         let parts = found.into_iter().map(|part| Part::new(part, &mut full)).collect();
-        let full = full.into_rules().iter().map(|f| (f.cfa.0, f.add, f.ra.0, f.rbp.0, f.rbx.0)).collect();
+        let full =
+            full.into_rules().iter().map(|f| (f.cfa.0, f.add, f.ra.0, f.fp.0, f.callee_saved.0)).collect();
         Some(Self { begin, end, parts, full })
     }
 
@@ -120,9 +119,11 @@ impl MadeFunction {
         if own.kind() != rule::FULL {
             return own;
         }
-        let Some(&(cfa, add, ra, rbp, rbx)) = self.full.get(own.index() as usize) else { return Rule::NONE };
-        let [cfa, ra, rbp, rbx] = [cfa, ra, rbp, rbx].map(Operand);
-        full.number(FullRule { cfa, add, ra, rbp, rbx })
+        let Some(&(cfa, add, ra, fp, callee_saved)) = self.full.get(own.index() as usize) else {
+            return Rule::NONE;
+        };
+        let [cfa, ra, fp, callee_saved] = [cfa, ra, fp, callee_saved].map(Operand);
+        full.number(FullRule { cfa, add, ra, fp, callee_saved })
     }
 
     /// How many bytes this takes.
@@ -131,11 +132,10 @@ impl MadeFunction {
     }
 }
 
-/// Whether a function may begin at a place of some code: behind a return, or padding, whose last byte is one of these (also of `nop`s with
-/// operands).
+/// Whether a function may begin at a place of some code: behind a return, or padding.
 fn is_behind_function(code: &[u8], place: u64) -> bool {
     let before = usize::try_from(place).ok().and_then(|place| code.get(place.checked_sub(1)?));
-    before.is_some_and(|byte| [0x00, 0x90, 0xc3, 0xcc].contains(byte))
+    before.is_some_and(|&byte| may_end_function(byte))
 }
 
 #[cfg(test)]
@@ -222,12 +222,12 @@ mod tests {
         ];
         let found = MadeFunction::find(&code, START, START + 15).unwrap();
         assert_eq!((found.depth(START + 15), found.depth(START + 1)), (None, Some(16)));
-        let rule = |kind, offset, rbp| Rule::pack(kind, offset, rbp).unwrap().0;
+        let rule = |kind, offset, fp| Rule::pack(kind, offset, fp).unwrap().0;
         let rows = [
-            (0, rule(rule::RSP, 8, 0)),
-            (1, rule(rule::RSP, 16, 0)),
-            (4, rule(rule::RBP, 16, -16)),
-            (20, rule(rule::RSP, 8, 0)),
+            (0, rule(rule::SP, 8, 0)),
+            (1, rule(rule::SP, 16, 0)),
+            (4, rule(rule::FP, 16, -16)),
+            (20, rule(rule::SP, 8, 0)),
             (21, Rule::NONE.0),
         ];
         let at = |place: u64, rule: u32| (0x100 + place) << 32 | u64::from(rule);
@@ -260,11 +260,11 @@ mod tests {
         let kept = Rule(*rows.iter().rfind(|row| **row >> 32 <= 39).unwrap() as u32);
         let word = |above| Operand::word(base::CFA, above);
         let expected = FullRule {
-            cfa: Operand::word(base::RSP, 0xa0),
+            cfa: Operand::word(base::SP, 0xa0),
             add: 24,
             ra: word(-8),
-            rbp: word(-16),
-            rbx: Operand::sum(base::CFA, 0),
+            fp: word(-16),
+            callee_saved: Operand::sum(base::CFA, 0),
         };
         assert_eq!((kept.kind(), full.get(kept.index())), (rule::FULL, Some(expected)));
     }

@@ -87,7 +87,7 @@ impl Processes {
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         process.eval = Some(learned);
         if let Some(interpreter) = &mut process.interpreter {
-            interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
+            interpreter.layout.learn_eval_frame(learned.cfa, learned.fp);
             maps.set_python(pid, process.record.key, interpreter);
         }
     }

@@ -232,8 +232,8 @@ impl StackBuilder {
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
         let Some(space) = self.processes.without_eval_frame(pid) else { return };
         for (distance, pc) in eval_frames(raw) {
-            let saved_rbp = || self.raw.saved_rbp(pid, space, pc, &self.processes.peeker);
-            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_rbp) {
+            let saved_fp = || self.raw.saved_fp(pid, space, pc, &self.processes.peeker);
+            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_fp) {
                 self.processes.learn_eval_frame(pid, learned, &mut self.maps);
                 return;
             }

@@ -99,7 +99,7 @@ impl RawStacks {
         let Some(capture) = self.waiting.get(&head.cpu).filter(|c| c.head == head) else {
             return Unwound::AsItIs;
         };
-        let sp = capture.registers[register::RSP];
+        let sp = capture.registers[register::SP];
         let known = processes.get(head.pid).is_some_and(|p| !p.space.mappings().is_empty());
         if !known && !processes.read_again(head, sp) {
             *self.counts.entry(CopyOutcome::ProcessGone).or_default() += 1;
@@ -197,11 +197,11 @@ impl RawStacks {
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
         let from = NativeWalk {
-            pc: registers[register::RIP],
-            sp: registers[register::RSP],
-            bp: registers[register::RBP],
+            pc: registers[register::PC],
+            sp: registers[register::SP],
+            fp: registers[register::FP],
             returned: 0,
-            bx_at: place::INTERRUPTED,
+            callee_saved_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
         let files = &self.files;
@@ -214,9 +214,9 @@ impl RawStacks {
         self.files.borrow_mut().finish();
     }
 
-    /// How far below the CFA the function at `pc` saved its caller's `rbp`.
-    pub(crate) fn saved_rbp(&self, pid: Pid, space: &AddressSpace, pc: u64, peeker: &Peeker) -> Option<u32> {
-        self.files.borrow_mut().saved_rbp(pid, space, pc, peeker)
+    /// How far below the CFA the function at `pc` saved its caller's frame pointer.
+    pub(crate) fn saved_fp(&self, pid: Pid, space: &AddressSpace, pc: u64, peeker: &Peeker) -> Option<u32> {
+        self.files.borrow_mut().saved_fp(pid, space, pc, peeker)
     }
 }
 
@@ -226,7 +226,7 @@ fn anchors(pid: Pid, stack: &RawStack, processes: &Processes) -> Anchors {
     Anchors {
         places: stack.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect(),
         eval_cfa: eval.map_or(0, |e| e.cfa),
-        eval_rbp: eval.map_or(0, |e| e.rbp),
+        eval_fp: eval.map_or(0, |e| e.fp),
     }
 }
 

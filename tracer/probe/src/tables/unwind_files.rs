@@ -246,8 +246,8 @@ impl UnwindFiles {
         Some(u64::from_ne_bytes(bytes))
     }
 
-    /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
-    pub(crate) fn saved_rbp(
+    /// How far below the CFA the function at `pc` saved its caller's frame pointer (0: it did not); `None` where that is not known.
+    pub(crate) fn saved_fp(
         &mut self,
         pid: Pid,
         space: &AddressSpace,
@@ -255,7 +255,7 @@ impl UnwindFiles {
         peeker: &Peeker,
     ) -> Option<u32> {
         let rule = self.rule(pid, space, pc, peeker).ok()?;
-        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
+        u32::try_from(-rule.fp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
 }
 
