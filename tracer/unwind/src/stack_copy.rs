@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
-use tracer_ebpf::put_away::{leave_kernel, stack_put_away};
+use tracer_ebpf::saved_stack_pointer::{leave_kernel, saved_stack_pointer};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{FIRST_PC, MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
@@ -179,9 +179,8 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
         *walk = found;
         return true;
     }
-    let put_away = stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
-    let found =
-        put_away.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
+    let saved = saved_stack_pointer(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
+    let found = saved.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
     match found {
         Some(Found::Proved(found)) => {
             end_last_frame(out, found.sp);

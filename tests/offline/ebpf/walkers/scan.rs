@@ -2,8 +2,8 @@
 
 use super::snapshot::{Rules, Snapshot};
 use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
-use tracer_ebpf::put_away::{leave_kernel, leave_onednn, leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
+use tracer_ebpf::saved_stack_pointer::{leave_kernel, leave_onednn, leave_openblas, saved_stack_pointer};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
 /// The lowest word of the stack.
@@ -307,7 +307,7 @@ fn a_register_that_is_no_frame_pointer() {
 #[test]
 fn the_stack_that_was_put_away() {
     let memory = Snapshot::of(&[(0x7000 + 120, S), (0x7008 + 120, S), (0x9000 + 120, 17)]);
-    let put_away = |sp| stack_put_away(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
+    let put_away = |sp| saved_stack_pointer(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
     assert_eq!(put_away(0x7000), Some(S));
     assert_eq!(put_away(0x7008), None);
     assert_eq!(put_away(0x9000), None);

@@ -76,7 +76,7 @@ pub fn leave_onednn(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl M
 /// For kernels that keep it where oneDNN's for AVX-512 do, in scratch memory that is often not on the stack, but push something else
 /// (`leave_onednn`). Only a place to scan from: what is found there has to hold as anywhere.
 #[inline(always)]
-pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
+pub fn saved_stack_pointer(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
     if !walk.sp.is_multiple_of(PAGE) {
         return None;
     }
