@@ -21,7 +21,6 @@ use energy_trace_model::recording::record::DomainClass;
 use std::fmt;
 use std::str::FromStr;
 
-mod bare_code;
 pub mod budget_line;
 pub mod budgets;
 pub mod carbon;
@@ -38,6 +37,7 @@ pub mod functions;
 pub mod html;
 pub mod json;
 pub mod markdown;
+mod missing_unwind_info;
 pub mod own_rows;
 pub mod rest;
 pub mod rows;

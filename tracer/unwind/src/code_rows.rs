@@ -115,7 +115,7 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
 /// What is known at the instructions of code that was made at run time, if a function begins there (`start`): from each place on how deep the
 /// stack is (`None`: it is not known), and the rule. Nothing else says what is a function, so that all ways have to stay in this code and one has to
 /// return.
-pub(super) fn made_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
+pub(super) fn generated_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
     let endless = BTreeSet::new();
     let mut ways = Ways::new(code, start, &endless, budget);
     ways.follow().ok()?;

@@ -47,8 +47,8 @@ pub enum Question {
         /// The address (SVMA).
         svma: u64,
     },
-    /// Which function, made at run time, is an address in, by this file's bytes of code? `Option<MadeFunction>`.
-    MadeFunction {
+    /// Which function, made at run time, is an address in, by this file's bytes of code? `Option<GeneratedFunction>`.
+    GeneratedFunction {
         /// The address of the code (AVMA).
         start: u64,
         /// The address in question (AVMA).
@@ -105,7 +105,7 @@ impl Question {
             (of(bytes), of(elements))
         };
         match self {
-            Self::Facts { .. } | Self::Keep { .. } | Self::MadeFunction { .. } | Self::Rows { .. } => {
+            Self::Facts { .. } | Self::Keep { .. } | Self::GeneratedFunction { .. } | Self::Rows { .. } => {
                 (SMALL, SMALL)
             }
             Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),

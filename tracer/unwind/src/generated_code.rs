@@ -5,7 +5,7 @@
 //! left it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
 
 use super::arch::instruction::{ALIGNED, PAGE, may_end_function};
-use super::code_rows::{Budget, Known, made_code};
+use super::code_rows::{Budget, Known, generated_code};
 use super::code_rule::CodeRule;
 use super::full_rules::FullRules;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const MOST_STEPS: u64 = 1 << 18;
 
 /// A function that was made at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeFunction {
+pub struct GeneratedFunction {
     /// Where it begins (AVMA).
     pub begin: u64,
     /// Where its last instruction ends.
@@ -58,7 +58,7 @@ impl Part {
     }
 }
 
-impl MadeFunction {
+impl GeneratedFunction {
     /// The function that an address is in; `None` where the code, which begins at `start`, does not tell.
     pub fn find(code: &[u8], start: u64, at: u64) -> Option<Self> {
         let mut budget = Budget::of(MOST_STEPS);
@@ -82,7 +82,7 @@ impl MadeFunction {
     }
 
     fn begins(code: &[u8], begin: u64, budget: &mut Budget) -> Option<Self> {
-        let found = made_code(code, begin, budget)?;
+        let found = generated_code(code, begin, budget)?;
         let (end, _) = *found.last()?;
         let mut full = FullRules::default();
         let parts = found.into_iter().map(|part| Part::new(part, &mut full)).collect();
@@ -140,7 +140,7 @@ fn is_behind_function(code: &[u8], place: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{MadeFunction, PAGE};
+    use super::{GeneratedFunction, PAGE};
     use crate::full_rules::FullRules;
     use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn depth(code: &[u8], at: u64) -> Option<u32> {
-        MadeFunction::find(code, START, at).and_then(|function| function.depth(at))
+        GeneratedFunction::find(code, START, at).and_then(|function| function.depth(at))
     }
 
     /// At each instruction of a kernel its code says how deep the stack is, from its first one to behind its last; also where the page of the
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(depth(&code, at), Some(expected), "{:#x}", at - begin);
         }
         assert_eq!(
-            MadeFunction::find(&code, START, begin + 5000).map(|f| (f.begin, f.end)),
+            GeneratedFunction::find(&code, START, begin + 5000).map(|f| (f.begin, f.end)),
             Some((begin, end))
         );
         assert_eq!(depth(&code, end), None);
@@ -187,11 +187,11 @@ mod tests {
         let function = [&BEGIN[..], &[0x90; 26], &END].concat();
         let mut code = [&[0x0f, 0x0b][..], &[0xcc; 94], &function, &[0xc3; 1], &function].concat();
         for (begin, at) in [(96, 96 + 40), (96 + 64, 96 + 64 + 40)] {
-            let found = MadeFunction::find(&code, START, START + at).unwrap();
+            let found = GeneratedFunction::find(&code, START, START + at).unwrap();
             assert_eq!((found.begin, found.depth(START + at)), (START + begin, Some(88)), "{at}");
         }
         code[96] = 0x90;
-        assert_eq!(MadeFunction::find(&code, START, START + 96 + 40), None);
+        assert_eq!(GeneratedFunction::find(&code, START, START + 96 + 40), None);
     }
 
     /// Nothing is known where the kernel's begin is not there, where a way leads out of the code or to a place that it does not name, where none
@@ -201,7 +201,7 @@ mod tests {
         let at = START + PAGE + 3100;
         assert_eq!(depth(&code(&[0x90]), at), Some(88));
         let late = code(&[]).split_off(2 * PAGE as usize);
-        assert_eq!(MadeFunction::find(&late, START + 2 * PAGE, START + 2 * PAGE + 100), None);
+        assert_eq!(GeneratedFunction::find(&late, START + 2 * PAGE, START + 2 * PAGE + 100), None);
         let leaves: &[u8] = &[0x0f, 0x84, 0, 0, 0, 0x10];
         let jumps = [0xff, 0xe0];
         let ends = [0x0f, 0x0b];
@@ -220,7 +220,7 @@ mod tests {
             0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x81, 0xec, 0x40, 3, 0, 0, 0x90, 0x48,
             0x89, 0xec, 0x5d, 0xc3,
         ];
-        let found = MadeFunction::find(&code, START, START + 15).unwrap();
+        let found = GeneratedFunction::find(&code, START, START + 15).unwrap();
         assert_eq!((found.depth(START + 15), found.depth(START + 1)), (None, Some(16)));
         let rule = |kind, offset, fp| Rule::pack(kind, offset, fp).unwrap().0;
         let rows = [
@@ -252,7 +252,7 @@ mod tests {
             0xf0, 0xff, 0xff, 0xeb, 7, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x89, 0xac, 0x24, 0xa0, 0, 0, 0,
             0x31, 0xed, 0x90, 0x48, 0x8b, 0xa4, 0x24, 0xa0, 0, 0, 0, 0x5b, 0x5d, 0xc3,
         ];
-        let found = MadeFunction::find(&code, START, START + 39).unwrap();
+        let found = GeneratedFunction::find(&code, START, START + 39).unwrap();
         let mut full = FullRules::default();
         let other = FullRule { add: 1, ..FullRule::default() };
         assert_eq!(full.number(other), Rule::full(0));

@@ -28,7 +28,7 @@ const CHANCE: f64 = 6.0;
 
 /// Time of a target on a CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RunInterval {
     pub(crate) cpu: CpuId,
     pub(crate) tid: Tid,
     pub(crate) start: KtimeNs,
@@ -39,7 +39,7 @@ pub(crate) struct Turn {
 
 /// What was not seen so far.
 #[derive(Debug)]
-pub(crate) struct Pauses {
+pub(crate) struct SamplingGaps {
     period_ns: u64,
     /// Since when there are samples.
     since: KtimeNs,
@@ -96,7 +96,7 @@ struct Gap {
     goes_on: bool,
 }
 
-impl Pauses {
+impl SamplingGaps {
     pub(crate) fn new(hz: u32, since: KtimeNs) -> Self {
         Self {
             period_ns: 1_000_000_000 / u64::from(hz.max(1)),
@@ -130,10 +130,10 @@ impl Pauses {
     }
 
     /// A target's turn is over; the stretches of it, and of those before it, in which nobody was looking.
-    pub(crate) fn turn(&mut self, turn: Turn) -> Vec<Unsampled> {
+    pub(crate) fn add_run(&mut self, turn: RunInterval) -> Vec<Unsampled> {
         let sampled = self.cpus.remove(&turn.cpu).unwrap_or_default();
         let ran = self.ran_in(turn);
-        let turn = Turn { start: turn.start.max(self.since), ..turn };
+        let turn = RunInterval { start: turn.start.max(self.since), ..turn };
         let length = turn.end.ns_since(turn.start);
         self.seen_ns += length;
         if length < SHORT_NS && sampled.first.is_none() {
@@ -171,7 +171,7 @@ impl Pauses {
     }
 
     /// What follows on the CPU belongs to a turn's last stretch until a sample comes.
-    fn look_on(&mut self, turn: Turn, gap: Gap) {
+    fn look_on(&mut self, turn: RunInterval, gap: Gap) {
         let Gap { start, cpu_ns, long_ns, is_unseen, .. } = gap;
         let open_ns = if is_unseen { 0 } else { cpu_ns };
         self.dark.insert(turn.cpu, Dark { since: start, open_ns, long_ns, is_unseen });
@@ -206,7 +206,7 @@ impl Pauses {
     }
 
     /// CPU time of the thread in its turn, by the scheduler.
-    fn ran_in(&mut self, turn: Turn) -> Option<u64> {
+    fn ran_in(&mut self, turn: RunInterval) -> Option<u64> {
         if turn.ran_ns == 0 {
             return None;
         }
@@ -225,7 +225,7 @@ impl Pauses {
     }
 
     /// Stretches without a sample; the first begins in the turns before, the last ends with the turn.
-    fn gaps_of(&self, turn: Turn, sampled: &Sampled) -> Vec<Gap> {
+    fn gaps_of(&self, turn: RunInterval, sampled: &Sampled) -> Vec<Gap> {
         let own = self.period_ns;
         let Some(first) = sampled.first.filter(|first| *first >= turn.start && sampled.last <= turn.end)
         else {
@@ -245,7 +245,7 @@ impl Pauses {
     }
 
     /// The stretch up to a moment of a turn, which begins in the turns before, where the sample at its end keeps so much.
-    fn begun(&self, turn: Turn, until: KtimeNs, kept: u64) -> Gap {
+    fn begun(&self, turn: RunInterval, until: KtimeNs, kept: u64) -> Gap {
         let new = Dark { since: turn.start, open_ns: 0, long_ns: 0, is_unseen: false };
         let dark = self.dark.get(&turn.cpu).copied().unwrap_or(new);
         let here = until.ns_since(turn.start);
@@ -262,7 +262,7 @@ impl Pauses {
     }
 
     /// The end of the longest stretch without a sample, as long as what the scheduler lacks: the sample behind it came when the CPU did.
-    fn stolen(&self, turn: Turn, gaps: &[Gap], missing: u64) -> Option<Gap> {
+    fn stolen(&self, turn: RunInterval, gaps: &[Gap], missing: u64) -> Option<Gap> {
         let gap = gaps.iter().max_by_key(|gap| gap.long_ns)?;
         let start = KtimeNs::from_ns(gap.end.as_ns().saturating_sub(missing)).max(gap.start).max(turn.start);
         let cpu_ns = gap.end.ns_since(start);
@@ -285,7 +285,7 @@ fn in_seconds(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::RecordingDiagnostic;
-    use super::{Pauses, Turn};
+    use super::{RunInterval, SamplingGaps};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Tid};
 
@@ -297,24 +297,25 @@ mod tests {
     }
 
     /// Stretches that are not seen of a turn at 100 samples a second, in ms: from when to when, what the thread had run at its end, samples.
-    fn unseen(pauses: &mut Pauses, turn: [u64; 3], samples: &[u64]) -> Vec<(u64, u64)> {
+    fn unseen(sampling_gaps: &mut SamplingGaps, turn: [u64; 3], samples: &[u64]) -> Vec<(u64, u64)> {
         for &ms in samples {
-            pauses.sample(HERE, at(ms));
+            sampling_gaps.sample(HERE, at(ms));
         }
         let [start, end, ran] = turn;
-        let turn = Turn { cpu: HERE, tid: Tid::new(7), start: at(start), end: at(end), ran_ns: ran * MS };
-        let unseen = pauses.turn(turn);
+        let turn =
+            RunInterval { cpu: HERE, tid: Tid::new(7), start: at(start), end: at(end), ran_ns: ran * MS };
+        let unseen = sampling_gaps.add_run(turn);
         unseen.iter().map(|stretch| (stretch.start.as_ns() / MS, stretch.end.as_ns() / MS)).collect()
     }
 
-    fn pauses() -> Pauses {
-        Pauses::new(100, at(0))
+    fn sampling_gaps() -> SamplingGaps {
+        SamplingGaps::new(100, at(0))
     }
 
     /// A turn of twenty seconds with one sample: it keeps a period on each side, the rest was not seen, nor was the next turn.
     #[test]
     fn one_sample_does_not_stand_for_a_freeze() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [1_000, 21_000, 20_000], &[11_000]), [(1_000, 10_990), (11_010, 21_000)]);
         assert_eq!(unseen(&mut all, [30_000, 50_000, 40_000], &[]), [(30_000, 50_000)]);
         let paused = RecordingDiagnostic::MachinePaused { times: 2, cpu_ns: 39_980_000_000 };
@@ -327,16 +328,16 @@ mod tests {
         let regular = |from: u64, until: u64| (from..until).step_by(10).collect::<Vec<_>>();
         let mut samples = regular(5, 200);
         samples.extend(regular(805, 1_000));
-        assert_eq!(unseen(&mut pauses(), [0, 1_000, 1_000], &samples), [(205, 795)]);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 1_000, 1_000], &samples), [(205, 795)]);
         let mut samples = regular(5, 200);
         samples.extend(regular(405, 1_000));
-        assert_eq!(unseen(&mut pauses(), [0, 1_000, 1_000], &samples), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 1_000, 1_000], &samples), []);
     }
 
     /// A freeze in turns that are short because others compute on the CPU too: as soon as they are long enough together; a sample ends it.
     #[test]
     fn freezes_go_on_over_turns() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [0, 100, 100], &[5, 15]), []);
         for start in [200, 400, 600, 800] {
             assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[]), []);
@@ -348,7 +349,7 @@ mod tests {
         let cpu_ns = (75 + 5 * 100 + 10 + 35) * MS;
         assert_eq!(all.diagnostics(1), [RecordingDiagnostic::MachinePaused { times: 1, cpu_ns }]);
         // The same with a sample in each turn.
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         for start in (0..2_000).step_by(200) {
             assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[start + 50]), []);
         }
@@ -359,16 +360,16 @@ mod tests {
     fn the_schedulers_account_bounds_a_turn() {
         let mut samples: Vec<u64> = (5..200).step_by(10).collect();
         samples.extend((355..500).step_by(10));
-        assert_eq!(unseen(&mut pauses(), [0, 500, 400], &samples), [(245, 345)]);
-        assert_eq!(unseen(&mut pauses(), [0, 500, 480], &samples), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 400], &samples), [(245, 345)]);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 480], &samples), []);
         let all: Vec<u64> = (5..500).step_by(10).collect();
-        assert_eq!(unseen(&mut pauses(), [0, 500, 400], &all), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 400], &all), []);
     }
 
     /// What counts is what the thread ran in this turn: what it had before is known from the last one.
     #[test]
     fn turns_are_told_apart() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [0, 40, 900_000], &[]), []);
         let samples: Vec<u64> = (205..290).step_by(10).collect();
         assert_eq!(unseen(&mut all, [100, 300, 900_100], &samples), [(100, 195)]);
@@ -378,14 +379,14 @@ mod tests {
     /// Half of the samples are missed; a tenth, and a few of a short run, are not.
     #[test]
     fn missing_samples_are_told() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         let samples: Vec<u64> = (0..10_000).step_by(20).collect();
         assert_eq!(unseen(&mut all, [0, 10_000, 10_000], &samples), []);
         let cpu_ns = 10_000_000_000;
         let missing = RecordingDiagnostic::SamplesMissing { taken: 500, expected: 1000, cpu_ns };
         assert_eq!(all.diagnostics(500), [missing]);
         assert_eq!(all.diagnostics(900), []);
-        let mut short = pauses();
+        let mut short = sampling_gaps();
         assert_eq!(unseen(&mut short, [0, 900, 900], &[]), [(0, 900)]);
         assert_eq!(unseen(&mut short, [900, 940, 940], &[]), [(900, 940)]);
         assert_eq!(short.diagnostics(0).len(), 1);
@@ -394,7 +395,7 @@ mod tests {
     /// Time before the sampler began is not expected to have samples.
     #[test]
     fn what_came_before_does_not_count() {
-        let mut all = Pauses::new(100, at(10_000));
+        let mut all = SamplingGaps::new(100, at(10_000));
         let samples: Vec<u64> = (10_005..10_200).step_by(10).collect();
         assert_eq!(unseen(&mut all, [0, 10_200, 10_200], &samples), []);
     }
