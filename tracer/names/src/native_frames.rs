@@ -54,7 +54,8 @@ pub fn folded(profile: &Profile, frames: NativeFrames) -> Cow<'_, Profile> {
 
 /// What a frame is to the interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub enum Role {
+    /// A Python function.
     Python,
     /// Code of the interpreter's own binary or library, and of its import system, as far as CPython itself leaves it out of tracebacks.
     Interpreter,
@@ -67,7 +68,8 @@ enum Role {
 }
 
 impl Role {
-    fn of(frame: &Frame) -> Self {
+    /// That of a frame.
+    pub fn of(frame: &Frame) -> Self {
         match frame.kind {
             FrameKind::Python if is_import(&frame.file) => Self::Interpreter,
             FrameKind::Python => Self::Python,

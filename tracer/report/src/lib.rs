@@ -33,6 +33,7 @@ pub mod diff_table;
 pub mod flamegraph;
 pub mod fold;
 pub mod folded;
+pub mod frame_stages;
 pub mod functions;
 pub mod html;
 pub mod json;
