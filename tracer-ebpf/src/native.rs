@@ -326,7 +326,7 @@ pub const MAX_RECOVERED: u32 = 32;
 #[inline(always)]
 pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Option<NativeWalk> {
     let cfa = anchor.wrapping_add(u64::from(layout.eval_cfa));
-    let pc = memory.read_word(cfa.wrapping_sub(8))?;
+    let pc = frame::caller_of(cfa, &layout.eval_fp, memory)?;
     let fp = match layout.eval_fp {
         0 => NO_FRAME_POINTER,
         down => memory.read_word(cfa.wrapping_sub(u64::from(down)))?,

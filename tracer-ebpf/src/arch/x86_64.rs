@@ -56,6 +56,8 @@ pub mod dwarf {
 
 /// What the kernel keeps of the code that it interrupted.
 pub mod kernel {
+    /// Bytes of a page of user memory.
+    pub const PAGE: u64 = 4096;
     /// Bytes of a kernel stack: `THREAD_SIZE` (arch/x86/include/asm/page_64_types.h, v5.10; twice that with KASAN only).
     pub const STACK_BYTES: u64 = 16384;
     /// Offset in `struct pt_regs` of what `is_user_mode` looks at: `cs`.
@@ -163,6 +165,12 @@ pub mod frame {
         _interrupted: impl FnOnce(u32) -> Option<u64>,
         memory: &impl Memory,
     ) -> Option<u64> {
+        memory.read_word(cfa.wrapping_sub(PUSHED_BY_CALL))
+    }
+
+    /// The return address of a frame that is left by its CFA alone, `down` being how far below that its frame pointer is saved (0: nowhere).
+    #[inline(always)]
+    pub fn caller_of(cfa: u64, _down: &u32, memory: &impl Memory) -> Option<u64> {
         memory.read_word(cfa.wrapping_sub(PUSHED_BY_CALL))
     }
 

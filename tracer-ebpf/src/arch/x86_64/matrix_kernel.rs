@@ -2,8 +2,8 @@
 //!
 //! Leaves out how that is believed (`saved_stack_pointer.rs`).
 
-/// Bytes of a page: the kernels move the stack pointer to where one begins.
-pub const PAGE: u64 = 4096;
+/// The kernels move the stack pointer to where one begins.
+pub use super::kernel::PAGE;
 
 /// OpenBLAS' kernels: bytes of their frame, and of the scratch memory below it.
 ///
