@@ -44,7 +44,7 @@ struct Blob {
 }
 
 /// The frame that was left: the stack pointer behind it, and where the frame pointer was saved.
-struct Left {
+struct LeftFrame {
     cfa: u64,
     saved: Option<u64>,
 }
@@ -65,7 +65,7 @@ fn find_caller(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Memory) 
         _ if blob.frame != 0 => leave_compiled(walk, &blob, memory)?,
         kind::INTERPRETER => return leave_interpreted(walk, layout, memory),
         kind::STUBS => leave_stub(walk, &blob, layout, memory)?,
-        kind::VTABLE if walk.returned == 0 => Left { cfa: walk.sp.wrapping_add(8), saved: None },
+        kind::VTABLE if walk.returned == 0 => LeftFrame { cfa: walk.sp.wrapping_add(8), saved: None },
         _ => return None,
     };
     let pc = memory.read_word(left.cfa.wrapping_sub(8))?;
@@ -138,9 +138,9 @@ fn read_blob(at: u64, layout: &HotspotLayout, memory: &impl Memory) -> Option<Bl
 
 /// Leaves a frame of a fixed size. Behind a call it is complete; where code was interrupted, its instructions say how much of it is there.
 #[inline(always)]
-fn leave_compiled(walk: &NativeWalk, blob: &Blob, memory: &impl Memory) -> Option<Left> {
+fn leave_compiled(walk: &NativeWalk, blob: &Blob, memory: &impl Memory) -> Option<LeftFrame> {
     let cfa = walk.sp.wrapping_add(blob.frame);
-    let whole = Left { cfa, saved: Some(cfa.wrapping_sub(16)) };
+    let whole = LeftFrame { cfa, saved: Some(cfa.wrapping_sub(16)) };
     if walk.returned != 0 {
         return Some(whole);
     }
@@ -153,9 +153,9 @@ fn leave_compiled(walk: &NativeWalk, blob: &Blob, memory: &impl Memory) -> Optio
     };
     Some(match depth {
         Depth::Whole => whole,
-        Depth::Unsaved => Left { cfa, saved: None },
-        Depth::Pushed => Left { cfa: walk.sp.wrapping_add(16), saved: Some(walk.sp) },
-        Depth::None => Left { cfa: walk.sp.wrapping_add(8), saved: None },
+        Depth::Unsaved => LeftFrame { cfa, saved: None },
+        Depth::Pushed => LeftFrame { cfa: walk.sp.wrapping_add(16), saved: Some(walk.sp) },
+        Depth::None => LeftFrame { cfa: walk.sp.wrapping_add(8), saved: None },
     })
 }
 
@@ -180,14 +180,19 @@ fn leave_interpreted(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Me
 /// Leaves a stub. That by which native code calls Java keeps a frame pointer; of others, which compiled code calls directly, the caller is
 /// proved by its call: below a frame pointer's return address, or on top of the stack where there is no frame.
 #[inline(always)]
-fn leave_stub(walk: &NativeWalk, blob: &Blob, layout: &HotspotLayout, memory: &impl Memory) -> Option<Left> {
-    let by_frame = Left { cfa: walk.fp.wrapping_add(16), saved: Some(walk.fp) };
+fn leave_stub(
+    walk: &NativeWalk,
+    blob: &Blob,
+    layout: &HotspotLayout,
+    memory: &impl Memory,
+) -> Option<LeftFrame> {
+    let by_frame = LeftFrame { cfa: walk.fp.wrapping_add(16), saved: Some(walk.fp) };
     let has_frame = is_near(walk.sp, walk.fp);
     if walk.returned != 0 {
         return (walk.pc == layout.call_stub_return && has_frame).then_some(by_frame);
     }
     if calls_into(walk.sp, blob, memory) {
-        return Some(Left { cfa: walk.sp.wrapping_add(8), saved: None });
+        return Some(LeftFrame { cfa: walk.sp.wrapping_add(8), saved: None });
     }
     (has_frame && calls_into(walk.fp.wrapping_add(8), blob, memory)).then_some(by_frame)
 }

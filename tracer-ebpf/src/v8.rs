@@ -16,7 +16,7 @@ use crate::wire::end;
 const MOST_KINDS: u64 = 64;
 
 /// The frame that was left: the stack pointer behind it, and the caller's frame pointer.
-struct Left {
+struct LeftFrame {
     cfa: u64,
     fp: u64,
 }
@@ -32,7 +32,7 @@ pub fn caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
 
 #[inline(always)]
 fn find_caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<NativeWalk> {
-    let Left { cfa, fp } = leave(walk, tables, memory)?;
+    let LeftFrame { cfa, fp } = leave(walk, tables, memory)?;
     let pc = memory.read_word(cfa.wrapping_sub(8))?;
     is_behind_call(pc, memory).then(|| NativeWalk { pc, sp: cfa, fp, returned: 1, ..NativeWalk::default() })
 }
@@ -40,7 +40,7 @@ fn find_caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory
 /// Leaves a frame. Where the return address, or the frame pointer that is pushed below it, is on top of the stack, it may not be there yet, or not any
 /// more; but an old one may lie there too, so that the code has to say so. What only looks like one, in no code, is an object of the function.
 #[inline(always)]
-fn leave(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<Left> {
+fn leave(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<LeftFrame> {
     let top = memory.read_word(walk.sp)?;
     let (mut back, mut up) = (top, 8);
     if top == walk.fp {
@@ -53,7 +53,7 @@ fn leave(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> O
             code::has_pushed(walk.pc, &walk.returned, memory)?
         };
         if is_between {
-            return Some(Left { cfa: walk.sp.wrapping_add(up), fp: walk.fp });
+            return Some(LeftFrame { cfa: walk.sp.wrapping_add(up), fp: walk.fp });
         }
         if is_code(back, tables) {
             return None;
@@ -66,7 +66,7 @@ fn leave(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> O
     if !is_frame_pointer(frame, walk.sp) || !is_of_v8(frame, memory)? {
         return None;
     }
-    Some(Left { cfa: frame.wrapping_add(16), fp: memory.read_word(frame)? })
+    Some(LeftFrame { cfa: frame.wrapping_add(16), fp: memory.read_word(frame)? })
 }
 
 /// Whether there is code. Pointers to objects lie behind whatever the object before them holds: another pointer, say, one of whose bytes is that of

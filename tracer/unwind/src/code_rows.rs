@@ -103,9 +103,9 @@ pub(super) fn rows_of_function(
 fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, CodeRule)>> {
     let mut endless = BTreeSet::new();
     loop {
-        let mut ways = Ways::new(code, start, &endless, budget);
-        match ways.follow_all() {
-            Ok(()) => return ways.proved.then(|| ways.changes(CodeRule::NONE, FrameState::rule)),
+        let mut paths = FlowPaths::new(code, start, &endless, budget);
+        match paths.follow_all() {
+            Ok(()) => return paths.proved.then(|| paths.changes(CodeRule::NONE, FrameState::rule)),
             Err(Contradiction::Call(at)) if endless.len() < MOST_ENDLESS && endless.insert(at) => (),
             Err(_) => return None,
         }
@@ -117,11 +117,11 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
 /// return.
 pub(super) fn generated_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
     let endless = BTreeSet::new();
-    let mut ways = Ways::new(code, start, &endless, budget);
-    ways.follow().ok()?;
-    let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
+    let mut paths = FlowPaths::new(code, start, &endless, budget);
+    paths.follow().ok()?;
+    let stays = !paths.leaves && paths.jumps.iter().all(FrameState::is_given_back);
     let known = |state: &FrameState| (state.depth(), state.rule());
-    (ways.returns && stays).then(|| ways.changes((None, CodeRule::NONE), known))
+    (paths.returns && stays).then(|| paths.changes((None, CodeRule::NONE), known))
 }
 
 /// How deep the stack is, and the rule.
@@ -137,7 +137,7 @@ enum Contradiction {
 
 /// An instruction that was reached.
 #[derive(Clone)]
-struct Reached {
+struct ReachedInstruction {
     state: FrameState,
     length: u64,
     /// The call right before it, by which it was reached.
@@ -145,20 +145,20 @@ struct Reached {
 }
 
 /// A way to go on.
-struct Way {
+struct FlowPath {
     at: u64,
     state: FrameState,
     call: Option<u64>,
 }
 
 /// The ways through a function.
-struct Ways<'a> {
+struct FlowPaths<'a> {
     code: &'a [u8],
     start: u64,
     /// Calls that do not return.
     endless: &'a BTreeSet<u64>,
-    reached: BTreeMap<u64, Reached>,
-    todo: Vec<Way>,
+    reached: BTreeMap<u64, ReachedInstruction>,
+    todo: Vec<FlowPath>,
     /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
     jumps: Vec<FrameState>,
     proved: bool,
@@ -170,9 +170,9 @@ struct Ways<'a> {
     budget: &'a mut Budget,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> FlowPaths<'a> {
     fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
-        let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
+        let todo = vec![FlowPath { at: start, state: FrameState::ENTRY, call: None }];
         let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), Effects::new());
         let [proved, returns, leaves] = [false; 3];
         Self { code, start, endless, reached, todo, jumps, proved, returns, leaves, info, budget }
@@ -186,7 +186,7 @@ impl<'a> Ways<'a> {
         let mut from = self.start;
         while let Some(at) = self.gap(from) {
             from = at;
-            self.todo.push(Way { at, state, call: None });
+            self.todo.push(FlowPath { at, state, call: None });
             if self.follow().is_err() {
                 (self.reached, self.proved) = (named, proved);
                 break;
@@ -196,22 +196,22 @@ impl<'a> Ways<'a> {
     }
 
     fn follow(&mut self) -> Result<(), Contradiction> {
-        while let Some(mut way) = self.todo.pop() {
+        while let Some(mut path) = self.todo.pop() {
             self.budget.take(1).ok_or(Contradiction::Unknown)?;
-            let Some(does) = self.decode(way.at) else {
+            let Some(does) = self.decode(path.at) else {
                 self.leaves = true;
                 continue;
             };
-            if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
-                match state.joined(way.state) {
+            if let Some(ReachedInstruction { state, call, .. }) = self.reached.get(&path.at) {
+                match state.joined(path.state) {
                     Some(joined) if joined == *state => continue,
-                    Some(joined) => way.state = joined,
+                    Some(joined) => path.state = joined,
                     None => {
-                        return Err(way.call.or(*call).map_or(Contradiction::Unknown, Contradiction::Call));
+                        return Err(path.call.or(*call).map_or(Contradiction::Unknown, Contradiction::Call));
                     }
                 }
             }
-            self.take(&way, &does).ok_or(way.call.map_or(Contradiction::Unknown, Contradiction::Call))?;
+            self.take(&path, &does).ok_or(path.call.map_or(Contradiction::Unknown, Contradiction::Call))?;
         }
         Ok(())
     }
@@ -224,11 +224,11 @@ impl<'a> Ways<'a> {
     }
 
     /// Notes an instruction and where it leads; `None` where it does not fit a function.
-    fn take(&mut self, way: &Way, does: &Instruction) -> Option<()> {
-        let Way { at, state, call } = *way;
+    fn take(&mut self, path: &FlowPath, does: &Instruction) -> Option<()> {
+        let FlowPath { at, state, call } = *path;
         let next = instruction::next(does);
-        self.reached.insert(at, Reached { state, length: instruction::length(does), call });
-        let mut lead = |at, state, call| self.todo.push(Way { at, state, call });
+        self.reached.insert(at, ReachedInstruction { state, length: instruction::length(does), call });
+        let mut lead = |at, state, call| self.todo.push(FlowPath { at, state, call });
         match instruction::flow(does) {
             Flow::Return => {
                 (self.proved, self.returns) = (true, true);

@@ -32,7 +32,7 @@ pub(super) struct SampleCollector {
     /// Samples of processes that may turn out to be Python.
     awaiting_interpreter: Vec<AwaitingInterpreter>,
     /// Samples whose stacks lead through files that are still being looked into.
-    put_off: Vec<PutOff>,
+    deferred: Vec<DeferredSample>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
@@ -42,7 +42,7 @@ pub(super) struct SampleCollector {
 }
 
 /// A sample whose stack leads through a file that is still being looked into.
-struct PutOff {
+struct DeferredSample {
     head: EventContext,
     thread: ThreadKey,
     raw: WalkedStack,
@@ -69,7 +69,7 @@ impl SampleCollector {
             out_of_reach: HashMap::new(),
             samples: Vec::new(),
             awaiting_interpreter: Vec::new(),
-            put_off: Vec::new(),
+            deferred: Vec::new(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
@@ -88,8 +88,8 @@ impl SampleCollector {
         if let Some(open) = self.out_of_reach.get_mut(&head.cpu) {
             *open = None;
         }
-        let turn = RunInterval { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
-        self.unseen.extend(self.sampling_gaps.add_run(turn));
+        let run = RunInterval { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
+        self.unseen.extend(self.sampling_gaps.add_run(run));
         let who = CpuOwner::Target(stacks.thread(head.pid, head.tid, None));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
@@ -131,7 +131,7 @@ impl SampleCollector {
             Unwound::AsItIs => self.unwound(head, thread, raw, stacks),
             Unwound::Walked(walked) => self.unwound(head, thread, &walked, stacks),
             Unwound::Later(capture) => {
-                self.put_off.push(PutOff { head, thread, raw: raw.clone(), capture });
+                self.deferred.push(DeferredSample { head, thread, raw: raw.clone(), capture });
             }
         }
     }
@@ -162,12 +162,12 @@ impl SampleCollector {
 
     /// Records samples that waited for a file to be looked into, or for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
-        for mut waiting in std::mem::take(&mut self.put_off) {
-            let PutOff { head, thread, raw, capture } = &mut waiting;
+        for mut waiting in std::mem::take(&mut self.deferred) {
+            let DeferredSample { head, thread, raw, capture } = &mut waiting;
             let until = if of == Some(head.pid) { KtimeNs::from_ns(u64::MAX) } else { now };
             match stacks.unwind_again(capture, raw, (head.pid, until)) {
                 Some(walked) => self.unwound(*head, *thread, &walked, stacks),
-                None => self.put_off.push(waiting),
+                None => self.deferred.push(waiting),
             }
         }
         for waiting in std::mem::take(&mut self.awaiting_interpreter) {

@@ -3,7 +3,7 @@
 //! Nearly all frames of a sample were in one before: their numbers are remembered by address (`frame_cache.rs`). Leaves out the names of
 //! native functions, which are found at the end (`naming.rs`).
 
-use super::generated_code::{GeneratedCode, MOST_KEPT, Whose};
+use super::generated_code::{GeneratedCode, MOST_KEPT, ProcessAtSample};
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
@@ -137,7 +137,7 @@ impl StackBuilder {
         let process = self.processes.get(pid)?;
         let files = &self.processes.files;
         let (key, peeker) = (process.record.key, &self.processes.peeker);
-        let whose = Whose { pid, key, peeker, at, told: files.told_rows(pid) };
+        let whose = ProcessAtSample { pid, key, peeker, at, told: files.told_rows(pid) };
         let made = |pc| {
             let mapping = process.space.find(pc).filter(|mapping| files.is_made(mapping) == Some(true))?;
             let is_others = process.is_of_hotspot(mapping) || process.has_v8 && is_of_v8(mapping);

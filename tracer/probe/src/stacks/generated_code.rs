@@ -6,8 +6,8 @@
 //! meanwhile, the stack ends there. Leaves out what the code means (`energy_trace_unwind::generated_code`), and the probes' tables
 //! (`probe/tables/generated_rows.rs`).
 
-use crate::tables::generated_rows::{RowsOf, Told};
-use crate::tables::turns::Turns;
+use crate::tables::fair_queue::FairQueue;
+use crate::tables::generated_rows::{RowsOf, SentRows};
 use energy_trace_foreign::files::owner_of_process;
 use energy_trace_foreign::peeker::{Peeker, digest};
 use energy_trace_foreign::resolver::Worker;
@@ -69,12 +69,12 @@ pub(crate) struct GeneratedCode {
 
 /// A process, which program it is, who looks into it, and what the probes knew of it when the stack was taken.
 #[derive(Clone, Copy)]
-pub(crate) struct Whose<'a> {
+pub(crate) struct ProcessAtSample<'a> {
     pub(crate) pid: Pid,
     pub(crate) key: ProcessKey,
     pub(crate) peeker: &'a Peeker,
     pub(crate) at: KtimeNs,
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<SentRows>,
 }
 
 /// Functions of one program.
@@ -130,7 +130,7 @@ impl GeneratedCode {
         let (found, answers) = channel();
         thread::Builder::new().name("energy-made".into()).spawn(move || {
             urgency::raise();
-            for job in Turns::over(todo, |job: &Job| Some(job.owner)) {
+            for job in FairQueue::over(todo, |job: &Job| Some(job.owner)) {
                 let begun = Instant::now();
                 let function = look_into(&job, &worker);
                 let (of, took) = ((job.pid, job.key, job.owner), begun.elapsed());
@@ -146,7 +146,7 @@ impl GeneratedCode {
     /// The stack as far as such code confirms it; `None`: it stands as it is. `made` gives the mapping of an address of such code.
     pub(crate) fn check<'m>(
         &mut self,
-        whose: Whose<'_>,
+        whose: ProcessAtSample<'_>,
         raw: &WalkedStack,
         made: impl Fn(u64) -> Option<&'m Mapping>,
     ) -> Option<WalkedStack> {
@@ -170,12 +170,12 @@ impl GeneratedCode {
     }
 
     /// What is known of a program.
-    fn of(&mut self, whose: Whose<'_>) -> Option<&mut Functions> {
+    fn of(&mut self, whose: ProcessAtSample<'_>) -> Option<&mut Functions> {
         self.processes.get_mut(&whose.pid).filter(|functions| functions.are_of(whose.key))
     }
 
     /// How far the caller's stack pointer is above that of an instruction.
-    fn depth(&mut self, whose: Whose<'_>, mapping: &Mapping, at: u64) -> Option<u32> {
+    fn depth(&mut self, whose: ProcessAtSample<'_>, mapping: &Mapping, at: u64) -> Option<u32> {
         let functions = self.processes.entry(whose.pid).or_default();
         if !functions.are_of(whose.key) {
             let of = Some((whose.key, owner_of_process(whose.pid)));
@@ -191,7 +191,7 @@ impl GeneratedCode {
     }
 
     /// Has the code around an address looked into, where not too much of its owner's waits or is kept already.
-    fn ask(&mut self, whose: Whose<'_>, owner: Owner, mapping: &Mapping, at: u64) {
+    fn ask(&mut self, whose: ProcessAtSample<'_>, owner: Owner, mapping: &Mapping, at: u64) {
         let waiting = self.waiting.get(&owner).copied().unwrap_or_default();
         let spent = self.spent.get(&owner).copied().unwrap_or_default();
         let is_overdrawn = spent > CREDIT + self.begun.elapsed() / SHARE;
@@ -235,7 +235,7 @@ impl GeneratedCode {
 
     /// The rows of a program's functions, where they are other ones than the probes have, and their version; not more often than they can be
     /// taken in.
-    pub(crate) fn rows(&mut self, whose: Whose<'_>) -> Option<(u32, Vec<RowsOf>)> {
+    pub(crate) fn rows(&mut self, whose: ProcessAtSample<'_>) -> Option<(u32, Vec<RowsOf>)> {
         let functions = self.of(whose).filter(|functions| functions.has_news)?;
         if whose.at.ns_since(functions.given_at) < GIVEN_EVERY_NS {
             return None;
@@ -275,7 +275,7 @@ impl Functions {
     }
 
     /// The depth at an address, or that it is not known, of a function whose code is as it was; `None`: nothing is known of it.
-    fn find(&mut self, whose: Whose<'_>, at: u64) -> Option<Option<u32>> {
+    fn find(&mut self, whose: ProcessAtSample<'_>, at: u64) -> Option<Option<u32>> {
         let (begin, known) = self.holding(at)?;
         match known.is_still(whose) {
             None => Some(None),
@@ -300,7 +300,7 @@ impl Functions {
 
     /// What is left of a stack whose frames the probes may have found by rows of functions; `None`: all of it. Where the code is other code, it
     /// ends there; where that cannot be told any more, the caller is a guess.
-    fn check(&mut self, whose: Whose<'_>, raw: &WalkedStack) -> Option<WalkedStack> {
+    fn check(&mut self, whose: ProcessAtSample<'_>, raw: &WalkedStack) -> Option<WalkedStack> {
         self.stale.retain(|&(_, given)| whose.told.is_none_or(|(told, at)| told <= given || whose.at <= at));
         let span = self.span()?;
         let mut left = None;
@@ -381,7 +381,7 @@ impl Functions {
 
 impl Known {
     /// Whether the process has the same code there; `None`: it does not answer.
-    fn is_still(&self, whose: Whose<'_>) -> Option<bool> {
+    fn is_still(&self, whose: ProcessAtSample<'_>) -> Option<bool> {
         if whose.at < self.same_at.get() {
             return Some(true);
         }
@@ -444,7 +444,7 @@ fn without_first_guess(raw: &WalkedStack) -> WalkedStack {
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVEN_EVERY_NS, GeneratedCode, MOST_KEPT, Whose};
+    use super::{GIVEN_EVERY_NS, GeneratedCode, MOST_KEPT, ProcessAtSample};
     use energy_trace_foreign::peeker::Peeker;
     use energy_trace_foreign::resolver::Resolver;
     use energy_trace_model::clock::KtimeNs;
@@ -527,10 +527,10 @@ mod tests {
         energy_trace_system::clock::now().as_ns()
     }
 
-    fn whose(peeker: &Peeker, at: u64, told: Option<(u32, u64)>) -> Whose<'_> {
+    fn whose(peeker: &Peeker, at: u64, told: Option<(u32, u64)>) -> ProcessAtSample<'_> {
         let told = told.map(|(number, at)| (number, KtimeNs::from_ns(at)));
         let (pid, key) = (Pid::new(std::process::id()), ProcessKey::new(1));
-        Whose { pid, key, peeker, at: KtimeNs::from_ns(at), told }
+        ProcessAtSample { pid, key, peeker, at: KtimeNs::from_ns(at), told }
     }
 
     /// A guess is proved where the code says the same, ends where the code says that it lies in its own frame, and is a guess otherwise: by the code

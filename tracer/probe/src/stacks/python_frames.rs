@@ -70,7 +70,7 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: EventContext, frame
     let Some(process) = processes.get_mut(head.pid) else { return Refreshed::default() };
     let Some(interpreter) = process.interpreter else { return Refreshed::default() };
     let layout = interpreter.layout.code;
-    let look = Look { pid: head.pid, peeker: &peeker, layout: &layout };
+    let look = ProcessView { pid: head.pid, peeker: &peeker, layout: &layout };
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
     codes.sort_unstable();
     codes.dedup();
@@ -92,13 +92,13 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: EventContext, frame
 }
 
 /// A look into a process with this layout.
-struct Look<'a> {
+struct ProcessView<'a> {
     pid: Pid,
     peeker: &'a Peeker,
     layout: &'a CodeLayout,
 }
 
-impl Look<'_> {
+impl ProcessView<'_> {
     /// Sees which code objects of a sample of `at` are what they were, and reads the others; with them, which of those that samples held lately
     /// are. Without an answer nothing is known of them.
     fn at_codes(&self, process: &mut Process, codes: &[u64], (at, now): (KtimeNs, KtimeNs)) {

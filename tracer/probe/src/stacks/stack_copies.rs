@@ -123,7 +123,7 @@ impl StackCopies {
         let owner = processes.get(head.pid).map_or(u32::MAX, |process| process.owner);
         if walked.end == end::NOT_READY && self.has_room(owner, capture.stack.len()) {
             let capture = self.waiting.remove(&head.cpu);
-            return capture.map_or(Unwound::AsItIs, |capture| self.put_off(owner, capture));
+            return capture.map_or(Unwound::AsItIs, |capture| self.deferred(owner, capture));
         }
         *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
         Unwound::Walked(better(stack, walked))
@@ -134,7 +134,7 @@ impl StackCopies {
         own + bytes <= MOST_OF_ONE && self.kept.values().sum::<usize>() + bytes <= MOST_OF_ALL
     }
 
-    fn put_off(&mut self, owner: u32, capture: Waiting) -> Unwound {
+    fn deferred(&mut self, owner: u32, capture: Waiting) -> Unwound {
         *self.kept.entry(owner).or_default() += capture.stack.len();
         let news = self.files.borrow_mut().news();
         Unwound::Later(Box::new(Waiting { owner, news, ..capture }))

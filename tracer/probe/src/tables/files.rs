@@ -4,8 +4,8 @@
 //! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::eviction::{Resident, victims};
-use super::generated_rows::{GeneratedTable, GeneratedTables, RowsOf, Told};
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
+use super::generated_rows::{GeneratedTable, GeneratedTables, RowsOf, SentRows};
 use energy_trace_bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use energy_trace_foreign::files::{Root, file_key, owner_of_process};
 use energy_trace_foreign::peeker::{OpenedFile, Peeker, Unanswered};
@@ -134,12 +134,12 @@ type SharedMaps = Option<Mutex<RowMaps>>;
 /// What the threads found out.
 enum FileUpdate {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Made),
-    Made(Pid, u32, Vec<GeneratedTable>),
+    Table(FileKey, TableOutcome),
+    TableOutcome(Pid, u32, Vec<GeneratedTable>),
 }
 
 /// What became of a table.
-struct Made {
+struct TableOutcome {
     table: Table,
     bytes: usize,
 }
@@ -301,7 +301,7 @@ impl Files {
                     about.insert(key.clone());
                     self.take_table(key, &made);
                 }
-                FileUpdate::Made(pid, number, tables) => {
+                FileUpdate::TableOutcome(pid, number, tables) => {
                     let unwanted = self.made.made(pid, number, tables);
                     self.deferred.extend(unwanted.into_iter().map(TableJob::Drop));
                     self.generated_news.insert(pid);
@@ -311,7 +311,7 @@ impl Files {
         about
     }
 
-    fn take_table(&mut self, key: FileKey, made: &Made) {
+    fn take_table(&mut self, key: FileKey, made: &TableOutcome) {
         let Some(file) = self.files.get_mut(&key) else { return };
         (file.table, file.bytes) = (made.table, made.bytes);
         let waiting = self.waiting.entry(file.owner).or_default();
@@ -338,7 +338,7 @@ impl Files {
     }
 
     /// The rows of code that a process made of which the probes were told last.
-    pub(crate) fn told_rows(&self, pid: Pid) -> Option<Told> {
+    pub(crate) fn told_rows(&self, pid: Pid) -> Option<SentRows> {
         self.made.last_told(pid)
     }
 
@@ -498,7 +498,7 @@ fn read_files(
     rows_jobs: &Sender<TableJob>,
     worker: &Worker,
 ) {
-    for job in Turns::over(jobs, |job: &Job| Some(job.owner)) {
+    for job in FairQueue::over(jobs, |job: &Job| Some(job.owner)) {
         let facts = (worker.facts(&job.path, &job.file, job.wanted))
             .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
@@ -507,7 +507,7 @@ fn read_files(
         let mut is_received = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
         is_received &= match place {
             Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
-            None => found.send(FileUpdate::Table(job.key, Made::ABSENT)).is_ok(),
+            None => found.send(FileUpdate::Table(job.key, TableOutcome::ABSENT)).is_ok(),
         };
         if !is_received {
             return; // Nobody listens any more.
@@ -517,7 +517,7 @@ fn read_files(
 
 /// The thread that makes row tables of files.
 fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileUpdate>, worker: &Worker) {
-    for job in Turns::over(jobs, TableJob::owner) {
+    for job in FairQueue::over(jobs, TableJob::owner) {
         let made = match job {
             TableJob::Make(job, place) => {
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
@@ -536,9 +536,11 @@ fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileU
 
 /// The thread that makes those of code that was made at run time: such code runs at once, and does not wait until large libraries are read.
 fn make_made_tables(jobs: Receiver<GeneratedRows>, maps: &SharedMaps, found: &Sender<FileUpdate>) {
-    for GeneratedRows { pid, number, rows, .. } in Turns::over(jobs, |job: &GeneratedRows| Some(job.owner)) {
+    for GeneratedRows { pid, number, rows, .. } in
+        FairQueue::over(jobs, |job: &GeneratedRows| Some(job.owner))
+    {
         let made = maps.as_ref().map(|maps| generated_tables(rows, &mut locked(maps))).unwrap_or_default();
-        if found.send(FileUpdate::Made(pid, number, made)).is_err() {
+        if found.send(FileUpdate::TableOutcome(pid, number, made)).is_err() {
             return;
         }
     }
@@ -548,14 +550,14 @@ fn locked(maps: &Mutex<RowMaps>) -> MutexGuard<'_, RowMaps> {
     maps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> Made {
-    let Some(maps) = maps else { return Made::ABSENT };
+fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> TableOutcome {
+    let Some(maps) = maps else { return TableOutcome::ABSENT };
     let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
         log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
     let (table, bytes) = table_of(rows, &mut locked(maps), MAX_FULL_RULES);
-    Made { table, bytes }
+    TableOutcome { table, bytes }
 }
 
 fn generated_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<GeneratedTable> {
@@ -581,6 +583,6 @@ fn table_of(rows: Rows, maps: &mut RowMaps, most_full: u32) -> (Table, usize) {
     }
 }
 
-impl Made {
+impl TableOutcome {
     const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
 }

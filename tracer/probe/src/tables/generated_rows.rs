@@ -38,7 +38,7 @@ pub(super) struct GeneratedTable {
 }
 
 /// The version of a process's rows that the probes have, and since when.
-pub(crate) type Told = (u32, KtimeNs);
+pub(crate) type SentRows = (u32, KtimeNs);
 
 /// The tables of all processes.
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct OfProcess {
     tables: Vec<GeneratedTable>,
     /// Their version; 0: none were made yet.
     number: u32,
-    told: Option<Told>,
+    told: Option<SentRows>,
     /// Numbers of tables that the probes still use.
     old: Vec<u32>,
     /// Others are being made, or the probes were not told yet of the last ones.
@@ -106,7 +106,7 @@ impl GeneratedTables {
     }
 
     /// What the probes were told last.
-    pub(super) fn last_told(&self, pid: Pid) -> Option<Told> {
+    pub(super) fn last_told(&self, pid: Pid) -> Option<SentRows> {
         self.0.get(&pid)?.told
     }
 

@@ -6,9 +6,9 @@
 //! (package `unwind`) and the BPF maps that hold them (`bpf/row_maps.rs`).
 
 mod eviction;
+pub(super) mod fair_queue;
 pub(super) mod files;
 pub(super) mod generated_rows;
 mod lanes;
 pub(super) mod mapping_pool;
-pub(super) mod turns;
 pub(super) mod unwind_files;

@@ -21,21 +21,21 @@ pub(crate) struct FrameState {
     /// Of the place where the caller's `rbp` was saved.
     saved: Option<i64>,
     /// A register that points to the frame.
-    copy: Option<Pointing>,
+    copy: Option<PointerRegister>,
     /// A word that points to the frame, for where `depth` is not known.
-    kept: Option<Kept>,
+    kept: Option<SpilledPointer>,
 }
 
 /// A register that points so many bytes below the CFA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pointing {
+struct PointerRegister {
     register: Register,
     depth: i64,
 }
 
 /// A word that points so many bytes below the CFA, this far above the stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct SpilledPointer {
     above: i64,
     depth: i64,
 }
@@ -97,8 +97,10 @@ impl FrameState {
     /// The rule by what points to the frame while the stack pointer does not. Registers that others have to give back are not looked at.
     fn full_rule(&self) -> Option<FullRule> {
         let (cfa, add) = match (self.kept, self.copy) {
-            (Some(Kept { above, depth }), _) => (Operand::word(base::SP, i32::try_from(above).ok()?), depth),
-            (None, Some(Pointing { register, depth })) => (Operand::sum(dwarf(register)?, 0), depth),
+            (Some(SpilledPointer { above, depth }), _) => {
+                (Operand::word(base::SP, i32::try_from(above).ok()?), depth)
+            }
+            (None, Some(PointerRegister { register, depth })) => (Operand::sum(dwarf(register)?, 0), depth),
             (None, None) => return None,
         };
         let saved = |depth: i64| i32::try_from(-depth).ok().map(|from| Operand::word(base::CFA, from));
@@ -153,7 +155,7 @@ impl FrameState {
             && to != Register::RBP
             && let Some(depth) = before.points_to(does)
         {
-            self.copy = Some(Pointing { register: to, depth });
+            self.copy = Some(PointerRegister { register: to, depth });
         }
         self
     }
@@ -269,7 +271,7 @@ impl FrameState {
         let place = self.depth_of(does).filter(|&depth| saves && depth > RETURN_ADDRESS);
         let saved = place.or(self.saved);
         let Some(above) = above_stack(does) else { return Self { saved, ..self } };
-        let new = self.points_to(does).map(|depth| Kept { above, depth });
+        let new = self.points_to(does).map(|depth| SpilledPointer { above, depth });
         Self { saved, kept: new.or(self.kept.filter(|kept| kept.above != above)), ..self }
     }
 
