@@ -8,6 +8,7 @@ use crate::calls::owner::{Owner, Place, owner, place_of};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::api_names::ApiNames;
 use energy_trace_names::native_frames::Role;
 use energy_trace_names::shown::shown;
@@ -156,10 +157,29 @@ fn function(frame: &Frame) -> Stage {
         }
         (FrameKind::Kernel, _) => ("the kernel's list of symbols", "tracer/naming/src/frames.rs"),
         (FrameKind::Gpu, _) => ("what was told of the kernel that ran", "tracer/probe/src/gpu/kernels.rs"),
-        (FrameKind::Special, _) => (
-            "one of the marks for what is not known or no code",
+        (FrameKind::Special, _) => return synthetic(frame),
+    };
+    Stage { title: "function", text: text.to_owned(), file }
+}
+
+/// What a frame stands for that is no code, or code that is not known.
+fn synthetic(frame: &Frame) -> Stage {
+    let (text, file) = if SyntheticFrame::PythonGone.is(frame) {
+        (
+            "a code object that was gone, or another one by its bytes, before it was read",
+            "tracer/probe/src/processes/code_objects.rs",
+        )
+    } else if SyntheticFrame::PythonCrowdedOut.is(frame) {
+        ("its program has more names than are kept", "tracer/probe/src/stacks/interner.rs")
+    } else if SyntheticFrame::WhereCCalledPython.is(frame) {
+        ("native and Python frames were not found to belong together here", "tracer/unwind/src/merge.rs")
+    } else if SyntheticFrame::BrokenPythonChain.is(frame) || SyntheticFrame::WhichInterpreter.is(frame) {
+        ("the walk over the interpreter's frames ended so", "tracer-ebpf/src/python.rs")
+    } else {
+        (
+            "it stands for no code, or for code that is not known",
             "tracer/model/src/recording/synthetic_frame.rs",
-        ),
+        )
     };
     Stage { title: "function", text: text.to_owned(), file }
 }
@@ -214,10 +234,18 @@ fn re_export(recording: &Recording, frame: &Frame) -> Option<Stage> {
 /// The name in tables of calls.
 fn call(recording: &Recording, frame: &Frame, on: Option<&CalledOn>) -> Stage {
     const NAMING: &str = "tracer/report/src/calls/naming.rs";
-    let Some((name, rule)) = call_and_rule(frame, on, &recording.public_names) else {
-        let text = match ApiNames::built_in().is_wrapper(frame) {
+    let known = ApiNames::built_in();
+    let is_of_package = matches!(owner(frame, &recording.public_names), Owner::Package(_));
+    let found = if is_of_package || frame.kind == FrameKind::Native {
+        call_and_rule(frame, on, &recording.public_names)
+    } else {
+        known.name_of(frame).map(|api| (api.name.to_owned(), CallRule::Override))
+    };
+    let Some((name, rule)) = found else {
+        let text = match known.is_wrapper(frame) {
             true => "none: it is a wrapper, which only runs another function",
-            false => "none: users do not call it by a name, or nothing says by which",
+            false if is_of_package => "none: users do not call it by a name, or nothing says by which",
+            false => "none: calls are of packages",
         };
         return Stage { title: "name as a call", text: text.to_owned(), file: NAMING };
     };
@@ -256,6 +284,7 @@ mod tests {
     use energy_trace_model::ids::FrameId;
     use energy_trace_model::recording::Recording;
     use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind, InstalledPackage, PublicName};
+    use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 
     fn python(module: &str, name: &str, file: &str) -> Frame {
         let (module, name, file) = (module.into(), name.into(), file.into());
@@ -275,7 +304,8 @@ mod tests {
                 python("torch.optim.optimizer", "Optimizer.add_param_group", torch),
                 python("a.b", "C?.f", "/deps/a/b.py"),
                 native,
-                Frame::special("[unsampled]"),
+                SyntheticFrame::Unsampled.frame(),
+                SyntheticFrame::PythonGone.frame(),
             ],
             ..Recording::default()
         };
@@ -328,10 +358,12 @@ mod tests {
             "`a.b.C.f`: where it is defined, as no re-export of it is known"
         );
         assert_eq!(text(2, "module"), "`a.b`: by its own word");
+        assert_eq!(text(0, "name as a call"), "none: calls are of packages");
         assert_eq!(text(0, "shown name"), "`train.main`: the module, and the function as recorded");
         assert!(text(3, "shown name").starts_with("`[python3.11]`: it stands in"));
         assert!(text(3, "in stacks").starts_with("it goes into the Python frame"));
-        assert!(text(4, "function").starts_with("one of the marks"));
+        assert!(text(4, "function").starts_with("it stands for no code"));
+        assert!(text(5, "function").contains("before it was read"));
     }
 
     /// The files that are named are there: whoever looks for a rule finds it.
@@ -339,7 +371,7 @@ mod tests {
     fn files_are_there() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let recording = recording();
-        for number in 0..5 {
+        for number in 0..6 {
             for stage in stages(&recording, FrameId::new(number), "") {
                 assert!(root.join(stage.file).exists(), "{}", stage.file);
             }
