@@ -80,6 +80,9 @@ const DOCTOR_EXAMPLES: &str = "Examples:
 const PAGES_EXAMPLES: &str = "Examples:
   energy-trace pages ~/.local/share";
 
+const DEBUG_EXAMPLES: &str = "Examples:
+  energy-trace debug frame energy-trace.data train.main";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a program, or attach to processes, and record where their energy goes (the default)
@@ -113,7 +116,7 @@ pub(super) enum Command {
     #[command(hide = true, after_help = PAGES_EXAMPLES)]
     Pages(pages::PagesArgs),
     /// Show how a part of a recording came about
-    #[command(hide = true)]
+    #[command(hide = true, after_help = DEBUG_EXAMPLES)]
     Debug(debug::DebugArgs),
 }
 
