@@ -61,6 +61,7 @@ mod jit_code;
 mod json_calls;
 mod json_rows;
 mod json_thermal;
+mod meters;
 pub mod missing;
 mod named;
 mod outer_line;
