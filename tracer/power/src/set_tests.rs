@@ -158,6 +158,17 @@ fn clash_of_sources() {
     assert_eq!(names(&plan), ["package-0"]);
 }
 
+/// The log of a whole machine's meter is better than an estimate of its CPUs, which `auto` then leaves out.
+#[test]
+fn a_log_of_the_machine_needs_no_model() {
+    let nothing = tempfile::tempdir().unwrap();
+    let log = nothing.path().join("bmc.csv");
+    fs::write(&log, "time_s,psys_w\n0,300\n1,310\n").unwrap();
+    let mut plan = plan(nothing.path(), &["auto"]);
+    plan.choices.push(SourceChoice::File("replay", log));
+    assert_eq!(names(&plan), ["psys"]);
+}
+
 /// `--idle-watts` is split over the sockets, is that of the machine where its meter alone is read, and the model's where there is no counter.
 #[test]
 fn idle_watts_are_split() {
