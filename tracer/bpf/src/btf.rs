@@ -73,7 +73,7 @@ impl KernelTypes {
         Some(Self { data, strings, types })
     }
 
-    /// Offset in bytes of a field such as `thread.fsbase` in a struct such as `task_struct`.
+    /// Offset in bytes of a field such as `se.sum_exec_runtime` in a struct such as `task_struct`.
     pub fn offset_of(&self, strct: &str, field: &str) -> Result<u32, BtfError> {
         Ok(self.bit_of(strct, field)? / 8)
     }

@@ -3,6 +3,7 @@
 //! They run on Linux 5.10 and later: inner maps of different sizes are from then (`BPF_F_INNER_MAP`). Newer helpers are called only
 //! where the kernel's types name them; the verifier knows the settings and does not look at a way that is never taken.
 
+use super::arch::TASK_THREAD_POINTER;
 use super::btf::KernelTypes;
 use super::error::ProbeError;
 use crate::config::{GroupId, TraceConfig};
@@ -19,7 +20,7 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         task_tgid: offset("tgid")?,
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
-        task_fsbase: offset("thread.fsbase")?,
+        task_thread_pointer: offset(TASK_THREAD_POINTER)?,
         task_stack: if config.oldest_kernel || !tells_registers(&types) { offset("stack")? } else { 0 },
         system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),

@@ -4,8 +4,8 @@ use super::seen::{Seen, has_symbols, is_by_name, python_frames};
 use super::truth::{Stay, Told};
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Sample, StackStatus};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of the samples of one interpreter.
@@ -119,7 +119,7 @@ impl Tally {
 
 /// Whether a stack says that native frames are missing at a file whose tables were not there yet, which neighbours delay.
 fn came_before_tables(recording: &Recording, stack: StackId) -> bool {
-    recording.frames_of(stack).any(|(_, frame)| Mark::TablesNotReady.is(frame))
+    recording.frames_of(stack).any(|(_, frame)| SyntheticFrame::TablesNotReady.is(frame))
 }
 
 /// Whether the Python frames of a sample are those that were told, and `spin`.
