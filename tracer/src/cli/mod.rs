@@ -23,6 +23,7 @@ mod meant;
 mod merge;
 mod output;
 mod pages;
+mod per_work;
 mod range;
 mod record;
 mod report;
@@ -31,5 +32,6 @@ mod run;
 mod stacks;
 mod top;
 mod unprivileged;
+mod work;
 
 pub use run::run;

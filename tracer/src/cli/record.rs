@@ -8,10 +8,11 @@ use super::common::Common;
 use super::failure::Failure;
 use super::meant;
 use super::resolve::{PlanError, resolve};
+use super::work;
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::session;
 use clap::Args;
-use energy_trace_model::recording::record::Unwinding;
+use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
 use energy_trace_probe::event::EventChoice;
@@ -131,6 +132,11 @@ pub(super) struct RecordArgs {
     /// program about 1 µs, 2 in Python, in some functions of machine code 10 to 30; what it cost is said at the end
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
+
+    /// Show joules per unit of work: token, request, step. SOURCE has the running number of units: calls:FUNCTION counts calls, as
+    /// --count does; file:PATH is a number that something keeps in a file, read ten times a second as the invoking user
+    #[arg(help_heading = "Energy", long, value_name = "NAME=SOURCE", value_parser = work::parse)]
+    pub work: Vec<WorkCounter>,
 
     /// Note types and sizes of the arguments of Python functions (3.12 and later), of a hundred calls of each a second at the most: of the
     /// public functions of packages, or of those that --count names. For `export --format greenlight`

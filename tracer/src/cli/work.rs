@@ -1,0 +1,85 @@
+//! `--work NAME=SOURCE`: what people count, as it is typed.
+//!
+//! Leaves out reading it (`work/`).
+
+use energy_trace_model::recording::record::{WorkCounter, WorkSource};
+use energy_trace_names::shown::shown;
+use std::path::absolute;
+
+/// Longest name of a unit.
+const MOST: usize = 64;
+/// What a source looks like.
+const SOURCES: &str = "write it as NAME=calls:FUNCTION or NAME=file:PATH";
+
+/// A counter of work.
+pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
+    let (name, source) = text.split_once('=').ok_or(SOURCES)?;
+    let is_name = !name.trim().is_empty() && name.chars().count() <= MOST && shown(name) == name;
+    if !is_name {
+        return Err(format!("the name of a unit has 1 to {MOST} visible characters"));
+    }
+    let (kind, words) = source.split_once(':').ok_or(SOURCES)?;
+    if words.is_empty() {
+        return Err(format!("{kind}: of what? {SOURCES}"));
+    }
+    let source = match kind {
+        "calls" => calls(words)?,
+        "file" => file(words)?,
+        _ => return Err(format!("unknown source `{}`: {SOURCES}", shown(kind))),
+    };
+    Ok(WorkCounter { name: name.to_owned(), source })
+}
+
+fn calls(function: &str) -> Result<WorkSource, String> {
+    // --count, which counts them, takes several names with commas between them.
+    if function.contains(',') {
+        Err("one function each: write --work several times".into())
+    } else {
+        Ok(WorkSource::Calls(function.to_owned()))
+    }
+}
+
+/// The path as it is from the folder in which energy-trace was started.
+fn file(path: &str) -> Result<WorkSource, String> {
+    let path = absolute(path).map_err(|error| error.to_string())?;
+    path.into_os_string().into_string().map(WorkSource::File).map_err(|_| "the path is no text".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WorkSource, parse};
+
+    /// The first `=` divides a name from its source, the first `:` a source's kind from its words.
+    #[test]
+    fn counters() {
+        let calls = parse("step=calls:Net.step@libx=1:2").unwrap();
+        assert_eq!(
+            (calls.name.as_str(), calls.source),
+            ("step", WorkSource::Calls("Net.step@libx=1:2".into()))
+        );
+        assert_eq!(parse("token=file:/run/x").unwrap().source, WorkSource::File("/run/x".into()));
+        let here = std::env::current_dir().unwrap().join("x");
+        assert_eq!(parse("token=file:x").unwrap().source, WorkSource::File(here.to_str().unwrap().into()));
+    }
+
+    /// What names nothing, or something else, is refused.
+    #[test]
+    fn refused() {
+        let long = format!("{}=file:/x", "n".repeat(65));
+        for wrong in [
+            "",
+            "token",
+            "token=",
+            "=file:/x",
+            "token=/x",
+            "token=file:",
+            "a\nb=file:/x",
+            "token=net:/x",
+            "s=calls:a,b",
+            " =file:/x",
+            &long,
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
