@@ -32,7 +32,7 @@ fn a_file_and_calls() {
     assert_eq!((unit["units"].as_f64(), call["units"].as_f64()), (Some(20.0), Some(20.0)));
     super::assert_joules(&unit, spent(&simulation) / 20.0, 3.0);
     // Calls are of the whole run, with the start of the interpreter.
-    assert!(call["uj_per_unit"].as_f64() >= unit["uj_per_unit"].as_f64(), "{call}");
+    assert!(call["uj_per_unit"].as_f64().unwrap() > 0.99 * unit["uj_per_unit"].as_f64().unwrap(), "{call}");
     assert_eq!(call["covered_ns"], report["meta"]["duration_ns"]);
     for name in ["absent", "stuck", "uncalled"] {
         assert!(work(&report, name)["uj_per_unit"].is_null());

@@ -134,7 +134,10 @@ pub(super) struct RecordArgs {
     pub count: Vec<String>,
 
     /// Show joules per unit of work: token, request, step. SOURCE has the running number of units: calls:FUNCTION counts calls, as
-    /// --count does; file:PATH is a number that something keeps in a file, read ten times a second as the invoking user
+    /// --count does; stdout:REGEX finds it in lines that the program prints, as the first group of a regular expression: step (\d+);
+    /// file:PATH is a number that something keeps in a file, read ten times a second as the invoking user. To see what is printed a pipe is
+    /// put behind the program's stdout, and a terminal where yours is one; not where it is a file. A program that holds back what it prints
+    /// is counted when it lets go (PYTHONUNBUFFERED=1)
     #[arg(help_heading = "Energy", long, value_name = "NAME=SOURCE", value_parser = work::parse)]
     pub work: Vec<WorkCounter>,
 

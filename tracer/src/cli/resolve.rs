@@ -33,6 +33,11 @@ pub(super) enum PlanError {
     /// Two units of work have one name.
     #[error("two --work have the name {0}: name each unit once")]
     WorkTwice(String),
+    /// What is printed is seen of a command alone.
+    #[error(
+        "--work …=stdout:REGEX reads what a program prints that is started here: name one, or use file: or calls:"
+    )]
+    NobodyPrints,
     /// What is counted without names is not what is counted with names.
     #[error(
         "--work …=calls:FUNCTION counts named functions, and --count alone the entry functions of frameworks: name them, --count=NAME"
@@ -89,6 +94,10 @@ fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
     let mut names = BTreeSet::new();
     if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
         return Err(PlanError::WorkTwice(twice.name.clone()));
+    }
+    let reads_output = args.work.iter().any(|counter| matches!(counter.source, WorkSource::Stdout(_)));
+    if reads_output && args.command.is_empty() {
+        return Err(PlanError::NobodyPrints);
     }
     let of_work = args.work.iter().filter_map(|counter| match &counter.source {
         WorkSource::Calls(function) => Some(function.clone()),

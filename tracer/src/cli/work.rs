@@ -2,6 +2,7 @@
 //!
 //! Leaves out reading it (`work/`).
 
+use crate::work::expression;
 use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_names::shown::shown;
 use std::path::absolute;
@@ -9,7 +10,7 @@ use std::path::absolute;
 /// Longest name of a unit.
 const MOST: usize = 64;
 /// What a source looks like.
-const SOURCES: &str = "write it as NAME=calls:FUNCTION or NAME=file:PATH";
+const SOURCES: &str = "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX or NAME=file:PATH";
 
 /// A counter of work.
 pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
@@ -24,6 +25,7 @@ pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
     }
     let source = match kind {
         "calls" => calls(words)?,
+        "stdout" => expression(words).map(|_| WorkSource::Stdout(words.to_owned()))?,
         "file" => file(words)?,
         _ => return Err(format!("unknown source `{}`: {SOURCES}", shown(kind))),
     };
@@ -58,6 +60,7 @@ mod tests {
             ("step", WorkSource::Calls("Net.step@libx=1:2".into()))
         );
         assert_eq!(parse("token=file:/run/x").unwrap().source, WorkSource::File("/run/x".into()));
+        assert_eq!(parse(r"x=stdout:a=(\d+)").unwrap().source, WorkSource::Stdout(r"a=(\d+)".into()));
         let here = std::env::current_dir().unwrap().join("x");
         assert_eq!(parse("token=file:x").unwrap().source, WorkSource::File(here.to_str().unwrap().into()));
     }
@@ -76,6 +79,8 @@ mod tests {
             "a\nb=file:/x",
             "token=net:/x",
             "s=calls:a,b",
+            "s=stdout:step",
+            "s=stdout:(",
             " =file:/x",
             &long,
         ] {

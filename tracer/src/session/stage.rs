@@ -13,7 +13,7 @@ use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::cgroup::Group;
-use crate::work::{WorkReader, WorkReadings};
+use crate::work::{Forward, WorkReader, WorkReadings};
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
@@ -39,13 +39,17 @@ pub(super) struct Roles {
     pub(super) finisher: Finisher,
     /// Where work is read.
     pub(super) work: Option<WorkReader>,
+    /// Where what the command prints goes through.
+    pub(super) forward: Option<Forward>,
 }
 
 impl Roles {
     /// Their processes.
     fn pids(&self) -> impl Iterator<Item = Pid> {
         let of_work = self.work.as_ref().map(WorkReader::pid);
-        self.resolver.pid().into_iter().chain(self.peeker.pid()).chain(self.finisher.pid()).chain(of_work)
+        let forward = self.forward.as_ref().map(Forward::pid);
+        let others = self.resolver.pid().into_iter().chain(self.peeker.pid()).chain(self.finisher.pid());
+        others.chain(of_work).chain(forward)
     }
 }
 
@@ -101,7 +105,8 @@ async fn start_stages(
     let kernels = KernelTier::prepare(plan, &power, &mut tracer);
     let mut python = PythonCounts::prepare(plan);
     let environment = kernels.environment().into_iter().chain(python.environment()).collect();
-    let mut target = TargetSpec::find(plan, control, environment)?;
+    let stdout = roles.forward.as_mut().and_then(Forward::take_command);
+    let mut target = TargetSpec::find(plan, control, environment, stdout)?;
     if !plan.target.command().is_empty() {
         // The command has its process; threads that are started from now on are the recorder's.
         leave_command();
@@ -131,7 +136,8 @@ async fn start_stages(
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
     let start = energy_trace_system::clock::now();
-    let work = roles.work.take().map(|work| work.start(records.clone())).transpose();
+    let copies = roles.forward.as_mut().and_then(Forward::take_copies);
+    let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
     let work =
         work.map_err(|source| SessionError::System { doing: "start to read units of work", source })?;
     let account = Account::begin(&target);

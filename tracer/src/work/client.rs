@@ -14,7 +14,7 @@ use energy_trace_system::roles::child::{Child, fork_role};
 use energy_trace_system::threads::on_thread;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -63,14 +63,15 @@ impl WorkReader {
         self.child.id()
     }
 
-    /// Begins to read. Readings go to `records`.
+    /// Begins to read, and what the command prints where that comes as copies. Readings go to `records`.
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn start(self, records: Sender<Record>) -> io::Result<WorkReadings> {
+    pub fn start(self, copies: Option<OwnedFd>, records: Sender<Record>) -> io::Result<WorkReadings> {
         let channel = Channel::over(self.child.channel.as_fd().try_clone_to_owned()?);
         // That it is gone shows when it is listened to.
-        let _ = channel.send(&Request::Start, &[], Some(PATIENCE));
+        let files: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
+        let _ = channel.send(&Request::Start, &files, Some(PATIENCE));
         let stopping = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stopping);
         let done = on_thread("work", move || self.listen(&records, &stops))?;

@@ -12,15 +12,21 @@
 //! What is read may be anything: a FIFO, a file system that never answers. It keeps its own thread from going on, and nobody else.
 //!
 //! * `client`: the recorder's side; `role`: the process; `message`: what they say to each other.
-//! * `file`: the sources; `number`: a number in a text; `telling`: which looks are worth a record.
+//! * `forward`: what the command prints on its way; `watch`: where it comes from for whoever counts; `lines`: numbers in it.
+//! * `file`: a number in a file; `number`: a number in a text; `telling`: which looks are worth a record.
 //!
 //! Leaves out counted calls (`probe`), and what units are worth in joules (`report::work`).
 
 mod client;
 mod file;
+mod forward;
+mod lines;
 mod message;
 mod number;
 mod role;
 mod telling;
+mod watch;
 
 pub use client::{WorkReader, WorkReadings};
+pub(crate) use forward::Forward;
+pub(crate) use lines::expression;

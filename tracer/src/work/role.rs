@@ -4,8 +4,10 @@
 //! Leaves out the parent's side (`client.rs`).
 
 use super::file;
+use super::lines::{Lines, expression};
 use super::message::{Answer, BATCH, MOST, Request};
 use super::telling::Telling;
+use super::watch::{Piece, Printed};
 use crate::plan::RecordPlan;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::WorkId;
@@ -14,8 +16,10 @@ use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::Parent;
 use energy_trace_system::roles::renounce::renounce;
+use regex_lite::Regex;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,7 +45,7 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 }
 
 fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
-    let (Request::Start | Request::Stop, _) = parent.channel.receive(MOST, None)?;
+    let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
     let (sender, told) = channel::<Event>();
     let readers: Vec<Reader> = (0..)
         .zip(&plan.work)
@@ -49,6 +53,8 @@ fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
             Some(Reader::start(WorkId::new(id), look_of(&counter.source)?, sender.clone()))
         })
         .collect();
+    let printed = Reader::watch(plan, files.into_iter().next(), &sender);
+    let readers: Vec<Reader> = readers.into_iter().chain(printed).collect();
     drop(sender);
     loop {
         pass_on(parent, &told, PERIOD)?;
@@ -156,10 +162,36 @@ impl Reader {
             }
         });
         if let Err(error) = started {
-            let value = Err(WorkFailure::System { error: error.to_string() });
-            let _ = failed.send(Event::Told((id, WorkReading { at: now(), within_ns: 0, value })));
+            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
         }
         Self { id, looks_since, again }
+    }
+
+    /// Looks for numbers in what the command prints, if any counter wants that.
+    fn watch(plan: &RecordPlan, copies: Option<OwnedFd>, told: &Sender<Event>) -> Option<Self> {
+        let of_output = (0..).zip(&plan.work).filter_map(|(id, counter)| match &counter.source {
+            WorkSource::Stdout(pattern) => Some((WorkId::new(id), expression(pattern).ok()?)),
+            _ => None,
+        });
+        let of_output: Vec<(WorkId, Regex)> = of_output.collect();
+        let &(id, _) = of_output.first()?;
+        let (again, wanted) = channel();
+        let told = told.clone();
+        let failed = told.clone();
+        let started = std::thread::Builder::new().name("work".into()).spawn(move || {
+            let printed = copies.map_or_else(Printed::of_own_stdout, |copies| Ok(Printed::Copies(copies)));
+            match printed {
+                Ok(printed) => watch(printed, of_output, &wanted, &told),
+                Err(error) => {
+                    of_output.iter().for_each(|(id, _)| tell_failure(&told, *id, file::failure(&error)))
+                }
+            }
+            let _nobody_may_listen = told.send(Event::Last);
+        });
+        if let Err(error) = started {
+            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
+        }
+        Some(Self { id, looks_since: Arc::default(), again })
     }
 
     /// Asks for a last look; false where the thread still looks, or is gone.
@@ -176,6 +208,55 @@ impl Reader {
         is_slow.then(|| *since = None)?;
         Some((self.id, WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) }))
     }
+}
+
+/// Tells the numbers that are printed, until a last look is wanted or there will be nothing more.
+fn watch(mut printed: Printed, of_output: Vec<(WorkId, Regex)>, wanted: &Receiver<()>, told: &Sender<Event>) {
+    let within_ns = printed.within_ns();
+    let mut all: Vec<(WorkId, Lines)> =
+        of_output.into_iter().map(|(id, expression)| (id, Lines::new(expression, within_ns))).collect();
+    loop {
+        let is_last = wanted.try_recv() != Err(TryRecvError::Empty);
+        if !is_last {
+            printed.wait();
+        }
+        let (mut is_quiet, mut is_over) = (true, is_last);
+        loop {
+            match printed.next() {
+                Ok(Some(piece)) => {
+                    is_quiet = false;
+                    all.iter_mut().for_each(|(id, lines)| take_in(lines, &piece, *id, told));
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        if is_quiet || is_over {
+            let rest = all.iter_mut().filter_map(|(id, lines)| Some((*id, lines.rest()?)));
+            rest.for_each(|one| drop(told.send(Event::Told(one))));
+        }
+        if is_over {
+            return;
+        }
+    }
+}
+
+fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &Sender<Event>) {
+    if piece.is_behind_gap {
+        lines.skip();
+    }
+    for reading in lines.push(piece.at, &piece.bytes) {
+        // Who does not listen any more ends the process soon.
+        let _ = told.send(Event::Told((id, reading)));
+    }
+}
+
+fn tell_failure(told: &Sender<Event>, id: WorkId, failure: WorkFailure) {
+    let reading = WorkReading { at: now(), within_ns: 0, value: Err(failure) };
+    let _nobody_may_listen = told.send(Event::Told((id, reading)));
 }
 
 fn set(since: &Mutex<Option<KtimeNs>>, to: Option<KtimeNs>) {
