@@ -3,6 +3,7 @@
 //! Leaves out how stretches are cut (`energy_trace_model::profile::work`).
 
 mod files;
+mod pages;
 mod printed;
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;

@@ -7,6 +7,7 @@ use super::record::RecordArgs;
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
+use crate::work::check;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::WorkSource;
 use energy_trace_power::{PowerPlan, SourceChoice};
@@ -38,6 +39,9 @@ pub(super) enum PlanError {
         "--work …=stdout:REGEX reads what a program prints that is started here: name one, or use file: or calls:"
     )]
     NobodyPrints,
+    /// A page of metrics cannot be read, or is another machine's.
+    #[error("{0}")]
+    Page(String),
     /// What is counted without names is not what is counted with names.
     #[error(
         "--work …=calls:FUNCTION counts named functions, and --count alone the entry functions of frameworks: name them, --count=NAME"
@@ -98,6 +102,11 @@ fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
     let reads_output = args.work.iter().any(|counter| matches!(counter.source, WorkSource::Stdout(_)));
     if reads_output && args.command.is_empty() {
         return Err(PlanError::NobodyPrints);
+    }
+    for counter in &args.work {
+        if let WorkSource::Prometheus { url, .. } = &counter.source {
+            check(url, args.work_allow_remote).map_err(PlanError::Page)?;
+        }
     }
     let of_work = args.work.iter().filter_map(|counter| match &counter.source {
         WorkSource::Calls(function) => Some(function.clone()),

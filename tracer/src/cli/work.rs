@@ -2,7 +2,7 @@
 //!
 //! Leaves out reading it (`work/`).
 
-use crate::work::expression;
+use crate::work::{Metric, check, expression};
 use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_names::shown::shown;
 use std::path::absolute;
@@ -10,7 +10,8 @@ use std::path::absolute;
 /// Longest name of a unit.
 const MOST: usize = 64;
 /// What a source looks like.
-const SOURCES: &str = "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX or NAME=file:PATH";
+const SOURCES: &str =
+    "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX, NAME=file:PATH or NAME=prometheus:URL#METRIC";
 
 /// A counter of work.
 pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
@@ -27,6 +28,7 @@ pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
         "calls" => calls(words)?,
         "stdout" => expression(words).map(|_| WorkSource::Stdout(words.to_owned()))?,
         "file" => file(words)?,
+        "prometheus" => prometheus(words)?,
         _ => return Err(format!("unknown source `{}`: {SOURCES}", shown(kind))),
     };
     Ok(WorkCounter { name: name.to_owned(), source })
@@ -47,6 +49,15 @@ fn file(path: &str) -> Result<WorkSource, String> {
     path.into_os_string().into_string().map(WorkSource::File).map_err(|_| "the path is no text".into())
 }
 
+/// A page and a metric on it. Whether the page may be read is asked when all options are known.
+fn prometheus(words: &str) -> Result<WorkSource, String> {
+    let (url, metric) =
+        words.split_once('#').ok_or("which metric? write URL#METRIC, or URL#METRIC{label=\"x\"}")?;
+    check(url, true)?;
+    Metric::parse(metric).ok_or_else(|| format!("no metric is called so: {}", shown(metric)))?;
+    Ok(WorkSource::Prometheus { url: url.to_owned(), metric: metric.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{WorkSource, parse};
@@ -61,6 +72,9 @@ mod tests {
         );
         assert_eq!(parse("token=file:/run/x").unwrap().source, WorkSource::File("/run/x".into()));
         assert_eq!(parse(r"x=stdout:a=(\d+)").unwrap().source, WorkSource::Stdout(r"a=(\d+)".into()));
+        let page = parse("t=prometheus:http://localhost:8000/metrics#a:b_total{x=\"1#=2\"}").unwrap().source;
+        let (url, metric) = ("http://localhost:8000/metrics".into(), "a:b_total{x=\"1#=2\"}".into());
+        assert_eq!(page, WorkSource::Prometheus { url, metric });
         let here = std::env::current_dir().unwrap().join("x");
         assert_eq!(parse("token=file:x").unwrap().source, WorkSource::File(here.to_str().unwrap().into()));
     }
@@ -80,6 +94,9 @@ mod tests {
             "token=net:/x",
             "s=calls:a,b",
             "s=stdout:step",
+            "t=prometheus:http://localhost/",
+            "t=prometheus:http://localhost/#",
+            "t=prometheus:https://localhost/#x",
             "s=stdout:(",
             " =file:/x",
             &long,

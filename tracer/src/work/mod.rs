@@ -13,13 +13,16 @@
 //!
 //! * `client`: the recorder's side; `role`: the process; `message`: what they say to each other.
 //! * `forward`: what the command prints on its way; `watch`: where it comes from for whoever counts; `lines`: numbers in it.
+//! * `http`: a page of metrics; `exposition`: a metric on it.
 //! * `file`: a number in a file; `number`: a number in a text; `telling`: which looks are worth a record.
 //!
 //! Leaves out counted calls (`probe`), and what units are worth in joules (`report::work`).
 
 mod client;
+mod exposition;
 mod file;
 mod forward;
+mod http;
 mod lines;
 mod message;
 mod number;
@@ -28,5 +31,7 @@ mod telling;
 mod watch;
 
 pub use client::{WorkReader, WorkReadings};
+pub(crate) use exposition::Metric;
 pub(crate) use forward::Forward;
+pub(crate) use http::check;
 pub(crate) use lines::expression;

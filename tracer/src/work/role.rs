@@ -3,7 +3,9 @@
 //!
 //! Leaves out the parent's side (`client.rs`).
 
+use super::exposition::Metric;
 use super::file;
+use super::http::{PATIENCE, Page};
 use super::lines::{Lines, expression};
 use super::message::{Answer, BATCH, MOST, Request};
 use super::telling::Telling;
@@ -30,7 +32,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How long last looks are waited for.
 const LAST: Duration = Duration::from_millis(50);
 /// How long the parent may take to hear.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_OF_PARENT: Duration = Duration::from_secs(10);
 
 /// What a thread tells.
 type Told = (WorkId, WorkReading);
@@ -60,13 +62,14 @@ fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
         pass_on(parent, &told, PERIOD)?;
         readers.iter().filter_map(Reader::is_slow).try_for_each(|told| send(parent, vec![told]))?;
         if parent.channel.is_answering(Duration::ZERO)? {
-            let (Request::Start | Request::Stop, _) = parent.channel.receive(MOST, Some(PATIENCE))?;
+            let (Request::Start | Request::Stop, _) =
+                parent.channel.receive(MOST, Some(PATIENCE_OF_PARENT))?;
             break;
         }
     }
     let waits = readers.iter().filter(|reader| reader.look_again()).count();
     last_looks(parent, &told, waits)?;
-    parent.channel.send(&Answer::Done, &[], Some(PATIENCE))
+    parent.channel.send(&Answer::Done, &[], Some(PATIENCE_OF_PARENT))
 }
 
 /// How a source is looked at here.
@@ -76,7 +79,11 @@ fn look_of(source: &WorkSource) -> Option<Look> {
             let path = PathBuf::from(path);
             Some(Box::new(move || file::look(&path)))
         }
-        WorkSource::Calls(_) | WorkSource::Stdout(_) | WorkSource::Prometheus { .. } => None,
+        WorkSource::Prometheus { url, metric } => {
+            let page = Page::new(url, Metric::parse(metric)?, PATIENCE);
+            Some(Box::new(move || page.look()))
+        }
+        WorkSource::Calls(_) | WorkSource::Stdout(_) => None,
     }
 }
 
@@ -117,7 +124,11 @@ fn last_looks(parent: &Parent, told: &Receiver<Event>, mut waits: usize) -> Resu
 }
 
 fn send(parent: &Parent, batch: Vec<Told>) -> Result<(), ChannelError> {
-    if batch.is_empty() { Ok(()) } else { parent.channel.send(&Answer::Readings(batch), &[], Some(PATIENCE)) }
+    if batch.is_empty() {
+        Ok(())
+    } else {
+        parent.channel.send(&Answer::Readings(batch), &[], Some(PATIENCE_OF_PARENT))
+    }
 }
 
 /// What comes from a reader's thread.
