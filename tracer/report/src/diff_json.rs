@@ -71,7 +71,7 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     let document = Document {
         schema: "energy-trace/diff/1.0",
         per: match options.work {
-            Work::Calls(name) => Some(name),
+            Work::Calls(name) | Work::Units(name) => Some(name),
             Work::Counts(_) => None,
         },
         by: options.by.name(),

@@ -70,6 +70,9 @@ fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> 
     if let Work::Calls(name) = options.work {
         lines.push(format!("joules of a call of {name}"));
     }
+    if let Work::Units(name) = options.work {
+        lines.push(format!("joules per {name}"));
+    }
     lines
 }
 

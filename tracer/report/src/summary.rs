@@ -6,10 +6,10 @@
 use super::diagnostics;
 use super::meters::basis;
 use super::outer_line::outer_line;
-use super::run;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_program;
+use super::{run, work};
 use anstyle::Style;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -133,6 +133,7 @@ impl Summary<'_> {
         let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
+        lines.extend(work::sentences(self.profile).into_iter().map(|line| plain(format!("  {line}"))));
         lines
     }
 
