@@ -73,6 +73,11 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 
 /// Of a recording that is not merged.
 pub(crate) fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options) -> Profile {
+    if !recording.work.is_empty() {
+        // What was done is known by moments, so that its energy is wanted by moments too.
+        let span = span_of(&recording);
+        return attribute_in_bins(recording, options, Bins::over(span.start, span.end)).0;
+    }
     let (run, found) = Attribution::of(&mut recording, options.accounting);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
@@ -97,6 +102,8 @@ pub(crate) fn attribute_in_bins(
     }
     .over_time();
     found.enter(rows, &mut profile);
+    let classes: Vec<_> = profile.ledger.iter().map(|row| row.class).collect();
+    profile.work = over_time.work(&recording.work, &classes, profile.run.start, profile.run.end);
     (profile, over_time)
 }
 

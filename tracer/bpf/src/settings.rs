@@ -4,7 +4,7 @@
 //! where the kernel's types name them; the verifier knows the settings and does not look at a way that is never taken.
 
 use super::arch::TASK_THREAD_POINTER;
-use super::btf::KernelTypes;
+use super::btf::{KERNEL, KernelTypes};
 use super::error::ProbeError;
 use crate::config::{GroupId, TraceConfig};
 use energy_trace_model::recording::record::Unwinding;
@@ -13,7 +13,7 @@ use tracer_ebpf::wire::{GroupSettings, Settings};
 
 /// Reads what the running kernel is like.
 pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSettings), ProbeError> {
-    let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
+    let types = KernelTypes::read(Path::new(KERNEL))?;
     let group = config.group.map(|group| group_settings(&types, group)).transpose()?;
     let offset = |field| types.offset_of("task_struct", field);
     let settings = Settings {

@@ -218,13 +218,14 @@ impl PowerSet {
         self.check = place.map(|place| (place, CrossCheck::new(second)));
     }
 
-    /// `--idle-watts` is the power of all sockets together.
+    /// `--idle-watts` is the power of all sockets together; where no socket is read, of the meters of the whole machine.
     fn give_idle(&mut self, power: MicroWatts) {
-        let is_counter = |d: &Domain| matches!(d.origin, Origin::Counter { .. });
-        let packages: Vec<&mut Domain> =
-            self.domains.iter_mut().filter(|d| d.class == DomainClass::Package && is_counter(d)).collect();
-        let parts = model::split(power, &vec![1; packages.len()]);
-        for (domain, power) in packages.into_iter().zip(parts) {
+        let is_read = |d: &Domain, class| d.class == class && matches!(d.origin, Origin::Counter { .. });
+        let has_sockets = self.domains.iter().any(|d| is_read(d, DomainClass::Package));
+        let class = if has_sockets { DomainClass::Package } else { DomainClass::Psys };
+        let domains: Vec<&mut Domain> = self.domains.iter_mut().filter(|d| is_read(d, class)).collect();
+        let parts = model::split(power, &vec![1; domains.len()]);
+        for (domain, power) in domains.into_iter().zip(parts) {
             domain.idle = Some(IdleBaseline { power, origin: IdleOrigin::Given });
         }
     }

@@ -7,7 +7,7 @@ use super::jit_code::jit_not_named;
 use super::rows::process_of;
 use super::thermal::slowdowns;
 use super::uncertainty::of_program;
-use super::{DomainChoice, run};
+use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
@@ -39,7 +39,8 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
     ];
     let slowed = slowdowns(profile);
     let found = recorded.map(Diagnostic::Recorded).chain(profile.diagnostics.iter().cloned());
-    for diagnostic in found.chain(whole.into_iter().flatten()).chain(slowed) {
+    let of_work = work::diagnostics(profile);
+    for diagnostic in found.chain(whole.into_iter().flatten()).chain(of_work).chain(slowed) {
         let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
         if !cut_twice && !all.contains(&diagnostic) {
             all.push(diagnostic);
@@ -87,6 +88,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         | Diagnostic::ProgramUncertain { .. }
         | Diagnostic::FewSamples { .. }
         | Diagnostic::ResidualLarge(_)
+        | Diagnostic::Work { .. }
         | Diagnostic::LedgerImbalance(_) => true,
     }
 }

@@ -4,6 +4,7 @@ use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
+use super::work::work_fact;
 use super::{counted, in_seconds, percent_of, recorded, were};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
@@ -33,6 +34,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::KernelsMissing(tier) => kernels_missing(tier),
         Diagnostic::LaunchStacksThinned(stacks) => stacks_thinned(*stacks),
         Diagnostic::PartOfRun(part) => part_of_run(*part),
+        Diagnostic::Work { name, what } => work_fact(name, what),
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(

@@ -24,6 +24,7 @@ mod meant;
 mod merge;
 mod output;
 mod pages;
+mod per_work;
 mod range;
 mod record;
 mod report;
@@ -32,5 +33,6 @@ mod run;
 mod stacks;
 mod top;
 mod unprivileged;
+mod work;
 
 pub use run::run;

@@ -38,6 +38,7 @@ pub mod synthetic_frame;
 mod tables;
 mod thermal;
 mod wire;
+mod work;
 
 pub use public_names::{PublicNames, package_in};
 pub use tables::{GpuFacts, Part, Recording, Requests, frames_of};
