@@ -11,11 +11,11 @@ use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
     Process, Quality, RecordingDiagnostic, Runtime,
 };
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_sentences::source_note;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +175,7 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let is_unsampled = |stack: StackId| {
         let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
         let frame = innermost.and_then(|frame| profile.frames.get(frame));
-        frame.is_some_and(|frame| Mark::Unsampled.is(frame))
+        frame.is_some_and(|frame| SyntheticFrame::Unsampled.is(frame))
     };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));

@@ -11,8 +11,8 @@ use energy_trace_model::profile::diagnostics::{
 };
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
             "no sample was taken in {} of the program's CPU time, which is shown as `{}`; a higher rate, `-F`, leaves less",
             percent_of(*unsampled_ns, *of_ns),
-            Mark::Unsampled.name()
+            SyntheticFrame::Unsampled.name()
         ),
         Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns } => format!(
             "Python functions are missing for {} of the program's CPU time, because this Python cannot be read: {}; the joules are right, \

@@ -12,6 +12,7 @@ mod closed;
 mod command_line;
 mod common;
 mod compare;
+mod debug;
 mod diff;
 mod doctor;
 mod export;

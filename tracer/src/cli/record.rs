@@ -105,7 +105,8 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Energy", long, value_name = "LEVEL", default_value = "launch", value_parser = choices::gpu_level())]
     pub gpu: GpuLevel,
 
-    /// Idle power of the machine in watts, instead of measuring it for one second before the start
+    /// Idle power of all CPU sockets in watts, or of the machine where only its own meter is read, instead of measuring it for one second
+    /// before the start
     #[arg(help_heading = "Energy", long, value_name = "W", value_parser = parse_watts)]
     pub idle_watts: Option<MicroWatts>,
 
