@@ -11,6 +11,7 @@ use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{alone_on, python, workload};
+use energy_trace_tests::report::schema_errors;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Output;
@@ -45,7 +46,9 @@ fn counting_python() -> PathBuf {
 fn json(place: &Place, options: &[&str]) -> Value {
     let output = place.run(&[&["report", "--format", "json"][..], options].concat());
     assert_code(&output, 0);
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema_errors(&report), [""; 0]);
+    report
 }
 
 /// The work of this name. Its energy and the rest are the ledger's target of each class, and units times joules per unit its energy, to the

@@ -78,10 +78,9 @@ fn answer(mut connection: TcpStream, count: &PathBuf, [elsewhere, true_pages]: &
             return;
         }
         let endless = vec![b'#'; 1 << 20];
-        while path == "/gigabyte" {
-            if connection.write_all(&endless).is_err() {
-                return;
-            }
+        if path == "/gigabyte" {
+            while connection.write_all(&endless).is_ok() {}
+            return;
         }
     }
 }

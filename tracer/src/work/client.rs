@@ -72,6 +72,7 @@ impl WorkReader {
         // That it is gone shows when it is listened to.
         let files: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
         let _ = channel.send(&Request::Start, &files, Some(PATIENCE));
+        drop(copies);
         let stopping = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stopping);
         let done = on_thread("work", move || self.listen(&records, &stops))?;

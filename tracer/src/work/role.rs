@@ -193,9 +193,9 @@ impl Reader {
             let printed = copies.map_or_else(Printed::of_own_stdout, |copies| Ok(Printed::Copies(copies)));
             match printed {
                 Ok(printed) => watch(printed, of_output, &wanted, &told),
-                Err(error) => {
-                    of_output.iter().for_each(|(id, _)| tell_failure(&told, *id, file::failure(&error)))
-                }
+                Err(error) => of_output.iter().for_each(|(id, _)| {
+                    tell_failure(&told, *id, file::failure(&error));
+                }),
             }
             let _nobody_may_listen = told.send(Event::Last);
         });
