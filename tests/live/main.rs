@@ -22,3 +22,4 @@ mod study;
 mod symbols;
 mod top;
 mod unwind;
+mod work;

@@ -4,6 +4,8 @@
 //! A program may write what it likes into its frames, and a process that is starting has some that are not filled in. Leaves out what a
 //! frame is (`python.rs`).
 
+use crate::arch::call::USER_BITS;
+
 /// What a walk remembers of the places that it has passed: one of them, renewed at each power of two (R. P. Brent, "An improved Monte Carlo
 /// factorization algorithm", 1980). A chain that goes in circles is noticed after at most three times its length.
 #[repr(C)]
@@ -36,11 +38,10 @@ impl CycleDetector {
 /// What stands for a link that leads nowhere: no frame's address.
 pub const NOWHERE: u64 = 1;
 
-/// Whether no frame is at this address: frames begin at whole words, and in user space (below 2^56 also where pages have five levels:
-/// Documentation/arch/x86/x86_64/mm.rst).
+/// Whether no frame is at this address: frames begin at whole words, and in user space.
 #[inline(always)]
 pub const fn is_nowhere(address: u64) -> bool {
-    address & 7 != 0 || address >> 56 != 0
+    address & 7 != 0 || address >> USER_BITS != 0
 }
 
 #[cfg(test)]

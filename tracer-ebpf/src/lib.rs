@@ -6,6 +6,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+pub mod arch;
 mod calls;
 pub mod count;
 pub mod countdown;
@@ -18,12 +19,11 @@ pub mod mappings;
 pub mod memory;
 pub mod native;
 pub mod on_cpu;
-pub mod put_away;
 pub mod python;
 pub mod python_layout;
 pub mod reach;
-pub mod register;
 pub mod rows;
+pub mod saved_stack_pointer;
 pub mod scan;
 pub mod unwind_row_cache;
 pub mod v8;

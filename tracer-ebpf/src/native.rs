@@ -1,32 +1,18 @@
 //! Walks native frames by the rows that were made from `.eh_frame`.
 //!
-//! What is emitted for each frame: its pc and its canonical frame address (the stack pointer before the call). Only `rip`, `rsp`, `rbp` and
-//! `rbx` are followed: what compilers need to find a caller on x86-64. Of `rbx` only the place is kept, for few rules ask for it; other
-//! registers are known where code was interrupted, and not in its callers. Leaves out how rows are found (`Tables`) and what they
+//! What is emitted for each frame: its pc and its canonical frame address (the stack pointer before the call). Only the program
+//! counter, the stack pointer, the frame pointer and one other register (`base::CALLEE_SAVED`) are followed: what compilers need to find a caller.
+//! Of the last only the place is kept, for few rules ask for it; other registers are known where code was interrupted, and not in its callers. Leaves out how rows are found (`Tables`) and what they
 //! mean for symbols.
 
-use crate::calls::{direct_target, is_indirect};
+use crate::arch::call::{direct_target, is_indirect};
+use crate::arch::{frame, plt, signal_frame};
 use crate::memory::Memory;
 use crate::rows::{FullRule, Operand, Rule, base, rule};
 use crate::scan;
 use crate::wire::{PythonLayout, end};
 
 pub use crate::scan::{Candidates, Found, SCAN_WORDS, find_caller};
-
-/// Offsets of registers in the `ucontext` that a signal frame holds at `rsp` (arch/x86/include/uapi/asm/sigcontext.h, v6.1:
-/// `uc_mcontext` begins 40 bytes in).
-mod ucontext {
-    pub(super) const RBX: u64 = 40 + 11 * 8;
-    pub(super) const RBP: u64 = 40 + 10 * 8;
-    pub(super) const RSP: u64 = 40 + 15 * 8;
-    pub(super) const RIP: u64 = 40 + 16 * 8;
-
-    /// Offset of a register by DWARF's number. A nibble each, the lowest first: the order there is r8…r15, rdi, rsi, rbp, rbx, rdx, rax,
-    /// rcx, rsp.
-    pub(super) const fn register(number: u32) -> u64 {
-        40 + (0x7654_3210_fa89_becd >> ((number & 15) * 4) & 15) * 8
-    }
-}
 
 /// Finds rows.
 pub trait Tables {
@@ -107,11 +93,11 @@ pub struct NativeWalk {
     /// Stack pointer.
     pub sp: u64,
     /// Frame pointer register, whatever the code uses it for.
-    pub bp: u64,
+    pub fp: u64,
     /// 1 while `pc` is a return address: it then belongs to the instruction before it.
     pub returned: u64,
-    /// Address where `rbx` was saved, or a `place`.
-    pub bx_at: u64,
+    /// Address where `base::CALLEE_SAVED` was saved, or a `place`.
+    pub callee_saved_at: u64,
     /// Address of the `ucontext` that has the registers that nobody saves, or a `place`.
     pub others_at: u64,
 }
@@ -170,11 +156,8 @@ fn rule_of(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory
 /// The kind of rule of a function that was entered at its first byte, by a return; `None` where that is not known.
 #[inline(always)]
 fn entered_by_return(pc: u64, tables: &mut impl Tables, memory: &impl Memory) -> Option<u32> {
-    // `mov $15, %rax; syscall`, and the same by `%eax`: `rt_sigreturn` (15: arch/x86/entry/syscalls/syscall_64.tbl).
-    const BY_RAX: u64 = 0x0f00_0000_0fc0_c748;
-    const BY_EAX: u64 = 0x05_0f00_0000_0fb8;
     let code = memory.read_word(pc).unwrap_or(0);
-    if code == BY_RAX || code & (u64::MAX >> 8) == BY_EAX {
+    if signal_frame::is_return(code) {
         return Some(rule::SIGNAL);
     }
     if tables.rule(pc).is_ok_and(|rule| !matches!(rule.kind(), rule::NONE | rule::SIGNAL)) {
@@ -195,33 +178,34 @@ pub(crate) fn caller(
 ) -> Result<u64, u8> {
     let rule = rule_of(walk, tables, memory)?;
     let mut cfa = match rule.kind() {
-        rule::RSP | rule::DEREF_RSP | rule::DEREF_RSP_8 => walk.sp.wrapping_add_signed(rule.offset()),
-        rule::RBP | rule::DEREF_RBP => walk.bp.wrapping_add_signed(rule.offset()),
-        rule::PLT => {
-            let pushed = if rule.offset() != 0 { 11 } else { 10 };
-            walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })
-        }
+        rule::SP | rule::DEREF_SP | rule::DEREF_SP_8 => walk.sp.wrapping_add_signed(rule.offset()),
+        rule::FP | rule::DEREF_FP => walk.fp.wrapping_add_signed(rule.offset()),
+        rule::PLT => plt::cfa(walk.pc, walk.sp, rule.offset()),
         rule::SIGNAL | rule::FULL | rule::HOTSPOT | rule::V8 => return tables.rare(walk, rule, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
         rule::NONE => return Err(end::NO_UNWIND_INFO),
         _ => return Err(end::UNSUPPORTED),
     };
-    if matches!(rule.kind(), rule::DEREF_RBP | rule::DEREF_RSP | rule::DEREF_RSP_8) {
-        cfa = read(memory, cfa)?.wrapping_add(if rule.kind() == rule::DEREF_RSP_8 { 8 } else { 0 });
+    if matches!(rule.kind(), rule::DEREF_FP | rule::DEREF_SP | rule::DEREF_SP_8) {
+        cfa = read(memory, cfa)?.wrapping_add(if rule.kind() == rule::DEREF_SP_8 { 8 } else { 0 });
     }
-    if cfa <= walk.sp {
+    if !frame::grows(cfa, walk.sp, rule.fp()) {
         return Err(end::BAD_FRAME);
     }
-    let ra_at = cfa.wrapping_sub(8);
-    let pc = read(memory, ra_at)?;
-    let deref_rbp = rule.kind() == rule::DEREF_RBP;
-    if rule.rbx_down() != 0 {
-        walk.bx_at = (if deref_rbp { walk.bp } else { ra_at }).wrapping_sub(rule.rbx_down());
+    let interrupted = |register| match walk.others_at {
+        place::INTERRUPTED => tables.interrupted(register),
+        _ => None,
+    };
+    let pc = frame::return_address(cfa, rule.fp(), interrupted, memory).ok_or(end::FAULT)?;
+    let deref_fp = rule.kind() == rule::DEREF_FP;
+    if rule.callee_saved_down() != 0 {
+        walk.callee_saved_at = (if deref_fp { walk.fp } else { cfa.wrapping_sub(frame::PUSHED_BY_CALL) })
+            .wrapping_sub(rule.callee_saved_down());
     }
-    if deref_rbp {
-        walk.bp = read(memory, walk.bp)?;
-    } else if rule.rbp() != 0 {
-        walk.bp = read(memory, cfa.wrapping_add_signed(rule.rbp()))?;
+    if deref_fp {
+        walk.fp = read(memory, walk.fp)?;
+    } else if rule.fp() != 0 {
+        walk.fp = read(memory, cfa.wrapping_add_signed(rule.fp()))?;
     }
     arrive(walk, pc, cfa)
 }
@@ -254,6 +238,7 @@ pub fn rare_caller(
 /// The caller is found.
 #[inline(always)]
 const fn arrive(walk: &mut NativeWalk, pc: u64, cfa: u64) -> Result<u64, u8> {
+    let pc = frame::code_address(pc);
     if pc == 0 {
         return Err(end::COMPLETE); // The convention of thread entry points: no return address.
     }
@@ -279,16 +264,16 @@ fn caller_in_full(
         return Err(end::BAD_FRAME);
     }
     let pc = value(full.ra, walk, cfa, tables, memory)?;
-    let bp = match full.rbp {
-        Operand::SAME => walk.bp,
+    let fp = match full.fp {
+        Operand::SAME => walk.fp,
         saved => value(saved, walk, cfa, tables, memory)?,
     };
-    if full.rbx != Operand::SAME {
-        let place = Operand::sum(full.rbx.base(), full.rbx.offset() as i32);
-        let saved = full.rbx.is_word();
-        walk.bx_at = if saved { value(place, walk, cfa, tables, memory)? } else { place::UNKNOWN };
+    if full.callee_saved != Operand::SAME {
+        let place = Operand::sum(full.callee_saved.base(), full.callee_saved.offset() as i32);
+        let saved = full.callee_saved.is_word();
+        walk.callee_saved_at = if saved { value(place, walk, cfa, tables, memory)? } else { place::UNKNOWN };
     }
-    walk.bp = bp;
+    walk.fp = fp;
     arrive(walk, pc, cfa)
 }
 
@@ -303,15 +288,15 @@ fn value(
 ) -> Result<u64, u8> {
     let from = match operand.base() {
         base::CFA => cfa,
-        base::RSP => walk.sp,
-        base::RBP => walk.bp,
+        base::SP => walk.sp,
+        base::FP => walk.fp,
         register @ 0..=base::LAST => {
-            let saved = register == base::RBX;
-            match if saved { walk.bx_at } else { walk.others_at } {
+            let saved = register == base::CALLEE_SAVED;
+            match if saved { walk.callee_saved_at } else { walk.others_at } {
                 place::UNKNOWN => return Err(end::UNSUPPORTED),
                 place::INTERRUPTED => tables.interrupted(register).ok_or(end::UNSUPPORTED)?,
                 at if saved => read(memory, at)?,
-                at => read(memory, at.wrapping_add(ucontext::register(register)))?,
+                at => read(memory, at.wrapping_add(signal_frame::register(register)))?,
             }
         }
         _ => return Err(end::UNSUPPORTED),
@@ -324,11 +309,11 @@ fn value(
 #[inline(always)]
 fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8> {
     let at = walk.sp;
-    walk.pc = read(memory, at.wrapping_add(ucontext::RIP))?;
-    walk.bp = read(memory, at.wrapping_add(ucontext::RBP))?;
-    walk.sp = read(memory, at.wrapping_add(ucontext::RSP))?;
+    walk.pc = read(memory, at.wrapping_add(signal_frame::PC))?;
+    walk.fp = read(memory, at.wrapping_add(signal_frame::FP))?;
+    walk.sp = read(memory, at.wrapping_add(signal_frame::SP))?;
     walk.returned = 0;
-    walk.bx_at = at.wrapping_add(ucontext::RBX);
+    walk.callee_saved_at = at.wrapping_add(signal_frame::CALLEE_SAVED);
     walk.others_at = at;
     Ok(walk.sp)
 }
@@ -341,12 +326,12 @@ pub const MAX_RECOVERED: u32 = 32;
 #[inline(always)]
 pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Option<NativeWalk> {
     let cfa = anchor.wrapping_add(u64::from(layout.eval_cfa));
-    let pc = memory.read_word(cfa.wrapping_sub(8))?;
-    let bp = match layout.eval_rbp {
+    let pc = frame::caller_of(cfa, &layout.eval_fp, memory)?;
+    let fp = match layout.eval_fp {
         0 => NO_FRAME_POINTER,
         down => memory.read_word(cfa.wrapping_sub(u64::from(down)))?,
     };
-    Some(NativeWalk { pc, sp: cfa, bp, returned: 1, ..NativeWalk::default() })
+    Some(NativeWalk { pc, sp: cfa, fp, returned: 1, ..NativeWalk::default() })
 }
 
 #[inline(always)]

@@ -6,6 +6,7 @@
 //! the entry shim frame from 3.12 on; 3.6 to 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
 //! Leaves out names and lines: user space reads the code objects.
 
+use crate::arch::thread as thread_local;
 use crate::cycle::{CycleDetector, NOWHERE, is_nowhere};
 use crate::memory::{FRAME_WORDS, Memory};
 use crate::python_layout::object;
@@ -70,12 +71,13 @@ pub enum Step {
 /// names the one that holds the lock; thread-specific data stays with the thread's first (`_PyGILState_NoteThreadStateLocked`,
 /// Python/pystate.c). From 3.12 to 3.14 it follows (`tstate_activate`); in 3.15 thread-local variables took its place.
 #[inline(always)]
-pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
-    let [first, second] =
-        layout.tls_below.map(|below| if below == 0 { 0 } else { fsbase.wrapping_sub(u64::from(below)) });
+pub fn running_thread(layout: &PythonLayout, thread_pointer: u64, memory: &impl Memory) -> Option<u64> {
+    let [first, second] = layout
+        .tls_below
+        .map(|below| if below == 0 { 0 } else { thread_local::variable(thread_pointer, u64::from(below)) });
     let named = |at: u64| {
         let thread = if at == 0 { 0 } else { memory.read_word(at)? };
-        is_thread(layout, thread, fsbase, memory).then_some(thread)
+        is_thread(layout, thread, thread_pointer, memory).then_some(thread)
     };
     if let Some(thread) = named(layout.current_at) {
         return Some(thread);
@@ -100,20 +102,20 @@ pub fn has_sub_interpreters(layout: &PythonLayout, memory: &impl Memory) -> bool
 
 /// The thread state by glibc's thread-specific data, if it is this thread's (`thread_id` equals the thread pointer).
 #[inline(always)]
-pub fn thread_by_key(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
+pub fn thread_by_key(layout: &PythonLayout, thread_pointer: u64, memory: &impl Memory) -> Option<u64> {
     let key = memory.read_word(layout.tss_key_at)? & 0xffff_ffff;
     if key >= 32 {
         return None; // The second-level blocks: the list of threads serves.
     }
-    let block = fsbase.wrapping_add(u64::from(layout.tsd_block));
+    let block = thread_pointer.wrapping_add(u64::from(layout.tsd_block));
     let thread = memory.read_word(block.wrapping_add(16 * key + 8))?;
-    is_thread(layout, thread, fsbase, memory).then_some(thread)
+    is_thread(layout, thread, thread_pointer, memory).then_some(thread)
 }
 
-/// Whether `thread` is the state of the thread whose thread pointer is `fsbase`.
+/// Whether `thread` is the state of the thread whose thread pointer is `thread_pointer`.
 #[inline(always)]
-pub fn is_thread(layout: &PythonLayout, thread: u64, fsbase: u64, memory: &impl Memory) -> bool {
-    thread != 0 && memory.read_word(thread.wrapping_add(u64::from(layout.thread_id))) == Some(fsbase)
+pub fn is_thread(layout: &PythonLayout, thread: u64, thread_pointer: u64, memory: &impl Memory) -> bool {
+    thread != 0 && memory.read_word(thread.wrapping_add(u64::from(layout.thread_id))) == Some(thread_pointer)
 }
 
 /// The first thread of the main interpreter's list.

@@ -66,8 +66,8 @@ pub struct PythonLayout {
     pub tag_mask: u8,
     /// From an anchor to the CFA of the native frame that holds it; 0 until it was learned.
     pub eval_cfa: u32,
-    /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
-    pub eval_rbp: u32,
+    /// From that CFA down to where the frame saved its caller's frame pointer; 0: nowhere.
+    pub eval_fp: u32,
     /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
     pub tls_below: [u32; 2],
     /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.

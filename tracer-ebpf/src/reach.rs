@@ -4,22 +4,19 @@
 //! user mode not all saved, or be changing from one process's memory to another's: from then on until `current` is changed as well, reads of
 //! user memory fail (`nmi_uaccess_okay`, arch/x86/mm/tlb.c, v6.1). A timer's interrupt never comes there. Leaves out the reading itself.
 
+use crate::arch::kernel::is_entry_stack;
 use crate::memory::Memory;
 use crate::wire::{PythonLayout, end};
 
 /// Stands for the next state in a list of threads that could not be read.
 pub const UNREAD: u64 = 1;
 
-/// The entry area of all CPUs, where the kernel runs for some instructions before it is on the thread's own stack
-/// (`CPU_ENTRY_AREA_PGD`, arch/x86/include/asm/pgtable_64_types.h, v6.1): 512 GiB.
-const ENTRY_AREA: u64 = 0xffff_fe00_0000_0000 >> 39;
-
 /// Whether the kernel was interrupted with its stack pointer at `kernel_sp` (0: user mode was) before all registers of user mode lay in the
 /// `bytes` from `saved` on: while they are pushed, the stack pointer is among them (as in `perf_get_regs_user`, arch/x86/kernel/perf_regs.c).
 #[inline(always)]
 pub fn are_being_saved(kernel_sp: u64, saved: u64, bytes: u64) -> bool {
     let among = kernel_sp.wrapping_sub(saved);
-    kernel_sp != 0 && ((among != 0 && among <= bytes) || kernel_sp >> 39 == ENTRY_AREA)
+    kernel_sp != 0 && ((among != 0 && among <= bytes) || is_entry_stack(kernel_sp))
 }
 
 /// Why no state of a thread was found, `last` being where the search ended: the thread has none, or what would say so could not be read.

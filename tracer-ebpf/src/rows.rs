@@ -1,16 +1,16 @@
 //! The unwind row: what one stretch of code needs to find its caller, in eight bytes.
 //!
 //! High half: the first address of the stretch, relative to the module's lowest address. Low half: how to find the canonical frame
-//! address (CFA), and where the caller's `rbp` was saved:
+//! address (CFA), and where the caller's frame pointer was saved:
 //!
 //! ```text
 //!  31    28 27   25 24     16 15             0
-//! | kind   | rbx   | rbp     | offset         |
+//! | kind   | saved | fp      | offset         |
 //! ```
 //!
-//! `offset` is the CFA's offset divided by eight, signed; `rbp` is the save slot's offset from the CFA divided by eight, signed, with
-//! 0 meaning "not saved here, unchanged" (the slot at the CFA itself never holds it). `rbx` is how many words below the return address the
-//! caller's `rbx` was saved (`DEREF_RBP`: below where `rbp` points), 0: unchanged; it is followed because some code finds its CFA by it.
+//! `offset` is the CFA's offset divided by eight, signed; `fp` is the save slot's offset from the CFA divided by eight, signed, with
+//! 0 meaning "not saved here, unchanged" (the slot at the CFA itself never holds it). `saved` is how many words below the return address the
+//! caller's other register was saved (`DEREF_FP`: below where the frame pointer points), 0: unchanged; it is followed because some code finds its CFA by it.
 //! The return address always lies at CFA − 8, except in signal frames. What this cannot say is a `FullRule` elsewhere, to which
 //! `offset` of kind `FULL` leads: 0.2 % of the code of PyTorch, and no space in any other row. Rows of one file are sorted and cut
 //! into chunks of `CHUNK_ROWS`; where there is more than one, chunk 0 is the index: the first row of each chunk.
@@ -23,15 +23,15 @@ pub const FILLER: u64 = u64::MAX;
 
 /// How to find the CFA.
 pub mod rule {
-    /// `rsp + offset`.
-    pub const RSP: u32 = 0;
-    /// `rbp + offset`.
-    pub const RBP: u32 = 1;
-    /// `*(rbp + offset)`: a realigned stack; the caller's `rbp` lies where `rbp` points.
-    pub const DEREF_RBP: u32 = 2;
-    /// The PLT's expression: `rsp + 8 + ((rip & 15) >= 11) * 8`; `offset` tells 11 (1) from 10 (0, for PLTs of 16 bytes with `endbr64`).
+    /// `sp + offset`.
+    pub const SP: u32 = 0;
+    /// `fp + offset`.
+    pub const FP: u32 = 1;
+    /// `*(fp + offset)`: a realigned stack; the caller's frame pointer lies where the frame pointer points.
+    pub const DEREF_FP: u32 = 2;
+    /// The PLT's expression (`arch::plt`), of which `offset` tells the form.
     pub const PLT: u32 = 3;
-    /// A signal frame: the registers lie in the `ucontext` at `rsp`.
+    /// A signal frame: the registers lie in the `ucontext` at the stack pointer.
     pub const SIGNAL: u32 = 4;
     /// The outermost frame: there is no caller.
     pub const OUTERMOST: u32 = 5;
@@ -39,10 +39,10 @@ pub mod rule {
     pub const NONE: u32 = 6;
     /// A rule that fits no other kind.
     pub const UNSUPPORTED: u32 = 7;
-    /// `*(rsp + offset)`: a stack switched by hand-written assembly.
-    pub const DEREF_RSP: u32 = 8;
-    /// `*(rsp + offset) + 8`: the same where `rsp` was put away after the call (OpenSSL's kernels).
-    pub const DEREF_RSP_8: u32 = 9;
+    /// `*(sp + offset)`: a stack switched by hand-written assembly.
+    pub const DEREF_SP: u32 = 8;
+    /// `*(sp + offset) + 8`: the same where the stack pointer was put away after the call (OpenSSL's kernels).
+    pub const DEREF_SP_8: u32 = 9;
     /// A `FullRule`, whose number stands in the place of the offset.
     pub const FULL: u32 = 10;
     /// Code that a HotSpot makes at run time, which keeps what is known of it itself (`hotspot.rs`). In no row: for whole mappings.
@@ -64,18 +64,18 @@ impl Rule {
     /// A rule that cannot be expressed.
     pub const UNSUPPORTED: Self = Self(rule::UNSUPPORTED << 28);
 
-    /// Packs a rule that leaves `rbx` unchanged; `None` where an offset does not fit. Offsets are in bytes and multiples of eight.
-    pub fn pack(kind: u32, offset: i64, rbp: i64) -> Option<Self> {
+    /// Packs a rule that leaves the other register unchanged; `None` where an offset does not fit. Offsets are in bytes and multiples of eight.
+    pub fn pack(kind: u32, offset: i64, fp: i64) -> Option<Self> {
         let fits = offset % 8 == 0
-            && rbp % 8 == 0
+            && fp % 8 == 0
             && i16::try_from(offset / 8).is_ok()
-            && (-256..256).contains(&(rbp / 8));
-        let word = || kind << 28 | ((rbp / 8) as u32 & 0x1ff) << 16 | ((offset / 8) as u32 & 0xffff);
+            && (-256..256).contains(&(fp / 8));
+        let word = || kind << 28 | ((fp / 8) as u32 & 0x1ff) << 16 | ((offset / 8) as u32 & 0xffff);
         if fits { Some(Self(word())) } else { None }
     }
 
-    /// The same where `rbx` was saved this many bytes below the return address, or below `rbp`; `None` where that does not fit.
-    pub fn saving_rbx(self, down: i64) -> Option<Self> {
+    /// The same where the other register was saved this many bytes below the return address, or below where the frame pointer points; `None` where that does not fit.
+    pub fn saving_callee_saved(self, down: i64) -> Option<Self> {
         let words = u32::try_from(down / 8).ok().filter(|&words| down % 8 == 0 && words < 8)?;
         Some(Self(self.0 & !(7 << 25) | words << 25))
     }
@@ -95,13 +95,13 @@ impl Rule {
         ((self.0 << 16) as i32 >> 16) as i64 * 8
     }
 
-    /// Bytes from the CFA to the saved `rbp`; 0: it is unchanged.
-    pub const fn rbp(self) -> i64 {
+    /// Bytes from the CFA to the saved frame pointer; 0: it is unchanged.
+    pub const fn fp(self) -> i64 {
         ((self.0 << 7) as i32 >> 23) as i64 * 8
     }
 
-    /// Bytes from the return address, or from where `rbp` points, down to the saved `rbx`; 0: it is unchanged.
-    pub const fn rbx_down(self) -> u64 {
+    /// Bytes from the return address, or from where the frame pointer points, down to the other register; 0: it is unchanged.
+    pub const fn callee_saved_down(self) -> u64 {
         (self.0 >> 25 & 7) as u64 * 8
     }
 
@@ -118,20 +118,14 @@ impl Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operand(pub u64);
 
-/// What an operand starts from: DWARF's numbers of the registers (System V ABI AMD64 1.0, §3.6.2), and two more.
+/// What an operand starts from: DWARF's numbers of the registers, and two more.
 pub mod base {
-    /// `rbx`.
-    pub const RBX: u32 = 3;
-    /// `rbp`.
-    pub const RBP: u32 = 6;
-    /// `rsp`.
-    pub const RSP: u32 = 7;
-    /// The last register, `r15`.
-    pub const LAST: u32 = 15;
+    pub use crate::arch::dwarf::{CALLEE_SAVED, FP, LAST, SP};
+
     /// The canonical frame address.
-    pub const CFA: u32 = 16;
+    pub const CFA: u32 = LAST + 1;
     /// The register is unchanged.
-    pub const SAME: u32 = 17;
+    pub const SAME: u32 = LAST + 2;
 }
 
 impl Operand {
@@ -174,10 +168,10 @@ pub struct FullRule {
     pub add: i64,
     /// The return address.
     pub ra: Operand,
-    /// The caller's `rbp`.
-    pub rbp: Operand,
-    /// The caller's `rbx`.
-    pub rbx: Operand,
+    /// The caller's frame pointer.
+    pub fp: Operand,
+    /// The caller's `base::CALLEE_SAVED`.
+    pub callee_saved: Operand,
 }
 
 const _: () = assert!(size_of::<FullRule>() == 40);

@@ -4,7 +4,8 @@
 //! return address is proved where it follows a direct call that leads to the callee, or where a frame pointer names it and nothing below
 //! it could be another. Leaves out where scans begin and what becomes of a gap (`probes/scan.rs` and `unwind/stack_copy.rs`).
 
-use crate::calls::{direct_target, has_rule, is_indirect, leads_to, makes_frame_pointer};
+use crate::arch::call::{USER_BITS, direct_target, is_goexit, is_indirect};
+use crate::calls::{has_rule, leads_to, makes_frame_pointer};
 use crate::memory::Memory;
 use crate::native::{NO_FRAME_POINTER, NativeWalk, Tables, caller};
 use crate::rows::rule;
@@ -18,9 +19,6 @@ pub const MAX_SCANNED: u32 = 1024;
 pub const CHAIN: u32 = 8;
 /// How far above the stack pointer, or above the last one, a frame pointer may lie.
 const NEAR: u64 = 1 << 16;
-
-/// Bits that an address of user space has at most (Intel SDM vol. 1, 3.3.7.1: 57 with five levels of pages, the kernel's half above).
-const USER_BITS: u32 = 56;
 
 /// Callers that a scan has come across.
 #[repr(C)]
@@ -90,9 +88,9 @@ pub fn follow_frame_pointer(
     (proved || kind == by_frame::LONG).then_some((frame, proved))
 }
 
-/// The caller whose return address lies above where `rbp` points, one of `by_frame`, and where the call before it leads if to the callee.
+/// The caller whose return address lies above where the frame pointer points, one of `by_frame`, and where the call before it leads if to the callee.
 ///
-/// `rbp` is taken for a frame pointer above the stack pointer and near, where a return address follows it, and where what it points to is
+/// It is taken for one above the stack pointer and near, where a return address follows it, and where what it points to is
 /// another one further up, or steps succeed by unwind information. Code that uses it for something else may have it point to its own
 /// locals, in which earlier calls have left addresses.
 #[inline(always)]
@@ -101,26 +99,26 @@ fn by_frame_pointer(
     tables: &mut impl Tables,
     memory: &impl Memory,
 ) -> Option<(NativeWalk, u64, u64)> {
-    if !is_frame_pointer(walk.bp, walk.sp) {
+    if !is_frame_pointer(walk.fp, walk.sp) {
         return None;
     }
-    let bp = memory.read_word(walk.bp)?;
-    let pc = memory.read_word(walk.bp.wrapping_add(8)).filter(|&pc| is_pc(pc))?;
-    let frame = NativeWalk { pc, sp: walk.bp.wrapping_add(16), bp, returned: 1, ..NativeWalk::default() };
+    let fp = memory.read_word(walk.fp)?;
+    let pc = memory.read_word(walk.fp.wrapping_add(8)).filter(|&pc| is_pc(pc))?;
+    let frame = NativeWalk { pc, sp: walk.fp.wrapping_add(16), fp, returned: 1, ..NativeWalk::default() };
     let has_rule = has_rule(pc - 1, tables)?;
     let leads_on = if has_rule {
         tables.goes_on(frame, memory) != 0
     } else {
-        is_frame_pointer(bp, frame.sp) && is_behind_call(memory.read_word(bp.wrapping_add(8))?, memory)
+        is_frame_pointer(fp, frame.sp) && is_behind_call(memory.read_word(fp.wrapping_add(8))?, memory)
     };
     let bytes = memory.read_word(pc - 8)?;
-    if leads_on || !has_rule && bp == 0 {
+    if leads_on || !has_rule && fp == 0 {
         if let Some(target) = direct_target(bytes, pc)
             && let Some(begin) = leads_to(target, walk.at(), tables, memory)
         {
             return Some((frame, by_frame::CALL, begin));
         }
-        if !has_rule && bp == 0 && is_goexit(pc, bytes, memory) {
+        if !has_rule && fp == 0 && is_goexit(pc, bytes, memory) {
             return Some((frame, by_frame::CALL, FIRST_PC));
         }
         if is_indirect(bytes) || direct_target(bytes, pc).is_some() {
@@ -143,17 +141,17 @@ fn is_of_hotspot(pc: u64, tables: &mut impl Tables) -> bool {
 #[inline(always)]
 fn is_long(mut frame: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
     for _ in 0..2 {
-        if !is_frame_pointer(frame.bp, frame.sp) {
+        if !is_frame_pointer(frame.fp, frame.sp) {
             return false;
         }
-        let next = memory.read_word(frame.bp.wrapping_add(8)).filter(|&pc| is_pc(pc));
+        let next = memory.read_word(frame.fp.wrapping_add(8)).filter(|&pc| is_pc(pc));
         match next.and_then(|pc| has_rule(pc - 1, tables)) {
             Some(true) => return true,
             Some(false) => (),
             None => return false,
         }
-        let Some(bp) = memory.read_word(frame.bp) else { return false };
-        frame = NativeWalk { sp: frame.bp.wrapping_add(16), bp, ..frame };
+        let Some(fp) = memory.read_word(frame.fp) else { return false };
+        frame = NativeWalk { sp: frame.fp.wrapping_add(16), fp, ..frame };
     }
     true
 }
@@ -167,16 +165,10 @@ pub(crate) fn is_behind_call(pc: u64, memory: &impl Memory) -> bool {
             .is_some_and(|bytes| is_indirect(bytes) || direct_target(bytes, pc).is_some())
 }
 
-/// Whether a goroutine's first frame returns here: to the second byte of `runtime.goexit`, `nop; call` (Go's src/runtime/asm_amd64.s).
-#[inline(always)]
-fn is_goexit(pc: u64, before: u64, memory: &impl Memory) -> bool {
-    before >> 56 == 0x90 && memory.read_word(pc).is_some_and(|code| code & 0xff == 0xe8)
-}
-
 /// Whether this may be a frame pointer: above the stack pointer, near, and aligned.
 #[inline(always)]
-pub(crate) fn is_frame_pointer(bp: u64, sp: u64) -> bool {
-    bp >= sp && bp - sp < NEAR && bp.is_multiple_of(8)
+pub(crate) fn is_frame_pointer(fp: u64, sp: u64) -> bool {
+    fp >= sp && fp - sp < NEAR && fp.is_multiple_of(8)
 }
 
 /// Whether this may be a return address: most of what lies on a stack is small numbers and floating-point ones.
@@ -222,7 +214,7 @@ pub fn look(
 }
 
 /// The caller whose return address lies there. With unwind information so many steps succeed from it: the callee's first push is its
-/// caller's `rbp`, or else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
+/// caller's `rbp`, or else the callee leaves it alone (oneDNN's barrier pushes something else).
 #[inline(always)]
 fn caller_at(
     walk: &NativeWalk,
@@ -234,18 +226,18 @@ fn caller_at(
     memory: &impl Memory,
 ) -> Option<NativeWalk> {
     let sp = address.wrapping_add(8);
-    let left = NativeWalk { pc, sp, bp: walk.bp, returned: 1, ..NativeWalk::default() };
+    let left = NativeWalk { pc, sp, fp: walk.fp, returned: 1, ..NativeWalk::default() };
     let below = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { 0 };
-    let pushed = NativeWalk { bp: if below == 0 && walk.bp != 0 { NO_FRAME_POINTER } else { below }, ..left };
+    let pushed = NativeWalk { fp: if below == 0 && walk.fp != 0 { NO_FRAME_POINTER } else { below }, ..left };
     if !has_rule {
-        let bp = if is_frame_pointer(below, sp) {
+        let fp = if is_frame_pointer(below, sp) {
             below
-        } else if is_frame_pointer(walk.bp, sp) {
-            walk.bp
+        } else if is_frame_pointer(walk.fp, sp) {
+            walk.fp
         } else {
             NO_FRAME_POINTER
         };
-        return Some(NativeWalk { bp, ..left });
+        return Some(NativeWalk { fp, ..left });
     }
     if address > walk.sp && tables.goes_on(pushed, memory) >= steps {
         return Some(pushed);
@@ -294,7 +286,7 @@ pub fn decide(
         // No word below is a return address: the frame pointer is the callee's own. A direct call to the callee further up is the next in
         // the chain, or else it is that which called the callee.
         let near = found.frame.sp.wrapping_sub(walk.sp) <= u64::from(SCAN_WORDS) * 8;
-        let fits = !is_above || leads_up_to(found.frame.bp, found.direct.sp, memory);
+        let fits = !is_above || leads_up_to(found.frame.fp, found.direct.sp, memory);
         if found.doubts_in_frame == 0 || found.indirect.pc == 0 {
             return either(found.doubts_in_frame == 0 && near && fits, Which::Frame);
         }
@@ -312,12 +304,12 @@ pub fn decide(
 
 /// Whether one of the frames of a chain of frame pointers ends at this stack pointer.
 #[inline(always)]
-fn leads_up_to(mut bp: u64, sp: u64, memory: &impl Memory) -> bool {
+fn leads_up_to(mut fp: u64, sp: u64, memory: &impl Memory) -> bool {
     for _ in 0..CHAIN {
-        if bp.wrapping_add(16) >= sp {
-            return bp.wrapping_add(16) == sp;
+        if fp.wrapping_add(16) >= sp {
+            return fp.wrapping_add(16) == sp;
         }
-        bp = memory.read_word(bp).unwrap_or(u64::MAX >> 1);
+        fp = memory.read_word(fp).unwrap_or(u64::MAX >> 1);
     }
     false
 }
@@ -374,8 +366,8 @@ pub fn is_behind_indirect(pc: u64, memory: &impl Memory) -> bool {
 }
 
 /// Whether code without unwind information is where its stack begins: its caller by unwind information or by a frame pointer has left 0 in
-/// `rbp` (System V ABI, x86-64, 3.4.1), and no return address was found. So musl's threads and Go's begin.
+/// it (System V ABI), and no return address was found. So musl's threads and Go's begin.
 #[inline(always)]
 pub const fn is_outermost(walk: &NativeWalk) -> bool {
-    walk.bp == 0 && walk.returned == 1
+    walk.fp == 0 && walk.returned == 1
 }

@@ -179,10 +179,10 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
+pub use crate::arch::register;
 pub use crate::hotspot_layout::HotspotLayout;
 pub use crate::on_cpu::{BackgroundEvent, CpuState, Run};
 pub use crate::python_layout::PythonLayout;
-pub use crate::register;
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
 /// the interpreter's frame where the walk went on.
@@ -239,8 +239,8 @@ pub struct Settings {
     pub task_pid: u32,
     /// Offset of `mm` in `task_struct`.
     pub task_mm: u32,
-    /// Offset of `thread.fsbase` in `task_struct`.
-    pub task_fsbase: u32,
+    /// Offset of the saved thread pointer in `task_struct`.
+    pub task_thread_pointer: u32,
     /// Offset of `stack` in `task_struct` where the registers of user mode are to be looked for there; 0: the kernel has a helper for it.
     pub task_stack: u32,
     /// 1: every process is a target.

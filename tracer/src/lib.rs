@@ -10,3 +10,4 @@ pub mod plan;
 pub mod session;
 mod top;
 pub mod tracee;
+pub mod work;

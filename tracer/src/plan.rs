@@ -4,7 +4,7 @@
 
 use crate::tracee::Target;
 use crate::tracee::user::InvokingUser;
-use energy_trace_model::recording::record::Unwinding;
+use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_power::PowerPlan;
 use energy_trace_probe::CountName;
 use energy_trace_probe::event::EventChoice;
@@ -43,6 +43,8 @@ pub struct RecordPlan {
     pub gpu: GpuLevel,
     /// Functions whose calls are counted, where calls are.
     pub count: Option<Vec<CountName>>,
+    /// Units of work that are counted.
+    pub work: Vec<WorkCounter>,
     /// Note the sizes of arguments of Python functions.
     pub input_sizes: bool,
     /// Have the probes use only what the oldest kernel has that they run on.

@@ -100,11 +100,19 @@ fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: S
     copy_newer(&without_debug(&object)?, made, &workspace.probes(), start)
 }
 
-/// The object without what debuggers alone read, three quarters of it: the compiler makes the kernel's types (BTF) of that.
+/// The object without what debuggers alone read, seven eighths of it: the compiler makes the kernel's types (BTF) of that.
 fn without_debug(object: &[u8]) -> Result<Vec<u8>> {
     let mut elf = Builder::read(object).context("the BPF object is no ELF file")?;
-    let is_debug = |name: &[u8]| name.starts_with(b".debug_") || name.starts_with(b".rel.debug_");
-    elf.sections.iter_mut().for_each(|section| section.delete = is_debug(&section.name));
+    let is_debug = |name: &[u8]| {
+        name.starts_with(b".debug_") || name.starts_with(b".rel.debug_") || name == b".rel.BTF.ext"
+    };
+    for section in &mut elf.sections {
+        section.delete = is_debug(&section.name);
+        if let (b".BTF.ext", SectionData::Data(data)) = (section.name.as_slice(), &mut section.data) {
+            let small = without_lines(data).context("the BPF object has no .BTF.ext as we know it")?;
+            *data = small.into();
+        }
+    }
     elf.delete_orphans();
     // LLVM has one table for the names of sections and of symbols.
     let names = elf.sections.add();
@@ -113,6 +121,26 @@ fn without_debug(object: &[u8]) -> Result<Vec<u8>> {
     let mut small = Vec::new();
     elf.write(&mut small).context("the BPF object cannot be written anew")?;
     Ok(small)
+}
+
+/// A `.BTF.ext` without its table of lines, which the kernel copies and moves at each change of an instruction, and shows in logs that nobody asks
+/// for. Its header has the places and lengths of its tables, counted from the header's end; that of lines follows that of functions
+/// (Documentation/bpf/btf.rst, v6.1). `None`: it is not like that.
+fn without_lines(ext: &[u8]) -> Option<Vec<u8>> {
+    // Where the header says how long it is, and of lines and of relocations: where they are, and how long.
+    const LENGTH: usize = 4;
+    const LINES: usize = 16;
+    const RELOCATIONS: usize = 24;
+    let field = |at: usize| Some(u32::from_le_bytes(ext.get(at..at + 4)?.try_into().ok()?) as usize);
+    let (header, lines, length) = (field(LENGTH)?, field(LINES)?, field(LINES + 4)?);
+    // Nothing is behind the lines, not even relocations, which rustc does not make.
+    if header < RELOCATIONS + 8 || field(RELOCATIONS + 4)? != 0 || header + lines + length != ext.len() {
+        return None;
+    }
+    let mut small = ext.get(..header + lines)?.to_vec();
+    small.get_mut(LINES + 4..LINES + 8)?.fill(0);
+    small.copy_within(LINES..LINES + 4, RELOCATIONS);
+    Some(small)
 }
 
 /// Writes what was `made` over `to` unless it is there and was not made anew since `start`, so that an object that stayed does not rebuild the
@@ -127,10 +155,27 @@ fn copy_newer(built: &[u8], made: SystemTime, to: &Path, start: SystemTime) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::copy_newer;
+    use super::{copy_newer, without_lines};
     use std::fs;
     use std::path::Path;
     use std::time::{Duration, SystemTime};
+
+    /// A header of 32 bytes, functions of 12, lines of so many, no relocations.
+    fn ext(lines: u32) -> Vec<u8> {
+        let head = [0x0001_eb9f, 32, 0, 12, 12, lines, 12 + lines, 0].map(u32::to_le_bytes).concat();
+        [head, vec![1; 12], vec![2; lines as usize]].concat()
+    }
+
+    /// Lines go and functions stay; what is not of that shape is not touched.
+    #[test]
+    fn lines_go_and_functions_stay() {
+        assert_eq!(without_lines(&ext(8)), Some(ext(0)));
+        assert_eq!(without_lines(&ext(0)), Some(ext(0)));
+        let behind = [ext(8), vec![3]].concat();
+        for other in [&behind[..], &ext(8)[..48], &ext(8)[..10], &[0; 32], &[0xff; 64], &[]] {
+            assert_eq!(without_lines(other), None, "{other:?}");
+        }
+    }
 
     fn modified(file: &Path) -> SystemTime {
         fs::metadata(file).unwrap().modified().unwrap()

@@ -13,7 +13,7 @@ use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 struct Input<'a> {
     pc: u64,
     sp: u64,
-    bp: u64,
+    fp: u64,
     returned: bool,
     anchor: u64,
     eval: (u32, u32),
@@ -38,7 +38,7 @@ fuzz_target!(|input: Input<'_>| {
     let from = NativeWalk {
         pc: input.pc,
         sp: input.sp,
-        bp: input.bp,
+        fp: input.fp,
         returned: u64::from(input.returned),
         ..NativeWalk::default()
     };
@@ -49,7 +49,7 @@ fuzz_target!(|input: Input<'_>| {
     if let Some((found, _)) = follow_frame_pointer(&from, &mut rules, &memory) {
         walk(found, &mut rules, &memory);
     }
-    let layout = PythonLayout { eval_cfa: input.eval.0, eval_rbp: input.eval.1, ..PythonLayout::default() };
+    let layout = PythonLayout { eval_cfa: input.eval.0, eval_fp: input.eval.1, ..PythonLayout::default() };
     if let Some(found) = resume(input.anchor, &layout, &memory) {
         walk(found, &mut rules, &memory);
     }

@@ -11,7 +11,7 @@ use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
-    fsbase: u64,
+    thread_pointer: u64,
     thread: u64,
     places: (u64, u64),
     offsets: [u32; 7],
@@ -46,7 +46,7 @@ fuzz_target!(|input: Input<'_>| {
         ..PythonLayout::default()
     };
     let memory = Arena::of(input.memory);
-    thread_by_key(&layout, input.fsbase, &memory);
+    thread_by_key(&layout, input.thread_pointer, &memory);
     first_thread(&layout, &memory);
     let mut walk = PythonWalk {
         thread: 0,

@@ -6,7 +6,7 @@
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::Mark;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 
@@ -20,7 +20,7 @@ fn shares(profile: &Profile, worker: &str, asker: &str) -> (u64, u64) {
             continue;
         }
         all += row.time_ns;
-        let joint = names.iter().position(|name| *name == Mark::OnBehalfOf.name());
+        let joint = names.iter().position(|name| *name == SyntheticFrame::OnBehalfOf.name());
         if joint.is_some_and(|joint| names[..joint].contains(&asker)) {
             asked += row.time_ns;
         }
@@ -58,6 +58,6 @@ fn workers_are_charged_to_those_who_wait() {
         })
         .map(|row| row.time_ns)
         .sum();
-    let (native, _) = shares(&logical, Mark::OnBehalfOf.name(), "ask_native");
+    let (native, _) = shares(&logical, SyntheticFrame::OnBehalfOf.name(), "ask_native");
     assert!(pools <= native / 3, "{pools} ns in pools, {native} ns on behalf of somebody");
 }

@@ -5,7 +5,7 @@
 
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, StackStatus};
+use energy_trace_model::recording::record::{FrameKind, Sample, StackStatus};
 use energy_trace_sentences::runtime;
 use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters;
@@ -122,9 +122,7 @@ fn native_frames_reach_the_start() {
         .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
         .count();
     assert!(whole * 100 >= later.len() * 99, "{whole} of {} are whole", later.len());
-    let outermost = |sample: &energy_trace_model::recording::record::Sample| {
-        recording.frames_of(sample.stack).next().unwrap().1.name.clone()
-    };
+    let outermost = |sample: &Sample| recording.frames_of(sample.stack).next().unwrap().1.name.clone();
     let roots: BTreeSet<String> =
         later.iter().filter(|s| s.status == StackStatus::Complete).map(outermost).collect();
     assert!(roots.contains("_start"), "{roots:?}");
@@ -236,4 +234,27 @@ burn(0.2)";
     // The forked child's Python frames are named like its parent's.
     let burns = recording.frames.iter().filter(|f| f.kind == FrameKind::Python && f.name == "burn").count();
     assert!(burns > 0);
+}
+
+/// A worker thread of io_uring runs in the kernel alone, with the program's memory and registers of user mode that are zero: its stacks are
+/// whole without frames of the program.
+#[test]
+fn workers_of_io_uring_run_nothing_of_the_program() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let script = tests_dir().join("workloads/io_uring.py");
+    let options = ["record", "--power", "none", "--no-svg", "-F", "499", "--", "/usr/bin/python3"];
+    let output = place.run(&[&options[..], &[script.to_str().unwrap(), "1"]].concat());
+    if output.status.code() == Some(77) && std::env::var_os("ENERGY_TRACE_CI").is_none() {
+        return eprintln!("not tested: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_code(&output, 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let of_workers = |sample: &&Sample| recording.threads[sample.thread.index()].name.starts_with("iou-wrk");
+    let samples: Vec<&Sample> = recording.samples.iter().filter(of_workers).collect();
+    assert!(samples.len() > 20, "{} samples of workers", samples.len());
+    for sample in samples {
+        let frames: Vec<_> = recording.frames_of(sample.stack).map(|(_, frame)| frame).collect();
+        assert_eq!(sample.status, StackStatus::Complete, "{frames:?}");
+        assert!(frames.iter().all(|frame| frame.kind == FrameKind::Kernel), "{frames:?}");
+    }
 }

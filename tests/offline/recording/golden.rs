@@ -7,14 +7,15 @@ use super::file::write_all;
 use super::records::{frame, records};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{DomainId, FrameId, Pid, StackId, ThreadKey};
+use energy_trace_model::ids::{DomainId, FrameId, Pid, StackId, ThreadKey, WorkId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::format::FORMAT;
 use energy_trace_model::recording::record::{
     CalledOn, CounterValue, Domain, DomainClass, Frame, FrameKind, GpuBusy, GpuMeter, GpuMeterKind, GpuUse,
     GpuWait, Host, InstalledPackage, KernelTier, LaunchStacks, Launched, Launches, Library, Name, Origin,
-    Reading, Record, Scope, StackNode, Wait, Wake,
+    Reading, Record, Scope, StackNode, Wait, Wake, WorkCounter, WorkFailure, WorkReading, WorkSource,
+    WorkUnits,
 };
 use energy_trace_report::json::{self, JsonOptions, SCHEMA};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many kinds of record there are.
-const KINDS: usize = 39;
+const KINDS: usize = 41;
 
 const fn at(ns: u64) -> KtimeNs {
     KtimeNs::from_ns(ns)
@@ -47,6 +48,14 @@ fn every_kind() -> Vec<Record> {
     all
 }
 
+fn counter(name: &str, source: WorkSource) -> WorkCounter {
+    WorkCounter { name: name.to_owned(), source }
+}
+
+fn looked(ns: u64, value: Result<WorkUnits, WorkFailure>) -> WorkReading {
+    WorkReading { at: at(ns), within_ns: 9, value }
+}
+
 fn more_of_the_program() -> Vec<Record> {
     let (thread, stack) = (ThreadKey::new(0), StackId::new(0));
     let name = |name: &str| Name { name: name.to_owned(), file: "f.c".to_owned(), line: 3 };
@@ -59,6 +68,13 @@ fn more_of_the_program() -> Vec<Record> {
         Record::CalledOn(FrameId::new(1), CalledOn::Function("fit".to_owned())),
         Record::Library(Library { path: "libm.so".to_owned(), build_id: "00ff".to_owned() }),
         Record::Installed(vec![installed]),
+        Record::Work(WorkId::new(0), counter("token", WorkSource::File("/run/tokens".to_owned()))),
+        Record::Work(WorkId::new(1), counter("call", WorkSource::Calls("sin".to_owned()))),
+        Record::WorkReadings(
+            WorkId::new(0),
+            vec![looked(3_000, Err(WorkFailure::Missing)), looked(2_000, Ok(WorkUnits::whole(4)))],
+        ),
+        Record::WorkReadings(WorkId::new(0), vec![looked(1_500, Ok(WorkUnits::ZERO))]),
         Record::Waits(vec![Wait { at: at(3_000), thread, stack }]),
         Record::Wakes(vec![Wake { at: at(5_000), thread, waker: thread }]),
         Record::PoolLoop(FrameId::new(0)),

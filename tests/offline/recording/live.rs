@@ -7,7 +7,7 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{RecordingWriter, read};
-use energy_trace_model::recording::live::Live;
+use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{
     CpuOwner, Process, Record, Sample, Slice, StackNode, StackStatus, Summary, Thread,
 };
@@ -78,7 +78,7 @@ fn windows_are_the_whole() {
     let (bytes, whole) = file();
     let whole = attribute(&whole, &Options::default());
     for piece in [1, 7, 100, 4_096, bytes.len()] {
-        let mut live = Live::default();
+        let mut live = IncrementalReader::default();
         let (mut time, mut samples, mut measured) = (0, 0, MicroJoules::ZERO);
         let mut add = |window: Recording| {
             let profile = attribute(&window, &Options::default());
@@ -109,11 +109,11 @@ fn windows_are_the_whole() {
 /// What is no recording, and what is damaged, is an error and no panic.
 #[test]
 fn nonsense_is_refused() {
-    assert!(Live::default().push(&[7; 4_096]).is_err());
+    assert!(IncrementalReader::default().push(&[7; 4_096]).is_err());
     let (mut bytes, _) = file();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x55;
-    let mut live = Live::default();
+    let mut live = IncrementalReader::default();
     let found = bytes.chunks(64).try_for_each(|piece| live.push(piece));
     assert!(found.is_err());
 }

@@ -1,6 +1,7 @@
 //! What is printed of a profile. Leaves out whether its numbers are right (`attribution`).
 
 mod counts;
+mod debug_frame;
 mod difference;
 mod every_output;
 mod greenlight;

@@ -5,13 +5,14 @@
 //! is told by the stack: the other one has not returned while its return address stands where it was, above this one's. Leaves out the names
 //! of functions, and how long a call takes.
 
-use super::gpu_arguments::word;
+use super::gpu_arguments::{register_of, returns_to, word};
 use super::maps::{add_one, current, is_target};
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::ProbeContext;
+use tracer_ebpf::arch::{call::has_not_returned, register};
 use tracer_ebpf::count::{Counted, OWN};
 
 /// By function. User space makes it larger where calls are counted.
@@ -42,26 +43,25 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     }
     let function = cookie as u32;
     let Some(counted) = CALL_COUNTS.get_ptr_mut(function) else { return };
-    // SAFETY: the program's own context.
-    let at = unsafe { &*ctx.regs }.rsp;
+    let at = register_of(ctx, register::SP);
     // SAFETY: the entry is in the map, which outlives the program; all change it by whole additions.
     unsafe {
         add_one(&raw mut (*counted).calls);
-        if is_nested(u64::from(tid) << 32 | u64::from(function), at) {
+        if is_nested(ctx, u64::from(tid) << 32 | u64::from(function), at) {
             add_one(&raw mut (*counted).nested);
         }
     }
 }
 
-/// Whether a call whose return address lies at `at` is within another one; the outermost one is kept.
+/// Whether a call whose stack pointer was `at` is within another one; the outermost one is kept.
 #[inline(always)]
-fn is_nested(key: u64, at: u64) -> bool {
-    let returns_to = word(at);
+fn is_nested(ctx: &ProbeContext, key: u64, at: u64) -> bool {
+    let returns_to = returns_to(ctx, at);
     match OUTERMOST.get_ptr_mut(&key) {
         Some(outermost) => {
             // SAFETY: the thread's own entry, and the thread is here.
             let outermost = unsafe { &mut *outermost };
-            if at < outermost.at && word(outermost.at) == outermost.returns_to {
+            if has_not_returned(outermost.at, &outermost.returns_to, at, word) {
                 return true;
             }
             *outermost = Outermost { at, returns_to };

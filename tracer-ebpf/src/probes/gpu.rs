@@ -6,7 +6,7 @@
 //! both are sent, and the inner one is marked while the outer one's return address still lies where it was. Leaves out what the calls
 //! mean (user space).
 
-use super::gpu_arguments::{Arguments, arguments, launched, node, word};
+use super::gpu_arguments::{Arguments, arguments, launched, node, register_of, word};
 use super::gpu_stack;
 use super::maps::{current, head, is_target};
 use super::open_calls::{OPEN_CALLS, OpenCall};
@@ -18,6 +18,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use core::ffi::c_void;
+use tracer_ebpf::arch::{call::has_not_returned, register};
 use tracer_ebpf::gpu::{GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, call};
 use tracer_ebpf::wire::{kind, lost};
 
@@ -135,7 +136,7 @@ fn open(what: u32, tid: u32, a: u64, b: u64, arguments: &Arguments) {
     let key = u64::from(tid) << 8 | u64::from(what);
     let _full = OPEN_CALLS.insert(
         &key,
-        &OpenCall { since_ns, a, b, at: arguments.sp, returns_to: arguments.stack[0] },
+        &OpenCall { since_ns, a, b, at: arguments.sp, returns_to: arguments.returns_to },
         0,
     );
 }
@@ -159,7 +160,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) -> 
     if what == 0 {
         return NOT_DUE;
     }
-    let returns_to = arguments.stack[0];
+    let returns_to = arguments.returns_to;
     let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
@@ -176,7 +177,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) -> 
     if of_runtime {
         event.flags |= OF_RUNTIME;
         (state.at, state.returns_to) = (arguments.sp, returns_to);
-    } else if !of_node && state.at > arguments.sp && word(state.at) == state.returns_to {
+    } else if !of_node && has_not_returned(state.at, &state.returns_to, arguments.sp, word) {
         event.flags |= NESTED;
     }
     if left {
@@ -294,8 +295,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
         }
         call::END_CAPTURE => (event.a, event.b) = (a, word(b)),
         call::ADD_NODE | call::SET_NODE | call::ADD_CHILD | call::UPDATE_GRAPH => {
-            // SAFETY: the program's own context.
-            if unsafe { &*ctx.regs }.rax as u32 == 0 {
+            if register_of(ctx, register::RESULT) as u32 == 0 {
                 (event.a, event.b) = (if what == call::ADD_NODE { word(a) } else { a }, b);
             }
         }

@@ -5,22 +5,18 @@ use super::scratch::Scratch;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::bpf_get_stack;
 use aya_ebpf::programs::PerfEventContext;
+use tracer_ebpf::arch::kernel;
 use tracer_ebpf::wire::{MAX_KERNEL_FRAMES, lost};
-
-/// Offsets of `cs` and `sp` in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
-const CS: usize = 136;
-const SP: usize = 152;
 
 /// Kernel frames, where the kernel was interrupted.
 #[inline(always)]
 pub(crate) fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
     scratch.walk.cursor = 0;
     scratch.walk.kernel_sp = 0;
-    // The lowest bits of `cs` are the privilege level.
-    if interrupted::<CS>(ctx) & 3 == 3 {
+    if kernel::is_user_mode(interrupted::<{ kernel::MODE }>(ctx)) {
         return; // The helper would find that out too, far more slowly.
     }
-    scratch.walk.kernel_sp = interrupted::<SP>(ctx);
+    scratch.walk.kernel_sp = interrupted::<{ kernel::SP }>(ctx);
     let bytes = MAX_KERNEL_FRAMES * 8;
     // SAFETY: `words` has room for `bytes`; the helper writes no more.
     let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };

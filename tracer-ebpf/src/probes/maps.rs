@@ -18,7 +18,7 @@ static SETTINGS: Settings = Settings {
     task_tgid: 0,
     task_pid: 0,
     task_mm: 0,
-    task_fsbase: 0,
+    task_thread_pointer: 0,
     task_stack: 0,
     system_wide: 0,
     tracer_pid: 0,

@@ -31,7 +31,7 @@ fn frames() -> u8 {
     if let Err(code) = begin(&mut begun.walk) {
         return code;
     }
-    if begun.walk.registers[register::CS] & 0xffff == register::CS_OF_32_BITS {
+    if register::runs_32_bits(&begun.walk.registers) {
         push_native(begun, begun.walk.native.pc, 0);
         return end::BITS_32;
     }
@@ -157,11 +157,11 @@ fn resume(scratch: &mut Scratch, code: u8) -> bool {
 fn begin(walk: &mut Walks) -> Result<(), u8> {
     user_registers(&mut walk.registers, walk.kernel_sp)?;
     walk.native = NativeWalk {
-        pc: walk.registers[register::RIP],
-        sp: walk.registers[register::RSP],
-        bp: walk.registers[register::RBP],
+        pc: walk.registers[register::PC],
+        sp: walk.registers[register::SP],
+        fp: walk.registers[register::FP],
         returned: 0,
-        bx_at: place::INTERRUPTED,
+        callee_saved_at: place::INTERRUPTED,
         others_at: place::INTERRUPTED,
     };
     Ok(())

@@ -4,6 +4,7 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
+use tracer_ebpf::arch::frame::PUSHED_BY_CALL;
 use tracer_ebpf::gpu::call;
 
 /// A call that has not returned.
@@ -28,5 +29,5 @@ pub(super) fn wait_returns_to(tid: u32, sp: u64) -> Option<u64> {
     let key = u64::from(tid) << 8 | u64::from(call::WAIT);
     // SAFETY: the values are copied at once; the thread is here.
     let open = unsafe { OPEN_CALLS.get(&key) }?;
-    (open.at.wrapping_add(8) == sp).then_some(open.returns_to)
+    (open.at.wrapping_add(PUSHED_BY_CALL) == sp).then_some(open.returns_to)
 }

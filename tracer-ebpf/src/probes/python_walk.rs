@@ -32,13 +32,13 @@ fn frames() -> u8 {
     walk.anchor = 0;
     walk.anchors[0] = 0;
     // SAFETY: the helper checks the address.
-    let fsbase = unsafe {
+    let thread_pointer = unsafe {
         let task = bpf_get_current_task() as *const u8;
-        bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
+        bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
     };
-    let Ok(fsbase) = fsbase else { return end::FAULT };
-    walk.fsbase = fsbase;
-    walk.thread = python::running_thread(&walk.layout, fsbase, &UserMemory).unwrap_or(0);
+    let Ok(thread_pointer) = thread_pointer else { return end::FAULT };
+    walk.thread_pointer = thread_pointer;
+    walk.thread = python::running_thread(&walk.layout, thread_pointer, &UserMemory).unwrap_or(0);
     if walk.thread == 0 {
         match find_state() as u8 {
             end::RUNNING => (),
@@ -54,7 +54,7 @@ fn frames() -> u8 {
 extern "C" fn find_state() -> u32 {
     let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
     let walk = &mut scratch.walk;
-    if let Some(thread) = python::thread_by_key(&walk.layout, walk.fsbase, &UserMemory) {
+    if let Some(thread) = python::thread_by_key(&walk.layout, walk.thread_pointer, &UserMemory) {
         walk.thread = thread;
         if walk.layout.key_follows == 1 {
             return u32::from(end::RUNNING);
@@ -71,10 +71,10 @@ extern "C" fn find_state() -> u32 {
 fn decide_end() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     let walk = &mut scratch.walk;
-    if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+    if !python::is_thread(&walk.layout, walk.thread, walk.thread_pointer, &UserMemory) {
         let top = || {
             user_registers(&mut walk.registers, walk.kernel_sp)?;
-            Ok(walk.registers[register::RSP])
+            Ok(walk.registers[register::SP])
         };
         return why_no_thread(&walk.layout, walk.thread, top, &UserMemory);
     }
@@ -107,7 +107,7 @@ extern "C" fn thread_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
     let walk = &mut scratch.walk;
     let is_over = walk.thread == 0 || walk.thread == UNREAD;
-    if is_over || python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+    if is_over || python::is_thread(&walk.layout, walk.thread, walk.thread_pointer, &UserMemory) {
         return 1;
     }
     walk.thread = UserMemory.read_word(walk.thread + u64::from(walk.layout.thread_next)).unwrap_or(UNREAD);

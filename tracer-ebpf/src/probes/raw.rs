@@ -65,7 +65,7 @@ fn send<R: Ring>(sample: &EventHead) {
     if user_registers(&mut scratch.head.registers, 0).is_err() {
         return;
     }
-    scratch.head.base = scratch.head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
+    scratch.head.base = scratch.head.registers[register::SP] & !(PAGE_BYTES as u64 - 1);
     let bytes = copy(scratch);
     let flags = if is_filling::<R>() { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and stack lie next to each other in the map's value, which holds more than is sent.

@@ -3,11 +3,9 @@
 use super::maps::settings;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_get_current_task_btf, bpf_probe_read_kernel};
+use tracer_ebpf::arch::kernel::STACK_BYTES;
 use tracer_ebpf::reach::are_being_saved;
 use tracer_ebpf::wire::{end, register};
-
-/// Bytes of a kernel stack: `THREAD_SIZE` (arch/x86/include/asm/page_64_types.h, v5.10; twice that with KASAN only).
-const STACK_BYTES: u64 = 16384;
 
 /// `struct pt_regs` of a user task.
 type Registers = [u64; register::COUNT];
@@ -35,7 +33,7 @@ pub(crate) fn user_registers(into: &mut Registers, kernel_sp: u64) -> Result<(),
         }
         // A worker of the kernel's in the process's memory (io_uring) was never in user mode: no address lies there (`copy_thread`,
         // arch/x86/kernel/process.c, v5.12).
-        if into[register::RIP] == 0 && into[register::RSP] == 0 { Err(end::NOTHING) } else { Ok(()) }
+        if into[register::PC] == 0 && into[register::SP] == 0 { Err(end::NOTHING) } else { Ok(()) }
     }
 }
 

@@ -6,7 +6,7 @@ use super::native_walk::{is_full, native_world, push_native};
 use super::scratch::{Scratch, repeat, scratch};
 use super::user_memory::UserMemory;
 use tracer_ebpf::native::SCAN_WORDS;
-use tracer_ebpf::put_away;
+use tracer_ebpf::saved_stack_pointer;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
 use tracer_ebpf::wire::{SAMPLE_WORDS, end, register};
 
@@ -21,7 +21,7 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
         return end::RUNNING;
     }
     let sp = scratch.walk.native.sp;
-    let old = put_away::stack_put_away(&scratch.walk.native, &UserMemory).unwrap_or(sp);
+    let old = saved_stack_pointer::saved_stack_pointer(&scratch.walk.native, &UserMemory).unwrap_or(sp);
     let mut is_found = look_for_caller(old);
     if !is_found && old != sp {
         is_found = look_for_caller(sp);
@@ -39,7 +39,9 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
 extern "C" fn leave_kernel() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let Some(found) = put_away::leave_kernel(&scratch.walk.native, &mut tables, &memory) else { return 0 };
+    let Some(found) = saved_stack_pointer::leave_kernel(&scratch.walk.native, &mut tables, &memory) else {
+        return 0;
+    };
     end_last_frame(scratch, found.sp);
     scratch.walk.native = found;
     1
@@ -107,7 +109,7 @@ extern "C" fn take_found() -> u32 {
         push_native(scratch, u64::from(end::NO_UNWIND_INFO), sp);
         scratch.head.guessed = scratch.head.guessed.saturating_add(1);
         if scratch.walk.native.returned == 0 {
-            let depth = sp.wrapping_sub(scratch.walk.registers[register::RSP]);
+            let depth = sp.wrapping_sub(scratch.walk.registers[register::SP]);
             scratch.head.guess_depth = u16::try_from(depth).unwrap_or(0);
         }
     }

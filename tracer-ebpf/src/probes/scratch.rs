@@ -47,7 +47,7 @@ pub(crate) struct Walks {
     /// Of `process`, where it has an interpreter.
     pub(super) layout: PythonLayout,
     pub(super) python: PythonWalk,
-    pub(super) fsbase: u64,
+    pub(super) thread_pointer: u64,
     /// A thread state that is being looked at, then the one that was found.
     pub(super) thread: u64,
     pub(super) native: NativeWalk,

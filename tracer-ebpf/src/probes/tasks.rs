@@ -16,7 +16,7 @@ use tracer_ebpf::wire::{OURS, TaskEvent, kind, lost};
 
 /// `PROT_EXEC`.
 const EXECUTABLE: u64 = 4;
-/// Offsets of arguments in the record of `sys_enter_mmap`, the same on every x86-64 kernel: 16 + 8 × position.
+/// Offsets of arguments in the record of `sys_enter_mmap`, the same on every 64-bit kernel: 16 + 8 × position.
 const MMAP_PROT: usize = 16 + 2 * 8;
 
 /// `current` made a task.

@@ -146,11 +146,11 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     let begun = scratch()?;
     begun.layout = *layout;
     // SAFETY: the helper checks the address.
-    let fsbase = unsafe {
+    let thread_pointer = unsafe {
         let task = bpf_get_current_task() as *const u8;
-        bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
+        bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
     };
-    let thread = wait_state(fsbase.ok()?);
+    let thread = wait_state(thread_pointer.ok()?);
     if thread == 0 {
         return None;
     }
@@ -177,18 +177,18 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
 /// The state of the thread with this thread pointer, by the layout in the scratch; 0 where there is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn wait_state(fsbase: u64) -> u64 {
-    scratch().and_then(|scratch| state_of(&scratch.layout, fsbase)).unwrap_or(0)
+extern "C" fn wait_state(thread_pointer: u64) -> u64 {
+    scratch().and_then(|scratch| state_of(&scratch.layout, thread_pointer)).unwrap_or(0)
 }
 
 /// The state of the thread, where it is beyond doubt (as in `python_walk.rs`). The list of threads is not searched: it costs too much for a
 /// thread that may not be there.
 #[inline(always)]
-fn state_of(layout: &PythonLayout, fsbase: u64) -> Option<u64> {
-    if let Some(thread) = python::running_thread(layout, fsbase, &UserMemory) {
+fn state_of(layout: &PythonLayout, thread_pointer: u64) -> Option<u64> {
+    if let Some(thread) = python::running_thread(layout, thread_pointer, &UserMemory) {
         return Some(thread);
     }
-    let thread = python::thread_by_key(layout, fsbase, &UserMemory)?;
+    let thread = python::thread_by_key(layout, thread_pointer, &UserMemory)?;
     let sure = layout.key_follows == 1 || !python::has_sub_interpreters(layout, &UserMemory);
     sure.then_some(thread)
 }

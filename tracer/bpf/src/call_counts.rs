@@ -3,12 +3,12 @@
 //! Also measures what counting a call costs, by probing two functions of this program and calling them. Leaves out which functions are
 //! counted (`probe/count`).
 
+use super::arch::{emulated, stepped};
 use super::error::ProbeError;
 use super::uprobe_multi::{MultiLink, MultiProbe};
 use aya::maps::{Array, MapData};
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::AddressSpace;
-use std::arch::naked_asm;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -57,7 +57,7 @@ impl CallCounts {
 
     /// Measures what counting costs.
     pub fn measure(&self) -> io::Result<Cost> {
-        Ok(Cost { emulated_ns: self.measure_one(pushes)?, stepped_ns: self.measure_one(moves)? })
+        Ok(Cost { emulated_ns: self.measure_one(emulated)?, stepped_ns: self.measure_one(stepped)? })
     }
 
     fn measure_one(&self, function: extern "C" fn()) -> io::Result<u64> {
@@ -83,16 +83,4 @@ fn fastest_ns(function: extern "C" fn()) -> u64 {
     };
     let fastest = (0..BATCHES).map(batch).min().unwrap_or(0);
     u64::try_from(fastest).unwrap_or(u64::MAX)
-}
-
-/// Begins with an instruction that the kernel emulates.
-#[unsafe(naked)]
-extern "C" fn pushes() {
-    naked_asm!("push rbp", "pop rbp", "ret")
-}
-
-/// Begins with an instruction that the kernel has to step through.
-#[unsafe(naked)]
-extern "C" fn moves() {
-    naked_asm!("mov eax, eax", "ret")
 }

@@ -5,7 +5,7 @@
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, Tid};
 use energy_trace_unwind::cpython::code::Check;
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::merge::WalkedStack;
 use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 
 /// Who, where, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct EventContext {
     /// Where.
     pub cpu: CpuId,
     /// The process.
@@ -43,37 +43,37 @@ pub struct CodeSight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A stack sample.
-    Sample(Head, Comm, RawStack),
+    Sample(EventContext, Comm, WalkedStack),
     /// A target's time on a CPU, ending at the head's time: when it began, and what the thread had run by then, in nanoseconds.
-    Slice(Head, KtimeNs, u64),
+    Slice(EventContext, KtimeNs, u64),
     /// That of a process that is not a target; pid 0 stands for several by turns.
-    Background(Head, KtimeNs, Comm),
+    Background(EventContext, KtimeNs, Comm),
     /// A target made a process.
-    Fork(Head, Pid),
+    Fork(EventContext, Pid),
     /// A process came into the recorded control group.
-    Join(Head),
+    Join(EventContext),
     /// A target became another program.
-    Exec(Head, Comm),
+    Exec(EventContext, Comm),
     /// A thread of a target ended.
-    Exit(Head, Comm),
+    Exit(EventContext, Comm),
     /// A target maps a file as code.
-    Mmap(Head),
+    Mmap(EventContext),
     /// Registers and a copy of the stack of the sample that follows.
     Raw(Capture<'a>),
     /// A thread begins to wait in a Python stack.
-    Wait(Head, Comm, RawStack),
+    Wait(EventContext, Comm, WalkedStack),
     /// A thread begins to wait where it last did.
-    WaitAgain(Head),
+    WaitAgain(EventContext),
     /// A thread was woken by this thread of this process.
-    Wake(Head, Pid, Tid),
+    Wake(EventContext, Pid, Tid),
     /// A call of a GPU library.
-    Gpu(Head, GpuEvent),
+    Gpu(EventContext, GpuEvent),
     /// The stack of the call of a GPU library that follows.
-    GpuStack(Head, Comm, RawStack),
+    GpuStack(EventContext, Comm, WalkedStack),
     /// A function of a GPU library's module, and its name.
-    GpuName(Head, u64, String),
+    GpuName(EventContext, u64, String),
     /// Code objects that the sample which follows holds and none before.
-    Codes(Head, Vec<CodeSight>),
+    Codes(EventContext, Vec<CodeSight>),
 }
 
 impl Event<'_> {
@@ -97,7 +97,7 @@ impl Event<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture<'a> {
     /// That of the sample.
-    pub head: Head,
+    pub head: EventContext,
     /// Address of the first byte of the copy.
     pub base: u64,
     /// The pages of it that were read, as in `RawHead`.
@@ -128,7 +128,7 @@ pub fn peek(bytes: &[u8]) -> Option<EventHead> {
 /// Reads one event; `None` if the bytes are not one.
 pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     let head: EventHead = read(bytes)?;
-    let place = Head {
+    let place = EventContext {
         cpu: CpuId::new(head.cpu),
         pid: Pid::new(head.pid),
         tid: Tid::new(head.tid),
@@ -187,20 +187,20 @@ fn decode_code(bytes: &[u8]) -> Option<CodeSight> {
     Some(CodeSight { address: word(address), check: *check, globals: word(globals.first_chunk()?) })
 }
 
-fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
+fn decode_capture(head: EventContext, bytes: &[u8]) -> Option<Event<'_>> {
     let raw: RawHead = read(bytes)?;
     let stack = bytes.get(size_of::<RawHead>()..)?.get(..raw.bytes as usize)?;
     let (base, pages, registers) = (raw.base, raw.pages, raw.registers);
     Some(Event::Raw(Capture { head, base, pages, registers, stack }))
 }
 
-fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
+fn decode_stack(bytes: &[u8]) -> Option<(Comm, WalkedStack)> {
     let head: SampleHead = read(bytes)?;
     let words = bytes.get(size_of::<SampleHead>()..)?;
     let (kernel, words) = words.split_at_checked(usize::from(head.kernel) * 8)?;
     let (python, words) = words.split_at_checked(usize::from(head.python) * PYTHON_WORDS * 8)?;
     let (native, _) = words.split_at_checked(usize::from(head.native) * NATIVE_WORDS * 8)?;
-    let stack = RawStack {
+    let stack = WalkedStack {
         kernel: decode_words(kernel).map(|[pc]| pc).collect(),
         python: decode_words::<PYTHON_WORDS>(python)
             .map(|[code, instruction, anchor, class]| PythonFrame { code, instruction, anchor, class })

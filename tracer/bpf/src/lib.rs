@@ -5,6 +5,7 @@
 //! opens the events that sample, on CPUs that come and go; `config` says what a trace is asked to do. The only package that depends on `aya`.
 //! Leaves out what events mean (package `probe`).
 
+mod arch;
 pub mod btf;
 pub mod call_counts;
 pub mod config;

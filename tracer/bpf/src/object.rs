@@ -42,6 +42,25 @@ fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
     }
 }
 
+/// Maps that have more entries than the object says, or fewer. The kernel takes memory for each at once.
+fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static str, u32)> {
+    let scratch = if config.gpu { 2 * cpus } else { cpus };
+    let functions = if config.count { MOST_FUNCTIONS } else { 1 };
+    let mut entries = vec![
+        ("SCRATCH", scratch),
+        ("RAW", scratch),
+        ("SAMPLES", sample_bytes(config.unwinding, online)),
+        ("EVENTS", RING_BYTES),
+        ("CALL_COUNTS", functions),
+        ("OUTERMOST", if config.count { 4 * functions } else { 1 }),
+    ];
+    if !config.gpu {
+        // What only programs on GPU libraries write.
+        entries.extend(["CALLERS", "OPEN_CALLS", "SITES"].map(|map| (map, 1)));
+    }
+    entries
+}
+
 /// Raw tracepoints: program and tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_switch", "sched_switch"),
@@ -108,19 +127,16 @@ impl Object {
         let (mut settings, group) = read_settings(config)?;
         settings.gpu = if config.gpu { cpus } else { 0 };
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
-        let mut ebpf = EbpfLoader::new()
+        let mut loader = EbpfLoader::new();
+        loader
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("SETTINGS", &settings, true)
             .override_global("GROUP", &group, true)
-            .override_global(aya_log::LEVEL, &level, false)
-            .map_max_entries("SCRATCH", if config.gpu { 2 * cpus } else { cpus })
-            .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
-            .map_max_entries("SAMPLES", sample_bytes(config.unwinding, online))
-            .map_max_entries("EVENTS", RING_BYTES)
-            .map_max_entries("CALL_COUNTS", if config.count { MOST_FUNCTIONS } else { 1 })
-            .map_max_entries("OUTERMOST", if config.count { 4 * MOST_FUNCTIONS } else { 1 })
-            .load(PROBES)
-            .map_err(|e| ProbeError::load(&e))?;
+            .override_global(aya_log::LEVEL, &level, false);
+        for (map, entries) in map_entries(config, cpus, online) {
+            loader.map_max_entries(map, entries);
+        }
+        let mut ebpf = loader.load(PROBES).map_err(|e| ProbeError::load(&e))?;
         let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
         for (name, _) in tracepoints(config) {
             loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);

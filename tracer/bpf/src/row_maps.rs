@@ -39,14 +39,14 @@ pub struct RowMaps {
     full: Array<MapData, FullRule>,
     /// Place of each rule in full: files share them.
     places: HashMap<FullRule, u16>,
-    room: Room,
+    room: TableUsage,
     /// Takes the place of tables that were dropped: it has no rows.
     empty: Option<MapData>,
 }
 
 /// What tables take.
 #[derive(Debug, Default)]
-struct Room {
+struct TableUsage {
     /// Bytes that all tables may take.
     capacity: usize,
     bytes: usize,
@@ -57,7 +57,7 @@ struct Room {
     sizes: HashMap<u32, usize>,
 }
 
-impl Room {
+impl TableUsage {
     /// The number of the next table, if it fits. Numbers come back as late as they can: a probe or a forked child may still hold an old one.
     fn find(&self, bytes: usize) -> Result<u32, RowMapError> {
         if bytes > self.capacity {
@@ -92,7 +92,7 @@ impl RowMaps {
         full: Array<MapData, FullRule>,
         capacity: usize,
     ) -> Self {
-        let room = Room { capacity, ..Room::default() };
+        let room = TableUsage { capacity, ..TableUsage::default() };
         Self { outer, full, places: HashMap::new(), room, empty: None }
     }
 
@@ -215,13 +215,13 @@ fn write(inner: &MapData, first: usize, chunks: usize, rows: impl Iterator<Item 
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_TABLES, Room, RowMapError, relocate};
+    use super::{MAX_TABLES, RowMapError, TableUsage, relocate};
     use tracer_ebpf::rows::{Rule, rule};
 
     /// Tables fit up to the cap; one that does not is refused until others were dropped, one that never will for good.
     #[test]
     fn room_ends_at_the_cap() {
-        let mut room = Room { capacity: 1000, ..Room::default() };
+        let mut room = TableUsage { capacity: 1000, ..TableUsage::default() };
         assert_eq!(room.find(900).unwrap(), 0);
         room.take(0, 900);
         assert!(matches!(room.find(101), Err(RowMapError::Full(101))));
@@ -236,7 +236,7 @@ mod tests {
     /// Numbers end too; then those of dropped tables come back, the oldest first.
     #[test]
     fn numbers_come_back_last() {
-        let mut room = Room { capacity: usize::MAX, ..Room::default() };
+        let mut room = TableUsage { capacity: usize::MAX, ..TableUsage::default() };
         for table in 0..MAX_TABLES {
             assert_eq!(room.find(1).unwrap(), table);
             room.take(table, 1);
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(relocate(row(Rule::full(0)), &shared), row(Rule::full(40)));
         assert_eq!(relocate(row(Rule::full(1)), &shared), row(Rule::UNSUPPORTED));
         assert_eq!(relocate(row(Rule::full(2)), &shared), row(Rule::UNSUPPORTED));
-        let short = Rule::pack(rule::RSP, 8, 0).unwrap();
+        let short = Rule::pack(rule::SP, 8, 0).unwrap();
         assert_eq!(relocate(row(short), &shared), row(short));
     }
 }

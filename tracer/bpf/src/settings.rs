@@ -3,7 +3,8 @@
 //! They run on Linux 5.10 and later: inner maps of different sizes are from then (`BPF_F_INNER_MAP`). Newer helpers are called only
 //! where the kernel's types name them; the verifier knows the settings and does not look at a way that is never taken.
 
-use super::btf::KernelTypes;
+use super::arch::TASK_THREAD_POINTER;
+use super::btf::{KERNEL, KernelTypes};
 use super::error::ProbeError;
 use crate::config::{GroupId, TraceConfig};
 use energy_trace_model::recording::record::Unwinding;
@@ -12,14 +13,14 @@ use tracer_ebpf::wire::{GroupSettings, Settings};
 
 /// Reads what the running kernel is like.
 pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSettings), ProbeError> {
-    let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
+    let types = KernelTypes::read(Path::new(KERNEL))?;
     let group = config.group.map(|group| group_settings(&types, group)).transpose()?;
     let offset = |field| types.offset_of("task_struct", field);
     let settings = Settings {
         task_tgid: offset("tgid")?,
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
-        task_fsbase: offset("thread.fsbase")?,
+        task_thread_pointer: offset(TASK_THREAD_POINTER)?,
         task_stack: if config.oldest_kernel || !tells_registers(&types) { offset("stack")? } else { 0 },
         system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),

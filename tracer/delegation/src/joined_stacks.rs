@@ -10,8 +10,8 @@ use super::native_calls::NativeCalls;
 use super::requesters::RequestHop;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::collections::HashMap;
 
 /// Position of a Python function below others of one thread.
@@ -37,7 +37,13 @@ impl<'a> JoinedStacks<'a> {
         let nodes = (0..).map(StackId::new).zip(&recording.stacks);
         Self {
             recording,
-            frames: [Mark::OnBehalfOf, Mark::Unsampled, Mark::OnBehalfOfAfterCall].map(Mark::frame).into(),
+            frames: [
+                SyntheticFrame::OnBehalfOf,
+                SyntheticFrame::Unsampled,
+                SyntheticFrame::OnBehalfOfAfterCall,
+            ]
+            .map(SyntheticFrame::frame)
+            .into(),
             stacks: Vec::new(),
             known: nodes.map(|(id, &node)| (node, id)).collect(),
             pools: HashMap::new(),

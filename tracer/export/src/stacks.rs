@@ -6,8 +6,8 @@
 use super::StackOptions;
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames;
 use energy_trace_names::short_names;
@@ -88,7 +88,7 @@ impl<'a> Stacks<'a> {
         let (marks, list) = (Vec::new(), Vec::new());
         let mut stacks = Self { profile, marks, names, list, domain: options.domain };
         stacks.mark(MISSING);
-        stacks.mark(Mark::Unsampled.name());
+        stacks.mark(SyntheticFrame::Unsampled.name());
         stacks
     }
 

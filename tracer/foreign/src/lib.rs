@@ -5,6 +5,7 @@
 //!
 //! Leaves out what is done with the answers (packages `naming` and `probe`), and parsing itself (`symbols`, `unwind`).
 
+mod arch;
 pub mod files;
 pub mod peeker;
 pub mod resolver;

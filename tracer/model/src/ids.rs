@@ -49,6 +49,8 @@ id!(/// A power domain of one recording.
     DomainId(u32));
 id!(/// A temperature sensor, clock or other gauge of one recording.
     SensorId(u32));
+id!(/// A counter of work of one recording.
+    WorkId(u32));
 id!(/// One program in one process, in one recording.
     ProcessKey(u32));
 id!(/// One thread of one program, in one recording.

@@ -22,7 +22,7 @@ pub mod shown;
 
 pub use cells::cell_of;
 pub use names::{
-    CALLS, INSIDE, PARTLY_INSIDE, file_name, frame_name, is_nameless, library_name, line_name, part_of,
-    place_name, process_name, process_row_name, process_title, shorten, shorten_end, thread_name,
-    thread_row_name, without_brackets,
+    CALLS, INSIDE, NameRule, PARTLY_INSIDE, file_name, frame_name, is_nameless, library_name, line_name,
+    name_and_rule, part_of, place_name, process_name, process_row_name, process_title, shorten, shorten_end,
+    thread_name, thread_row_name, without_brackets,
 };

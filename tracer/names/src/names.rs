@@ -8,23 +8,40 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Frame, FrameKind, Process, Thread};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// What stands for a function in a frame's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// The number of a notebook's cell.
+    Cell,
+    /// Something in brackets, as no name was found.
+    StandIn,
+    /// The name that was recorded.
+    Recorded,
+}
+
 /// The name of a frame in every report: Python `module.qualname`, of a notebook's cell its number, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
 /// the compiler put into others with `_[i]`, a mark in its brackets.
 pub fn frame_name(frame: &Frame) -> String {
+    name_and_rule(frame).0
+}
+
+/// The same, and what stands in it for the function.
+pub fn name_and_rule(frame: &Frame) -> (String, NameRule) {
     let cell = cell_of(&frame.file).filter(|_| frame.kind == FrameKind::Python && frame.name == "<module>");
-    let name = match cell {
-        Some(number) => format!("<cell {number}>"),
-        None if frame.name.is_empty() || is_nameless(frame) => stand_in(frame),
-        None => frame.name.clone(),
+    let (name, rule) = match cell {
+        Some(number) => (format!("<cell {number}>"), NameRule::Cell),
+        None if frame.name.is_empty() || is_nameless(frame) => (stand_in(frame), NameRule::StandIn),
+        None => (frame.name.clone(), NameRule::Recorded),
     };
-    match frame.kind {
+    let name = match frame.kind {
         FrameKind::Python if frame.module.is_empty() => name,
         FrameKind::Python => format!("{}.{name}", frame.module),
         FrameKind::Native | FrameKind::Special => name,
         FrameKind::Kernel => format!("{name}_[k]"),
         FrameKind::Gpu => format!("{name}_[g]"),
         FrameKind::Inlined => format!("{name}_[i]"),
-    }
+    };
+    (name, rule)
 }
 
 /// A line of a function: its name, and where it is known, file and line.

@@ -7,8 +7,8 @@
 use crate::names::file_name;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::is_nameless_python;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+use energy_trace_model::recording::synthetic_frame::is_nameless_python;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -54,7 +54,8 @@ pub fn folded(profile: &Profile, frames: NativeFrames) -> Cow<'_, Profile> {
 
 /// What a frame is to the interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub enum Role {
+    /// A Python function.
     Python,
     /// Code of the interpreter's own binary or library, and of its import system, as far as CPython itself leaves it out of tracebacks.
     Interpreter,
@@ -67,7 +68,8 @@ enum Role {
 }
 
 impl Role {
-    fn of(frame: &Frame) -> Self {
+    /// That of a frame.
+    pub fn of(frame: &Frame) -> Self {
         match frame.kind {
             FrameKind::Python if is_import(&frame.file) => Self::Interpreter,
             FrameKind::Python => Self::Python,
@@ -221,8 +223,8 @@ mod tests {
     use super::{INTERPRETER, NATIVE_CODE, NativeFrames, folded, is_c_library, is_interpreter};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
-    use energy_trace_model::recording::mark::Mark;
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+    use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 
     /// A frame by its text: `f` is Python's, `<file>:f` Python's in this file, `library:f` native, `kernel:f` the kernel's, `gpu:f` a GPU's,
     /// `[…]` a mark; `_` in marks and files is a space.
@@ -321,10 +323,13 @@ mod tests {
             names("python3:_start <frozen_importlib._bootstrap>:_find_and_load", NativeFrames::None),
             INTERPRETER
         );
-        let gone = Mark::PythonGone.name().replace(' ', "_");
+        let gone = SyntheticFrame::PythonGone.name().replace(' ', "_");
         let stack = format!("python3:_start {gone} python3:call {gone} zlib.so:inflate");
-        assert_eq!(names(&stack, NativeFrames::Libraries), format!("{} inflate", Mark::PythonGone.name()));
-        assert_eq!(names(&stack, NativeFrames::None), Mark::PythonGone.name());
+        assert_eq!(
+            names(&stack, NativeFrames::Libraries),
+            format!("{} inflate", SyntheticFrame::PythonGone.name())
+        );
+        assert_eq!(names(&stack, NativeFrames::None), SyntheticFrame::PythonGone.name());
     }
 
     /// Every frame is there where all are asked for.

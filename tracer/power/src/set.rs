@@ -7,7 +7,7 @@ use super::error::{PowerError, ignored_reasons};
 use super::idle;
 use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
-use super::reading::{self, Beside, Clocks, CrossCheck, Live, LiveReplay, PowerTask, Sensors};
+use super::reading::{self, Beside, Clocks, CrossCheck, LiveReplay, OpenSource, PowerTask, Sensors};
 use super::sensors;
 use super::source::PowerSource;
 use super::sources::{SOURCES, model};
@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 pub struct PowerSet {
     pub(super) sources: Vec<Source>,
     pub(super) domains: Vec<Domain>,
-    pub(super) live: Vec<Live>,
+    pub(super) live: Vec<OpenSource>,
     replays: Vec<LiveReplay>,
     /// The clocks of CPUs, where a counter shows what these draw.
     clocks: Option<Clocks>,
@@ -210,7 +210,7 @@ impl PowerSet {
     /// Keeps a second reader, to compare it with the live source that has its domains.
     fn compare_with(&mut self, second: Option<Box<dyn PowerSource>>) {
         let Some(second) = second else { return };
-        let is_read = |live: &Live| {
+        let is_read = |live: &OpenSource| {
             let names = || live.domains.iter().map(|(_, name)| name);
             second.domains().iter().any(|d| names().any(|name| *name == d.name))
         };
@@ -218,13 +218,14 @@ impl PowerSet {
         self.check = place.map(|place| (place, CrossCheck::new(second)));
     }
 
-    /// `--idle-watts` is the power of all sockets together.
+    /// `--idle-watts` is the power of all sockets together; where no socket is read, of the meters of the whole machine.
     fn give_idle(&mut self, power: MicroWatts) {
-        let is_counter = |d: &Domain| matches!(d.origin, Origin::Counter { .. });
-        let packages: Vec<&mut Domain> =
-            self.domains.iter_mut().filter(|d| d.class == DomainClass::Package && is_counter(d)).collect();
-        let parts = model::split(power, &vec![1; packages.len()]);
-        for (domain, power) in packages.into_iter().zip(parts) {
+        let is_read = |d: &Domain, class| d.class == class && matches!(d.origin, Origin::Counter { .. });
+        let has_sockets = self.domains.iter().any(|d| is_read(d, DomainClass::Package));
+        let class = if has_sockets { DomainClass::Package } else { DomainClass::Psys };
+        let domains: Vec<&mut Domain> = self.domains.iter_mut().filter(|d| is_read(d, class)).collect();
+        let parts = model::split(power, &vec![1; domains.len()]);
+        for (domain, power) in domains.into_iter().zip(parts) {
             domain.idle = Some(IdleBaseline { power, origin: IdleOrigin::Given });
         }
     }
@@ -232,7 +233,7 @@ impl PowerSet {
     fn add_live(&mut self, hardware: Box<dyn PowerSource>, source: Source) -> Result<(), PowerError> {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
-        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown: Vec::new() });
+        self.live.push(OpenSource { source: hardware, id: source.id.clone(), domains, shown: Vec::new() });
         self.sources.push(source);
         Ok(())
     }
@@ -291,7 +292,7 @@ impl PowerSet {
     async fn let_settle(&mut self) {
         let end = tokio::time::Instant::now() + idle::MOST_SETTLING;
         let is_settling =
-            |live: &mut Live| live.source.gpu_meters().is_some_and(|meters| meters.is_settling());
+            |live: &mut OpenSource| live.source.gpu_meters().is_some_and(|meters| meters.is_settling());
         while self.live.iter_mut().any(is_settling) && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(idle::STEP_MS)).await;
         }
@@ -354,7 +355,7 @@ impl PowerSet {
         (self.sources, self.of_devices)
     }
 
-    fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
+    fn checked(&mut self) -> Option<(&mut OpenSource, &mut CrossCheck)> {
         let (place, check) = self.check.as_mut()?;
         Some((self.live.get_mut(*place)?, check))
     }
@@ -375,7 +376,7 @@ impl PowerSet {
         self.check = None;
     }
 
-    fn lacks_idle(&self, live: &Live) -> bool {
+    fn lacks_idle(&self, live: &OpenSource) -> bool {
         live.domains.iter().any(|(id, _)| self.domains.get(id.index()).is_some_and(|d| d.idle.is_none()))
     }
 

@@ -158,7 +158,18 @@ fn clash_of_sources() {
     assert_eq!(names(&plan), ["package-0"]);
 }
 
-/// `--idle-watts` is split over the sockets, and is the model's idle power where there is no counter.
+/// The log of a whole machine's meter is better than an estimate of its CPUs, which `auto` then leaves out.
+#[test]
+fn a_log_of_the_machine_needs_no_model() {
+    let nothing = tempfile::tempdir().unwrap();
+    let log = nothing.path().join("bmc.csv");
+    fs::write(&log, "time_s,psys_w\n0,300\n1,310\n").unwrap();
+    let mut plan = plan(nothing.path(), &["auto"]);
+    plan.choices.push(SourceChoice::File("replay", log));
+    assert_eq!(names(&plan), ["psys"]);
+}
+
+/// `--idle-watts` is split over the sockets, is that of the machine where its meter alone is read, and the model's where there is no counter.
 #[test]
 fn idle_watts_are_split() {
     let idle = MicroWatts::from_watts(30.0);
@@ -166,6 +177,10 @@ fn idle_watts_are_split() {
     let set = open(&PowerPlan { idle, ..plan(tree.path(), &[]) }).unwrap();
     let watts: Vec<_> = set.domains().iter().map(|d| d.idle.as_ref().map(|i| i.power.as_watts())).collect();
     assert_eq!(watts, [Some(15.0), None, Some(15.0), None]);
+    let whole = self::tree(&[("intel-rapl:1", "psys", "5000")]);
+    let set = open(&PowerPlan { idle, ..plan(whole.path(), &[]) }).unwrap();
+    let of_psys = set.domains().iter().find(|d| d.class == DomainClass::Psys).and_then(|d| d.idle.as_ref());
+    assert_eq!(of_psys.map(|idle| idle.power.as_watts()), Some(30.0), "{:?}", set.domains());
     let nothing = tempfile::tempdir().unwrap();
     let set = open(&PowerPlan { idle, ..plan(nothing.path(), &[]) }).unwrap();
     let total: f64 = set.domains().iter().filter_map(|d| d.idle.as_ref()).map(|i| i.power.as_watts()).sum();

@@ -19,6 +19,7 @@
 //! Data leaves as `Record`s on a channel; nothing else does. Leaves out power and what records mean.
 
 mod activity;
+mod arch;
 mod collect;
 mod count;
 mod gpu;

@@ -1,9 +1,10 @@
 //! Where in a function a probe costs least: the kernel emulates some instructions, and steps through all others.
 //!
 //! A probe on an instruction that the kernel has to run out of line costs two traps: 20 to 33 µs in a virtual machine, beside 0.9 µs on a
-//! `push` (measured, research of this project). The kernel emulates `push`, `nop`, `jmp`, `call` and conditional jumps
-//! (arch/x86/kernel/uprobes.c, `branch_setup_xol_ops` and `push_setup_xol_ops`, v6.1). Functions compiled with `-fcf-protection` begin
-//! with `endbr64`, which is not emulated; the next instruction has the same registers and the same stack.
+//! `push` (measured, research of this project). Functions may begin with an instruction that marks where indirect calls lead, which is not
+//! emulated; the next one has the same registers and the same stack. Leaves out which instructions these are (`arch`).
+
+use crate::arch::{is_emulated, landing_pad};
 
 /// Where to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,22 +15,10 @@ pub(crate) struct Spot {
     pub(crate) steps: bool,
 }
 
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-
 /// The spot for a function that begins with these bytes.
 pub(crate) fn spot(code: &[u8]) -> Spot {
-    let (offset, code) = code.strip_prefix(&ENDBR64).map_or((0, code), |rest| (4, rest));
-    Spot { offset, steps: !is_emulated(code) }
-}
-
-fn is_emulated(code: &[u8]) -> bool {
-    match code {
-        // push; its REX.B form for r8 to r15; nop; short conditional jump, near and short jump, call.
-        [0x50..=0x57 | 0x90 | 0x70..=0x7f | 0xe8 | 0xe9 | 0xeb, ..] | [0x41, 0x50..=0x57, ..] => true,
-        // Near conditional jump.
-        [0x0f, 0x80..=0x8f, ..] => true,
-        _ => false,
-    }
+    let offset = landing_pad(code);
+    Spot { offset: offset as u64, steps: !is_emulated(code.get(offset..).unwrap_or_default()) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::collect::backlog::Refused;
 use super::collect::collector::Collector;
-use super::collect::live::Live;
+use super::collect::live::LiveNames;
 use super::collect::losses::{
     closed_files, count_into, events_refused, files_not_read, losses_of, not_answering, push_times, shortages,
 };
@@ -225,12 +225,12 @@ impl Tracer {
     }
 
     /// Where somebody looks meanwhile.
-    fn start_live(&self, collector: &Collector, start: KtimeNs) -> Result<Option<Live>, ProbeError> {
+    fn start_live(&self, collector: &Collector, start: KtimeNs) -> Result<Option<LiveNames>, ProbeError> {
         if !self.config.live {
             return Ok(None);
         }
         let worker = Arc::clone(&collector.stacks.worker);
-        Ok(Some(Live::start(self.cpus.online(), self.config.reader, worker, start)?))
+        Ok(Some(LiveNames::start(self.cpus.online(), self.config.reader, worker, start)?))
     }
 
     /// Starts to sample, by the event and at the rate that can be had.
@@ -322,7 +322,8 @@ impl Tracer {
                 self.diagnostics.extend(watch.end());
                 let starved_ns = watch.starved_ns();
                 account = TraceAccount { living, cpus_out_of_reach, starved_ns, ..collector.account() };
-                self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
+                self.diagnostics
+                    .extend(collector.sampling_gaps().diagnostics(counters[lost::TAKEN as usize]));
                 copies = std::mem::take(&mut collector.stacks.raw.counts);
                 count_lost(&mut lost, &collector, &refused);
                 self.diagnostics.extend(events_refused(&refused));
@@ -340,9 +341,7 @@ impl Tracer {
                 let found = self.found_in_targets(&collector);
                 self.diagnostics.extend(found);
             }
-            Some(None) => {
-                self.diagnostics.push(RecordingDiagnostic::ReaderDied);
-            }
+            Some(None) => self.diagnostics.push(RecordingDiagnostic::ReaderDied),
             None => (),
         }
         if self.config.push_times {

@@ -4,8 +4,9 @@
 
 use super::counts::CallsMade;
 use super::csv_cells::Cells;
-use super::fold::Spent;
+use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
+use super::per_work::uj_per_unit;
 use super::rows::{Row, rows_at};
 use super::{By, Kind, Level, run};
 use energy_trace_certainty::Uncertainty;
@@ -22,7 +23,7 @@ use std::io::{self, Write};
 pub fn write_rows(out: &mut dyn Write, profile: &Profile, by: By, level: Level) -> io::Result<()> {
     let mut writer = Cells::new(out);
     let names = ["name", "kind", "callers", "file", "line", "api"].into_iter().map(str::to_owned);
-    writer.line(names.chain(number_columns()))?;
+    writer.line(names.chain(number_columns()).chain(columns_per_unit(profile)))?;
     for row in rows_at(profile, by, level) {
         writer.line(row_fields(profile, &row))?;
     }
@@ -42,7 +43,20 @@ fn row_fields(profile: &Profile, row: &Row) -> Vec<String> {
     ];
     fields.extend(numbers(&row.spent, row.uncertainty, &row.flags));
     fields.extend(calls(profile, row.calls.as_ref()));
+    fields.extend(per_unit(profile, &row.spent));
     fields
+}
+
+/// Joules of a unit of work, where one was chosen.
+fn columns_per_unit(profile: &Profile) -> Vec<String> {
+    let names = ["self_uj_per_unit", "total_uj_per_unit"].map(str::to_owned);
+    profile.per_work.as_ref().map_or_else(Vec::new, |_| names.into())
+}
+
+fn per_unit(profile: &Profile, spent: &Spent) -> Vec<String> {
+    let choice = run::headline(profile);
+    let each = |cost: &Cost| uj_per_unit(profile, run::chosen(&cost.energy, choice));
+    [&spent.own, &spent.total].into_iter().filter_map(each).map(|uj| format!("{uj:.3}")).collect()
 }
 
 /// Writes the functions, those with the most energy of their own first, below a line of column names. Energies are integer
@@ -52,7 +66,7 @@ fn row_fields(profile: &Profile, row: &Row) -> Vec<String> {
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     let mut writer = Cells::new(out);
-    writer.line(columns())?;
+    writer.line(columns().into_iter().chain(columns_per_unit(profile)))?;
     for function in functions(profile) {
         writer.line(fields(profile, &function))?;
     }
@@ -102,6 +116,7 @@ fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     ];
     fields.extend(numbers(&function.spent, function.uncertainty, &function.flags));
     fields.extend(calls(profile, function.calls.as_ref()));
+    fields.extend(per_unit(profile, &function.spent));
     fields
 }
 

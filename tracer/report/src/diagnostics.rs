@@ -7,15 +7,15 @@ use super::jit_code::jit_not_named;
 use super::rows::process_of;
 use super::thermal::slowdowns;
 use super::uncertainty::of_program;
-use super::{DomainChoice, run};
+use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
     Process, Quality, RecordingDiagnostic, Runtime,
 };
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_sentences::source_note;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,8 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
     ];
     let slowed = slowdowns(profile);
     let found = recorded.map(Diagnostic::Recorded).chain(profile.diagnostics.iter().cloned());
-    for diagnostic in found.chain(whole.into_iter().flatten()).chain(slowed) {
+    let of_work = work::diagnostics(profile);
+    for diagnostic in found.chain(whole.into_iter().flatten()).chain(of_work).chain(slowed) {
         let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
         if !cut_twice && !all.contains(&diagnostic) {
             all.push(diagnostic);
@@ -87,6 +88,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         | Diagnostic::ProgramUncertain { .. }
         | Diagnostic::FewSamples { .. }
         | Diagnostic::ResidualLarge(_)
+        | Diagnostic::Work { .. }
         | Diagnostic::LedgerImbalance(_) => true,
     }
 }
@@ -173,7 +175,7 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let is_unsampled = |stack: StackId| {
         let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
         let frame = innermost.and_then(|frame| profile.frames.get(frame));
-        frame.is_some_and(|frame| Mark::Unsampled.is(frame))
+        frame.is_some_and(|frame| SyntheticFrame::Unsampled.is(frame))
     };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));

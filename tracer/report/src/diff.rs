@@ -46,6 +46,8 @@ pub enum Work<'a> {
     Counts([f64; 2]),
     /// Calls of this name that each run made, as `record --count` counted them.
     Calls(&'a str),
+    /// Units of this name that each run did, as `record --work` counted them.
+    Units(&'a str),
 }
 
 impl Work<'_> {
@@ -56,6 +58,8 @@ impl Work<'_> {
                 name: shown(name).into_owned(),
                 side: if side == 0 { 'A' } else { 'B' },
             }),
+            // Runs of which nothing was done are refused before.
+            Self::Units(_) => Ok(profile.per_work.as_ref().map_or(1.0, |per| per.units.as_number())),
         }
     }
 }

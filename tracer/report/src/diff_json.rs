@@ -3,11 +3,13 @@
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
+use super::meters::meters;
 use super::run;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_names::shown::shown_json;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 #[derive(Serialize)]
@@ -29,6 +31,8 @@ struct SideOf<'a> {
     files: &'a [String],
     recorded: String,
     quality: Option<&'static str>,
+    /// What the joules were read from, as `package by RAPL`; where they differ, joules of A and B are not of the same things.
+    meters: BTreeSet<String>,
     /// What the joules of each run are divided by.
     work: &'a [f64],
 }
@@ -67,7 +71,7 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     let document = Document {
         schema: "energy-trace/diff/1.0",
         per: match options.work {
-            Work::Calls(name) => Some(name),
+            Work::Calls(name) | Work::Units(name) => Some(name),
             Work::Counts(_) => None,
         },
         by: options.by.name(),
@@ -86,7 +90,7 @@ fn side<'a>(runs: &[Profile], files: &'a [String], work: &'a [f64]) -> SideOf<'a
         Quality::Estimated => "estimated",
     });
     let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
-    SideOf { files, recorded, quality, work }
+    SideOf { files, recorded, quality, meters: meters(runs), work }
 }
 
 #[cfg(test)]

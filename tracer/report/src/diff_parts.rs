@@ -12,8 +12,8 @@ use super::summary_rows::innermost;
 use super::uncertainty::Uncertainties;
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use energy_trace_names::{CALLS, file_name, frame_name, line_name};
@@ -76,7 +76,7 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
 
 /// Rows with all that they call. Marks between who asks and who works hold what others hold.
 fn whole_rows(rows: Vec<Row>, key: impl Fn(&Row) -> String) -> Vec<Part> {
-    let marks = [Mark::OnBehalfOf, Mark::OnBehalfOfAfterCall].map(Mark::name);
+    let marks = [SyntheticFrame::OnBehalfOf, SyntheticFrame::OnBehalfOfAfterCall].map(SyntheticFrame::name);
     let rows = rows.into_iter().filter(|row| !marks.contains(&row.name.as_str()));
     let part = |row: Row| Part {
         key: key(&row),

@@ -3,6 +3,7 @@
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, in_uj, worst_quality};
+use super::meters::unlike;
 use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
 use super::{By, run};
 use anstyle::{AnsiColor, Style};
@@ -34,6 +35,10 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     let rest_shown = rest.iter().copied().take(options.rows);
     let rows: Vec<&Change> = all.iter().take(1).chain(real.iter().copied()).chain(rest_shown).collect();
     writeln!(out)?;
+    if let Some(unlike) = unlike(compared.sides) {
+        look.bullets(out, "!", &[unlike])?;
+        writeln!(out)?;
+    }
     grid(&rows, compared, options.by, width).write(out, look)?;
     writeln!(out)?;
     if is_known(compared) {
@@ -64,6 +69,9 @@ fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> 
     lines.extend(is_same.then(|| format!("   both: {what}")));
     if let Work::Calls(name) = options.work {
         lines.push(format!("joules of a call of {name}"));
+    }
+    if let Work::Units(name) = options.work {
+        lines.push(format!("joules per {name}"));
     }
     lines
 }
@@ -214,6 +222,7 @@ mod tests {
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::DomainClass;
+    use energy_trace_model::recording::record::SourceId;
     use energy_trace_model::units::MicroJoules;
 
     fn hotter() -> Profile {
@@ -261,6 +270,22 @@ mod tests {
             assert!(single.contains(part), "{part}\n{single}");
         }
         assert!(!single.contains(['±', '?']) && !single.contains("nothing is known"), "{single}");
+    }
+
+    /// Joules of a battery are not those of RAPL, and the table says so before its numbers.
+    #[test]
+    fn other_meters() {
+        let (before, mut after) = (vec![measured_training(); 3], vec![hotter(); 3]);
+        let sources = after.iter_mut().flat_map(|run| &mut run.run.header.sources);
+        sources.for_each(|source| source.id = SourceId::Battery);
+        let files = [["a1", "a2", "a3"], ["b1", "b2", "b3"]].map(|side| side.map(|of| format!("{of}.data")));
+        let options = DiffOptions { files: [&files[0], &files[1]], width: Some(80), ..OPTIONS };
+        let mut out = Vec::new();
+        write(&mut out, &compare([&before, &after], &options).unwrap(), &options).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let [sentence, number] = ["different meters", "+50.50"].map(|part| text.find(part));
+        assert!(sentence.is_some() && sentence < number, "{text}");
+        assert!(!said(3, 80, By::Function).contains("different meters"));
     }
 
     /// What equal programs may differ by is no number where that is more than they used.

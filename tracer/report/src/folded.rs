@@ -12,8 +12,8 @@ use super::rest::{self, Rest};
 use super::{DomainChoice, run};
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::FrameKind;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
@@ -203,7 +203,7 @@ fn labels<'a>(
     let mut labels = holders(profile, thread, selection.per);
     let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
     match stack {
-        None => labels.push(mark(Mark::Unsampled.name())),
+        None => labels.push(mark(SyntheticFrame::Unsampled.name())),
         Some(stack) => labels.extend(
             profile
                 .frames_of(stack)

@@ -13,8 +13,8 @@ use super::{DomainChoice, run};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::api_names::ApiNames;
 use energy_trace_names::cell_of;
 use energy_trace_names::{frame_name, is_nameless};
@@ -104,7 +104,7 @@ impl<'a> FunctionTable<'a> {
 
     fn with(profile: &'a Profile, api_name: impl Fn(&Frame) -> Option<(String, usize)>) -> Self {
         let mut identities = Interner::new();
-        let unsampled = identities.number(Identity::Mark(Mark::Unsampled.name()));
+        let unsampled = identities.number(Identity::Mark(SyntheticFrame::Unsampled.name()));
         let missing = identities.number(Identity::Mark(MISSING));
         let mut speakers: Vec<Option<(usize, &Frame)>> = vec![None; 2];
         let mut of_frame = Vec::with_capacity(profile.frames.len());

@@ -6,8 +6,8 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::Diagnostic;
-use energy_trace_model::recording::mark::program_of_jit;
 use energy_trace_model::recording::record::FrameKind;
+use energy_trace_model::recording::synthetic_frame::program_of_jit;
 use std::collections::BTreeMap;
 
 /// The least share of the time that is worth a warning: one in so many.
@@ -41,8 +41,8 @@ mod tests {
     use super::{Diagnostic, Profile, jit_not_named};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::profile::{EnergyByClass, ProfileRow};
-    use energy_trace_model::recording::mark::Mark;
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+    use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 
     /// Of 100 s, 60 are in nameless code of node and 10 in the kernel below it; what has a name, stands below Python, or is less than a twentieth
     /// is not told.
@@ -52,7 +52,7 @@ mod tests {
             kind,
             name: name.to_owned(),
             module: module.to_owned(),
-            ..Mark::Unsampled.frame()
+            ..SyntheticFrame::Unsampled.frame()
         };
         let frames = vec![
             frame(FrameKind::Native, "[jit: node]", "[jit]"),

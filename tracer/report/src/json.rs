@@ -8,7 +8,9 @@ use super::functions::{Function, functions};
 use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
 use super::json_thermal::ThermalLine;
+use super::json_work::{WorkLine, work_lines};
 use super::outer_line::{OuterLine, outer_line};
+use super::per_work::uj_per_unit;
 use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::uncertainty::of_program_in;
@@ -54,6 +56,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions<'_>) 
         ledger: ledger_lines(profile),
         functions: functions.iter().map(|function| FunctionLine::of(profile, function)).collect(),
         counted: counted_lines(profile),
+        work: work_lines(profile),
         processes: process_lines(profile),
         threads: thread_lines(profile),
         rows: options.rows.map(|(by, level)| RowsLine::of(profile, by, level)),
@@ -75,6 +78,8 @@ struct Report<'a> {
     functions: Vec<FunctionLine<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Vec<CountedLine>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    work: Vec<WorkLine>,
     processes: Vec<ProcessLine<'a>>,
     threads: Vec<ThreadLine<'a>>,
     #[serde(flatten)]
@@ -104,6 +109,9 @@ struct Meta<'a> {
     /// The part of the run that all numbers are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
+    /// The unit of work whose time all numbers are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_work: Option<PerWorkLine<'a>>,
     /// What intervals of rows are about; `None` without energy.
     #[serde(skip_serializing_if = "Option::is_none")]
     ci95_of: Option<&'static str>,
@@ -129,6 +137,12 @@ struct BudgetLine<'a> {
     ci95_uj: Option<[i64; 2]>,
     seen: bool,
     verdict: &'static str,
+}
+
+#[derive(Serialize)]
+struct PerWorkLine<'a> {
+    name: &'a str,
+    units: f64,
 }
 
 /// Nanoseconds since the start of the run, its length, and the step of the ends.
@@ -224,11 +238,20 @@ pub(super) struct SpentLine {
     self_ns: u64,
     total_ns: u64,
     samples: u64,
+    /// Of a unit of work, where one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_uj_per_unit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_uj_per_unit: Option<f64>,
 }
 
-impl From<&Spent> for SpentLine {
-    fn from(Spent { own, total }: &Spent) -> Self {
+impl SpentLine {
+    pub(super) fn of(profile: &Profile, Spent { own, total }: &Spent) -> Self {
+        let choice = run::headline(profile);
+        let each = |cost: &Cost| uj_per_unit(profile, run::chosen(&cost.energy, choice));
         Self {
+            self_uj_per_unit: each(own),
+            total_uj_per_unit: each(total),
             self_uj: by_class(&own.energy),
             total_uj: by_class(&total.energy),
             self_time_uj: by_class(&own.by_time),
@@ -325,6 +348,10 @@ impl<'a> Meta<'a> {
             thermal: ThermalLine::of(profile),
             whole: outer_line(profile).filter(OuterLine::is_explained).map(|line| WholeLine::from(&line)),
             part: profile.part.map(PartLine::from),
+            per_work: profile
+                .per_work
+                .as_ref()
+                .map(|per| PerWorkLine { name: &per.name, units: per.units.as_number() }),
             ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),
@@ -439,7 +466,7 @@ impl<'a> FunctionLine<'a> {
             kind: function.kind,
             api: function.api,
             build_id: function.build_id.as_deref(),
-            spent: SpentLine::from(&function.spent),
+            spent: SpentLine::of(profile, &function.spent),
             calls: CallsLine::of(profile, function.calls.as_ref()),
             ci95_uj: ci95_uj(function.uncertainty.as_ref()),
             bounds_uj: bounds_uj(function.uncertainty.as_ref()),

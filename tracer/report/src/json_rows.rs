@@ -55,7 +55,7 @@ impl RowLine {
         Self {
             kind: row.kind.map(super::Kind::name),
             call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
-            spent: SpentLine::from(&row.spent),
+            spent: SpentLine::of(profile, &row.spent),
             calls: CallsLine::of(profile, row.calls.as_ref()),
             ci95_uj: ci95_uj(row.uncertainty.as_ref()),
             bounds_uj: bounds_uj(row.uncertainty.as_ref()),

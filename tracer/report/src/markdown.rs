@@ -8,7 +8,7 @@ use super::budgets::{Checked, Verdict};
 use super::summary::used;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
 use super::table_cells::{in_unit, percent};
-use super::{diagnostics, run};
+use super::{diagnostics, run, work};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::short_names;
@@ -40,6 +40,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &MarkdownOptions) 
         code(&run::what_was_recorded(profile)),
         used(profile).replace("   ", ", ")
     )?;
+    page.work(out)?;
     page.budgets(out, &options.budgets)?;
     page.ledger(out)?;
     let mut tops = vec![page.upper(), functions(profile, measure)];
@@ -69,6 +70,14 @@ impl Page<'_> {
             let mark = if checked.verdict == Verdict::Kept { "✅" } else { "❌" };
             writeln!(out, "- {mark} {}", plain(&shown(&budget(checked))))
         })
+    }
+
+    fn work(&self, out: &mut dyn Write) -> io::Result<()> {
+        let lines = work::sentences(self.profile);
+        if !lines.is_empty() {
+            writeln!(out)?;
+        }
+        lines.iter().try_for_each(|line| writeln!(out, "- {}", plain(line)))
     }
 
     fn ledger(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -13,8 +13,8 @@ use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::{library_name, line_name, place_name, process_row_name, thread_row_name};
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ pub(crate) fn frame_rows(
     name: impl Fn(&Frame) -> String,
 ) -> Vec<Row> {
     let mut names = Interner::new();
-    let unsampled = names.number(Mark::Unsampled.name().to_owned());
+    let unsampled = names.number(SyntheticFrame::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let groups = fold(profile, |row, path| {

@@ -81,8 +81,12 @@ pub fn target(profile: &Profile, choice: DomainChoice) -> MicroJoules {
 /// How far the numbers of a choice of domains can be trusted: as far as the worst of them. `None` without any domain of which some energy is
 /// known: a counter that is not believed measures nothing.
 pub fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
-    let known = |row: &&LedgerRow| row.measured != MicroJoules::ZERO;
-    ledger_of(profile, choice).filter(known).map(|row| row.quality).max()
+    known_rows(profile, choice).map(|row| row.quality).max()
+}
+
+/// The ledger rows of a choice of domains that measured something.
+pub(crate) fn known_rows(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
+    ledger_of(profile, choice).filter(|row| row.measured != MicroJoules::ZERO)
 }
 
 /// Whether all of its numbers are CPU time times a constant. Then how much more one function may draw than another is open for every row

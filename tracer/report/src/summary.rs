@@ -4,15 +4,16 @@
 //! At most `LINES` lines, but no warning is left out for that. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
 
 use super::diagnostics;
+use super::meters::basis;
 use super::outer_line::outer_line;
-use super::run;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_program;
+use super::{run, work};
 use anstyle::Style;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names as names;
 use energy_trace_names::short_names;
@@ -132,6 +133,7 @@ impl Summary<'_> {
         let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
+        lines.extend(work::sentences(self.profile).into_iter().map(|line| plain(format!("  {line}"))));
         lines
     }
 
@@ -315,10 +317,7 @@ pub(crate) fn used(profile: &Profile) -> String {
     };
     let energy = run::target(profile, choice);
     let joules = energy.as_joules();
-    let word = match quality {
-        Quality::Measured | Quality::Apportioned => "from energy counters",
-        Quality::Estimated => "estimated",
-    };
+    let word = basis(profile, choice, quality);
     let sure = of_program(profile).map(|sure| plus_minus(energy, Some(&sure))).filter(|sure| sure != "-");
     format!(
         "{} s   {}{} ({word})   {} on average   {}",

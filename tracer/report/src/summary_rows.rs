@@ -11,8 +11,8 @@ use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::{file_name, frame_name, is_nameless, place_name};
@@ -250,7 +250,7 @@ pub fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopR
     let mut names = Interner::new();
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let (unsampled, missing) =
-        (names.number(Mark::Unsampled.name().to_owned()), names.number(MISSING.to_owned()));
+        (names.number(SyntheticFrame::Unsampled.name().to_owned()), names.number(MISSING.to_owned()));
     let groups = fold(profile, |row, path| {
         let node = row.stack.map(|stack| profile.stacks.get(stack.index()));
         path.push(match node {

@@ -10,7 +10,7 @@ use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,
 };
-use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run};
+use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run, work};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -81,6 +81,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     let look = Look { color: options.color, width: Some(width) };
     heading(out, profile, look)?;
     ledger(out, profile, look)?;
+    look.bullets(out, " ", &work::sentences(profile))?;
     if let Some(note) = diagnostics::estimate_note(profile) {
         look.bullets(out, " ", &[note])?;
     }

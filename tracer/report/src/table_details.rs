@@ -2,7 +2,7 @@
 //! stacks are.
 
 use super::table_cells::{Look, TITLE, percent, seconds};
-use super::{bare_code, diagnostics, run};
+use super::{diagnostics, missing_unwind_info, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
 use energy_trace_model::profile::validity::CheckResult;
@@ -165,7 +165,8 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
 fn bare_code_facts(profile: &Profile) -> Option<String> {
     const SHOWN: usize = 5;
     let domain = run::headline(profile);
-    let (all, found) = (run::target(profile, domain).as_uj(), bare_code::by_library(profile, domain));
+    let (all, found) =
+        (run::target(profile, domain).as_uj(), missing_unwind_info::by_library(profile, domain));
     let sum: i64 = found.iter().map(|(_, energy)| energy.as_uj()).sum();
     let counts = |energy: i64| energy.saturating_mul(1000) >= all;
     let libraries = found.iter().filter(|(_, energy)| counts(energy.as_uj())).take(SHOWN);

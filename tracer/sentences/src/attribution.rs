@@ -4,14 +4,15 @@ use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
+use super::work::work_fact;
 use super::{counted, in_seconds, percent_of, recorded, were};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -33,12 +34,13 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::KernelsMissing(tier) => kernels_missing(tier),
         Diagnostic::LaunchStacksThinned(stacks) => stacks_thinned(*stacks),
         Diagnostic::PartOfRun(part) => part_of_run(*part),
+        Diagnostic::Work { name, what } => work_fact(name, what),
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
             "no sample was taken in {} of the program's CPU time, which is shown as `{}`; a higher rate, `-F`, leaves less",
             percent_of(*unsampled_ns, *of_ns),
-            Mark::Unsampled.name()
+            SyntheticFrame::Unsampled.name()
         ),
         Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns } => format!(
             "Python functions are missing for {} of the program's CPU time, because this Python cannot be read: {}; the joules are right, \

@@ -9,6 +9,7 @@ use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
+use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
@@ -75,6 +76,7 @@ fn brief(found: &Diagnostic) -> String {
         Diagnostic::ProgramUncertain { least, most } => {
             format!("the program's own energy is known only as {least} to {most}: others ran")
         }
+        Diagnostic::Work { name, what } => work_in_brief(name, what),
         Diagnostic::EventsLost(lost) => {
             let all = lost.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
             format!("{} lost while recording", were(all, "event"))

@@ -3,7 +3,7 @@
 //! Leaves out where names are looked for (`naming::jit` of the product). Tried with Node 20, Java 17, Mono 6.8 and PHP 8.2; the others by their documentation.
 
 use super::percent_of;
-use energy_trace_model::recording::mark::jit_without_name;
+use energy_trace_model::recording::synthetic_frame::jit_without_name;
 
 const NODE: &str = "node --perf-basic-prof";
 const JAVA: &str = "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";

@@ -26,6 +26,7 @@ mod sensors;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use attribution::diagnostic;
 pub use brief::{in_brief, model_in_brief};
@@ -35,6 +36,7 @@ pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
 pub use sensors::{NO_SENSORS, sensor_fact};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+pub use work::work_failure;
 
 /// What intervals are about.
 pub const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \

@@ -6,8 +6,8 @@ use super::launches::launch_fact;
 use super::owners::owner_fact;
 use super::power::{advice, power_fact};
 use super::{counted, in_seconds, were};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic, Unanswering};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::borrow::Cow;
 
 /// What was found, what it changes, and what to do about it.
@@ -30,7 +30,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
              machine, a freeze), or samples were lost; that time is shown as {}",
             counted(*times, "time"),
             in_seconds(*cpu_ns),
-            Mark::Unsampled.name()
+            SyntheticFrame::Unsampled.name()
         ),
         RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {
             samples_missing(*taken, *expected, *cpu_ns)

@@ -3,7 +3,9 @@
 //! Leaves out what it resolves to on this machine (`resolve.rs`).
 
 use super::common::Common;
-use super::{compare, diff, doctor, export, first_word, flamegraph, merge, pages, record, report, top};
+use super::{
+    compare, debug, diff, doctor, export, first_word, flamegraph, merge, pages, record, report, top,
+};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -78,6 +80,9 @@ const DOCTOR_EXAMPLES: &str = "Examples:
 const PAGES_EXAMPLES: &str = "Examples:
   energy-trace pages ~/.local/share";
 
+const DEBUG_EXAMPLES: &str = "Examples:
+  energy-trace debug frame energy-trace.data train.main";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a program, or attach to processes, and record where their energy goes (the default)
@@ -110,6 +115,9 @@ pub(super) enum Command {
     /// Write manual pages and completions of bash, zsh and fish below a folder
     #[command(hide = true, after_help = PAGES_EXAMPLES)]
     Pages(pages::PagesArgs),
+    /// Show how a part of a recording came about
+    #[command(hide = true, after_help = DEBUG_EXAMPLES)]
+    Debug(debug::DebugArgs),
 }
 
 impl Command {
@@ -126,6 +134,7 @@ impl Command {
             Self::Compare(_) => "compare",
             Self::Doctor(_) => "doctor",
             Self::Pages(_) => "pages",
+            Self::Debug(_) => "debug",
         }
     }
 }

@@ -8,6 +8,8 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::output::{read_recording, write_to};
+use super::per_work;
+use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
 use energy_trace_attribution::attribute_owned;
 use energy_trace_model::profile::{Options, Profile, View};
@@ -36,6 +38,10 @@ pub(super) struct DiffArgs {
     /// Joules of a call of this name, as `record --count` counted them: torch.autograd.backward
     #[arg(long, value_name = "CALL", conflicts_with = "per_count")]
     pub per: Option<String>,
+
+    /// Joules per unit of work, as `record --work NAME=…` counted it, of the time alone in which units were done
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["per_count", "per"])]
+    pub per_work: Option<String>,
 
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -102,7 +108,10 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
         files
             .iter()
             .map(|file| {
-                let mut profile = attribute_owned(read_recording(file)?, &options);
+                let mut profile = match &args.per_work {
+                    Some(name) => per_work::read(file, &options, RangeArgs::default(), name)?,
+                    None => attribute_owned(read_recording(file)?, &options),
+                };
                 profile.keep_arguments(args.arguments.in_files());
                 Ok(profile)
             })
@@ -114,7 +123,11 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     let files = [named(before), named(after)];
     let (before, after) = (read(before)?, read(after)?);
     let stdout = std::io::stdout();
-    let work = args.per.as_deref().map_or(diff::Work::Counts(args.per_count.0), diff::Work::Calls);
+    let work = match (args.per.as_deref(), args.per_work.as_deref()) {
+        (Some(call), _) => diff::Work::Calls(call),
+        (None, Some(name)) => diff::Work::Units(name),
+        (None, None) => diff::Work::Counts(args.per_count.0),
+    };
     let usual = || match args.native_frames {
         Some(_) => By::Function,
         None => diff_parts::usual([&before, &after]),

@@ -8,7 +8,7 @@ use super::output::{read_part, write_to};
 use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
-use energy_trace_model::profile::View;
+use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use std::path::PathBuf;
@@ -67,7 +67,8 @@ pub(super) struct FlamegraphArgs {
 
 /// Draws a recording.
 pub(super) fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let mut profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    let options = Options { view: args.view, accounting: args.accounting.into() };
+    let mut profile = read_part(&args.file, &options, args.range)?;
     profile.keep_arguments(args.arguments.in_files());
     let options = FlameOptions {
         domain: args.domain,

@@ -1,10 +1,9 @@
 //! Where a command writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
-use super::accounting::AccountingArgs;
 use super::failure::Failure;
 use super::range::RangeArgs;
 use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
-use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_system::allocator::{READING, keep_small_blocks, return_large_blocks};
@@ -27,13 +26,8 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy as the user chose, or that of the chosen part of it.
-pub(super) fn read_part(
-    path: &Path,
-    view: View,
-    accounting: AccountingArgs,
-    range: RangeArgs,
-) -> Result<Profile, Failure> {
-    part_of(read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
+pub(super) fn read_part(path: &Path, options: &Options, range: RangeArgs) -> Result<Profile, Failure> {
+    part_of(read_recording(path)?, options, range)
 }
 
 /// Attributes the energy of a recording, or of the chosen part of it.

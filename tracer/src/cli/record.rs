@@ -8,10 +8,11 @@ use super::common::Common;
 use super::failure::Failure;
 use super::meant;
 use super::resolve::{PlanError, resolve};
+use super::work;
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::session;
 use clap::Args;
-use energy_trace_model::recording::record::Unwinding;
+use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
 use energy_trace_probe::event::EventChoice;
@@ -104,7 +105,8 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Energy", long, value_name = "LEVEL", default_value = "launch", value_parser = choices::gpu_level())]
     pub gpu: GpuLevel,
 
-    /// Idle power of the machine in watts, instead of measuring it for one second before the start
+    /// Idle power of all CPU sockets in watts, or of the machine where only its own meter is read, instead of measuring it for one second
+    /// before the start
     #[arg(help_heading = "Energy", long, value_name = "W", value_parser = parse_watts)]
     pub idle_watts: Option<MicroWatts>,
 
@@ -131,6 +133,19 @@ pub(super) struct RecordArgs {
     /// program about 1 µs, 2 in Python, in some functions of machine code 10 to 30; what it cost is said at the end
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
+
+    /// Show joules per unit of work: token, request, step. SOURCE has the running number of units: calls:FUNCTION counts calls, as
+    /// --count does; stdout:REGEX finds it in lines that the program prints, as the first group of a regular expression: step (\d+);
+    /// file:PATH is a number that something keeps in a file, read ten times a second as the invoking user; prometheus:URL#METRIC is a
+    /// metric of a server on this machine, over http, the sum of all that have the labels: http://localhost:8000/metrics#tokens_total{model="x"}. To see what is printed a pipe is
+    /// put behind the program's stdout, and a terminal where yours is one; not where it is a file. A program that holds back what it prints
+    /// is counted when it lets go (PYTHONUNBUFFERED=1)
+    #[arg(help_heading = "Energy", long, value_name = "NAME=SOURCE", value_parser = work::parse)]
+    pub work: Vec<WorkCounter>,
+
+    /// Let --work read pages of metrics from other machines
+    #[arg(help_heading = "Energy", long, requires = "work")]
+    pub work_allow_remote: bool,
 
     /// Note types and sizes of the arguments of Python functions (3.12 and later), of a hundred calls of each a second at the most: of the
     /// public functions of packages, or of those that --count names. For `export --format greenlight`

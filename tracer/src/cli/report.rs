@@ -8,9 +8,10 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::output::{read_part, write_to};
+use super::per_work;
 use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
-use energy_trace_model::profile::{Profile, View};
+use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::shown::shown;
 use energy_trace_report::budgets::{self, Checked, Verdict};
@@ -50,6 +51,10 @@ pub(super) struct ReportArgs {
     /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
+
+    /// Show joules per unit of work, as `record --work NAME=…` counted it, of the time alone in which units were done
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["summary", "budget", "budget_call", "budget_call_optional"])]
+    pub per_work: Option<String>,
 
     /// Drop C++ template arguments in tables
     #[arg(long)]
@@ -96,7 +101,11 @@ pub(super) enum Format {
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let mut profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    let options = Options { view: args.view, accounting: args.accounting.into() };
+    let mut profile = match &args.per_work {
+        Some(name) => per_work::read(&args.file, &options, args.range, name)?,
+        None => read_part(&args.file, &options, args.range)?,
+    };
     profile.keep_arguments(args.arguments.in_text());
     let checked = budgets::check(&profile, &args.budgets.all());
     show(args, common, &profile, &checked)?;
@@ -145,7 +154,10 @@ fn show(
                 short_names: args.short_names,
                 native_frames: args.native_frames,
             };
-            table::write(out, profile, &options)
+            match profile.per_work {
+                Some(_) => energy_trace_report::per_work::write(out, profile, &options),
+                None => table::write(out, profile, &options),
+            }
         }
         Format::Json => {
             let rows = (args.by != By::Function).then_some((args.by, args.level));

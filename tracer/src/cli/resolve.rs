@@ -7,10 +7,13 @@ use super::record::RecordArgs;
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
+use crate::work::check;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::WorkSource;
 use energy_trace_power::{PowerPlan, SourceChoice};
-use energy_trace_probe::count_names_of;
+use energy_trace_probe::{CountName, count_names_of};
 use energy_trace_symbols::Detail;
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +31,22 @@ pub(super) enum PlanError {
         "the recording and the flame graph would both be written to {0}: name another file with -o or --svg"
     )]
     SameFile(PathBuf),
+    /// Two units of work have one name.
+    #[error("two --work have the name {0}: name each unit once")]
+    WorkTwice(String),
+    /// What is printed is seen of a command alone.
+    #[error(
+        "--work …=stdout:REGEX reads what a program prints that is started here: name one, or use file: or calls:"
+    )]
+    NobodyPrints,
+    /// A page of metrics cannot be read, or is another machine's.
+    #[error("{0}")]
+    Page(String),
+    /// What is counted without names is not what is counted with names.
+    #[error(
+        "--work …=calls:FUNCTION counts named functions, and --count alone the entry functions of frameworks: name them, --count=NAME"
+    )]
+    CountsAll,
     /// Who typed `sudo` could not be made out.
     #[error(transparent)]
     User(#[from] UserError),
@@ -57,7 +76,8 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
         gpu: args.gpu,
-        count: (!args.count.is_empty()).then(|| count_names_of(&args.count)),
+        count: counted(args)?,
+        work: args.work.clone(),
         input_sizes: args.input_sizes,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
@@ -71,6 +91,33 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         typed: std::env::args_os().collect(),
         program: None,
     })
+}
+
+/// The functions whose calls are counted: those of `--count`, and those that are units of work.
+fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
+        return Err(PlanError::WorkTwice(twice.name.clone()));
+    }
+    let reads_output = args.work.iter().any(|counter| matches!(counter.source, WorkSource::Stdout(_)));
+    if reads_output && args.command.is_empty() {
+        return Err(PlanError::NobodyPrints);
+    }
+    for counter in &args.work {
+        if let WorkSource::Prometheus { url, .. } = &counter.source {
+            check(url, args.work_allow_remote).map_err(PlanError::Page)?;
+        }
+    }
+    let of_work = args.work.iter().filter_map(|counter| match &counter.source {
+        WorkSource::Calls(function) => Some(function.clone()),
+        _ => None,
+    });
+    let mut words: Vec<String> = of_work.collect();
+    if !words.is_empty() && args.count.iter().any(String::is_empty) {
+        return Err(PlanError::CountsAll);
+    }
+    words.extend(args.count.iter().cloned());
+    Ok((!words.is_empty()).then(|| count_names_of(&words)))
 }
 
 fn target(args: &RecordArgs) -> Result<Target, PlanError> {

@@ -4,7 +4,7 @@
 
 use super::command_line::{Cli, Command, parse};
 use super::unprivileged::give_up_privileges;
-use super::{compare, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top};
+use super::{compare, debug, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::io::Write;
@@ -29,6 +29,7 @@ pub fn run() -> ExitCode {
         Some(Command::Top(args)) => top::run(&args, &common),
         Some(Command::Compare(args)) => compare::run(&args, &common),
         Some(Command::Pages(args)) => give_up_privileges().and_then(|()| pages::run(&args)),
+        Some(Command::Debug(args)) => give_up_privileges().and_then(|()| debug::run(&args)),
         Some(Command::Doctor(args)) => doctor::run(&args, &common),
     };
     match done {

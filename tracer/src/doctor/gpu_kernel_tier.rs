@@ -4,6 +4,7 @@
 
 use super::finding::{DoctorPlan, Finding};
 use crate::tracee::injection::{INJECTION, find_library};
+use energy_trace_system::arch::LIBRARIES;
 use std::path::{Path, PathBuf};
 
 const AREA: &str = "gpu";
@@ -11,13 +12,13 @@ const AREA: &str = "gpu";
 const NAMES: [&str; 3] = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
 /// Where toolkits and distributions put it.
 const PLACES: [&str; 4] =
-    ["usr/local/cuda/extras/CUPTI/lib64", "usr/local/cuda/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib64"];
+    ["/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/lib64", LIBRARIES, "/usr/lib64"];
 
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&search).filter(|path| path.is_absolute()).collect();
-    folders.extend(PLACES.map(|place| plan.rootfs.join(place)));
+    folders.extend(PLACES.map(|place| plan.rootfs.join(place.trim_start_matches('/'))));
     let mut findings = vec![of_library(), of_cupti(&folders)];
     if let Some(other) = std::env::var_os(INJECTION).filter(|path| !path.is_empty()) {
         let text =

@@ -97,8 +97,12 @@ async fn stop_stages(
     command: Option<CommandEnd>,
     launches: &[LaunchDiagnostic],
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, account, exit_condition: _, kernels: _, python } =
+    let Stage { tracer, power, records, writer, start, account, exit_condition: _, kernels: _, python, work } =
         stage;
+    if let Some(work) = work {
+        // Its last readings are of the recording's time.
+        work.stop().await;
+    }
     let counted = account.end(command);
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = energy_trace_system::clock::now();

@@ -11,6 +11,7 @@ use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::tracee::signals::Signals;
+use crate::work::{Forward, WorkReader};
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::recording::file::RecordingWriter;
@@ -46,7 +47,9 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     command.into_iter().for_each(Before::restore);
     let resolver = resolver.map_err(system("start the process that reads files"))?;
     let peeker = peeker.map_err(system("start the process that looks into programs"))?;
-    let roles = Roles { resolver, peeker, finisher: Finisher::fork(plan)? };
+    let work = WorkReader::fork(plan).map_err(system("start the process that reads units of work"))?;
+    let forward = Forward::start(plan).map_err(system("put a pipe behind the command's stdout"))?;
+    let roles = Roles { resolver, peeker, finisher: Finisher::fork(plan)?, work, forward };
     keep_for_recording(plan.gpu.times_kernels())
         .map_err(system("give up privileges that recording does not need"))?;
     // Before any thread: threads inherit the signal mask.
@@ -66,15 +69,19 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     }
 }
 
-async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<Ended, SessionError> {
+async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Result<Ended, SessionError> {
     let file = control.set_up(roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
     let writer = RecordingWriter::over(file, &plan.recording)?;
-    let mut stage = start(plan, &mut control, &roles, writer).await?;
+    let mut stage = start(plan, &mut control, &mut roles, writer).await?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
     drop(viewer);
+    if let Some(forward) = roles.forward.as_ref().filter(|_| !control.command_is_running()) {
+        // What the command printed stands before what we say, and is counted.
+        forward.drain();
+    }
     finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 

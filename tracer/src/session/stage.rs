@@ -13,9 +13,11 @@ use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::cgroup::Group;
+use crate::work::{Forward, WorkReader, WorkReadings};
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Record, Scope};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
@@ -35,6 +37,20 @@ pub(super) struct Roles {
     pub(super) resolver: Resolver,
     pub(super) peeker: Peeker,
     pub(super) finisher: Finisher,
+    /// Where work is read.
+    pub(super) work: Option<WorkReader>,
+    /// Where what the command prints goes through.
+    pub(super) forward: Option<Forward>,
+}
+
+impl Roles {
+    /// Their processes.
+    fn pids(&self) -> impl Iterator<Item = Pid> {
+        let of_work = self.work.as_ref().map(WorkReader::pid);
+        let forward = self.forward.as_ref().map(Forward::pid);
+        let others = self.resolver.pid().into_iter().chain(self.peeker.pid()).chain(self.finisher.pid());
+        others.chain(of_work).chain(forward)
+    }
 }
 
 /// Everything that runs while a recording does.
@@ -45,6 +61,7 @@ pub(super) struct Stage {
     pub(super) account: Account,
     pub(super) kernels: KernelTier,
     pub(super) python: PythonCounts,
+    pub(super) work: Option<WorkReadings>,
     pub(super) records: Sender<Record>,
     pub(super) writer: oneshot::Receiver<Result<(), FileError>>,
     pub(super) start: KtimeNs,
@@ -62,7 +79,7 @@ pub(super) enum Stop {
 pub(super) async fn start(
     plan: &RecordPlan,
     control: &mut Control,
-    roles: &Roles,
+    roles: &mut Roles,
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
     let (stage, opening, records) = start_stages(plan, control, roles).await?;
@@ -78,7 +95,7 @@ type Started = (Stage, Vec<Record>, Receiver<Record>);
 async fn start_stages(
     plan: &RecordPlan,
     control: &mut Control,
-    roles: &Roles,
+    roles: &mut Roles,
 ) -> Result<Started, SessionError> {
     let mut power = power::open(&plan.power)?;
     log_sources(plan, &power);
@@ -88,7 +105,8 @@ async fn start_stages(
     let kernels = KernelTier::prepare(plan, &power, &mut tracer);
     let mut python = PythonCounts::prepare(plan);
     let environment = kernels.environment().into_iter().chain(python.environment()).collect();
-    let mut target = TargetSpec::find(plan, control, environment)?;
+    let stdout = roles.forward.as_mut().and_then(Forward::take_command);
+    let mut target = TargetSpec::find(plan, control, environment, stdout)?;
     if !plan.target.command().is_empty() {
         // The command has its process; threads that are started from now on are the recorder's.
         leave_command();
@@ -102,8 +120,7 @@ async fn start_stages(
     let (to_count, files) = prefetched(plan, files);
     tracer.prefetch(files);
     tracer.count(plan.count.clone().unwrap_or_default(), to_count);
-    tracer
-        .leave_out(roles.resolver.pid().into_iter().chain(roles.peeker.pid()).chain(roles.finisher.pid()))?;
+    tracer.leave_out(roles.pids())?;
 
     let (records, receiver) = channel();
     tracer.start(records.clone(), &roles.resolver, &roles.peeker)?;
@@ -119,11 +136,16 @@ async fn start_stages(
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
     let start = energy_trace_system::clock::now();
+    let copies = roles.forward.as_mut().and_then(Forward::take_copies);
+    let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
+    let work =
+        work.map_err(|source| SessionError::System { doing: "start to read units of work", source })?;
     let account = Account::begin(&target);
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;
-    let stage = Stage { tracer, power, exit_condition, account, kernels, python, records, writer, start };
+    let stage =
+        Stage { tracer, power, exit_condition, account, kernels, python, work, records, writer, start };
     Ok((stage, opening, receiver))
 }
 
@@ -179,7 +201,8 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
     let cores = header::cores(plan);
     let cores = (!cores.is_empty()).then_some(Record::Cores(cores));
     let host = Record::Host(read_host_at(Path::new("/")));
-    [Record::Header(header), host].into_iter().chain(cores).chain(domains).collect()
+    let work = (0..).zip(&plan.work).map(|(id, counter)| Record::Work(WorkId::new(id), counter.clone()));
+    [Record::Header(header), host].into_iter().chain(cores).chain(domains).chain(work).collect()
 }
 
 /// With `-v`: what the power sources are, before the run.

@@ -12,6 +12,7 @@ use energy_trace_model::ids::Pid;
 use energy_trace_probe::Tracer;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 const PROC: &str = "/proc";
@@ -51,11 +52,12 @@ pub(super) enum ExitCondition {
 
 impl TargetSpec {
     /// Launches the command (held) or finds the processes.
-    /// `environment` is what the kernel tier sets for the command beside what the plan does.
+    /// `stdout`: where what the command prints goes, where that is not our own. `environment` is what the kernel tier sets for the command beside what the plan does.
     pub(super) fn find(
         plan: &RecordPlan,
         control: &Control,
         mut environment: Vec<(&'static str, OsString)>,
+        stdout: Option<OwnedFd>,
     ) -> Result<Self, SessionError> {
         let proc = Path::new(PROC);
         let processes =
@@ -63,7 +65,8 @@ impl TargetSpec {
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
-                let terminal = if plan.live { Terminal::NotTheirs } else { Terminal::Theirs };
+                let theirs = stdout.map_or(Terminal::Theirs, Terminal::StdoutTo);
+                let terminal = if plan.live { Terminal::NotTheirs } else { theirs };
                 let before = control.signals_for_command();
                 let held = launch(words, plan.run_as.as_ref(), &environment, before, terminal)?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))

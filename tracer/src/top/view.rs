@@ -6,7 +6,7 @@ use super::terminal::{self, Terminal};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Options;
-use energy_trace_model::recording::live::Live;
+use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_report::top::{Screen, Section, Totals};
 use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
@@ -73,7 +73,7 @@ impl View {
 
 /// What is shown now, and since when.
 struct Looking {
-    live: Live,
+    live: IncrementalReader,
     totals: Totals,
     section: Section,
     color: bool,
@@ -84,7 +84,7 @@ struct Looking {
 /// Looks until the recording ends or somebody has had enough.
 fn look(mut pipe: File, color: bool) -> io::Result<Totals> {
     let terminal = Terminal::take()?;
-    let (live, totals, section) = (Live::default(), Totals::default(), Section::All);
+    let (live, totals, section) = (IncrementalReader::default(), Totals::default(), Section::All);
     let mut looking = Looking { live, totals, section, color, drawn: None, looked: Instant::now() };
     let mut piece = vec![0; PIECE];
     loop {

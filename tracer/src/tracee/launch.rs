@@ -72,13 +72,15 @@ pub struct Running {
 }
 
 /// Whether the command may use the terminal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub enum Terminal {
     /// It has what we have.
     #[default]
     Theirs,
     /// We draw there: what would go to it or come from it goes to `/dev/null`; files and pipes stay.
     NotTheirs,
+    /// It has what we have, but its stdout goes there.
+    StdoutTo(OwnedFd),
 }
 
 /// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with signals as they were `before`.
@@ -97,8 +99,10 @@ pub fn launch(
     if let Some(user) = run_as {
         command.envs(user.corrections(|variable| std::env::var_os(variable)));
     }
-    if terminal == Terminal::NotTheirs {
-        keep_off_terminal(&mut command);
+    match terminal {
+        Terminal::Theirs => (),
+        Terminal::NotTheirs => keep_off_terminal(&mut command),
+        Terminal::StdoutTo(end) => drop(command.stdout(end)),
     }
     let user = run_as.cloned();
     let [ready, gate, gate_of_parent] = [&ready_write, &gate_read, &gate_write].map(AsRawFd::as_raw_fd);

@@ -8,6 +8,7 @@
 
 use super::lookup::locate;
 use energy_trace_foreign::files::Root;
+use energy_trace_system::arch::ROOT_LIBRARIES;
 use energy_trace_unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Scripts that may name each other.
 const MAX_SCRIPTS: usize = 4;
 /// Where the dynamic loader looks last.
-const SYSTEM: [&str; 4] = ["/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib", "/usr/lib"];
+const SYSTEM: [&str; 4] = [ROOT_LIBRARIES, "/usr/lib64", "/usr/local/lib", "/usr/lib"];
 
 /// Libraries of packages of Python whose entry functions can be counted, below the folder of packages.
 const COUNTED: [&str; 4] = [

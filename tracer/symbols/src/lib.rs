@@ -3,8 +3,8 @@
 //! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`), `perf_map` and `jitdump` into what
 //! programs write about code that they made, `python_module` into what a module of Python imports, `python_packages`
 //! into what is installed beside it, `python_calls` and `python_inputs` into what was counted
-//! and noted in one. `symbolizer` asks blazesym; names of the kernel's own functions are the kernel's word, and are
-//! asked for without a worker. Leaves out which files are looked into (package `naming`).
+//! and noted in one. `symbolizer` asks blazesym; `kallsyms` reads names of the kernel's own functions, which are the kernel's word, without a
+//! worker. Leaves out which files are looked into (package `naming`).
 //!
 //! ```
 //! use energy_trace_symbols::perf_map::read_map;
@@ -16,6 +16,7 @@
 
 mod image;
 pub mod jitdump;
+mod kallsyms;
 pub mod perf_map;
 mod place;
 mod places;
@@ -25,6 +26,6 @@ pub mod python_module;
 pub mod python_packages;
 mod symbolizer;
 
+pub use kallsyms::name_kernel;
 pub use place::{Detail, Place, Proof};
 pub use places::name_places;
-pub use symbolizer::name_kernel;

@@ -3,18 +3,11 @@
 //! Leaves out which file is asked (`places.rs`) and what stands for a name that was not found (`naming/`).
 
 use super::{Detail, Place};
-use blazesym::symbolize::source::{Kernel, Source};
+use blazesym::symbolize::source::Source;
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 use energy_trace_model::recording::names::{cut, cut_of};
 use energy_trace_model::recording::record::Name;
 use std::path::Path;
-
-/// The kernel's own functions at these addresses, by the kernel's word; nothing where it does not tell.
-pub fn name_kernel(addresses: &[u64]) -> Vec<Place> {
-    let symbolizer = symbolizer(Detail::default());
-    let kernel = Kernel { debug_syms: false, ..Kernel::default() };
-    look_up(&symbolizer, &Source::Kernel(kernel), Input::AbsAddr(addresses)).unwrap_or_default()
-}
 
 /// A symbolizer for one file: what it caches is let go with it.
 pub(super) fn symbolizer(detail: Detail) -> Symbolizer {
@@ -50,7 +43,8 @@ impl Place {
     }
 }
 
-fn name(name: &str, code: Option<&CodeInfo<'_>>) -> Name {
+/// A name as it is shown.
+pub(super) fn name(name: &str, code: Option<&CodeInfo<'_>>) -> Name {
     let file = code.map(|code| code.to_path().to_string_lossy().into_owned()).unwrap_or_default();
     let line = code.and_then(|code| code.line).unwrap_or(0);
     // A line without its file says nothing.

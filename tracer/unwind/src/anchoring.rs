@@ -8,7 +8,7 @@
 //! no stack. A run that is deeper than the walk goes has lost the end with its anchor: the next evaluation further out holds it. Where the
 //! numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
 
-use crate::merge::RawStack;
+use crate::merge::WalkedStack;
 use std::borrow::Cow;
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
@@ -30,11 +30,11 @@ pub enum FrameAnchoring {
 /// The sample with anchors in place. `is_eval` says whether a pc (of the instruction, AVMA) is in the evaluation function; `one_chain`,
 /// asked only where it matters, whether all evaluations of a thread belong to one chain of frames: no greenlets, no sub-interpreters.
 pub fn resolve_anchors(
-    raw: &RawStack,
+    raw: &WalkedStack,
     anchoring: FrameAnchoring,
     is_eval: impl Fn(u64) -> bool,
     one_chain: impl Fn() -> bool,
-) -> Cow<'_, RawStack> {
+) -> Cow<'_, WalkedStack> {
     match anchoring {
         FrameAnchoring::Anchors => with_cut_run(Cow::Borrowed(raw), is_eval),
         FrameAnchoring::AnchorsAboveBase => with_cut_run(without_base(raw), is_eval),
@@ -44,7 +44,7 @@ pub fn resolve_anchors(
 }
 
 /// Gives the outermost run, where its outer frames were not walked, the evaluation that holds it: the next one outside the other runs.
-fn with_cut_run(raw: Cow<'_, RawStack>, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+fn with_cut_run(raw: Cow<'_, WalkedStack>, is_eval: impl Fn(u64) -> bool) -> Cow<'_, WalkedStack> {
     let is_cut = !matches!(raw.python_end, end::COMPLETE | end::NOTHING | end::NO_INTERPRETER);
     if !is_cut || raw.python.last().is_none_or(|last| last.anchor != 0) {
         return raw;
@@ -61,17 +61,17 @@ fn with_cut_run(raw: Cow<'_, RawStack>, is_eval: impl Fn(u64) -> bool) -> Cow<'_
 }
 
 /// Drops the frame that lies in the thread state.
-fn without_base(raw: &RawStack) -> Cow<'_, RawStack> {
+fn without_base(raw: &WalkedStack) -> Cow<'_, WalkedStack> {
     match raw.python.split_last() {
         Some((base, frames)) if base.code == 0 && raw.python_end == end::COMPLETE => {
-            Cow::Owned(RawStack { python: frames.to_vec(), ..raw.clone() })
+            Cow::Owned(WalkedStack { python: frames.to_vec(), ..raw.clone() })
         }
         _ => Cow::Borrowed(raw),
     }
 }
 
 /// 3.10: moves the anchors by one place where a frame is just being pushed or popped.
-fn one_each(raw: &RawStack, one_chain: impl Fn() -> bool) -> Cow<'_, RawStack> {
+fn one_each(raw: &WalkedStack, one_chain: impl Fn() -> bool) -> Cow<'_, WalkedStack> {
     let real = raw.python.iter().filter(|f| f.code != 0).count();
     let anchors: Vec<u64> = raw.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect();
     let whole = raw.python_end == end::COMPLETE;
@@ -92,17 +92,21 @@ fn one_each(raw: &RawStack, one_chain: impl Fn() -> bool) -> Cow<'_, RawStack> {
     };
     let frames = raw.python.iter().filter(|f| f.code != 0).zip(placed);
     let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
-    Cow::Owned(RawStack { python, ..raw.clone() })
+    Cow::Owned(WalkedStack { python, ..raw.clone() })
 }
 
 /// Whether the innermost native frame is the innermost evaluation.
-fn is_in_first(raw: &RawStack, anchors: &[u64]) -> bool {
+fn is_in_first(raw: &WalkedStack, anchors: &[u64]) -> bool {
     raw.native.first().zip(anchors.first()).is_none_or(|(frame, &anchor)| anchor < frame.cfa)
 }
 
 /// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. One more of them may be the innermost, while a
 /// frame is pushed or popped, or the outermost, another greenlet's, where there are any.
-fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool, one_chain: impl Fn() -> bool) -> Cow<'_, RawStack> {
+fn counted(
+    raw: &WalkedStack,
+    is_eval: impl Fn(u64) -> bool,
+    one_chain: impl Fn() -> bool,
+) -> Cow<'_, WalkedStack> {
     let evals: Vec<u64> = raw.native.iter().filter(|f| is_eval(f.pc)).map(|f| f.cfa).collect();
     if raw.python.is_empty() {
         return Cow::Borrowed(raw);
@@ -115,17 +119,17 @@ fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool, one_chain: impl Fn() -
             let anchors = evals.iter().skip(extra).map(|cfa| cfa - 8);
             let frames = raw.python.iter().zip(anchors);
             let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
-            Cow::Owned(RawStack { python, ..raw.clone() })
+            Cow::Owned(WalkedStack { python, ..raw.clone() })
         }
         _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc))),
     }
 }
 
 /// Native frames up to the first evaluation, then Python frames by themselves.
-fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
+fn apart(raw: &WalkedStack, is_eval: impl Fn((u64, u64)) -> bool) -> WalkedStack {
     let leaf: Vec<_> = raw.native.iter().copied().take_while(|f| !is_eval((f.pc, f.cfa))).collect();
     let python = raw.python.iter().filter(|f| f.code != 0);
-    RawStack {
+    WalkedStack {
         native: leaf,
         native_end: if raw.native_end == end::COMPLETE { end::UNANCHORED } else { raw.native_end },
         python: python.map(|&frame| PythonFrame { anchor: 0, ..frame }).collect(),
@@ -136,29 +140,29 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::{FrameAnchoring, resolve_anchors};
-    use crate::merge::{Merged, RawStack, merge};
+    use crate::merge::{Merged, WalkedStack, merge};
     use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
     use tracer_ebpf::wire::end;
 
-    fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawStack {
+    fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> WalkedStack {
         let python =
             python.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() });
-        RawStack {
+        WalkedStack {
             native: native.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect(),
             python: python.collect(),
-            ..RawStack::default()
+            ..WalkedStack::default()
         }
     }
 
     /// The merged stack, innermost first; the evaluation function is 2000 to 3000.
-    fn text(raw: &RawStack, anchoring: FrameAnchoring) -> (String, StackStatus) {
+    fn text(raw: &WalkedStack, anchoring: FrameAnchoring) -> (String, StackStatus) {
         text_among(raw, anchoring, true)
     }
 
     /// The same, in a process that has greenlets or not.
-    fn text_among(raw: &RawStack, anchoring: FrameAnchoring, one_chain: bool) -> (String, StackStatus) {
+    fn text_among(raw: &WalkedStack, anchoring: FrameAnchoring, one_chain: bool) -> (String, StackStatus) {
         let anchored = resolve_anchors(raw, anchoring, |pc| (2000..3000).contains(&pc), || one_chain);
         let (frames, status) = merge(&anchored);
         let word = |frame: &Merged| match frame {
@@ -175,7 +179,7 @@ mod tests {
     /// More Python frames than are walked: the outermost run has no anchor, and stands in the next evaluation, with what is missing outside.
     #[test]
     fn deeper_than_the_walk() {
-        let cut = |frames| RawStack { python_end: end::TOO_DEEP, ..raw(&NATIVE, frames) };
+        let cut = |frames| WalkedStack { python_end: end::TOO_DEEP, ..raw(&NATIVE, frames) };
         let lost = StackStatus::PythonLost(PythonLoss::TooDeep);
         for anchoring in [FrameAnchoring::Anchors, FrameAnchoring::AnchorsAboveBase] {
             let (one_run, status) = text(&cut(&[(1, 0), (2, 0)]), anchoring);

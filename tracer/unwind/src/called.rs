@@ -6,13 +6,11 @@
 //! caller left it (`code_rows.rs`). Leaves out pointers that need no relocation (of programs that are not position-independent) and packed
 //! relocations (`DT_RELR`).
 
+use super::arch::{RELATIVE_RELOCATION, instruction};
 use super::believed::MOST_ROWS;
 use super::cfi::each_fde;
-use super::code_rows::branch_target;
 use super::eh_frame::{FrameBytes, FrameFile};
 use super::elf::{Elf, exported_code, find_unwind_sections};
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
-use object::elf::R_X86_64_RELATIVE;
 use object::{Object as _, ObjectSection as _, RelocationFlags};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,13 +18,6 @@ use std::ops::Range;
 
 /// The most code in which functions are looked for: all of it is in memory, and a look at each byte takes some 3 ns.
 const MOST_SEARCHED: u64 = 32 << 20;
-/// What stands before the distance that a direct call leads, and before that of an address of code (Intel SDM vol. 2, 2.1.5: `ModRM` of
-/// `disp32`, with any register).
-const CALL: u8 = 0xe8;
-const ADDRESS: u8 = 0x05;
-const ADDRESS_MASK: u8 = 0xc7;
-/// Bytes after which decoding is in step with the code, wherever it began: nearly always, and else a function is missed.
-const IN_STEP: usize = 64;
 /// The shortest stretch without unwind information for which that is worth it: compilers leave shorter ones (padding, `_start`).
 const SHORTEST: u64 = 1 << 10;
 
@@ -39,14 +30,11 @@ pub(super) fn called_functions(file: &File, elf: &Elf<'_>) -> Option<Vec<Range<u
     let mut frames = frames.map(|place| FrameFile::at(file, place)).transpose().ok()?;
     let bare = bare_stretches(frames.as_mut(), all, SHORTEST);
     let code = if bare.is_empty() { return None } else { text.data().ok()? };
-    let ends = (5..).zip(code.windows(5)).filter(|&(end, bytes)| {
-        let [before, distance @ ..] = bytes else { return false };
-        let by = distance.try_into().map_or(0, i32::from_le_bytes);
-        (*before == CALL || before & ADDRESS_MASK == ADDRESS)
-            && is_in(&bare, start.wrapping_add(end as u64).wrapping_add_signed(by.into()))
-    });
-    let led_to = ends.filter_map(|(end, _)| leads_to(&ends_at(code, start, end)?));
-    let named = exported_code(elf).into_iter().chain(pointers(elf)).chain(led_to);
+    let named = exported_code(elf).into_iter().chain(pointers(elf)).chain(instruction::named_places(
+        code,
+        start,
+        |at| is_in(&bare, at),
+    ));
     let mut begins: BTreeSet<u64> = named.filter(|&at| is_in(&bare, at)).collect();
     begins.extend(bare.iter().map(|stretch| stretch.end));
     let begins: Vec<u64> = begins.into_iter().collect();
@@ -84,25 +72,9 @@ fn is_in(stretches: &[Range<u64>], at: u64) -> bool {
 
 /// What the file holds pointers to (SVMA).
 fn pointers(elf: &Elf<'_>) -> impl Iterator<Item = u64> {
-    const RELATIVE: RelocationFlags = RelocationFlags::Elf { r_type: R_X86_64_RELATIVE };
+    const RELATIVE: RelocationFlags = RelocationFlags::Elf { r_type: RELATIVE_RELOCATION };
     let moved = elf.dynamic_relocations().into_iter().flatten();
     moved.filter(|(_, moved)| moved.flags() == RELATIVE).map(|(_, moved)| moved.addend().cast_unsigned())
-}
-
-/// The instruction of some code, which begins at `start`, that ends there.
-fn ends_at(code: &[u8], start: u64, end: usize) -> Option<Instruction> {
-    let from = end.saturating_sub(IN_STEP);
-    let decoder = Decoder::with_ip(64, code.get(from..end)?, start + from as u64, DecoderOptions::NONE);
-    decoder.into_iter().find(|does| does.next_ip() == start + end as u64)
-}
-
-/// Where an instruction says that code begins: a direct call, or the address of something.
-fn leads_to(does: &Instruction) -> Option<u64> {
-    match does.mnemonic() {
-        Mnemonic::Call => branch_target(does),
-        Mnemonic::Lea => does.is_ip_rel_memory_operand().then(|| does.ip_rel_memory_address()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@
 //! A function has rows only where the result proves itself: ways that meet agree, each return finds the stack as the caller left it, and there
 //! is such a return (or a register saved that is the caller's). Else it has none, and its callers are looked for on the stack as before. Functions are
 //! those of the symbol table, or of a stripped file those that its code and its tables of pointers name (`called.rs`). Leaves out what an
-//! instruction does to the stack (`frame_state.rs`).
+//! instruction is, and what it does to the stack (`arch`).
 
+use super::arch::frame_state::FrameState;
+use super::arch::instruction::{self, Effects, Flow, Instruction};
 use super::called::called_functions;
+use super::code_rule::CodeRule;
 use super::elf::{Elf, ElfFacts, code_symbols};
-use super::frame_state::{CodeRule, FrameState, is_callers};
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
-};
 use object::{Object as _, ObjectSection as _, SectionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -104,9 +103,9 @@ pub(super) fn rows_of_function(
 fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, CodeRule)>> {
     let mut endless = BTreeSet::new();
     loop {
-        let mut ways = Ways::new(code, start, &endless, budget);
-        match ways.follow_all() {
-            Ok(()) => return ways.proved.then(|| ways.changes(CodeRule::NONE, FrameState::rule)),
+        let mut paths = FlowPaths::new(code, start, &endless, budget);
+        match paths.follow_all() {
+            Ok(()) => return paths.proved.then(|| paths.changes(CodeRule::NONE, FrameState::rule)),
             Err(Contradiction::Call(at)) if endless.len() < MOST_ENDLESS && endless.insert(at) => (),
             Err(_) => return None,
         }
@@ -116,13 +115,13 @@ fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64
 /// What is known at the instructions of code that was made at run time, if a function begins there (`start`): from each place on how deep the
 /// stack is (`None`: it is not known), and the rule. Nothing else says what is a function, so that all ways have to stay in this code and one has to
 /// return.
-pub(super) fn made_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
+pub(super) fn generated_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Known)>> {
     let endless = BTreeSet::new();
-    let mut ways = Ways::new(code, start, &endless, budget);
-    ways.follow().ok()?;
-    let stays = !ways.leaves && ways.jumps.iter().all(FrameState::is_given_back);
+    let mut paths = FlowPaths::new(code, start, &endless, budget);
+    paths.follow().ok()?;
+    let stays = !paths.leaves && paths.jumps.iter().all(FrameState::is_given_back);
     let known = |state: &FrameState| (state.depth(), state.rule());
-    (ways.returns && stays).then(|| ways.changes((None, CodeRule::NONE), known))
+    (paths.returns && stays).then(|| paths.changes((None, CodeRule::NONE), known))
 }
 
 /// How deep the stack is, and the rule.
@@ -138,7 +137,7 @@ enum Contradiction {
 
 /// An instruction that was reached.
 #[derive(Clone)]
-struct Reached {
+struct ReachedInstruction {
     state: FrameState,
     length: u64,
     /// The call right before it, by which it was reached.
@@ -146,20 +145,20 @@ struct Reached {
 }
 
 /// A way to go on.
-struct Way {
+struct FlowPath {
     at: u64,
     state: FrameState,
     call: Option<u64>,
 }
 
 /// The ways through a function.
-struct Ways<'a> {
+struct FlowPaths<'a> {
     code: &'a [u8],
     start: u64,
     /// Calls that do not return.
     endless: &'a BTreeSet<u64>,
-    reached: BTreeMap<u64, Reached>,
-    todo: Vec<Way>,
+    reached: BTreeMap<u64, ReachedInstruction>,
+    todo: Vec<FlowPath>,
     /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
     jumps: Vec<FrameState>,
     proved: bool,
@@ -167,14 +166,14 @@ struct Ways<'a> {
     returns: bool,
     /// One way leads out of the code.
     leaves: bool,
-    info: InstructionInfoFactory,
+    info: Effects,
     budget: &'a mut Budget,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> FlowPaths<'a> {
     fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
-        let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
-        let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), InstructionInfoFactory::new());
+        let todo = vec![FlowPath { at: start, state: FrameState::ENTRY, call: None }];
+        let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), Effects::new());
         let [proved, returns, leaves] = [false; 3];
         Self { code, start, endless, reached, todo, jumps, proved, returns, leaves, info, budget }
     }
@@ -187,7 +186,7 @@ impl<'a> Ways<'a> {
         let mut from = self.start;
         while let Some(at) = self.gap(from) {
             from = at;
-            self.todo.push(Way { at, state, call: None });
+            self.todo.push(FlowPath { at, state, call: None });
             if self.follow().is_err() {
                 (self.reached, self.proved) = (named, proved);
                 break;
@@ -197,22 +196,22 @@ impl<'a> Ways<'a> {
     }
 
     fn follow(&mut self) -> Result<(), Contradiction> {
-        while let Some(mut way) = self.todo.pop() {
+        while let Some(mut path) = self.todo.pop() {
             self.budget.take(1).ok_or(Contradiction::Unknown)?;
-            let Some(does) = self.decode(way.at) else {
+            let Some(does) = self.decode(path.at) else {
                 self.leaves = true;
                 continue;
             };
-            if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
-                match state.joined(way.state) {
+            if let Some(ReachedInstruction { state, call, .. }) = self.reached.get(&path.at) {
+                match state.joined(path.state) {
                     Some(joined) if joined == *state => continue,
-                    Some(joined) => way.state = joined,
+                    Some(joined) => path.state = joined,
                     None => {
-                        return Err(way.call.or(*call).map_or(Contradiction::Unknown, Contradiction::Call));
+                        return Err(path.call.or(*call).map_or(Contradiction::Unknown, Contradiction::Call));
                     }
                 }
             }
-            self.take(&way, &does).ok_or(way.call.map_or(Contradiction::Unknown, Contradiction::Call))?;
+            self.take(&path, &does).ok_or(path.call.map_or(Contradiction::Unknown, Contradiction::Call))?;
         }
         Ok(())
     }
@@ -221,44 +220,42 @@ impl<'a> Ways<'a> {
     fn decode(&self, at: u64) -> Option<Instruction> {
         let place = usize::try_from(at.checked_sub(self.start)?).ok()?;
         let rest = self.code.get(place..).filter(|rest| !rest.is_empty())?;
-        Some(Decoder::with_ip(64, rest, at, DecoderOptions::NONE).decode())
+        Some(instruction::decode(rest, at))
     }
 
     /// Notes an instruction and where it leads; `None` where it does not fit a function.
-    fn take(&mut self, way: &Way, does: &Instruction) -> Option<()> {
-        if does.is_invalid() {
-            return None;
-        }
-        let Way { at, state, call } = *way;
-        self.reached.insert(at, Reached { state, length: does.len() as u64, call });
-        let mut lead = |at, state, call| self.todo.push(Way { at, state, call });
-        match does.flow_control() {
-            FlowControl::Return if does.mnemonic() == Mnemonic::Ret => {
+    fn take(&mut self, path: &FlowPath, does: &Instruction) -> Option<()> {
+        let FlowPath { at, state, call } = *path;
+        let next = instruction::next(does);
+        self.reached.insert(at, ReachedInstruction { state, length: instruction::length(does), call });
+        let mut lead = |at, state, call| self.todo.push(FlowPath { at, state, call });
+        match instruction::flow(does) {
+            Flow::Return => {
                 (self.proved, self.returns) = (true, true);
                 return state.is_given_back().then_some(());
             }
-            FlowControl::UnconditionalBranch => lead(branch_target(does)?, state, None),
-            FlowControl::ConditionalBranch => {
-                lead(does.next_ip(), state, None);
-                lead(branch_target(does)?, state, None);
+            Flow::Jump(to) => lead(to, state, None),
+            Flow::Branch(to) => {
+                lead(next, state, None);
+                lead(to, state, None);
             }
-            FlowControl::IndirectBranch => self.jumps.push(state),
-            FlowControl::Call | FlowControl::IndirectCall if does.mnemonic() == Mnemonic::Call => {
-                let next = state.after(does, &mut self.info)?;
+            Flow::Computed => self.jumps.push(state),
+            Flow::Call => {
+                let behind = state.after(does, &mut self.info)?;
                 if !self.endless.contains(&at) {
-                    lead(does.next_ip(), next, Some(at));
+                    lead(next, behind, Some(at));
                 }
             }
-            FlowControl::Next | FlowControl::Call => {
-                self.proved |= does.mnemonic() == Mnemonic::Push && is_callers(does.op0_register());
-                if leaves(&state, does) {
+            Flow::Next => {
+                self.proved |= instruction::saves_register(does);
+                if state.leaves(does) {
                     return Some(());
                 }
-                let padding = call.filter(|_| is_padding(does));
-                lead(does.next_ip(), state.after(does, &mut self.info)?, padding);
+                let padding = call.filter(|_| instruction::is_padding(does));
+                lead(next, state.after(does, &mut self.info)?, padding);
             }
-            FlowControl::Exception | FlowControl::Interrupt => (), // `ud2` and `int3`: nothing follows.
-            _ => return None,
+            Flow::Ends => (),
+            Flow::Unknown => return None,
         }
         Some(())
     }
@@ -280,10 +277,10 @@ impl<'a> Ways<'a> {
                 continue;
             }
             let does = self.decode(at)?;
-            if !is_padding(&does) && does.mnemonic() != Mnemonic::Int3 {
+            if !instruction::is_between_functions(&does) {
                 return Some(at);
             }
-            at = does.next_ip();
+            at = instruction::next(&does);
         }
     }
 
@@ -301,27 +298,6 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Whether a function goes on where nothing is known: it takes its arguments away (V8's do), or goes over to another stack.
-fn leaves(state: &FrameState, does: &Instruction) -> bool {
-    match does.mnemonic() {
-        Mnemonic::Pop => state.is_given_back(),
-        Mnemonic::Mov => {
-            let loads = does.op0_register() == Register::RSP && does.op1_kind() == OpKind::Memory;
-            loads && !state.finds_stack(does)
-        }
-        _ => false,
-    }
-}
-
-/// Where a direct jump leads; `None` where it is none of 64-bit code.
-pub(super) fn branch_target(does: &Instruction) -> Option<u64> {
-    (does.op0_kind() == OpKind::NearBranch64).then(|| does.near_branch_target())
-}
-
-fn is_padding(does: &Instruction) -> bool {
-    matches!(does.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Budget, CodeRule, functions, read_code_rows, rows_of_code};
@@ -334,8 +310,8 @@ mod tests {
     use std::process::Command;
     use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
-    fn packed(kind: u32, offset: i64, rbp: i64) -> Rule {
-        Rule::pack(kind, offset, rbp).unwrap()
+    fn packed(kind: u32, offset: i64, fp: i64) -> Rule {
+        Rule::pack(kind, offset, fp).unwrap()
     }
 
     fn all_rows(code: &[u8]) -> Option<Vec<(u64, CodeRule)>> {
@@ -354,8 +330,8 @@ mod tests {
     /// By what points this far below the CFA, with the caller's `rbp` so far below.
     fn moved(cfa: Operand, add: i64, saved: i32) -> CodeRule {
         let word = |down: i32| Operand::word(base::CFA, -down);
-        let rbx = Operand::sum(base::CFA, 0);
-        CodeRule::Full(FullRule { cfa, add, ra: word(8), rbp: word(saved), rbx })
+        let callee_saved = Operand::sum(base::CFA, 0);
+        CodeRule::Full(FullRule { cfa, add, ra: word(8), fp: word(saved), callee_saved })
     }
 
     /// The work of the languages' table, compiled with these options.
@@ -382,7 +358,7 @@ mod tests {
         let mut same = 0;
         for place in rows.rows.iter().map(|row| row >> 32) {
             let (by_code, said) = (rows.rule(place).0, truth.rule(place).0);
-            if by_code.kind() > rule::RBP || by_code.kind() != said.kind() {
+            if by_code.kind() > rule::FP || by_code.kind() != said.kind() {
                 continue; // The one by the stack pointer, the other by a frame pointer; or nothing is known.
             }
             let by_hand =
@@ -391,7 +367,7 @@ mod tests {
                 continue;
             }
             // The compiler says where `rbp` was saved also while it is unchanged.
-            let saved = by_code.rbp() == 0 || by_code.rbp() == said.rbp();
+            let saved = by_code.fp() == 0 || by_code.fp() == said.fp();
             assert!(by_code.offset() == said.offset() && saved, "{place:#x}: {by_code:x?} {said:x?}");
             same += 1;
         }
@@ -410,7 +386,7 @@ mod tests {
         let functions = with_elf(&file, |elf| Ok(functions(&file, elf))).unwrap();
         let places: Vec<u64> = functions.into_iter().flatten().collect();
         let mut asked = UnwindFile::open(file).unwrap();
-        assert_eq!(asked.rule(main).0, packed(rule::RSP, 8, 0));
+        assert_eq!(asked.rule(main).0, packed(rule::SP, 8, 0));
         for svma in places.into_iter().filter(|svma| svma.wrapping_sub(facts.entry) >= ENTRY_BYTES) {
             assert_eq!(asked.rule(svma).0, rows.rule(svma - facts.base).0, "{svma:#x}");
         }
@@ -421,10 +397,10 @@ mod tests {
     fn a_frame_pointer() {
         // push %rbp; mov %rsp,%rbp; sub %rax,%rsp; leave; ret
         let expected = [
-            (0x1000, packed(rule::RSP, 8, 0)),
-            (0x1001, packed(rule::RSP, 16, 0)),
-            (0x1004, packed(rule::RBP, 16, -16)),
-            (0x1008, packed(rule::RSP, 8, 0)),
+            (0x1000, packed(rule::SP, 8, 0)),
+            (0x1001, packed(rule::SP, 16, 0)),
+            (0x1004, packed(rule::FP, 16, -16)),
+            (0x1008, packed(rule::SP, 8, 0)),
             (0x1009, Rule::NONE),
         ];
         assert_eq!(rows(&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x29, 0xc4, 0xc9, 0xc3]).unwrap(), expected);
@@ -450,8 +426,8 @@ mod tests {
             0xc3, // ret
         ];
         let found = all_rows(&code).unwrap();
-        let kept = moved(Operand::word(base::RSP, 0x98), 0x48, 0x40);
-        for row in [(0x100c, CodeRule::Short(packed(rule::RBP, 0x48, -0x40))), (0x1022, kept)] {
+        let kept = moved(Operand::word(base::SP, 0x98), 0x48, 0x40);
+        for row in [(0x100c, CodeRule::Short(packed(rule::FP, 0x48, -0x40))), (0x1022, kept)] {
             assert!(found.contains(&row), "{row:x?} in {found:x?}");
         }
         // Where another word takes its place there is no way back: mov %rdi,0x98(%rsp) in the place of the `lea`.
@@ -472,9 +448,9 @@ mod tests {
         let code = |to: [u8; 3], from: [u8; 3], calls: &[u8]| {
             [&begin[..], &to[..], &scratch[..], calls, &from[..], &end[..]].concat()
         };
-        let rbx = code([0x48, 0x89, 0xe3], [0x48, 0x89, 0xdc], &call);
-        let kept = (0x1016, moved(Operand::sum(base::RBX, 0), 0x68, 0x60));
-        assert!(all_rows(&rbx).unwrap().contains(&kept), "{:x?}", all_rows(&rbx));
+        let callee_saved = code([0x48, 0x89, 0xe3], [0x48, 0x89, 0xdc], &call);
+        let kept = (0x1016, moved(Operand::sum(base::CALLEE_SAVED, 0), 0x68, 0x60));
+        assert!(all_rows(&callee_saved).unwrap().contains(&kept), "{:x?}", all_rows(&callee_saved));
         let rcx = |calls| code([0x48, 0x89, 0xe1], [0x48, 0x89, 0xcc], calls);
         assert!(all_rows(&rcx(&[])).is_some());
         assert_eq!(all_rows(&rcx(&call)), None);
@@ -485,10 +461,10 @@ mod tests {
     fn calls_that_do_not_return() {
         // je 8; push %rax; call elsewhere; 8: ret
         let found = rows(&[0x74, 6, 0x50, 0xe8, 0x10, 0, 0, 0, 0xc3]).unwrap();
-        let flat = packed(rule::RSP, 8, 0);
+        let flat = packed(rule::SP, 8, 0);
         assert_eq!(
             found,
-            [(0x1000, flat), (0x1003, packed(rule::RSP, 16, 0)), (0x1008, flat), (0x1009, Rule::NONE)]
+            [(0x1000, flat), (0x1003, packed(rule::SP, 16, 0)), (0x1008, flat), (0x1009, Rule::NONE)]
         );
         assert_eq!(rows(&[0x74, 1, 0x50, 0xc3]), None);
         // push %rbx; call elsewhere; ud2: it has saved a register of its caller.
@@ -500,7 +476,7 @@ mod tests {
     fn ways_that_meet() {
         // push %rbp; je 6; mov %rax,%rbp; 6: pop %rbp; ret
         let found = rows(&[0x55, 0x74, 3, 0x48, 0x89, 0xc5, 0x5d, 0xc3]).unwrap();
-        assert!(found.contains(&(0x1006, packed(rule::RSP, 16, -16))), "{found:x?}");
+        assert!(found.contains(&(0x1006, packed(rule::SP, 16, -16))), "{found:x?}");
     }
 
     /// The cases of a `switch` have the stack of its jump.
@@ -510,7 +486,7 @@ mod tests {
         let found = rows(&[0x53, 0xff, 0xe0, 0xcc, 0x5b, 0xc3]).unwrap();
         let expected = [(0x1001, 16), (0x1004, 16), (0x1005, 8)];
         for (at, depth) in expected {
-            assert!(found.contains(&(at, packed(rule::RSP, depth, 0))), "{at:#x} of {found:x?}");
+            assert!(found.contains(&(at, packed(rule::SP, depth, 0))), "{at:#x} of {found:x?}");
         }
     }
 

@@ -47,6 +47,6 @@ mod tests {
         assert_eq!(first.iter().map(|f| f.start).collect::<Vec<_>>(), [at("g_initialstub")]);
         let mut unwound = UnwindFile::open(file).unwrap();
         let mut kind = |name| unwound.rule(at(name)).0.kind();
-        assert_eq!([kind("g_initialstub"), kind("other")], [rule::OUTERMOST, rule::RSP]);
+        assert_eq!([kind("g_initialstub"), kind("other")], [rule::OUTERMOST, rule::SP]);
     }
 }

@@ -21,6 +21,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use tracer_ebpf::arch::kernel::PAGE;
 
 /// Why a file is of no use for unwinding.
 #[derive(Debug, Error)]
@@ -75,8 +76,8 @@ pub struct ElfFacts {
     pub build_id: Option<BuildId>,
     /// Symbols that were asked for, and their `.cold` parts, which compilers put elsewhere: name, address (SVMA), size.
     pub symbols: Vec<(String, u64, u64)>,
-    /// Bytes of a program's own thread-local variables, which lie right below the thread pointer (x86-64, ELF Handling For Thread-Local
-    /// Storage, variant II); 0 in a library, whose place is not fixed.
+    /// Bytes of a program's own thread-local variables, whose place by the thread pointer is fixed (ELF Handling For Thread-Local
+    /// Storage); 0 in a library, whose place is not.
     pub tls_block: u64,
     /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
     pub py_runtime: Option<u64>,
@@ -122,7 +123,7 @@ impl ElfFacts {
                 _ => continue,
             }
             let svma: u64 = header.p_vaddr(endian).into();
-            base = base.min(svma & !0xfff);
+            base = base.min(svma & !(PAGE - 1));
             if header.p_flags(endian) & object::elf::PF_X != 0 && code.len() < MOST_CODE_SEGMENTS {
                 code.push(CodeSegment {
                     svma,
@@ -149,7 +150,7 @@ impl ElfFacts {
     /// the file at another address, and a bias from that one makes garbage of every stack.
     pub fn bias(&self, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
         let covers = |s: &&CodeSegment| {
-            (s.offset & !0xfff) <= mapping_offset && mapping_offset < s.offset.saturating_add(s.size)
+            (s.offset & !(PAGE - 1)) <= mapping_offset && mapping_offset < s.offset.saturating_add(s.size)
         };
         let segment = self.code.iter().find(covers)?;
         let svma = segment.svma.wrapping_sub(segment.offset).wrapping_add(mapping_offset);

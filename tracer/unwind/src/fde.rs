@@ -4,18 +4,16 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
+use super::arch::cfi;
 use super::believed::Work;
-use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
+use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, read_rows, rule_at};
 
 use super::code_rows::{Budget, functions, rows_of_function};
 use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
 use super::go::is_go;
-use gimli::{
-    BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
-    UnwindSection as _,
-};
+use gimli::{BaseAddresses, EhFrame as Section, EhFrameHdr, LittleEndian, UnwindContext, UnwindSection as _};
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
@@ -202,7 +200,7 @@ impl Blocks {
         context: &mut UnwindContext<usize>,
         svma: u64,
     ) -> Option<(Rule, Option<FullRule>)> {
-        let section: Section<Reader<'_>> = EndianSlice::new(self.bytes(), LittleEndian).into();
+        let section = cfi::section(self.bytes());
         let fde = section.fde_from_offset(bases, at.into(), Section::cie_from_offset).ok()?;
         if !fde.contains(svma) {
             return None;

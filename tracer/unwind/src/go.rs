@@ -1,9 +1,10 @@
 //! Go's own tables to unwind rows: how far the stack pointer is below a function's caller, at each instruction.
 //!
 //! Go writes no `.eh_frame`; its run-time walks stacks by `.gopclntab`. Sources: Go 1.19 and 1.20, `src/runtime/symtab.go` (`pcHeader`, `_func`,
-//! `step`), `src/cmd/internal/obj/x86/obj6.go` (frame pointers). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all
+//! `step`). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all
 //! the same, and position-independent programs whose tables are relocated as they start.
 
+use super::arch::go;
 use super::elf::{Elf, ElfError};
 use object::{Object as _, ObjectSection as _};
 use std::ops::Range;
@@ -79,8 +80,8 @@ impl<'a> Table<'a> {
             GO_1_20 => 41,
             _ => return None,
         };
-        // Instructions of any length, and words of eight bytes.
-        if bytes.get(6..8)? != [1, 8] {
+        // Lengths of instructions are counted in this, and words have eight bytes.
+        if bytes.get(6..8)? != [go::UNIT, 8] {
             return None;
         }
         let part = |at: usize| bytes.get(usize::try_from(word(bytes, at)?).ok()?..);
@@ -134,7 +135,8 @@ impl<'a> Table<'a> {
             }
             depth = depth.checked_add(i64::from((change >> 1) as i32 ^ -((change & 1) as i32)))?;
             rows.push((pc, function.rule(depth)));
-            pc = pc.checked_add(u64::from(take_number(&mut numbers)?))?;
+            let units = u64::from(take_number(&mut numbers)?);
+            pc = pc.checked_add(units.checked_mul(u64::from(go::UNIT))?)?;
         }
         rows.push((pc.min(function.code.end), Rule::NONE));
         Some(())
@@ -142,15 +144,12 @@ impl<'a> Table<'a> {
 }
 
 impl Function {
-    /// The rule where the stack pointer is so many bytes below the return address. A frame keeps the caller's `rbp` right below that, and `rbp`
-    /// points there.
+    /// The rule where the stack pointer is so many bytes below the return address.
     fn rule(&self, depth: i64) -> Rule {
-        const SAVED: i64 = -16;
         let rule = match (self.flag & flag::SP_WRITE != 0, depth) {
             _ if self.flag & flag::TOP_FRAME != 0 || self.is_switch => Rule::pack(rule::OUTERMOST, 0, 0),
-            (true, 1..) => Rule::pack(rule::RBP, 16, SAVED),
-            (false, 0) => Rule::pack(rule::RSP, 8, 0),
-            (false, 8..) => depth.checked_add(8).and_then(|above| Rule::pack(rule::RSP, above, SAVED)),
+            (true, 1..) => go::by_frame_pointer(),
+            (false, _) => go::by_depth(depth),
             _ => None,
         };
         rule.unwrap_or(Rule::NONE)
@@ -211,18 +210,18 @@ mod tests {
         Table::parse(&table(functions)).unwrap().rows().unwrap()
     }
 
-    fn packed(kind: u32, offset: i64, rbp: i64) -> Rule {
-        Rule::pack(kind, offset, rbp).unwrap()
+    fn packed(kind: u32, offset: i64, fp: i64) -> Rule {
+        Rule::pack(kind, offset, fp).unwrap()
     }
 
     /// Depths 0, 24 and 0 again: the caller is as many bytes higher, its `rbp` is saved below the return address; behind the code is nothing.
     #[test]
     fn depths_are_rules() {
         let found = rows(&[("main.work", 0, &[2, 4, 48, 20, 47, 1, 0])]);
-        let flat = packed(rule::RSP, 8, 0);
+        let flat = packed(rule::SP, 8, 0);
         let expected = [
             (0x40_1000, flat),
-            (0x40_1004, packed(rule::RSP, 32, -16)),
+            (0x40_1004, packed(rule::SP, 32, -16)),
             (0x40_1018, flat),
             (0x40_1019, Rule::NONE),
         ];
@@ -240,7 +239,7 @@ mod tests {
         let outermost = vec![packed(rule::OUTERMOST, 0, 0); 2];
         assert_eq!(first("runtime.goexit", flag::TOP_FRAME), outermost);
         assert_eq!(first("runtime.systemstack", flag::SP_WRITE), outermost);
-        assert_eq!(first("runtime.nanotime1", flag::SP_WRITE), [Rule::NONE, packed(rule::RBP, 16, -16)]);
+        assert_eq!(first("runtime.nanotime1", flag::SP_WRITE), [Rule::NONE, packed(rule::FP, 16, -16)]);
         assert_ne!(first("runtime.systemstack_switch", 0), outermost);
     }
 

@@ -5,23 +5,24 @@
 
 pub mod address_space;
 pub mod anchoring;
+mod arch;
 pub mod believed;
 mod called;
 pub mod cfi;
 mod code_rows;
+mod code_rule;
 mod coroutines;
 pub mod cpython;
 mod eh_frame;
 pub mod elf;
 pub mod fde;
 pub mod file_bytes;
-mod frame_state;
 mod full_rules;
 pub mod functions;
+pub mod generated_code;
 pub mod go;
 pub mod hotspot;
 pub mod living;
-pub mod made_code;
 pub mod merge;
 pub mod stack_copy;
 pub mod v8;

@@ -6,15 +6,15 @@
 //! frames that are left follow behind a mark that says why; where native frames are whole and none of them holds a run, behind a mark
 //! that says that (Nuitka's functions push Python frames and evaluate none).
 
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{FIRST_PC, end};
 
 /// A sample as the probes send it, innermost frames first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RawStack {
+pub struct WalkedStack {
     /// Kernel addresses.
     pub kernel: Vec<u64>,
     /// Native frames.
@@ -50,11 +50,11 @@ pub enum Merged {
         class: u64,
     },
     /// A mark in brackets: native frames are missing here.
-    Mark(Mark),
+    Mark(SyntheticFrame),
 }
 
 /// Merges a sample, innermost frame first, and says how whole it is.
-pub fn merge(raw: &RawStack) -> (Vec<Merged>, StackStatus) {
+pub fn merge(raw: &WalkedStack) -> (Vec<Merged>, StackStatus) {
     let mut out: Vec<Merged> = raw.kernel.iter().map(|&ip| Merged::Kernel(ip)).collect();
     let mut runs = Runs { frames: &raw.python, end: raw.python_end };
     let mut sp = 0;
@@ -81,7 +81,7 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, StackStatus) {
 }
 
 /// The Python frames alone, of a thread that falls asleep.
-pub fn python_alone(raw: &RawStack) -> Vec<Merged> {
+pub fn python_alone(raw: &WalkedStack) -> Vec<Merged> {
     let mut out = Vec::new();
     let mut runs = Runs { frames: &raw.python, end: raw.python_end };
     while !runs.frames.is_empty() {
@@ -96,7 +96,7 @@ fn holds(frame: &NativeFrame, sp: u64, anchor: Option<u64>) -> bool {
 }
 
 /// Distance from each anchor to the CFA of the native frame that holds it, and that frame's pc (AVMA), in a sample without gaps.
-pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
+pub fn eval_frames(raw: &WalkedStack) -> Vec<(u64, u64)> {
     if raw.recovered > 0 || raw.native_end != end::COMPLETE || raw.python_end != end::COMPLETE {
         return Vec::new();
     }
@@ -138,27 +138,27 @@ impl Runs<'_> {
 }
 
 /// The mark that stands for missing native frames.
-const fn mark_of(native_end: u8) -> Option<Mark> {
+const fn mark_of(native_end: u8) -> Option<SyntheticFrame> {
     match native_end {
         end::COMPLETE | end::NOTHING => None,
-        end::BEYOND_COPY => Some(Mark::BeyondCopy),
-        end::GONE => Some(Mark::ProcessGone),
-        end::NO_UNWIND_INFO => Some(Mark::NoUnwindInfo),
-        end::NOT_READY => Some(Mark::TablesNotReady),
-        end::UNMAPPED => Some(Mark::UnmappedAddress),
-        end::UNSUPPORTED => Some(Mark::UnsupportedRule),
-        end::FAULT => Some(Mark::PageFault),
-        end::UNREADABLE => Some(Mark::Unreadable),
-        end::BITS_32 => Some(Mark::Bits32),
-        end::TOO_DEEP => Some(Mark::TooDeep),
-        end::UNANCHORED => Some(Mark::WhereCCalledPython),
-        end::BROKEN_CHAIN => Some(Mark::BrokenPythonChain),
-        end::AMBIGUOUS => Some(Mark::WhichInterpreter),
-        _ => Some(Mark::BadFrame),
+        end::BEYOND_COPY => Some(SyntheticFrame::BeyondCopy),
+        end::GONE => Some(SyntheticFrame::ProcessGone),
+        end::NO_UNWIND_INFO => Some(SyntheticFrame::NoUnwindInfo),
+        end::NOT_READY => Some(SyntheticFrame::TablesNotReady),
+        end::UNMAPPED => Some(SyntheticFrame::UnmappedAddress),
+        end::UNSUPPORTED => Some(SyntheticFrame::UnsupportedRule),
+        end::FAULT => Some(SyntheticFrame::PageFault),
+        end::UNREADABLE => Some(SyntheticFrame::Unreadable),
+        end::BITS_32 => Some(SyntheticFrame::Bits32),
+        end::TOO_DEEP => Some(SyntheticFrame::TooDeep),
+        end::UNANCHORED => Some(SyntheticFrame::WhereCCalledPython),
+        end::BROKEN_CHAIN => Some(SyntheticFrame::BrokenPythonChain),
+        end::AMBIGUOUS => Some(SyntheticFrame::WhichInterpreter),
+        _ => Some(SyntheticFrame::BadFrame),
     }
 }
 
-fn verdict_of(raw: &RawStack, unanchored: bool) -> StackStatus {
+fn verdict_of(raw: &WalkedStack, unanchored: bool) -> StackStatus {
     match raw.python_end {
         end::COMPLETE | end::NOTHING | end::NO_INTERPRETER => (),
         end::TOO_DEEP => return StackStatus::PythonLost(PythonLoss::TooDeep),
@@ -190,7 +190,7 @@ fn verdict_of(raw: &RawStack, unanchored: bool) -> StackStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::{Merged, RawStack, eval_frames, merge};
+    use super::{Merged, WalkedStack, eval_frames, merge};
     use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
@@ -204,7 +204,7 @@ mod tests {
         frames.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() }).collect()
     }
 
-    fn text(raw: &RawStack) -> String {
+    fn text(raw: &WalkedStack) -> String {
         let word = |frame: &Merged| match frame {
             Merged::Kernel(ip) => format!("k{ip}"),
             Merged::Native(pc) => format!("n{pc}"),
@@ -217,10 +217,10 @@ mod tests {
     /// Two evaluation frames on the native stack, two runs of Python frames (3.12 shims): each run takes the place of its frame.
     #[test]
     fn runs_take_the_place_of_their_frame() {
-        let raw = RawStack {
+        let raw = WalkedStack {
             native: native(&[(1000, 100), (2000, 200), (3000, 300), (4000, 400), (5000, u64::MAX)]),
             python: python(&[(1, 0), (2, 0), (0, 150), (3, 0), (0, 350)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "n1000 p1 p2 n3000 p3 n5000");
         assert_eq!(merge(&raw).1, StackStatus::Complete);
@@ -229,10 +229,10 @@ mod tests {
     /// In 3.11 the entry frame itself carries the anchor.
     #[test]
     fn entry_frames_of_3_11() {
-        let raw = RawStack {
+        let raw = WalkedStack {
             native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (2, 150)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "n1000 p1 p2 n3000");
     }
@@ -240,12 +240,12 @@ mod tests {
     /// Where native frames end early, the Python stack follows behind the reason, complete.
     #[test]
     fn python_survives_a_native_dead_end() {
-        let raw = RawStack {
+        let raw = WalkedStack {
             kernel: vec![7],
             native: native(&[(1000, 0)]),
             native_end: end::NO_UNWIND_INFO,
             python: python(&[(1, 0), (0, 150), (2, 0), (0, 350)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "k7 n1000 [no unwind info] p1 p2");
         assert_eq!(merge(&raw).1, StackStatus::Truncated(Truncation::NoUnwindInfo));
@@ -255,11 +255,11 @@ mod tests {
     #[test]
     fn a_bridged_gap_is_marked() {
         let gap = u64::from(end::NO_UNWIND_INFO);
-        let raw = RawStack {
+        let raw = WalkedStack {
             native: native(&[(1000, 0), (gap, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (0, 150)]),
             recovered: 1,
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "n1000 [no unwind info] p1 n3000");
         assert_eq!(merge(&raw).1, StackStatus::Recovered(1));
@@ -269,10 +269,10 @@ mod tests {
     /// is not whole. Nor does the outermost frame hold any.
     #[test]
     fn frames_that_nothing_holds() {
-        let raw = |anchor| RawStack {
+        let raw = |anchor| WalkedStack {
             native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (2, anchor)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         for anchor in [0, 250] {
             assert_eq!(text(&raw(anchor)), "n1000 n2000 n3000 [unknown: where C called Python] p1 p2");
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_guess_is_not_whole() {
         let native = native(&[(1000, 100), (u64::from(end::NO_UNWIND_INFO), 100), (3000, u64::MAX)]);
-        let raw = RawStack { native, recovered: 2, guessed: 1, ..RawStack::default() };
+        let raw = WalkedStack { native, recovered: 2, guessed: 1, ..WalkedStack::default() };
         assert_eq!(text(&raw), "n1000 [no unwind info] n3000");
         assert_eq!(merge(&raw).1, StackStatus::Guessed(1));
     }
@@ -293,10 +293,10 @@ mod tests {
     /// The distance from anchor to CFA is learned only from samples without gaps.
     #[test]
     fn eval_frames_of_whole_samples() {
-        let mut raw = RawStack {
+        let mut raw = WalkedStack {
             native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (0, 150)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(eval_frames(&raw), [(50, 2000)]);
         raw.recovered = 1;
@@ -306,12 +306,12 @@ mod tests {
     /// A sample in the middle of a switch, when nothing of the process can be read, says so instead of looking like a thread without Python.
     #[test]
     fn what_could_not_be_read_is_said() {
-        let mut raw = RawStack {
+        let mut raw = WalkedStack {
             kernel: vec![7],
             native: native(&[(1000, 0)]),
             native_end: end::UNREADABLE,
             python_end: end::UNREADABLE,
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "k7 n1000 [unknown: memory not readable]");
         assert_eq!(merge(&raw).1, StackStatus::PythonLost(PythonLoss::Unreadable));
@@ -322,10 +322,10 @@ mod tests {
     /// A thread without Python is its native frames.
     #[test]
     fn native_only() {
-        let raw = RawStack {
+        let raw = WalkedStack {
             native: native(&[(1000, 100), (2000, u64::MAX)]),
             python_end: end::NOTHING,
-            ..RawStack::default()
+            ..WalkedStack::default()
         };
         assert_eq!(text(&raw), "n1000 n2000");
     }

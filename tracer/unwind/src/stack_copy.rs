@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
-use tracer_ebpf::put_away::{leave_kernel, stack_put_away};
+use tracer_ebpf::saved_stack_pointer::{leave_kernel, saved_stack_pointer};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{FIRST_PC, MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
@@ -79,8 +79,8 @@ pub struct Anchors {
     pub places: Vec<u64>,
     /// From an anchor to the CFA of its frame; 0: not known.
     pub eval_cfa: u32,
-    /// From that CFA down to the saved `rbp`; 0: nowhere.
-    pub eval_rbp: u32,
+    /// From that CFA down to the saved frame pointer; 0: nowhere.
+    pub eval_fp: u32,
 }
 
 /// Native frames, innermost first.
@@ -157,7 +157,7 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
         }
     }
     let layout =
-        PythonLayout { eval_cfa: anchors.eval_cfa, eval_rbp: anchors.eval_rbp, ..PythonLayout::default() };
+        PythonLayout { eval_cfa: anchors.eval_cfa, eval_fp: anchors.eval_fp, ..PythonLayout::default() };
     let next = anchors.places.iter().copied().find(|&anchor| anchor > walk.sp);
     let resumed = next.filter(|_| anchors.eval_cfa != 0).and_then(|a| native::resume(a, &layout, memory));
     let Some(resumed) = resumed else { return false };
@@ -179,9 +179,8 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
         *walk = found;
         return true;
     }
-    let put_away = stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
-    let found =
-        put_away.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
+    let saved = saved_stack_pointer(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
+    let found = saved.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
     match found {
         Some(Found::Proved(found)) => {
             end_last_frame(out, found.sp);
@@ -243,14 +242,15 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    const START: NativeWalk = NativeWalk { pc: 0x1010, sp: S, bp: 0, returned: 0, bx_at: 0, others_at: 0 };
+    const START: NativeWalk =
+        NativeWalk { pc: 0x1010, sp: S, fp: 0, returned: 0, callee_saved_at: 0, others_at: 0 };
 
     /// A chain inside the copy is walked to its outermost frame.
     #[test]
     fn a_whole_stack() {
         let stack = bytes(&[7, 0x2021, 8, 0x3031]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);
-        let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RSP, 16), (3, rule::OUTERMOST, 0)]);
+        let mut rules = pages(&[(1, rule::SP, 16), (2, rule::SP, 16), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
         let frames = [(0x1010, S + 16), (0x2020, S + 32), (0x3030, u64::MAX)];
         assert_eq!(walked.native, frames.map(|(pc, cfa)| NativeFrame { pc, cfa }));
@@ -262,7 +262,7 @@ mod tests {
     fn marks_are_not_forged() {
         let stack = bytes(&[7, u64::from(end::TOO_DEEP) + 1, 8, 9]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);
-        let walked = walk(START, &Anchors::default(), &mut pages(&[(1, rule::RSP, 16)]), &copy);
+        let walked = walk(START, &Anchors::default(), &mut pages(&[(1, rule::SP, 16)]), &copy);
         assert_eq!(walked.native, [NativeFrame { pc: 0x1010, cfa: S + 16 }]);
         assert_eq!(walked.end, end::UNMAPPED);
     }
@@ -273,8 +273,8 @@ mod tests {
         let stack = bytes(&[7, 0x2021]);
         let ended = |distance| {
             let copy = StackCopy::new(S, &stack, ALL, |_| None);
-            let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RBP, 16)]);
-            walk(NativeWalk { bp: S + distance, ..START }, &Anchors::default(), &mut rules, &copy).end
+            let mut rules = pages(&[(1, rule::SP, 16), (2, rule::FP, 16)]);
+            walk(NativeWalk { fp: S + distance, ..START }, &Anchors::default(), &mut rules, &copy).end
         };
         assert_eq!(ended(24), end::FAULT);
         assert_eq!(ended((RAW_PAGES * PAGE_BYTES) as u64), end::BEYOND_COPY);
@@ -289,8 +289,8 @@ mod tests {
             let place = usize::try_from(place).unwrap();
             stack[place..place + 8].copy_from_slice(&0x2021_u64.to_ne_bytes());
             let copy = StackCopy::new(S, &stack, 0b101, |_| None);
-            let mut rules = pages(&[(1, rule::RBP, 8), (2, rule::OUTERMOST, 0)]);
-            let from = NativeWalk { bp: S + place as u64, ..START };
+            let mut rules = pages(&[(1, rule::FP, 8), (2, rule::OUTERMOST, 0)]);
+            let from = NativeWalk { fp: S + place as u64, ..START };
             walk(from, &Anchors::default(), &mut rules, &copy).end
         };
         let page = PAGE_BYTES as u64;
@@ -306,7 +306,7 @@ mod tests {
         let distance = u64::from((0x1000_u32).wrapping_sub(0x2021));
         let call = |address: u64| (address == 0x2021 - 8).then_some(distance << 32 | 0xe8 << 24);
         let copy = StackCopy::new(S, &stack, ALL, call);
-        let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::RSP, 8), (3, rule::OUTERMOST, 0)]);
+        let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::SP, 8), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
         assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 1));
         assert_eq!(walked.native[0], NativeFrame { pc: 0x1010, cfa: S + 16 });
@@ -319,7 +319,7 @@ mod tests {
     fn a_gap_at_an_anchor() {
         let stack = bytes(&[0, 0, 0, 0, 0, 0x3031]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);
-        let anchors = Anchors { places: vec![S - 8, S + 16], eval_cfa: 32, eval_rbp: 0 };
+        let anchors = Anchors { places: vec![S - 8, S + 16], eval_cfa: 32, eval_fp: 0 };
         let mut rules = pages(&[(3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &anchors, &mut rules, &copy);
         let gap = NativeFrame { pc: u64::from(end::UNMAPPED), cfa: S + 48 };
@@ -346,13 +346,13 @@ mod tests {
             registers in proptest::array::uniform3(prop_oneof![any::<u64>(), S..S + 2048]),
             base in prop_oneof![Just(S), any::<u64>()],
             places in proptest::collection::vec(prop_oneof![any::<u64>(), S..S + 2048], 0..8),
-            read: u32, seed: u64, eval_cfa: u32, eval_rbp: u32,
+            read: u32, seed: u64, eval_cfa: u32, eval_fp: u32,
         ) {
             let stack = bytes(&words);
             let copy = StackCopy::new(base, &stack, read, |address| (address % 3 == 0).then_some(address));
-            let [pc, sp, bp] = registers;
-            let from = NativeWalk { pc, sp, bp, ..NativeWalk::default() };
-            let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);
+            let [pc, sp, fp] = registers;
+            let from = NativeWalk { pc, sp, fp, ..NativeWalk::default() };
+            let walked = walk(from, &Anchors { places, eval_cfa, eval_fp }, &mut Any(seed), &copy);
             let gaps = u8::try_from(MAX_RECOVERED).unwrap();
             prop_assert!(walked.native.len() <= (2 * MAX_FRAMES as usize + 2) * (usize::from(gaps) + 1));
             prop_assert!(walked.recovered <= gaps && walked.guessed <= gaps && walked.end != end::RUNNING);

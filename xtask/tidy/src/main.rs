@@ -1,10 +1,11 @@
 //! The house rules that neither rustc nor clippy knows, in the manner of rust-analyzer's `xtask tidy`.
 //!
-//! `rules` says what they are for a file, `circles` for a package and `pages` for documentation, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
+//! `rules` and `processors` say what they are for a file, `circles` for a package and `pages` for documentation, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
 //! and one that is no longer needed is itself a finding.
 
 mod circles;
 mod pages;
+mod processors;
 mod rules;
 mod source;
 

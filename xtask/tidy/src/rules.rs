@@ -1,6 +1,7 @@
 //! The rules. Each takes a file and returns where it is broken.
 
 use super::Finding;
+use super::processors::one_processor_in_its_file;
 use super::source::{NamedPath, Source, is_cfg_test};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -9,7 +10,7 @@ use syn::visit::{self, Visit};
 type Rule = fn(&Source<'_>) -> Vec<Finding>;
 
 /// Every rule.
-pub(crate) const ALL: [Rule; 8] = [
+pub(crate) const ALL: [Rule; 9] = [
     says_what_it_is,
     file_is_short,
     functions_are_short,
@@ -18,6 +19,7 @@ pub(crate) const ALL: [Rule; 8] = [
     reader_waits_for_nobody,
     no_product_under_test,
     ignored_with_reason,
+    one_processor_in_its_file,
 ];
 
 /// The longest file, in lines. A file that can be read in one sitting has about 400; one thought is not cut for it.

@@ -2,8 +2,10 @@
 
 use super::seen::{Seen, has_symbols, is_by_name, python_frames};
 use super::truth::{Stay, Told};
+use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Sample, StackStatus};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of the samples of one interpreter.
@@ -66,6 +68,10 @@ impl Tally {
             *self.unchecked.entry((format!("{why:?}"), stay.region.clone())).or_default() += 1;
             return;
         }
+        if came_before_tables(recording, sample.stack) {
+            *self.unchecked.entry(("TablesNotReady".into(), stay.region.clone())).or_default() += 1;
+            return;
+        }
         self.seams += 1;
         if let Some(at) = misplaced(&seen, &stay.frames, form) {
             self.misplaced.push((stay.region.clone(), at, seen));
@@ -109,6 +115,11 @@ impl Tally {
             self.misplaced.len(),
         )
     }
+}
+
+/// Whether a stack says that native frames are missing at a file whose tables were not there yet, which neighbours delay.
+fn came_before_tables(recording: &Recording, stack: StackId) -> bool {
+    recording.frames_of(stack).any(|(_, frame)| SyntheticFrame::TablesNotReady.is(frame))
 }
 
 /// Whether the Python frames of a sample are those that were told, and `spin`.

@@ -58,8 +58,8 @@ impl Tables for World {
 
     fn full(&mut self, index: u32) -> Option<FullRule> {
         let operand = |salt: u64| Operand(self.mix(u64::from(index) + salt) & 0x111_0000_ffff);
-        let [cfa, ra, rbp, rbx] = [0x100, 0x200, 0x300, 0x400].map(operand);
-        Some(FullRule { cfa, add: i64::from(index % 64), ra, rbp, rbx })
+        let [cfa, ra, fp, callee_saved] = [0x100, 0x200, 0x300, 0x400].map(operand);
+        Some(FullRule { cfa, add: i64::from(index % 64), ra, fp, callee_saved })
     }
 
     fn interrupted(&mut self, register: u32) -> Option<u64> {
@@ -75,12 +75,12 @@ fn address() -> impl Strategy<Value = u64> {
 
 /// Registers of all kinds.
 fn registers() -> impl Strategy<Value = NativeWalk> {
-    (address(), address(), address(), 0..2u64).prop_map(|(pc, sp, bp, returned)| NativeWalk {
+    (address(), address(), address(), 0..2u64).prop_map(|(pc, sp, fp, returned)| NativeWalk {
         pc,
         sp,
-        bp,
+        fp,
         returned,
-        bx_at: pc ^ sp & 1,
+        callee_saved_at: pc ^ sp & 1,
         others_at: sp & 1,
     })
 }
@@ -101,7 +101,7 @@ fn layout() -> impl Strategy<Value = PythonLayout> {
             cframe_frame,
             cframe_previous,
             eval_cfa,
-            eval_rbp,
+            eval_fp,
         ] = offsets;
         PythonLayout {
             tss_key_at: key,
@@ -122,7 +122,7 @@ fn layout() -> impl Strategy<Value = PythonLayout> {
             entry_shift: flags.1,
             shim_owner: flags.2,
             eval_cfa,
-            eval_rbp,
+            eval_fp,
             ..PythonLayout::default()
         }
     })
@@ -177,9 +177,9 @@ proptest! {
 
     /// Python frames of any memory, found by any layout.
     #[test]
-    fn python_steps(seed: u64, fsbase in 0..1u64 << 63, thread in 0..1u64 << 63, layout in layout()) {
+    fn python_steps(seed: u64, thread_pointer in 0..1u64 << 63, thread in 0..1u64 << 63, layout in layout()) {
         let world = World { seed, highest: u64::MAX >> 1 };
-        thread_by_key(&layout, fsbase, &world);
+        thread_by_key(&layout, thread_pointer, &world);
         first_thread(&layout, &world);
         let mut walk = python_walk();
         if begin(&layout, thread, &mut walk, &world).is_ok() {

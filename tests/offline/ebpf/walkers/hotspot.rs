@@ -85,12 +85,12 @@ fn heap() -> Snapshot {
     memory
 }
 
-fn at(pc: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp: S, bp, ..NativeWalk::default() }
+fn at(pc: u64, fp: u64) -> NativeWalk {
+    NativeWalk { pc, sp: S, fp, ..NativeWalk::default() }
 }
 
-fn returned(pc: u64, sp: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp, bp, returned: 1, ..NativeWalk::default() }
+fn returned(pc: u64, sp: u64, fp: u64) -> NativeWalk {
+    NativeWalk { pc, sp, fp, returned: 1, ..NativeWalk::default() }
 }
 
 /// With these words on the stack, and these bytes of code.

@@ -10,8 +10,8 @@ use tracer_ebpf::wire::{PythonLayout, end};
 /// The lowest word of the stack.
 const S: u64 = 0x7f00_0000_0000;
 
-const fn at(pc: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp: S, bp, returned: 0, bx_at: 0, others_at: 0 }
+const fn at(pc: u64, fp: u64) -> NativeWalk {
+    NativeWalk { pc, sp: S, fp, returned: 0, callee_saved_at: 0, others_at: 0 }
 }
 
 /// The end of a walk of one step.
@@ -23,14 +23,14 @@ fn end_of(rules: &Rules, memory: &Snapshot) -> u8 {
 #[test]
 fn every_kind_of_frame() {
     let rules = Rules::of(&[
-        (0x1000, rule::RSP, 24, -16),
-        (0x2000, rule::RBP, 16, -16),
-        (0x3000, rule::DEREF_RBP, -8, 0),
-        (0x4000, rule::RBP, 16, -16),
-        (0x5000, rule::DEREF_RSP, 16, 0),
-        (0x6000, rule::DEREF_RSP_8, 24, -24),
+        (0x1000, rule::SP, 24, -16),
+        (0x2000, rule::FP, 16, -16),
+        (0x3000, rule::DEREF_FP, -8, 0),
+        (0x4000, rule::FP, 16, -16),
+        (0x5000, rule::DEREF_SP, 16, 0),
+        (0x6000, rule::DEREF_SP_8, 24, -24),
         (0x6fff, rule::SIGNAL, 0, 0),
-        (0x8010, rule::RSP, 8, 0),
+        (0x8010, rule::SP, 8, 0),
         (0x9000, rule::OUTERMOST, 0, 0),
     ]);
     let memory = Snapshot::of(&[
@@ -71,19 +71,19 @@ fn every_kind_of_frame() {
 
 /// A frame by `rbx + 16`, as Intel's compiler makes them, with the usual places of what it saved.
 const BY_RBX: FullRule = FullRule {
-    cfa: Operand::sum(base::RBX, 16),
+    cfa: Operand::sum(base::CALLEE_SAVED, 16),
     add: 0,
     ra: Operand::word(base::CFA, -8),
-    rbp: Operand::SAME,
-    rbx: Operand::word(base::CFA, -16),
+    fp: Operand::SAME,
+    callee_saved: Operand::word(base::CFA, -16),
 };
 
 /// `rbx` is found where the callee saved it, through frames that leave it alone; a rule in full finds the next caller by it.
 #[test]
 fn rbx_is_followed() {
-    let saving = Rule::pack(rule::RSP, 24, 0).unwrap().saving_rbx(8).unwrap();
-    let realigned = Rule::pack(rule::DEREF_RBP, -8, 0).unwrap().saving_rbx(16).unwrap();
-    let functions = [(0x2000, rule::RSP, 16, 0), (0x3100, rule::OUTERMOST, 0, 0)];
+    let saving = Rule::pack(rule::SP, 24, 0).unwrap().saving_callee_saved(8).unwrap();
+    let realigned = Rule::pack(rule::DEREF_FP, -8, 0).unwrap().saving_callee_saved(16).unwrap();
+    let functions = [(0x2000, rule::SP, 16, 0), (0x3100, rule::OUTERMOST, 0, 0)];
     let frames = [
         (S + 8, S + 0x80), // rbx of the caller's caller, saved by the innermost function.
         (S + 16, 0x2021),
@@ -112,7 +112,7 @@ fn rbx_is_followed() {
 #[test]
 fn registers_of_the_interrupted_code() {
     const R10: u32 = 10;
-    let by_r10 = FullRule { cfa: Operand::sum(R10, 0), rbx: Operand::SAME, ..BY_RBX };
+    let by_r10 = FullRule { cfa: Operand::sum(R10, 0), callee_saved: Operand::SAME, ..BY_RBX };
     let functions = [(0x2000, rule::OUTERMOST, 0, 0), (0x3000, rule::SIGNAL, 0, 0)];
     let mut rules = Rules::of(&functions).with(0x1000, Rule::full(0));
     rules.full.push(by_r10);
@@ -136,7 +136,7 @@ fn registers_of_the_interrupted_code() {
 #[test]
 fn return_address_in_a_register() {
     const RDI: u32 = 5;
-    let popped = FullRule { cfa: Operand::sum(base::RSP, 0), ra: Operand::sum(RDI, 0), ..BY_RBX };
+    let popped = FullRule { cfa: Operand::sum(base::SP, 0), ra: Operand::sum(RDI, 0), ..BY_RBX };
     let mut rules = Rules::of(&[(0x2000, rule::OUTERMOST, 0, 0)]).with(0x1000, Rule::full(0));
     assert_eq!(end_of(&rules, &Snapshot::default()), end::UNSUPPORTED);
     rules.full.push(popped);
@@ -168,7 +168,7 @@ fn plt_entries() {
 /// A return address belongs to the function of the call, though it may be the first byte of the next one.
 #[test]
 fn a_call_at_the_end_of_a_function() {
-    let rules = Rules::of(&[(0x1000, rule::RSP, 8, 0), (0x1100, rule::OUTERMOST, 0, 0)]);
+    let rules = Rules::of(&[(0x1000, rule::SP, 8, 0), (0x1100, rule::OUTERMOST, 0, 0)]);
     let memory = Snapshot::of(&[(S, 0x1100), (S + 8, 0x1101)]);
     let (frames, code) = walk(at(0x1010, 0), &rules, &memory);
     assert_eq!((frames.len(), code), (3, end::COMPLETE));
@@ -179,13 +179,13 @@ fn a_call_at_the_end_of_a_function() {
 #[test]
 fn entered_by_a_return() {
     let rules =
-        |kind| Rules::of(&[(0x1000, rule::RSP, 8, 0), (0x2000, rule::NONE, 0, 0), (0x2100, kind, 8, 0)]);
+        |kind| Rules::of(&[(0x1000, rule::SP, 8, 0), (0x2000, rule::NONE, 0, 0), (0x2100, kind, 8, 0)]);
     let mut memory = Snapshot::of(&[(S, 0x2100), (S + 8, 0x1010), (0x20f8, 0x9090_9090_9090_9090)]);
-    let (frames, code) = walk(at(0x1010, 0), &rules(rule::RSP), &memory);
+    let (frames, code) = walk(at(0x1010, 0), &rules(rule::SP), &memory);
     assert_eq!((frames[1], code), (NativeFrame { pc: 0x2100, cfa: u64::MAX }, end::COMPLETE));
     // A function that begins behind a call that never returns is not that call's.
     memory.write(0x20fb, &[0xe8, 0, 0, 0, 0]);
-    let (frames, code) = walk(at(0x1010, 0), &rules(rule::RSP), &memory);
+    let (frames, code) = walk(at(0x1010, 0), &rules(rule::SP), &memory);
     assert_eq!((frames[1].pc, code), (0x20ff, end::NO_UNWIND_INFO));
     for trampoline in [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 5][..], &[0xb8, 15, 0, 0, 0, 0x0f, 5, 0x90]] {
         memory.write(0x2100, trampoline);
@@ -202,7 +202,7 @@ fn entered_by_a_return() {
 /// A return address of zero is how threads begin.
 #[test]
 fn zero_is_the_end() {
-    let rules = Rules::of(&[(0x1000, rule::RSP, 8, 0)]);
+    let rules = Rules::of(&[(0x1000, rule::SP, 8, 0)]);
     assert_eq!(end_of(&rules, &Snapshot::of(&[(S, 0)])), end::COMPLETE);
 }
 
@@ -214,11 +214,11 @@ fn reasons_to_stop() {
     assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
     assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
     assert_eq!(end_of(&rules(rule::V8 + 1, 0), &nothing), end::UNSUPPORTED);
-    assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
-    assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
+    assert_eq!(end_of(&rules(rule::SP, 16), &nothing), end::FAULT);
+    assert_eq!(end_of(&rules(rule::DEREF_FP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);
-    assert_eq!(end_of(&rules(rule::RSP, 0), &nothing), end::BAD_FRAME);
-    assert_eq!(end_of(&rules(rule::RBP, -8), &nothing), end::BAD_FRAME);
+    assert_eq!(end_of(&rules(rule::SP, 0), &nothing), end::BAD_FRAME);
+    assert_eq!(end_of(&rules(rule::FP, -8), &nothing), end::BAD_FRAME);
     assert_eq!(end_of(&Rules::default(), &nothing), end::UNMAPPED);
     let (frame, _) = step(&mut at(0x1010, 0), &mut &Rules::default(), &nothing);
     assert_eq!(frame, NativeFrame { pc: 0x1010, cfa: 0 });
@@ -227,11 +227,11 @@ fn reasons_to_stop() {
 /// The walk goes on at the frame that holds an anchor, by the distances that were learned.
 #[test]
 fn resume_at_an_anchor() {
-    let layout = PythonLayout { eval_cfa: 0x90, eval_rbp: 0x30, ..PythonLayout::default() };
+    let layout = PythonLayout { eval_cfa: 0x90, eval_fp: 0x30, ..PythonLayout::default() };
     let memory = Snapshot::of(&[(S + 0x88, 0x2050), (S + 0x60, 0xb9)]);
-    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1, ..NativeWalk::default() };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, fp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(resume(S, &layout, &memory), Some(walk));
-    let without = PythonLayout { eval_rbp: 0, ..layout };
-    assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: NO_FRAME_POINTER, ..walk }));
+    let without = PythonLayout { eval_fp: 0, ..layout };
+    assert_eq!(resume(S, &without, &memory), Some(NativeWalk { fp: NO_FRAME_POINTER, ..walk }));
     assert_eq!(resume(S + 8, &layout, &memory), None);
 }

@@ -2,8 +2,8 @@
 
 use super::snapshot::{Rules, Snapshot};
 use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
-use tracer_ebpf::put_away::{leave_kernel, leave_onednn, leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
+use tracer_ebpf::saved_stack_pointer::{leave_kernel, leave_onednn, leave_openblas, saved_stack_pointer};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
 /// The lowest word of the stack.
@@ -13,23 +13,23 @@ const CALLEE: u64 = 0x4100;
 /// The function's frame pointer is made where it begins: `push %rbp; mov %rsp,%rbp`.
 const PUSHES: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 
-const fn at(pc: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp: S, bp, returned: 0, bx_at: 0, others_at: 0 }
+const fn at(pc: u64, fp: u64) -> NativeWalk {
+    NativeWalk { pc, sp: S, fp, returned: 0, callee_saved_at: 0, others_at: 0 }
 }
 
-const fn to(pc: u64, sp: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp, bp, returned: 1, bx_at: 0, others_at: 0 }
+const fn to(pc: u64, sp: u64, fp: u64) -> NativeWalk {
+    NativeWalk { pc, sp, fp, returned: 1, callee_saved_at: 0, others_at: 0 }
 }
 
 /// Code with unwind information at 0x2000 and 0x5000, whose frames have no locals, an outermost function at 0x3000, and code without
 /// unwind information from 0x4000 to 0x4200.
 fn rules() -> Rules {
     Rules::of(&[
-        (0x2000, rule::RSP, 8, 0),
+        (0x2000, rule::SP, 8, 0),
         (0x3000, rule::OUTERMOST, 0, 0),
         (0x4000, rule::NONE, 0, 0),
         (0x4100, rule::NONE, 0, 0),
-        (0x5000, rule::RSP, 8, 0),
+        (0x5000, rule::SP, 8, 0),
     ])
 }
 
@@ -89,14 +89,14 @@ fn a_leaf() {
 #[test]
 fn code_that_leaves_rbp_alone() {
     let rules = Rules::of(&[
-        (0x2000, rule::RBP, 16, -16),
+        (0x2000, rule::FP, 16, -16),
         (0x3000, rule::OUTERMOST, 0, 0),
         (0x4000, rule::NONE, 0, 0),
         (0x4100, rule::NONE, 0, 0),
     ]);
     let mut memory = Snapshot::of(&[(S, 1), (S + 8, 0x2050), (S + 0x30, 0), (S + 0x38, 0x3050)]);
     direct(&mut memory, 0x2050, 0x4080);
-    let caller = |bp| find_caller(&at(CALLEE, bp), &mut &rules, &memory);
+    let caller = |fp| find_caller(&at(CALLEE, fp), &mut &rules, &memory);
     assert_eq!(caller(S + 0x30), Some(Found::Proved(to(0x2050, S + 16, S + 0x30))));
     assert_eq!(caller(1), None);
 }
@@ -231,8 +231,8 @@ fn frame_pointers_that_are_followed() {
         };
         assert_eq!(follow(first, &memory), Some(to(0x2050, S + 0x30, 0xb9)), "{prologue}");
         assert_eq!(follow(NativeWalk { returned: 0, ..first }, &memory), None); // It may not have made its own yet.
-        assert_eq!(follow(NativeWalk { bp: S + 0x21, ..first }, &memory), None);
-        assert_eq!(follow(NativeWalk { bp: S, ..first }, &memory), None); // Below the stack pointer.
+        assert_eq!(follow(NativeWalk { fp: S + 0x21, ..first }, &memory), None);
+        assert_eq!(follow(NativeWalk { fp: S, ..first }, &memory), None); // Below the stack pointer.
         assert_eq!(follow(NativeWalk { sp: S - 0x10000, ..first }, &memory), None);
         direct(&mut memory, 0x2050, 0x5000);
         assert_eq!(follow(first, &memory), None);
@@ -307,7 +307,7 @@ fn a_register_that_is_no_frame_pointer() {
 #[test]
 fn the_stack_that_was_put_away() {
     let memory = Snapshot::of(&[(0x7000 + 120, S), (0x7008 + 120, S), (0x9000 + 120, 17)]);
-    let put_away = |sp| stack_put_away(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
+    let put_away = |sp| saved_stack_pointer(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
     assert_eq!(put_away(0x7000), Some(S));
     assert_eq!(put_away(0x7008), None);
     assert_eq!(put_away(0x9000), None);
@@ -340,11 +340,11 @@ fn a_kernel_that_keeps_its_stack_pointer() {
     indirect(&mut memory, 0x2050);
     memory.write(0x2070 - 8, &[0x90; 8]);
     let caller = |sp, kept| {
-        let interrupted = NativeWalk { sp, bx_at: place::INTERRUPTED, ..at(CALLEE, 7) };
+        let interrupted = NativeWalk { sp, callee_saved_at: place::INTERRUPTED, ..at(CALLEE, 7) };
         let tables = Rules { registers: [(3, kept)].into(), ..rules() };
         leave_openblas(&interrupted, &mut &tables, &memory)
     };
-    let found = Some(NativeWalk { bx_at: kept, ..to(0x2050, kept + 0x68, 0xb9) });
+    let found = Some(NativeWalk { callee_saved_at: kept, ..to(0x2050, kept + 0x68, 0xb9) });
     assert_eq!([caller(0x1f_f000, kept), caller(0x1f_a000, kept)], [found; 2]);
     assert_eq!([caller(0x1f_e000, kept), caller(0x1f_f008, kept), caller(0x1f_d000, kept)], [None; 3]);
     assert_eq!(caller(0x1f_f000, kept + 8), None);
@@ -367,15 +367,15 @@ fn a_kernel_that_keeps_its_stack_pointer_in_memory() {
         leave(&mut memory);
         leave_onednn(&at(CALLEE, 7), &mut &rules(), &memory)
     };
-    let (bp, whole) = (kept + 0x100, |_: &mut Snapshot| ());
-    let found = Some(to(0x2050, kept + 56, bp));
+    let (fp, whole) = (kept + 0x100, |_: &mut Snapshot| ());
+    let found = Some(to(0x2050, kept + 56, fp));
     for place in [120, 152] {
-        assert_eq!([caller(place, [bp, 5], &whole), caller(place, [5, bp], &whole)], [found; 2]);
+        assert_eq!([caller(place, [fp, 5], &whole), caller(place, [5, fp], &whole)], [found; 2]);
     }
-    assert_eq!(caller(128, [bp, 5], &whole), None);
-    assert_eq!(caller(152, [bp, 5], &|memory| direct(memory, 0x2050, 0x4080)), None);
-    assert_eq!(caller(152, [bp, 5], &|memory| memory.write(kept + 56, &0x9999_u64.to_le_bytes())), None);
-    assert_eq!(caller(152, [bp, 5], &|memory| memory.write(S + 152, &(kept + 1).to_le_bytes())), None);
+    assert_eq!(caller(128, [fp, 5], &whole), None);
+    assert_eq!(caller(152, [fp, 5], &|memory| direct(memory, 0x2050, 0x4080)), None);
+    assert_eq!(caller(152, [fp, 5], &|memory| memory.write(kept + 56, &0x9999_u64.to_le_bytes())), None);
+    assert_eq!(caller(152, [fp, 5], &|memory| memory.write(S + 152, &(kept + 1).to_le_bytes())), None);
 }
 
 /// Return addresses behind no call (Java's interpreter pushes them and jumps): frame pointers that lead through two more frames are a guess, and

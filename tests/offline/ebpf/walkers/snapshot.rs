@@ -69,8 +69,8 @@ pub(crate) struct Rules {
 impl Rules {
     /// One rule for each function of 0x100 bytes, by its start.
     pub(crate) fn of(functions: &[(u64, u32, i64, i64)]) -> Self {
-        let pack = |&(start, kind, offset, rbp): &(u64, u32, i64, i64)| {
-            (start..start + 0x100, Rule::pack(kind, offset, rbp).expect("offsets that fit"))
+        let pack = |&(start, kind, offset, fp): &(u64, u32, i64, i64)| {
+            (start..start + 0x100, Rule::pack(kind, offset, fp).expect("offsets that fit"))
         };
         Self { rules: functions.iter().map(pack).collect(), ..Self::default() }
     }

@@ -19,16 +19,16 @@ const SAVED: u64 = S + 0x80;
 const BODY: [u8; 8] = [0x48, 0x89, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90];
 
 /// With these words on the stack, and these next bytes of code.
-fn found(returned: u64, bp: u64, words: &[u64], code: &[u8]) -> Result<NativeWalk, u8> {
-    found_of(returned, bp, words, &[], code)
+fn found(returned: u64, fp: u64, words: &[u64], code: &[u8]) -> Result<NativeWalk, u8> {
+    found_of(returned, fp, words, &[], code)
 }
 
 /// The same of code that was interrupted, with the bytes before as well.
-fn found_between(bp: u64, words: &[u64], before: &[u8], code: &[u8]) -> Result<NativeWalk, u8> {
-    found_of(0, bp, words, before, code)
+fn found_between(fp: u64, words: &[u64], before: &[u8], code: &[u8]) -> Result<NativeWalk, u8> {
+    found_of(0, fp, words, before, code)
 }
 
-fn found_of(returned: u64, bp: u64, words: &[u64], before: &[u8], code: &[u8]) -> Result<NativeWalk, u8> {
+fn found_of(returned: u64, fp: u64, words: &[u64], before: &[u8], code: &[u8]) -> Result<NativeWalk, u8> {
     let mut memory = Snapshot::of(&[]);
     memory.write(RETURN - 8, &[0x90, 0x90, 0x90, 0xe8, 0, 0, 0, 0]);
     memory.write(CODE - 16, &[0x90; 16]);
@@ -42,11 +42,11 @@ fn found_of(returned: u64, bp: u64, words: &[u64], before: &[u8], code: &[u8]) -
     memory.write(LIKE_A_CALL - 8, &[0x05, 0xf8, 0x96, 0xe8, 0x03, 0, 0, 0x61]);
     let is_code = [(RETURN - 8..RETURN + 8, Rule(rule::V8 << 28))];
     let rules = Rules { rules: is_code.to_vec(), ..Rules::default() };
-    caller(&NativeWalk { pc: CODE, sp: S, bp, returned, ..NativeWalk::default() }, &mut &rules, &memory)
+    caller(&NativeWalk { pc: CODE, sp: S, fp, returned, ..NativeWalk::default() }, &mut &rules, &memory)
 }
 
-fn at(sp: u64, bp: u64) -> Result<NativeWalk, u8> {
-    Ok(NativeWalk { pc: RETURN, sp, bp, returned: 1, ..NativeWalk::default() })
+fn at(sp: u64, fp: u64) -> Result<NativeWalk, u8> {
+    Ok(NativeWalk { pc: RETURN, sp, fp, returned: 1, ..NativeWalk::default() })
 }
 
 /// A frame of JavaScript, and one of a kind by number, of code that has called and of code that runs.
@@ -87,8 +87,8 @@ fn frames_of_others() {
     ] {
         assert_eq!(found(1, S + 32, &words, &[]), nothing, "{words:x?}");
     }
-    for bp in [S - 8, S + 33, 0, 1] {
-        assert_eq!(found(1, bp, &of(OBJECT, OBJECT, RETURN), &[]), nothing, "{bp:x}");
+    for fp in [S - 8, S + 33, 0, 1] {
+        assert_eq!(found(1, fp, &of(OBJECT, OBJECT, RETURN), &[]), nothing, "{fp:x}");
     }
 }
 
@@ -96,31 +96,31 @@ fn frames_of_others() {
 /// lie there as well, so that only known instructions prove it. Nothing is said where the return address is in a register.
 #[test]
 fn frames_of_callers() {
-    let (nothing, bp) = (Err(end::NO_UNWIND_INFO), S + 32);
+    let (nothing, fp) = (Err(end::NO_UNWIND_INFO), S + 32);
     let entered = [0, 0, RETURN, 2, OBJECT, OBJECT, SAVED, RETURN];
-    let pushed = [0, 0, bp, RETURN, OBJECT, OBJECT, SAVED, RETURN];
+    let pushed = [0, 0, fp, RETURN, OBJECT, OBJECT, SAVED, RETURN];
     let popped = [0, 0, 7, 2, OBJECT, OBJECT, SAVED, RETURN];
     for returned in [0, 1] {
-        assert_eq!(found(returned, bp, &entered, &[]), nothing);
-        assert_eq!(found(returned, bp, &pushed, &[]), nothing);
+        assert_eq!(found(returned, fp, &entered, &[]), nothing);
+        assert_eq!(found(returned, fp, &pushed, &[]), nothing);
     }
     for (before, code) in FRAMELESS {
-        assert_eq!(found_between(bp, &entered, before, code), at(S + 8, bp), "{before:x?} {code:x?}");
-        assert_eq!(found_between(bp, &entered, before, &BODY), nothing, "{before:x?}");
+        assert_eq!(found_between(fp, &entered, before, code), at(S + 8, fp), "{before:x?} {code:x?}");
+        assert_eq!(found_between(fp, &entered, before, &BODY), nothing, "{before:x?}");
     }
-    assert_eq!(found_between(bp, &pushed, &[0x55], &[0x48, 0x89, 0xe5]), at(S + 16, bp));
-    assert_eq!(found_between(bp, &pushed, &[0x90], &[0x48, 0x89, 0xe5]), nothing);
+    assert_eq!(found_between(fp, &pushed, &[0x55], &[0x48, 0x89, 0xe5]), at(S + 16, fp));
+    assert_eq!(found_between(fp, &pushed, &[0x90], &[0x48, 0x89, 0xe5]), nothing);
     // Behind the call for a frame.
     let asked: &[u8] = &[0x49, 0xbc, 1, 2, 3, 4, 5, 6, 0, 0, 0xe8, 1, 2, 3, 4];
-    assert_eq!(found_of(1, bp, &entered, asked, &[]), at(S + 8, bp));
+    assert_eq!(found_of(1, fp, &entered, asked, &[]), at(S + 8, fp));
     for code in [
         &[0x48, 0x8d, 0x64, 0xcc, 0x08][..], // lea 0x8(%rsp,%rcx,8), %rsp
         &[0x4a, 0x8d, 0x24, 0xcc],           // lea (%rsp,%r9,8), %rsp
         &[0x41, 0x52, 0xc3],                 // push %r10; ret
         &[0x51, 0xc3],                       // push %rcx; ret
     ] {
-        assert_eq!(found(0, bp, &popped, code), nothing, "{code:x?}");
-        assert_eq!(found(1, bp, &popped, code), at(S + 48, SAVED), "{code:x?}");
+        assert_eq!(found(0, fp, &popped, code), nothing, "{code:x?}");
+        assert_eq!(found(1, fp, &popped, code), at(S + 48, SAVED), "{code:x?}");
     }
 }
 

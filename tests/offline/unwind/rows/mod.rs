@@ -122,19 +122,19 @@ fn measure(table: &Table, oracle: &mut Oracle<'_>, pc: u64, bytes: u64, figures:
 fn compare(table: &Table, oracle: &mut Oracle<'_>, pc: u64, figures: &mut Figures) {
     figures.addresses += 1;
     let truth = oracle.caller(pc);
-    let (bx_at, others_at) = (place::INTERRUPTED, place::INTERRUPTED);
-    let mut walk = NativeWalk { pc, sp: SP, bp: BP, returned: 0, bx_at, others_at };
+    let (callee_saved_at, others_at) = (place::INTERRUPTED, place::INTERRUPTED);
+    let mut walk = NativeWalk { pc, sp: SP, fp: BP, returned: 0, callee_saved_at, others_at };
     let code = step(&mut walk, &mut &*table, &Invented).1;
     let same = match (code, truth) {
         (end::UNSUPPORTED, _) => true, // The walker stops and says so; how much code that is, is measured.
-        (end::RUNNING, Caller::Frame { pc, sp, bp, bx }) => {
-            let found = match walk.bx_at {
+        (end::RUNNING, Caller::Frame { pc, sp, fp, bx }) => {
+            let found = match walk.callee_saved_at {
                 place::UNKNOWN => None, // The walker would stop where it is needed.
-                place::INTERRUPTED => Some(word_at(u64::from(base::RBX))),
+                place::INTERRUPTED => Some(word_at(u64::from(base::CALLEE_SAVED))),
                 at => Some(word_at(at)),
             };
             let equal = |ours: u64, theirs: Option<u64>| theirs.is_none_or(|theirs| ours == theirs);
-            walk.pc == pc && walk.sp == sp && equal(walk.bp, bp) && found.is_none_or(|found| equal(found, bx))
+            walk.pc == pc && walk.sp == sp && equal(walk.fp, fp) && found.is_none_or(|found| equal(found, bx))
         }
         (end::COMPLETE, Caller::Outermost) | (end::NO_UNWIND_INFO, Caller::NoInfo | Caller::Damaged) => true,
         _ => false,

@@ -43,7 +43,7 @@ pub(crate) enum Caller {
     /// There is none: the outermost frame.
     Outermost,
     /// Its registers; `bp` and `bx` are `None` where they are lost.
-    Frame { pc: u64, sp: u64, bp: Option<u64>, bx: Option<u64> },
+    Frame { pc: u64, sp: u64, fp: Option<u64>, bx: Option<u64> },
 }
 
 /// Unwind information of one file.
@@ -132,10 +132,10 @@ impl<'a> Oracle<'a> {
         };
         match row.cfa() {
             CfaRule::RegisterAndOffset { register: X86_64::RSP | X86_64::RBP, .. } => {
-                format!("RA {}, rbp {}", rule(row.register(X86_64::RA)), rule(row.register(X86_64::RBP)))
+                format!("RA {}, fp {}", rule(row.register(X86_64::RA)), rule(row.register(X86_64::RBP)))
             }
             CfaRule::RegisterAndOffset { register, .. } => format!("CFA by {}", name(*register)),
-            CfaRule::Expression(e) => format!("CFA {}, rbp {}", code(e), rule(row.register(X86_64::RBP))),
+            CfaRule::Expression(e) => format!("CFA {}, fp {}", code(e), rule(row.register(X86_64::RBP))),
         }
     }
 
@@ -196,8 +196,8 @@ fn carry_out(
     let sp = recover(X86_64::RSP)?.unwrap_or(cfa);
     let unless_popped =
         |number: Register| if popped { Ok(Some(register(number, pc))) } else { recover(number) };
-    let (bp, bx) = (unless_popped(X86_64::RBP)?, unless_popped(X86_64::RBX)?);
-    Ok(Caller::Frame { pc: caller, sp, bp, bx })
+    let (fp, bx) = (unless_popped(X86_64::RBP)?, unless_popped(X86_64::RBX)?);
+    Ok(Caller::Frame { pc: caller, sp, fp, bx })
 }
 
 /// The value of an expression; `first` is pushed before it begins.

@@ -7,7 +7,7 @@
 
 use super::{attribute_in_bins, attribute_one, span_of};
 use crate::parts::LeftOut;
-use energy_trace_model::profile::diagnostics::Diagnostic;
+use energy_trace_model::profile::diagnostics::{Diagnostic, WorkDiagnostic};
 use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::profile::{Options, OverTime, PartOfProfile, Profile};
 use energy_trace_model::recording::joining::joined;
@@ -59,7 +59,14 @@ pub(crate) fn attribute_over_time(recording: &Recording, options: &Options) -> (
 }
 
 /// What was found about the file as a whole stands first.
+/// Units of work of several recordings are no units of their sum: they are left out, which is said.
 fn ended(mut whole: Profile, recording: &Recording) -> Profile {
+    whole.work.clear();
+    let names = recording.parts.iter().flat_map(|part| &part.recording.work);
+    let names: BTreeSet<&String> = names.map(|series| &series.counter.name).collect();
+    let of_work =
+        names.into_iter().map(|name| Diagnostic::Work { name: name.clone(), what: WorkDiagnostic::Merged });
+    whole.diagnostics.extend(of_work);
     let found = recording.diagnostics.iter().cloned().map(Diagnostic::Recorded);
     whole.diagnostics.splice(0..0, found);
     whole

@@ -6,6 +6,7 @@
 
 pub use energy_trace_model::recording::record::SampleEvent;
 
+use crate::arch::{PMUS, is_virtual};
 use std::path::Path;
 
 /// What was asked for.
@@ -33,17 +34,10 @@ impl Machine {
     /// Reads it of the machine below `root`.
     pub fn read_at(root: &Path) -> Self {
         let cpuinfo = std::fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
-        // The CPU's own PMU is `cpu`, or `cpu_core` on hybrid processors (Documentation/ABI/testing, event_source, v6.1).
         let devices = root.join("sys/bus/event_source/devices");
-        let has_pmu = ["cpu", "cpu_core", "armv8_pmuv3_0"].iter().any(|name| devices.join(name).exists());
+        let has_pmu = PMUS.iter().any(|name| devices.join(name).exists());
         Self { is_virtual: is_virtual(&cpuinfo), has_pmu }
     }
-}
-
-/// Whether `/proc/cpuinfo` has the flag `hypervisor` (CPUID leaf 1, ECX bit 31: never set on a real CPU).
-fn is_virtual(cpuinfo: &str) -> bool {
-    let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
-    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// An event, and why it is that one.

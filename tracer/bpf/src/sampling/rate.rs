@@ -14,7 +14,7 @@
 //! here writes the limit.
 
 use super::event::SampleEvent;
-use super::tick::Pace;
+use super::tick::TickRate;
 use energy_trace_model::recording::record::{Jitter, RecordingDiagnostic};
 use energy_trace_sentences::{limited_rate, without_jitter};
 use std::path::Path;
@@ -114,16 +114,16 @@ impl Rate {
     }
 
     /// How often an event ticks. `random` is any number: the mean of many draws of the clock's rate is `ticks_hz`.
-    pub(super) const fn pace(&self, event: SampleEvent, random: u32) -> Pace {
+    pub(super) const fn pace(&self, event: SampleEvent, random: u32) -> TickRate {
         let hz = if self.ticks_hz == 0 { 1 } else { self.ticks_hz as u64 };
         match (event, self.jitter) {
-            (SampleEvent::Cycles, _) => Pace::Hz(hz),
-            (SampleEvent::CpuClock, Jitter::NONE) => Pace::PeriodNs(1_000_000_000 / hz),
+            (SampleEvent::Cycles, _) => TickRate::Hz(hz),
+            (SampleEvent::CpuClock, Jitter::NONE) => TickRate::PeriodNs(1_000_000_000 / hz),
             (SampleEvent::CpuClock, _) => {
                 // In millionths: 0.8 to 1.2 of the rate, evenly.
                 let part =
                     1_000 * (1_000 - DRAWN_PERMILLE) + ((random as u64 * 2_000 * DRAWN_PERMILLE) >> 32);
-                Pace::PeriodNs(1_000_000_000_000_000 / (hz * part))
+                TickRate::PeriodNs(1_000_000_000_000_000 / (hz * part))
             }
         }
     }
@@ -216,7 +216,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::{Jitter, Pace, RecordingDiagnostic};
+    use super::{Jitter, RecordingDiagnostic, TickRate};
     use super::{Limits, Rate, enough, fix, read_limit_at, read_ticks};
     use crate::sampling::event::SampleEvent::{self, CpuClock, Cycles};
 
@@ -290,8 +290,8 @@ mod tests {
             let rate = Rate::under(None, 250, CpuClock, wanted);
             let period = 1e9 / f64::from(wanted);
             let tick = |random| match rate.pace(CpuClock, random) {
-                Pace::PeriodNs(ns) => ns as f64 / period,
-                Pace::Hz(_) => panic!("the clock has a period"),
+                TickRate::PeriodNs(ns) => ns as f64 / period,
+                TickRate::Hz(_) => panic!("the clock has a period"),
             };
             assert!(tick(u32::MAX) > 0.51 && 2.0 * tick(0) < 1.55, "{} {}", tick(u32::MAX), tick(0));
             let two = f64::from(rate.countdown().two_ticks) / 2f64.powi(32);
@@ -300,8 +300,11 @@ mod tests {
             let mean = rates.sum::<f64>() / f64::from(draws) / (1.0 + two);
             assert!((mean - 1.0).abs() < 1e-3, "{mean} of the {wanted} that are wanted");
         }
-        assert_eq!(Rate::under(None, 250, Cycles, 499).pace(Cycles, 7), Pace::Hz(808));
-        assert_eq!(Rate::under(Some(1_000), 250, CpuClock, 500).pace(CpuClock, 7), Pace::PeriodNs(2_000_000));
+        assert_eq!(Rate::under(None, 250, Cycles, 499).pace(Cycles, 7), TickRate::Hz(808));
+        assert_eq!(
+            Rate::under(Some(1_000), 250, CpuClock, 500).pace(CpuClock, 7),
+            TickRate::PeriodNs(2_000_000)
+        );
     }
 
     /// A limit that was low, one that fell, and one that fell without effect: what is said has the rate and the command that lifts it.

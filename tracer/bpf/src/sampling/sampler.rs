@@ -126,7 +126,7 @@ impl Sampler {
         }
         let count = self.ticking.len();
         for (cpu, tick) in self.ticking.iter().cycle().skip(self.drawn).take(count.min(AT_ONCE)) {
-            self.set_pace(*cpu, tick);
+            self.set_tick_rate(*cpu, tick);
         }
         self.drawn = (self.drawn + AT_ONCE) % count.max(1);
     }
@@ -137,11 +137,11 @@ impl Sampler {
         if let Err(error) = self.set_countdown() {
             log::debug!("samples go on as they came: {error}");
         }
-        self.ticking.iter().for_each(|(cpu, tick)| self.set_pace(*cpu, tick));
+        self.ticking.iter().for_each(|(cpu, tick)| self.set_tick_rate(*cpu, tick));
     }
 
-    fn set_pace(&self, cpu: CpuId, tick: &TickEvent) {
-        if let Err(error) = tick.set_pace(self.rate.pace(self.event, random())) {
+    fn set_tick_rate(&self, cpu: CpuId, tick: &TickEvent) {
+        if let Err(error) = tick.set_tick_rate(self.rate.pace(self.event, random())) {
             log::debug!("{cpu:?} goes on ticking as it did: {error}");
         }
     }

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 /// How often an event ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum TickRate {
     /// Each so many nanoseconds of the CPU clock.
     PeriodNs(u64),
     /// Cycles: the kernel chooses how many, again and again, so that so many ticks come a second.
@@ -31,15 +31,15 @@ impl TickEvent {
         program: BorrowedFd<'_>,
         event: SampleEvent,
         cpu: CpuId,
-        pace: Pace,
+        pace: TickRate,
     ) -> io::Result<Self> {
         let mut builder = match event {
             SampleEvent::Cycles => Builder::new(Hardware::CPU_CYCLES),
             SampleEvent::CpuClock => Builder::new(Software::CPU_CLOCK),
         };
         match pace {
-            Pace::PeriodNs(ns) => builder.sample_period(ns),
-            Pace::Hz(hz) => builder.sample_frequency(hz),
+            TickRate::PeriodNs(ns) => builder.sample_period(ns),
+            TickRate::Hz(hz) => builder.sample_frequency(hz),
         };
         let mut counter = builder.any_pid().one_cpu(cpu.index()).include_kernel().include_hv().build()?;
         counter.set_bpf(program.as_raw_fd())?;
@@ -51,8 +51,8 @@ impl TickEvent {
     ///
     /// # Errors
     /// When the kernel refuses it, such as a rate above its limit.
-    pub(super) fn set_pace(&self, pace: Pace) -> io::Result<()> {
-        let (Pace::PeriodNs(value) | Pace::Hz(value)) = pace;
+    pub(super) fn set_tick_rate(&self, pace: TickRate) -> io::Result<()> {
+        let (TickRate::PeriodNs(value) | TickRate::Hz(value)) = pace;
         // SAFETY: `PERF_EVENT_IOC_PERIOD` reads a u64 at the address that it is given (include/uapi/linux/perf_event.h, v6.1; the crate takes
         // the address as a number), and `value` outlives the call.
         let failed = unsafe { ioctls::PERIOD(self.0.as_raw_fd(), (&raw const value) as u64) } != 0;

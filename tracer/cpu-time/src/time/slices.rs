@@ -22,7 +22,7 @@ use super::background::BackgroundProcesses;
 use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::tracks::{NEAREST_NS, Track};
-use super::unsampled::{Cut, cut};
+use super::unsampled::{SplitSlices, cut};
 use crate::numerics::parallel::both;
 use crate::numerics::search::partition_near;
 use crate::timeline::Span;
@@ -57,7 +57,7 @@ impl SampledTime {
         span: Span,
     ) -> Self {
         let (slices, overlaps) = disjoint_slices(slices, span);
-        let Cut { seen: slices, unseen } = cut(slices, unseen);
+        let SplitSlices { seen: slices, unseen } = cut(slices, unseen);
         let mut owners = Owners::new();
         let threads = by_thread(samples, &mut owners);
         let segments = || segments(&slices, &unseen, samples.len(), &threads, background, &mut owners);

@@ -11,18 +11,18 @@ use energy_trace_model::recording::record::{CpuOwner, Slice, Unsampled};
 
 /// Slices as they were seen, and what of targets' slices was not.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct SplitSlices {
     pub(crate) seen: Vec<Slice>,
     pub(crate) unseen: Vec<Slice>,
 }
 
 /// Cuts slices, which are ordered by CPU and start and do not overlap; so are the parts.
-pub(crate) fn cut(slices: Vec<Slice>, stretches: &[Unsampled]) -> Cut {
+pub(crate) fn cut(slices: Vec<Slice>, stretches: &[Unsampled]) -> SplitSlices {
     if stretches.is_empty() {
-        return Cut { seen: slices, unseen: Vec::new() };
+        return SplitSlices { seen: slices, unseen: Vec::new() };
     }
     let stretches = disjoint(stretches);
-    let mut cut = Cut::default();
+    let mut cut = SplitSlices::default();
     for slice in slices {
         if matches!(slice.who, CpuOwner::Target(_)) {
             cut_one(slice, &stretches, &mut cut);
@@ -33,7 +33,7 @@ pub(crate) fn cut(slices: Vec<Slice>, stretches: &[Unsampled]) -> Cut {
     cut
 }
 
-fn cut_one(slice: Slice, stretches: &[(CpuId, Span)], cut: &mut Cut) {
+fn cut_one(slice: Slice, stretches: &[(CpuId, Span)], cut: &mut SplitSlices) {
     let mut rest = slice;
     let first = stretches.partition_point(|&(cpu, span)| (cpu, span.end) <= (slice.cpu, slice.start));
     for &(cpu, span) in stretches.get(first..).unwrap_or_default() {
@@ -74,7 +74,7 @@ fn disjoint(stretches: &[Unsampled]) -> Vec<(CpuId, Span)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cut, cut};
+    use super::{SplitSlices, cut};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, ThreadKey};
     use energy_trace_model::recording::record::{CpuOwner, Slice, Unsampled};
@@ -94,7 +94,7 @@ mod tests {
     fn slices_are_cut() {
         let other = Slice { who: CpuOwner::Other, ..slice(0, 60, 90) };
         let slices = vec![slice(0, 0, 50), other, slice(1, 0, 100)];
-        let Cut { seen, unseen } =
+        let SplitSlices { seen, unseen } =
             cut(slices, &[stretch(0, 30, 40), stretch(0, 20, 35), stretch(0, 70, 80), stretch(1, 90, 200)]);
         assert_eq!(seen, [slice(0, 0, 20), slice(0, 40, 50), other, slice(1, 0, 90)]);
         assert_eq!(unseen, [slice(0, 20, 40), slice(1, 90, 100)]);
@@ -108,7 +108,7 @@ mod tests {
         fn time_is_conserved(stretches in prop::collection::vec((0_u32..2, 0_u64..60, 0_u64..60), 0..8)) {
             let stretches: Vec<Unsampled> = stretches.iter().map(|&(cpu, start, end)| stretch(cpu, start, end)).collect();
             let slices = vec![slice(0, 0, 20), slice(0, 20, 21), slice(0, 30, 60), slice(1, 10, 40)];
-            let Cut { seen, unseen } = cut(slices.clone(), &stretches);
+            let SplitSlices { seen, unseen } = cut(slices.clone(), &stretches);
             let time = |slices: &[Slice]| slices.iter().map(|s| s.end.ns_since(s.start)).sum::<u64>();
             prop_assert_eq!(time(&seen) + time(&unseen), time(&slices));
             let mut all: Vec<Slice> = seen.into_iter().chain(unseen).collect();

@@ -52,7 +52,7 @@ struct State {
     server: Option<Child>,
     next: u32,
     ready: Option<Process>,
-    aside: Vec<Aside>,
+    stalled: Vec<StalledPeeker>,
     owners: Owners,
     /// Processes that are asked about no more.
     refused: HashSet<Pid>,
@@ -72,7 +72,7 @@ struct Process {
 
 /// One that owes an answer.
 #[derive(Debug)]
-struct Aside {
+struct StalledPeeker {
     process: Process,
     about: Pid,
     owner: u32,
@@ -102,7 +102,7 @@ impl Peeker {
     pub fn unanswered(&self) -> Vec<Unanswering> {
         let mut state = self.lock();
         state.look_aside();
-        let awaited: Vec<_> = state.aside.iter().map(|aside| (aside.about, aside.owner)).collect();
+        let awaited: Vec<_> = state.stalled.iter().map(|stalled| (stalled.about, stalled.owner)).collect();
         awaited.into_iter().for_each(|(about, owner)| state.tell(about, owner));
         state.told.values().cloned().collect()
     }
@@ -150,7 +150,7 @@ impl State {
             server: Some(server),
             next: 0,
             ready: None,
-            aside: Vec::new(),
+            stalled: Vec::new(),
             owners: Owners::default(),
             refused: HashSet::new(),
             told: BTreeMap::new(),
@@ -167,7 +167,7 @@ impl State {
         if self.refused.contains(&about) {
             return Err(Unanswered::Refused);
         }
-        if self.aside.iter().any(|aside| aside.about == about) {
+        if self.stalled.iter().any(|stalled| stalled.about == about) {
             return Err(Unanswered::Late);
         }
         let (mut patience, begun) = (question.patience(), Instant::now());
@@ -198,26 +198,26 @@ impl State {
     fn put_aside(&mut self, process: Process, about: Pid) {
         let owner = owner_of(about);
         self.owners.await_one(owner);
-        self.aside.push(Aside { process, about, owner, since: Instant::now() });
+        self.stalled.push(StalledPeeker { process, about, owner, since: Instant::now() });
     }
 
     /// Sees which answers came after all, and gives up what took too long. Late answers are not needed any more.
     fn look_aside(&mut self) {
-        let most = self.aside.len().saturating_sub(MOST_ASIDE);
-        for (place, aside) in std::mem::take(&mut self.aside).into_iter().enumerate() {
-            match aside.process.channel.is_answering(Duration::ZERO) {
-                Ok(true) if aside.process.lives() => self.owners.came(aside.owner),
-                Ok(false) if aside.since.elapsed() < GIVEN_UP && place >= most => {
-                    self.aside.push(aside);
+        let most = self.stalled.len().saturating_sub(MOST_ASIDE);
+        for (place, stalled) in std::mem::take(&mut self.stalled).into_iter().enumerate() {
+            match stalled.process.channel.is_answering(Duration::ZERO) {
+                Ok(true) if stalled.process.lives() => self.owners.came(stalled.owner),
+                Ok(false) if stalled.since.elapsed() < GIVEN_UP && place >= most => {
+                    self.stalled.push(stalled);
                     continue;
                 }
                 _ => {
-                    self.owners.gave_up(aside.owner);
-                    self.refused.insert(aside.about);
-                    self.tell(aside.about, aside.owner);
+                    self.owners.gave_up(stalled.owner);
+                    self.refused.insert(stalled.about);
+                    self.tell(stalled.about, stalled.owner);
                 }
             }
-            self.end(aside.process.number);
+            self.end(stalled.process.number);
         }
     }
 

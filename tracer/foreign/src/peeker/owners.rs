@@ -22,7 +22,7 @@ const BESIDE: Duration = Duration::from_secs(1);
 
 /// What one user's files took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct UserCost {
     time: Duration,
     /// When the user's files were asked for first, and last.
     since: Instant,
@@ -40,7 +40,7 @@ struct Record {
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     records: HashMap<u32, Record>,
-    taken: HashMap<u32, Taken>,
+    taken: HashMap<u32, UserCost>,
 }
 
 impl Owners {
@@ -71,7 +71,8 @@ impl Owners {
         let others =
             self.taken.iter().filter(|&(&other, taken)| other != owner && now < taken.asked + BESIDE);
         let is_alone = others.count() == 0;
-        let own = self.taken.entry(owner).or_insert(Taken { time: Duration::ZERO, since: now, asked: now });
+        let own =
+            self.taken.entry(owner).or_insert(UserCost { time: Duration::ZERO, since: now, asked: now });
         own.asked = now;
         !is_alone && own.time > CREDIT + now.saturating_duration_since(own.since) / SHARE
     }

@@ -16,7 +16,7 @@ use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::Function;
-use energy_trace_unwind::made_code::MadeFunction;
+use energy_trace_unwind::generated_code::GeneratedFunction;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -95,14 +95,14 @@ impl Worker {
     ///
     /// # Errors
     /// When there is no answer.
-    pub fn made_function(
+    pub fn generated_function(
         &self,
         (label, owner): (&str, Owner),
         code: &File,
         start: u64,
         at: u64,
-    ) -> Result<Option<MadeFunction>, ResolveError> {
-        self.ask_of_owner(label, owner, &Question::MadeFunction { start, at }, &[code], RULE)
+    ) -> Result<Option<GeneratedFunction>, ResolveError> {
+        self.ask_of_owner(label, owner, &Question::GeneratedFunction { start, at }, &[code], RULE)
     }
 
     /// Where a file's names are.

@@ -47,8 +47,8 @@ pub enum Question {
         /// The address (SVMA).
         svma: u64,
     },
-    /// Which function, made at run time, is an address in, by this file's bytes of code? `Option<MadeFunction>`.
-    MadeFunction {
+    /// Which function, made at run time, is an address in, by this file's bytes of code? `Option<GeneratedFunction>`.
+    GeneratedFunction {
         /// The address of the code (AVMA).
         start: u64,
         /// The address in question (AVMA).
@@ -105,7 +105,7 @@ impl Question {
             (of(bytes), of(elements))
         };
         match self {
-            Self::Facts { .. } | Self::Keep { .. } | Self::MadeFunction { .. } | Self::Rows { .. } => {
+            Self::Facts { .. } | Self::Keep { .. } | Self::GeneratedFunction { .. } | Self::Rows { .. } => {
                 (SMALL, SMALL)
             }
             Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
@@ -170,12 +170,12 @@ pub type PlainRule = (u32, Option<PlainFullRule>);
 
 /// A rule in full as numbers.
 pub const fn plain(full: &FullRule) -> PlainFullRule {
-    (full.cfa.0, full.add, full.ra.0, full.rbp.0, full.rbx.0)
+    (full.cfa.0, full.add, full.ra.0, full.fp.0, full.callee_saved.0)
 }
 
 /// A rule in full of numbers: any numbers are one.
-pub const fn full_rule((cfa, add, ra, rbp, rbx): PlainFullRule) -> FullRule {
-    FullRule { cfa: Operand(cfa), add, ra: Operand(ra), rbp: Operand(rbp), rbx: Operand(rbx) }
+pub const fn full_rule((cfa, add, ra, fp, callee_saved): PlainFullRule) -> FullRule {
+    FullRule { cfa: Operand(cfa), add, ra: Operand(ra), fp: Operand(fp), callee_saved: Operand(callee_saved) }
 }
 
 /// A rule of numbers.

@@ -4,11 +4,11 @@
 //! has it: 5.13), and seccomp (the system calls of a parser). Files of its own in memory, which the symbol library opens by number, pass
 //! through Landlock, as they lie in no file system that anybody sees. Leaves out what the processes do.
 
+use crate::arch::{OLD_CALLS, TARGET};
 use landlock::{ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, Scope};
 use nix::sys::resource::{Resource, setrlimit};
 use seccompiler::{
-    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter,
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
 };
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -88,7 +88,7 @@ fn lower(resource: Resource, most: u64) -> io::Result<()> {
 }
 
 /// System calls without conditions: memory, the channel, files that are open, time, the end.
-const CALLS: [i64; 43] = [
+const CALLS: [i64; 39] = [
     libc::SYS_read,
     libc::SYS_pread64,
     libc::SYS_write,
@@ -96,7 +96,6 @@ const CALLS: [i64; 43] = [
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
     libc::SYS_sendto,
-    libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -106,10 +105,7 @@ const CALLS: [i64; 43] = [
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
-    libc::SYS_stat,
-    libc::SYS_lstat,
     libc::SYS_lseek,
-    libc::SYS_readlink,
     libc::SYS_readlinkat,
     libc::SYS_getcwd,
     libc::SYS_memfd_create,
@@ -137,7 +133,7 @@ const CALLS: [i64; 43] = [
 /// Of this process alone: a child that it forks would need its own.
 fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.into_iter().map(|call| (call, Vec::new())).collect();
+        CALLS.into_iter().chain(OLD_CALLS).map(|call| (call, Vec::new())).collect();
     // Opened to be read; no memory that can be executed.
     let writing = u64::from((libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).cast_unsigned());
     rules.insert(libc::SYS_openat, vec![without(2, writing)?]);
@@ -147,8 +143,7 @@ fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
     // A signal to itself: how an abort ends it.
     let itself = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![only(0, itself)?]);
-    let filter =
-        SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, TargetArch::x86_64)?;
+    let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, TARGET)?;
     filter.try_into()
 }
 

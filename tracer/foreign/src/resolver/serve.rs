@@ -14,7 +14,7 @@ use energy_trace_unwind::elf::{DebugSections, ElfError, ElfFacts};
 use energy_trace_unwind::fde::UnwindFile;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::find_functions;
-use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
+use energy_trace_unwind::generated_code::{GeneratedFunction, LARGEST};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
@@ -69,7 +69,9 @@ fn answer(
             Err(error) => send_answer::<RowsHead>(channel, Err(error)),
         },
         Question::Keep { number } => send_answer(channel, keep(file, number, kept)),
-        Question::MadeFunction { start, at } => send_answer(channel, made_function(file, start, at)),
+        Question::GeneratedFunction { start, at } => {
+            send_answer(channel, generated_function(file, start, at))
+        }
         Question::NameFacts => send_answer(channel, name_facts(file)),
         Question::Names { offsets, detail, proofs } => {
             let candidates = files.iter().skip(1).zip(&proofs);
@@ -141,11 +143,11 @@ fn keep(file: &File, number: u32, kept: &mut HashMap<u32, UnwindFile>) -> Result
     Ok(facts)
 }
 
-fn made_function(file: &File, start: u64, at: u64) -> Result<Option<MadeFunction>, Fault> {
+fn generated_function(file: &File, start: u64, at: u64) -> Result<Option<GeneratedFunction>, Fault> {
     let mut code = Vec::new();
     let read = Positioned::new(file).take(2 * LARGEST).read_to_end(&mut code);
     read.map_err(|error| Fault { too_large: false, text: error.to_string() })?;
-    Ok(MadeFunction::find(&code, start, at))
+    Ok(GeneratedFunction::find(&code, start, at))
 }
 
 fn name_facts(file: &File) -> Result<NameFacts, ElfError> {

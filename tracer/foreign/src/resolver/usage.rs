@@ -23,7 +23,7 @@ pub(crate) fn cpu_ns_of_all(pid: Pid) -> u64 {
     living + ran(&pid.to_string()) + collected_ns(&read(format!("/proc/{pid}/stat")))
 }
 
-/// `cutime` and `cstime` of `/proc/PID/stat`, the 16th and 17th field (proc(5)), in ticks of a hundredth of a second on every x86-64 kernel. The
+/// `cutime` and `cstime` of `/proc/PID/stat`, the 16th and 17th field (proc(5)), in ticks of a hundredth of a second on every 64-bit kernel. The
 /// name, in brackets, may hold anything.
 fn collected_ns(stat: &str) -> u64 {
     let Some((_, behind)) = stat.rsplit_once(')') else { return 0 };

@@ -72,7 +72,7 @@ struct Inquiry<'a> {
 }
 
 /// What a worker gave, with its files.
-type Given<T> = (Result<T, Fault>, Vec<OwnedFd>);
+type WorkerReply<T> = (Result<T, Fault>, Vec<OwnedFd>);
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,7 +171,7 @@ impl Worker {
         state: &mut State,
         inquiry: &Inquiry<'_>,
         patience: Duration,
-    ) -> Result<Given<T>, ResolveError> {
+    ) -> Result<WorkerReply<T>, ResolveError> {
         loop {
             let process = state.process(&self.resolver, inquiry.owner, self.urgent)?;
             let begun = Instant::now();
@@ -240,7 +240,7 @@ impl Process {
         &self,
         inquiry: &Inquiry<'_>,
         patience: Duration,
-    ) -> Result<Given<T>, ChannelError> {
+    ) -> Result<WorkerReply<T>, ChannelError> {
         let files: Vec<BorrowedFd<'_>> = inquiry.files.iter().map(|file| file.as_fd()).collect();
         self.channel.send(inquiry.question, &files, Some(patience))?;
         let most = self.wait(patience)?;

@@ -6,7 +6,7 @@
 use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
 use crate::recording::record::{
-    InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime,
+    InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime, WorkFailure,
 };
 use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -105,8 +105,71 @@ pub enum Diagnostic {
         /// Of how much time.
         of_ns: u64,
     },
+    /// What to know of a kind of work.
+    Work {
+        /// What the user calls it.
+        name: String,
+        /// What.
+        what: WorkDiagnostic,
+    },
     /// Sums that should be equal are not: an error in energy-trace.
     LedgerImbalance(Vec<(Imbalance, MicroJoules)>),
+}
+
+/// Why joules per unit of work are not known, or not of all of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkDiagnostic {
+    /// The counter was never there.
+    NotRead {
+        /// Why, at the last look.
+        failure: Option<WorkFailure>,
+    },
+    /// It never moved.
+    NeverMoved {
+        /// Looks that found a number.
+        readings: u64,
+    },
+    /// No call of the function was counted.
+    NotCounted {
+        /// As it was asked for.
+        function: String,
+    },
+    /// It began anew or was gone: what lies between two stretches is in neither.
+    InPart {
+        /// How often it began anew.
+        restarts: u64,
+        /// How often it was gone.
+        gone: u64,
+        /// Time for which it says what was done, in nanoseconds.
+        covered_ns: u64,
+        /// Of so much.
+        of_ns: u64,
+        /// Why it was gone, the last time.
+        failure: Option<WorkFailure>,
+    },
+    /// It stood still for long.
+    StoodStill {
+        /// The longest time, in nanoseconds.
+        still_ns: u64,
+        /// Of so much for which it was there.
+        covered_ns: u64,
+    },
+    /// Several recordings were merged.
+    Merged,
+}
+
+impl WorkDiagnostic {
+    /// A stable word for scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotRead { .. } => "work-not-read",
+            Self::NeverMoved { .. } => "work-never-moved",
+            Self::NotCounted { .. } => "work-not-counted",
+            Self::InPart { .. } => "work-in-part",
+            Self::StoodStill { .. } => "work-stood-still",
+            Self::Merged => "work-merged",
+        }
+    }
 }
 
 /// What slows a part of the machine down.
@@ -329,6 +392,7 @@ impl Diagnostic {
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",
             Self::ResidualLarge(_) => "residual-large",
+            Self::Work { what, .. } => what.code(),
             Self::LedgerImbalance(_) => "ledger-imbalance",
         }
     }

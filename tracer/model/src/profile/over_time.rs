@@ -164,6 +164,7 @@ impl OverTime {
         if bins.start == 0 && bins.end >= self.bins.count() {
             return profile;
         }
+        let classes: Vec<DomainClass> = profile.ledger.iter().map(|row| row.class).collect();
         let rows = profile.rows.iter().enumerate();
         profile.rows = rows.filter_map(|(number, row)| self.row_within(number, row, &bins)).collect();
         for (row, of_domain) in profile.ledger.iter_mut().zip(&self.domains) {
@@ -182,6 +183,8 @@ impl OverTime {
         profile.certainty = Certainty::default();
         profile.calls.clear();
         profile.input_sizes.clear();
+        let series: Vec<_> = profile.work.into_iter().map(|work| work.series).collect();
+        profile.work = self.work(&series, &classes, from, to);
         profile
     }
 
@@ -214,10 +217,14 @@ impl OverTime {
 
 /// The part of a whole that some places have by their weights; by equal ones where there are none.
 fn share(whole: i64, weights: &[u64], here: &Range<usize>) -> i64 {
+    split_or_equal(whole, weights)[here.clone()].iter().copied().sum::<MicroJoules>().as_uj()
+}
+
+/// A whole in parts by weights; in equal ones where there are none.
+pub(super) fn split_or_equal(whole: i64, weights: &[u64]) -> Vec<MicroJoules> {
     let whole = MicroJoules::from_uj(whole);
     let parts = whole.split(weights).or_else(|| whole.split(&vec![1; weights.len()]));
-    let here = parts.iter().flat_map(|parts| &parts[here.clone()]);
-    here.copied().sum::<MicroJoules>().as_uj()
+    parts.unwrap_or_default()
 }
 
 /// Makes a row of the ledger the sum of some bins.

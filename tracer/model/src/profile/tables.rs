@@ -7,6 +7,7 @@ use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
+use super::work::{PerWork, Work};
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::recording::record::{
     CallCount, CalledOn, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
@@ -14,7 +15,7 @@ use crate::recording::record::{
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, Index, IndexMut, Range};
+use std::ops::{AddAssign, Index, IndexMut, Range, SubAssign};
 
 /// Energy by class of domain. `psys` contains the others and `core` is part of `package`: `total` leaves both out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,14 @@ impl Index<DomainClass> for EnergyByClass {
 impl IndexMut<DomainClass> for EnergyByClass {
     fn index_mut(&mut self, class: DomainClass) -> &mut MicroJoules {
         &mut self.0[class as usize]
+    }
+}
+
+impl SubAssign for EnergyByClass {
+    fn sub_assign(&mut self, other: Self) {
+        for class in DomainClass::ALL {
+            self[class] -= other[class];
+        }
     }
 }
 
@@ -186,6 +195,10 @@ pub struct Profile {
     pub calls: Vec<CallCount>,
     /// What functions were called with, where that was asked for.
     pub input_sizes: Vec<InputSizes>,
+    /// Units of work, and the energy of the time in which they were done.
+    pub work: Vec<Work>,
+    /// The unit of work that it is shown by, where one was chosen.
+    pub per_work: Option<PerWork>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.

@@ -9,6 +9,7 @@ use super::record::{
     CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
     InputSizes, InstalledPackage, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading,
     Record, Sample, SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    WorkSeries,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -95,6 +96,9 @@ impl Assembly {
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
+        for series in &mut recording.work {
+            series.readings.sort_by_key(|reading| reading.at);
+        }
         Some(recording)
     }
 }
@@ -129,6 +133,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             place(&mut to.sensors, "sensor", id, SensorSeries { sensor, values: Vec::new() })
         }
         Record::SensorReadings(read) => add_sensor_readings(to, &read),
+        Record::Work(..) | Record::WorkReadings(..) => add_of_work(to, record),
         Record::InputSizes(sizes) => add_input_sizes(to, sizes),
         Record::CalledOn(id, on) => add_called_on(to, id, on),
         Record::Inlined(id, names) => {
@@ -270,6 +275,23 @@ fn add_sensor_readings(to: &mut Recording, read: &SensorReadings) -> Result<(), 
         }
     }
     Ok(())
+}
+
+fn add_of_work(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
+    match record {
+        Record::Work(id, counter) => {
+            place(&mut to.work, "counter of work", id.get(), WorkSeries { counter, readings: Vec::new() })
+        }
+        Record::WorkReadings(id, readings) => {
+            defined(&to.work, "counter of work", id.get())?;
+            to.work
+                .get_mut(id.index())
+                .into_iter()
+                .for_each(|series| series.readings.extend_from_slice(&readings));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn add_input_sizes(to: &mut Recording, sizes: Vec<InputSizes>) -> Result<(), Nonsense> {

@@ -398,9 +398,11 @@ mod tests {
         Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
         read_opening,
     };
+    use crate::ids::WorkId;
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
+        WorkFailure, WorkSource,
     };
     use crate::units::MicroWatts;
     use serde::Serialize;
@@ -440,7 +442,9 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::Installed(Vec::new())),
+            number(&Record::WorkReadings(WorkId::new(0), Vec::new())),
+            number(&WorkSource::Prometheus { url: text(), metric: text() }),
+            number(&WorkFailure::System { error: text() }),
             number(&RecordingDiagnostic::Owners(OwnerDiagnostic::StacksCut { samples: 0, most: 0 })),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
@@ -460,7 +464,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [38, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 17, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 0 }, known));
+        let known = [40, 3, 10, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 17, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 1 }, known));
     }
 }

@@ -4,8 +4,8 @@
 //! and ended. It is worked into the stacks when a recording is read, so that whoever uses it sees plain stacks. Leaves out what the GPU
 //! itself spends meanwhile, which is its launches'.
 
-use super::mark::Mark;
 use super::record::StackNode;
+use super::synthetic_frame::SyntheticFrame;
 use super::tables::Recording;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, StackId, ThreadKey};
@@ -37,7 +37,7 @@ pub(super) fn mark_gpu_waits(to: &mut Recording) {
         });
     }
     if !marked.is_empty() {
-        to.frames.push(Mark::GpuWait.frame());
+        to.frames.push(SyntheticFrame::GpuWait.frame());
     }
 }
 

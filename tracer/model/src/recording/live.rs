@@ -19,7 +19,7 @@ const REQUESTS: Duration = Duration::from_secs(30);
 
 /// A recording in the making.
 #[derive(Default)]
-pub struct Live {
+pub struct IncrementalReader {
     bytes: Vec<u8>,
     is_opened: bool,
     /// The tables of all, and what no window has had yet.
@@ -30,7 +30,7 @@ pub struct Live {
     last: KtimeNs,
 }
 
-impl Live {
+impl IncrementalReader {
     /// Takes in bytes as they come.
     ///
     /// # Errors

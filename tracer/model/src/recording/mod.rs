@@ -1,4 +1,4 @@
-//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`mark`), and how all lie in a
+//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`synthetic_frame`), and how all lie in a
 //! file (`file`) of which format (`format`).
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
@@ -24,7 +24,6 @@ mod launches;
 pub mod live;
 mod losses;
 pub mod machines;
-pub mod mark;
 pub mod merging;
 mod moving;
 pub mod names;
@@ -35,9 +34,11 @@ mod public_names;
 pub mod record;
 mod sampling;
 mod sources;
+pub mod synthetic_frame;
 mod tables;
 mod thermal;
 mod wire;
+mod work;
 
 pub use public_names::{PublicNames, package_in};
 pub use tables::{GpuFacts, Part, Recording, Requests, frames_of};

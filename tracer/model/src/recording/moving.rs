@@ -19,6 +19,7 @@ impl Recording {
         move_all(&mut self.clocks.values_mut().flatten().map(|(at, _)| at));
         move_all(&mut self.sleeps.iter_mut());
         move_all(&mut self.sensors.iter_mut().flat_map(|of| &mut of.values).map(|(at, _)| at));
+        move_all(&mut self.work.iter_mut().flat_map(|of| &mut of.readings).map(|reading| &mut reading.at));
         move_all(&mut self.slices.iter_mut().flat_map(|of| [&mut of.start, &mut of.end]));
         move_all(&mut self.unsampled.iter_mut().flat_map(|of| [&mut of.start, &mut of.end]));
         move_all(&mut self.samples.iter_mut().map(|sample| &mut sample.at));

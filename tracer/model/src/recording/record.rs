@@ -5,7 +5,7 @@
 
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{BackgroundKey, Pid, Tid};
-use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey};
+use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey, WorkId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,6 +36,8 @@ pub use super::sources::{
 pub use super::thermal::{
     Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,
 };
+
+pub use super::work::{WorkCounter, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,6 +121,10 @@ pub enum Record {
     Host(Host),
     /// Where packages are installed whose folder's name does not tell; comes when the recording ends.
     Installed(Vec<InstalledPackage>),
+    /// Work that is counted.
+    Work(WorkId, WorkCounter),
+    /// What a counter of work said.
+    WorkReadings(WorkId, Vec<WorkReading>),
 }
 
 /// What tells calls of one function apart.

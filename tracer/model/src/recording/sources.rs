@@ -86,7 +86,7 @@ impl SourceId {
 
     /// Whether a meter of the whole machine that it has is the outer line of all other counters.
     pub const fn is_outer_line(&self) -> bool {
-        matches!(self, Self::HwmonPower | Self::Battery)
+        matches!(self, Self::HwmonPower | Self::Battery | Self::Replay)
     }
 
     /// The source of that name.

@@ -6,7 +6,7 @@ use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
     InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries,
-    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -56,6 +56,8 @@ pub struct Recording {
     pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
+    /// Counters of work and what they said, by `WorkId`.
+    pub work: Vec<WorkSeries>,
     /// Processes that are not targets, by `BackgroundKey`.
     pub background: Vec<BackgroundProcess>,
     /// On-CPU time, ordered by CPU and start.

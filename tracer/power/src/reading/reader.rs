@@ -38,7 +38,7 @@ const NO_ANSWER: &str = "it gave no answer for 10 s";
 const NAP_NS: u64 = 200_000_000;
 
 /// A source at work: its hardware, and its domains' places in the recording.
-pub(crate) struct Live {
+pub(crate) struct OpenSource {
     /// The hardware.
     pub(crate) source: Box<dyn PowerSource>,
     /// Which source.
@@ -110,7 +110,7 @@ pub struct PowerEnd {
 /// # Errors
 /// When no thread can be had.
 pub(crate) fn start(
-    sources: Vec<Live>,
+    sources: Vec<OpenSource>,
     replays: Vec<LiveReplay>,
     beside: Beside,
     period: Duration,
@@ -218,7 +218,7 @@ impl LiveReplay {
 const UNKNOWN: u64 = u64::MAX;
 
 struct Reader {
-    live: Live,
+    live: OpenSource,
     tracks: Vec<Track>,
     attempts: Vec<Attempt>,
     rounds: u64,
@@ -263,7 +263,7 @@ impl ReaderEnd {
 }
 
 impl Reader {
-    fn new(live: Live, records: Sender<Record>, gauge: Arc<AtomicU64>) -> Self {
+    fn new(live: OpenSource, records: Sender<Record>, gauge: Arc<AtomicU64>) -> Self {
         let tracks = live.domains.iter().map(|_| Track::default()).collect();
         let last_flush = energy_trace_system::clock::now();
         let slept_ns = energy_trace_system::clock::slept_ns();

@@ -5,7 +5,7 @@
 
 use crate::records::RecordSender;
 use energy_trace_bpf::config::OtherProcess;
-use energy_trace_bpf::decode::{Comm, Head};
+use energy_trace_bpf::decode::{Comm, EventContext};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{BackgroundKey, Pid};
 use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Record, Slice};
@@ -24,7 +24,13 @@ pub(crate) struct BackgroundProcesses {
 
 impl BackgroundProcesses {
     /// The slice of a run that ended at the head's time.
-    pub(crate) fn slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) -> Slice {
+    pub(crate) fn slice(
+        &mut self,
+        head: EventContext,
+        start: KtimeNs,
+        comm: Comm,
+        out: &RecordSender,
+    ) -> Slice {
         let who = self.occupant(head.pid, comm, out);
         if matches!(who, CpuOwner::Background(_)) {
             self.times.entry(head.pid).or_insert((comm, 0)).1 += head.at.ns_since(start);

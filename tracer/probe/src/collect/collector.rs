@@ -3,15 +3,15 @@
 //! One instance, on a thread of its own. Leaves out emptying the ring buffers (`reader`) and native names (`naming/`).
 
 use super::housekeeping::Housekeeping;
-use super::live::Live;
-use super::pauses::Pauses;
+use super::live::LiveNames;
 use super::samples::SampleCollector;
+use super::sampling_gaps::SamplingGaps;
 use crate::count::Counting;
 use crate::gpu::GpuCollector;
 use crate::stacks::builder::StackBuilder;
-use crate::stacks::python_frames::see_codes;
+use crate::stacks::python_frames::note_code_objects;
 use energy_trace_bpf::config::TraceAccount;
-use energy_trace_bpf::decode::{Event, Head, decode_event};
+use energy_trace_bpf::decode::{Event, EventContext, decode_event};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
 use energy_trace_unwind::address_space::FileKey;
@@ -31,7 +31,7 @@ pub(crate) struct Collector {
     pub(crate) counting: Option<Counting>,
     housekeeping: Housekeeping,
     /// Where somebody looks meanwhile.
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Option<LiveNames>,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(crate) damaged: u64,
 }
@@ -51,7 +51,7 @@ impl Collector {
 
     /// From now on so many samples a second are to be expected.
     pub(crate) fn expect(&mut self, hz: u32, since: KtimeNs) {
-        self.samples.pauses = Pauses::new(hz, since);
+        self.samples.sampling_gaps = SamplingGaps::new(hz, since);
     }
 
     /// Slices on these CPUs end only when their threads leave them.
@@ -65,13 +65,13 @@ impl Collector {
     }
 
     /// Where targets ran and could not be seen.
-    pub(crate) const fn pauses(&self) -> &Pauses {
-        &self.samples.pauses
+    pub(crate) const fn sampling_gaps(&self) -> &SamplingGaps {
+        &self.samples.sampling_gaps
     }
 
     /// What was seen of who ran.
     pub(crate) fn account(&self) -> TraceAccount {
-        let (recorded_ns, paused_ns, switches_and_scheduler_ns) = self.samples.pauses.account();
+        let (recorded_ns, paused_ns, switches_and_scheduler_ns) = self.samples.sampling_gaps.account();
         let others = self.samples.background.busiest(OTHERS);
         TraceAccount { recorded_ns, paused_ns, switches_and_scheduler_ns, others, ..TraceAccount::default() }
     }
@@ -116,7 +116,7 @@ impl Collector {
             Event::Exit(head, comm) => {
                 stacks.thread(head.pid, head.tid, Some(comm.text()));
                 self.housekeeping.ended(head.pid, head.at);
-                self.samples.pauses.exit(head.tid);
+                self.samples.sampling_gaps.exit(head.tid);
             }
             Event::Mmap(head) => stacks.processes.touch(head.pid, head.at),
             Event::Raw(capture) => stacks.raw.keep(&capture),
@@ -127,14 +127,14 @@ impl Collector {
             Event::GpuStack(head, comm, stack) => self.gpu.stack(head, comm.text(), &stack, stacks),
             Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
             Event::Codes(head, sights) => {
-                if see_codes(&mut stacks.processes, head, &sights) {
+                if note_code_objects(&mut stacks.processes, head, &sights) {
                     stacks.activity.mark_active(head.at);
                 }
             }
         }
     }
 
-    fn exec(&mut self, head: Head, name: String) {
+    fn exec(&mut self, head: EventContext, name: String) {
         let stacks = &mut self.stacks;
         self.samples.release(head.at, Some(head.pid), stacks);
         stacks.processes.get_or_insert(head.pid, &stacks.out.records);

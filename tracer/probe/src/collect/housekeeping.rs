@@ -3,10 +3,10 @@
 //! Leaves out what is forgotten of a process, which each collector knows.
 
 use crate::stacks::builder::StackBuilder;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::merge::WalkedStack;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -66,7 +66,7 @@ impl Housekeeping {
     }
 
     /// With `-v`: when the first sample came, and from where.
-    pub(super) fn log_first_sample(&self, head: Head, raw: &RawStack, stacks: &StackBuilder) {
+    pub(super) fn log_first_sample(&self, head: EventContext, raw: &WalkedStack, stacks: &StackBuilder) {
         let space = stacks.processes.get(head.pid).map(|process| &process.space);
         let place = |pc: u64| space.and_then(|s| s.find(pc)).map_or("unknown code", |m| m.path.as_str());
         let outermost = raw.native.last().map_or("the kernel", |frame| place(frame.pc));

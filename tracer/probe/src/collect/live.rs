@@ -23,7 +23,7 @@ const TURN: Duration = Duration::from_secs(1);
 const FIRST_PUBLIC_NAMES: Duration = Duration::from_secs(3);
 
 /// What was done so far.
-pub(crate) struct Live {
+pub(crate) struct LiveNames {
     cpus: Vec<CpuId>,
     namer: Namer,
     next_turn: KtimeNs,
@@ -34,7 +34,7 @@ pub(crate) struct Live {
     waiting: BTreeMap<String, Vec<usize>>,
 }
 
-impl Live {
+impl LiveNames {
     /// Names are found by this worker, public names with the rights of `reader`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Events become records.
 //!
 //! `reader` empties the rings on one thread and hands events over the `backlog` to the `collector` on another, which has `samples` and slices put into records and does its `housekeeping`;
-//! `pauses` finds where nobody could be seen, `background` numbers processes
+//! `sampling_gaps` finds where nobody could be seen, `background` numbers processes
 //! that are no targets, `losses` says what was lost. Leaves out stacks (`stacks/`) and GPUs (`gpu/`).
 
 mod background;
@@ -10,6 +10,6 @@ pub(super) mod collector;
 mod housekeeping;
 pub(crate) mod live;
 pub(super) mod losses;
-mod pauses;
 pub(super) mod reader;
 mod samples;
+mod sampling_gaps;

@@ -3,16 +3,16 @@
 //! Leaves out how stacks are built (`stacks/`) and events of GPU libraries (`gpu/`).
 
 use super::background::BackgroundProcesses;
-use super::pauses::{Pauses, Turn};
+use super::sampling_gaps::{RunInterval, SamplingGaps};
 use crate::processes::process::Process;
 use crate::records::RecordSender;
 use crate::stacks::builder::StackBuilder;
-use crate::stacks::raw_stacks::{Unwound, Waiting};
-use energy_trace_bpf::decode::{Comm, Head};
+use crate::stacks::stack_copies::{Unwound, Waiting};
+use energy_trace_bpf::decode::{Comm, EventContext};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::merge::WalkedStack;
 use std::collections::HashMap;
 use tracer_ebpf::wire::end;
 
@@ -24,15 +24,15 @@ pub(super) struct SampleCollector {
     slices: Vec<Slice>,
     pub(super) background: BackgroundProcesses,
     /// Where targets ran and could not be seen, and how many samples their time should bring.
-    pub(super) pauses: Pauses,
+    pub(super) sampling_gaps: SamplingGaps,
     unseen: Vec<Unsampled>,
     /// CPUs that cannot be visited, and the first sample in the slice that is open there.
-    pub(super) out_of_reach: HashMap<CpuId, Option<Head>>,
+    pub(super) out_of_reach: HashMap<CpuId, Option<EventContext>>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
-    undecided: Vec<Undecided>,
+    awaiting_interpreter: Vec<AwaitingInterpreter>,
     /// Samples whose stacks lead through files that are still being looked into.
-    put_off: Vec<PutOff>,
+    deferred: Vec<DeferredSample>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
@@ -42,18 +42,18 @@ pub(super) struct SampleCollector {
 }
 
 /// A sample whose stack leads through a file that is still being looked into.
-struct PutOff {
-    head: Head,
+struct DeferredSample {
+    head: EventContext,
     thread: ThreadKey,
-    raw: RawStack,
+    raw: WalkedStack,
     capture: Box<Waiting>,
 }
 
 /// A sample of a process that may turn out to be Python.
-struct Undecided {
-    head: Head,
+struct AwaitingInterpreter {
+    head: EventContext,
     thread: ThreadKey,
-    raw: RawStack,
+    raw: WalkedStack,
     /// What it is if that has none, where all its addresses were in mappings that are known. Looked up when it came: what a program compiled
     /// may be gone later.
     without_python: Option<Sample>,
@@ -64,12 +64,12 @@ impl SampleCollector {
         Self {
             slices: Vec::new(),
             background: BackgroundProcesses::default(),
-            pauses: Pauses::new(1, energy_trace_system::clock::now()),
+            sampling_gaps: SamplingGaps::new(1, energy_trace_system::clock::now()),
             unseen: Vec::new(),
             out_of_reach: HashMap::new(),
             samples: Vec::new(),
-            undecided: Vec::new(),
-            put_off: Vec::new(),
+            awaiting_interpreter: Vec::new(),
+            deferred: Vec::new(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
@@ -78,53 +78,83 @@ impl SampleCollector {
     }
 
     /// A target's thread ran until the head's time.
-    pub(super) fn slice(&mut self, head: Head, start: KtimeNs, ran_ns: u64, stacks: &mut StackBuilder) {
+    pub(super) fn slice(
+        &mut self,
+        head: EventContext,
+        start: KtimeNs,
+        ran_ns: u64,
+        stacks: &mut StackBuilder,
+    ) {
         if let Some(open) = self.out_of_reach.get_mut(&head.cpu) {
             *open = None;
         }
-        let turn = Turn { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
-        self.unseen.extend(self.pauses.turn(turn));
+        let run = RunInterval { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
+        self.unseen.extend(self.sampling_gaps.add_run(run));
         let who = CpuOwner::Target(stacks.thread(head.pid, head.tid, None));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
 
     /// Ends the slices of CPUs that could not be visited: who was sampled there has not left since.
     pub(super) fn end_open_slices(&mut self, end: KtimeNs, stacks: &mut StackBuilder) {
-        let open: Vec<Head> = std::mem::take(&mut self.out_of_reach).into_values().flatten().collect();
+        let open: Vec<EventContext> =
+            std::mem::take(&mut self.out_of_reach).into_values().flatten().collect();
         for head in open.into_iter().filter(|head| head.at < end) {
-            self.slice(Head { at: end, ..head }, head.at, 0, stacks);
+            self.slice(EventContext { at: end, ..head }, head.at, 0, stacks);
         }
     }
 
     /// A process that is no target ran until the head's time.
-    pub(super) fn background_slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) {
+    pub(super) fn background_slice(
+        &mut self,
+        head: EventContext,
+        start: KtimeNs,
+        comm: Comm,
+        out: &RecordSender,
+    ) {
         self.slices.push(self.background.slice(head, start, comm, out));
     }
 
-    pub(super) fn sample(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
+    pub(super) fn sample(
+        &mut self,
+        head: EventContext,
+        comm: String,
+        raw: &WalkedStack,
+        stacks: &mut StackBuilder,
+    ) {
         self.sampled += 1;
         if let Some(open) = self.out_of_reach.get_mut(&head.cpu) {
             open.get_or_insert(head);
         }
-        self.pauses.sample(head.cpu, head.at);
+        self.sampling_gaps.sample(head.cpu, head.at);
         let thread = stacks.sampled_thread(head, comm);
         match stacks.unwind(head, raw) {
             Unwound::AsItIs => self.unwound(head, thread, raw, stacks),
             Unwound::Walked(walked) => self.unwound(head, thread, &walked, stacks),
             Unwound::Later(capture) => {
-                self.put_off.push(PutOff { head, thread, raw: raw.clone(), capture });
+                self.deferred.push(DeferredSample { head, thread, raw: raw.clone(), capture });
             }
         }
     }
 
     /// A sample whose stack is as whole as it will be.
-    fn unwound(&mut self, head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) {
+    fn unwound(
+        &mut self,
+        head: EventContext,
+        thread: ThreadKey,
+        raw: &WalkedStack,
+        stacks: &mut StackBuilder,
+    ) {
         let sample = whole_sample(head, thread, raw, stacks);
         if raw.python_end == end::NO_INTERPRETER
             && stacks.processes.may_be_python(head, energy_trace_system::clock::now())
         {
             let without_python = sample.filter(|_| stacks.are_mapped(head.pid, raw));
-            self.undecided.push(Undecided { head, thread, raw: raw.clone(), without_python });
+            self.awaiting_interpreter.push(AwaitingInterpreter {
+                head,
+                thread,
+                raw: raw.clone(),
+                without_python,
+            });
         } else {
             self.samples.extend(sample);
         }
@@ -132,18 +162,18 @@ impl SampleCollector {
 
     /// Records samples that waited for a file to be looked into, or for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
-        for mut waiting in std::mem::take(&mut self.put_off) {
-            let PutOff { head, thread, raw, capture } = &mut waiting;
+        for mut waiting in std::mem::take(&mut self.deferred) {
+            let DeferredSample { head, thread, raw, capture } = &mut waiting;
             let until = if of == Some(head.pid) { KtimeNs::from_ns(u64::MAX) } else { now };
             match stacks.unwind_again(capture, raw, (head.pid, until)) {
                 Some(walked) => self.unwound(*head, *thread, &walked, stacks),
-                None => self.put_off.push(waiting),
+                None => self.deferred.push(waiting),
             }
         }
-        for waiting in std::mem::take(&mut self.undecided) {
-            let Undecided { head, thread, ref raw, without_python } = waiting;
+        for waiting in std::mem::take(&mut self.awaiting_interpreter) {
+            let AwaitingInterpreter { head, thread, ref raw, without_python } = waiting;
             if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {
-                self.undecided.push(waiting);
+                self.awaiting_interpreter.push(waiting);
                 continue;
             }
             let is_python = stacks.processes.get(head.pid).is_some_and(Process::is_python);
@@ -153,7 +183,13 @@ impl SampleCollector {
     }
 
     /// A Python thread goes to sleep.
-    pub(super) fn wait(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
+    pub(super) fn wait(
+        &mut self,
+        head: EventContext,
+        comm: String,
+        raw: &WalkedStack,
+        stacks: &mut StackBuilder,
+    ) {
         let thread = stacks.thread(head.pid, head.tid, Some(comm));
         if let Some(stack) = stacks.sleeping_stack(head, raw) {
             self.waited_in.insert(thread, stack);
@@ -162,7 +198,7 @@ impl SampleCollector {
     }
 
     /// It goes to sleep where it did before.
-    pub(super) fn wait_again(&mut self, head: Head, stacks: &mut StackBuilder) {
+    pub(super) fn wait_again(&mut self, head: EventContext, stacks: &mut StackBuilder) {
         let thread = stacks.thread(head.pid, head.tid, None);
         if let Some(&stack) = self.waited_in.get(&thread) {
             self.waits.push(Wait { at: head.at, thread, stack });
@@ -170,7 +206,7 @@ impl SampleCollector {
     }
 
     /// A thread was woken by another one.
-    pub(super) fn wake(&mut self, head: Head, (pid, tid): (Pid, Tid), stacks: &mut StackBuilder) {
+    pub(super) fn wake(&mut self, head: EventContext, (pid, tid): (Pid, Tid), stacks: &mut StackBuilder) {
         let waker = stacks.thread(pid, tid, None);
         let thread = stacks.thread(head.pid, head.tid, None);
         self.wakes.push(Wake { at: head.at, thread, waker });
@@ -191,7 +227,12 @@ impl SampleCollector {
     }
 }
 
-fn whole_sample(head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) -> Option<Sample> {
+fn whole_sample(
+    head: EventContext,
+    thread: ThreadKey,
+    raw: &WalkedStack,
+    stacks: &mut StackBuilder,
+) -> Option<Sample> {
     let (stack, status) = stacks.whole_stack(head, raw);
     Some(Sample { at: head.at, cpu: head.cpu, thread, stack: stack?, status })
 }

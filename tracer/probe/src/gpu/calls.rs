@@ -10,14 +10,14 @@ use super::{
 };
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::{Interner, bare};
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::object::LaunchProbes;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl LaunchCollector {
     }
 
     /// The stack that was sent with a call.
-    fn taken_at(&self, head: Head) -> Option<(StackId, bool)> {
+    fn taken_at(&self, head: EventContext) -> Option<(StackId, bool)> {
         let (at, stack) = self.taken.get(&head.tid)?;
         stack.filter(|_| *at == head.at)
     }
@@ -115,18 +115,18 @@ impl LaunchCollector {
     }
 
     /// A stack of the call of this thread that follows.
-    pub(super) fn keep_stack(&mut self, head: Head, stack: Option<(StackId, bool)>) {
+    pub(super) fn keep_stack(&mut self, head: EventContext, stack: Option<(StackId, bool)>) {
         self.taken.insert(head.tid, (head.at, stack));
     }
 
     /// Takes the stack that was sent with a call; false where there was none, or a better one is known.
-    pub(super) fn take_stack(&mut self, head: Head, event: &GpuEvent) -> bool {
+    pub(super) fn take_stack(&mut self, head: EventContext, event: &GpuEvent) -> bool {
         let taken = (event.flags & WITH_STACK != 0).then(|| self.taken_at(head)).flatten();
         taken.is_some_and(|(stack, whole)| self.launches.set_stack(head, event.site, stack, whole))
     }
 
     /// A call that launches nothing.
-    pub(super) fn note_call(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
+    pub(super) fn note_call(&mut self, head: EventContext, event: &GpuEvent, stacks: &mut StackBuilder) {
         let thread = stacks.thread(head.pid, head.tid, None);
         let what = (event.call, event.a, event.b);
         let index = if event.call == call::CONTEXT {
@@ -180,9 +180,9 @@ impl LaunchCollector {
     /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.
     pub(super) fn launched_frame(&self, launch: &Launch, stacks: &mut StackBuilder) -> FrameId {
         let mark = match launch.call {
-            call::COPY | call::NODE_COPY => Some(Mark::GpuCopy),
-            call::MEMSET | call::NODE_MEMSET => Some(Mark::GpuMemset),
-            call::GRAPH => Some(Mark::GpuGraph),
+            call::COPY | call::NODE_COPY => Some(SyntheticFrame::GpuCopy),
+            call::MEMSET | call::NODE_MEMSET => Some(SyntheticFrame::GpuMemset),
+            call::GRAPH => Some(SyntheticFrame::GpuGraph),
             _ => None,
         };
         if let Some(mark) = mark {
@@ -279,6 +279,6 @@ impl LaunchCollector {
 
 /// A stack that says that none is known.
 pub(super) fn no_stack(out: &mut Interner) -> StackId {
-    let mark = out.frame(Mark::LaunchStackNotTaken.frame());
+    let mark = out.frame(SyntheticFrame::LaunchStackNotTaken.frame());
     out.stack_on(None, mark)
 }

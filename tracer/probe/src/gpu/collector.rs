@@ -8,14 +8,14 @@ use super::kernel_calls::{KernelCollector, without_ours};
 use super::launch::{Launch, Work, is_of_node};
 use super::{GpuDevice, Listener};
 use crate::stacks::builder::StackBuilder;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::object::LaunchProbes;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{RecordingDiagnostic, StackStatus};
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::merge::WalkedStack;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
@@ -46,7 +46,13 @@ impl GpuCollector {
     }
 
     /// A stack of the call that follows.
-    pub(crate) fn stack(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
+    pub(crate) fn stack(
+        &mut self,
+        head: EventContext,
+        comm: String,
+        raw: &WalkedStack,
+        stacks: &mut StackBuilder,
+    ) {
         stacks.sampled_thread(head, comm);
         let unwound = stacks.unwind_now(head, raw);
         let raw = unwound.as_ref().unwrap_or(raw);
@@ -67,7 +73,7 @@ impl GpuCollector {
     }
 
     /// A call of a GPU library.
-    pub(crate) fn call(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
+    pub(crate) fn call(&mut self, head: EventContext, event: &GpuEvent, stacks: &mut StackBuilder) {
         match event.call {
             call::LAUNCHED => self.kernels.launched(head, event, &mut self.launches, stacks),
             call if is_of_node(call) => self.node(head, event, stacks),
@@ -76,7 +82,7 @@ impl GpuCollector {
         }
     }
 
-    fn launch(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
+    fn launch(&mut self, head: EventContext, event: &GpuEvent, stacks: &mut StackBuilder) {
         let own_stack = self.launches.take_stack(head, event);
         let of_runtime = event.flags & OF_RUNTIME != 0;
         let is_stub = of_runtime && matches!(event.call, call::STUB | call::STUB_EX);
@@ -96,7 +102,7 @@ impl GpuCollector {
     }
 
     /// A call puts work into a node; which one it is comes when the call returns.
-    fn node(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
+    fn node(&mut self, head: EventContext, event: &GpuEvent, stacks: &mut StackBuilder) {
         let own_stack = self.launches.take_stack(head, event);
         let GpuEvent { call, a: function, b: amount, site, stream, .. } = *event;
         if call == call::NODE_CHILD {

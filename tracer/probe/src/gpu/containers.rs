@@ -47,7 +47,7 @@ struct Installed {
 
 /// What was made below a root, all of it open: paths there may lead elsewhere by now.
 #[derive(Debug)]
-struct Made {
+struct OpenedPlaces {
     parent: File,
     folder: File,
     copy: File,
@@ -97,7 +97,7 @@ impl Containers {
                 None
             }
             Ok(Some((made, listener))) => {
-                let Made { parent, folder, copy } = made;
+                let OpenedPlaces { parent, folder, copy } = made;
                 self.installed.push(Installed { root: root.clone(), made: Some((parent, folder)), pids });
                 Some((copy, listener))
             }
@@ -149,7 +149,7 @@ fn names(library: &Path) -> Option<(&OsStr, &OsStr)> {
 }
 
 /// Makes the library's folder below a root, with a copy and a socket; `None` where the same library is there: the folder is shared.
-fn install(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener)>> {
+fn install(root: &Root, library: &Path) -> io::Result<Option<(OpenedPlaces, UnixListener)>> {
     let (own, name) = names(library).ok_or(ErrorKind::InvalidInput)?;
     let above = library.ancestors().nth(2).ok_or(ErrorKind::InvalidInput)?;
     let parent = root.folder(above)?;
@@ -162,7 +162,7 @@ fn install(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener
     }
     let folder = make_folder(&parent, own)?;
     let (copy, listener) = install_into(&folder, library, name)?;
-    Ok(Some((Made { parent, folder, copy }, listener)))
+    Ok(Some((OpenedPlaces { parent, folder, copy }, listener)))
 }
 
 /// The search path of a process's loader, as the process was started.

@@ -6,7 +6,7 @@
 //! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`unknown_replacements`). Leaves out counting (`launches`).
 
 use super::launch::Work;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::ids::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -140,7 +140,11 @@ pub(super) struct Graphs {
 
 impl Graphs {
     /// What a call says of graphs.
-    pub(super) fn note_call(&mut self, Head { pid, tid, .. }: Head, (what, a, b): (u32, u64, u64)) {
+    pub(super) fn note_call(
+        &mut self,
+        EventContext { pid, tid, .. }: EventContext,
+        (what, a, b): (u32, u64, u64),
+    ) {
         match what {
             call::BEGIN_CAPTURE => self.begin(pid, tid, a, 0),
             call::BEGIN_CAPTURE_TO => self.begin(pid, tid, a, b),
@@ -289,7 +293,7 @@ impl Graphs {
 #[cfg(test)]
 mod tests {
     use super::{Graphs, NodeWork, Operation, Pending, Work};
-    use energy_trace_bpf::decode::Head;
+    use energy_trace_bpf::decode::EventContext;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
     use tracer_ebpf::gpu::call;
@@ -308,7 +312,7 @@ mod tests {
 
     impl Graphs {
         fn called(&mut self, what: u32, a: u64, b: u64) {
-            let head = Head { cpu: CpuId::new(0), pid: PID, tid: ME, at: KtimeNs::from_ns(0) };
+            let head = EventContext { cpu: CpuId::new(0), pid: PID, tid: ME, at: KtimeNs::from_ns(0) };
             self.note_call(head, (what, a, b));
         }
 

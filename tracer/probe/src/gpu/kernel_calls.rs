@@ -9,15 +9,15 @@ use crate::processes::process::read_name;
 use crate::processes::registry::Processes;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::{Interner, bare};
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, Tid};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record,
 };
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
+use energy_trace_unwind::merge::WalkedStack;
 use std::time::Duration;
 use tracer_ebpf::gpu::{GpuEvent, UNMATCHED, call};
 
@@ -71,7 +71,7 @@ impl KernelCollector {
     /// The library reports the launch that its thread has just made.
     pub(super) fn launched(
         &mut self,
-        head: Head,
+        head: EventContext,
         event: &GpuEvent,
         launches: &mut LaunchCollector,
         stacks: &mut StackBuilder,
@@ -273,7 +273,7 @@ impl KernelCollector {
 }
 
 /// A launch whose call no probe saw: its stack is that of the library's call.
-fn unseen_launch(head: Head, event: &GpuEvent, launches: &mut LaunchCollector) -> Launch {
+fn unseen_launch(head: EventContext, event: &GpuEvent, launches: &mut LaunchCollector) -> Launch {
     let own_stack = launches.take_stack(head, event);
     let (function, stub, amount, stream) = (0, 0, 0, 0);
     let launch =
@@ -283,7 +283,7 @@ fn unseen_launch(head: Head, event: &GpuEvent, launches: &mut LaunchCollector) -
 }
 
 /// Takes the frames of the library, of CUPTI and of the driver off a stack that was taken in the library.
-pub(super) fn without_ours(pid: Pid, raw: &RawStack, processes: &Processes) -> Option<RawStack> {
+pub(super) fn without_ours(pid: Pid, raw: &WalkedStack, processes: &Processes) -> Option<WalkedStack> {
     let space = &processes.get(pid)?.space;
     let of = |pc: u64| space.find(pc).map_or("", |m| m.path.rsplit('/').next().unwrap_or_default());
     let first = raw.native.first()?;
@@ -301,7 +301,7 @@ pub(super) fn without_ours(pid: Pid, raw: &RawStack, processes: &Processes) -> O
 fn done_frame(name: &str, out: &mut Interner) -> FrameId {
     let mark =
         name.strip_prefix("[copy").map(|which| bare(FrameKind::Special, &format!("[GPU copy{which}"), "", 0));
-    let mark = mark.or_else(|| (name == "[memset]").then(|| Mark::GpuMemset.frame()));
+    let mark = mark.or_else(|| (name == "[memset]").then(|| SyntheticFrame::GpuMemset.frame()));
     match mark {
         Some(mark) => out.frame(mark),
         None => out.frame(bare(FrameKind::Gpu, name, "", 0)),

@@ -2,7 +2,7 @@
 //!
 //! Leaves out counting (`launches`) and graphs (`graphs`).
 
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::ids::{StackId, ThreadKey};
 use tracer_ebpf::gpu::call;
 
@@ -16,7 +16,7 @@ pub(crate) struct Work {
 /// A launch as it will be counted, but for its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
-    pub(crate) head: Head,
+    pub(crate) head: EventContext,
     pub(crate) call: u32,
     /// The driver's function or what can be launched; 0: not known.
     pub(crate) function: u64,

@@ -7,7 +7,7 @@
 use super::graphs::{Content, Graphs, Operation, Pending};
 use super::kept::keep;
 use super::launch::{Launch, Work};
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
@@ -83,7 +83,7 @@ impl Launches {
     }
 
     /// A stack was taken at a site. One that is cut off does not take the place of a whole one; false, as the launch stands in that one then.
-    pub(crate) fn set_stack(&mut self, head: Head, site: u64, stack: StackId, whole: bool) -> bool {
+    pub(crate) fn set_stack(&mut self, head: EventContext, site: u64, stack: StackId, whole: bool) -> bool {
         let place = (head.pid, head.tid, site);
         let is_better = whole || self.sites.get(&place).is_none_or(|known| !known.1);
         if is_better {
@@ -93,7 +93,7 @@ impl Launches {
     }
 
     pub(crate) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
-        let Head { pid, tid, .. } = launch.head;
+        let EventContext { pid, tid, .. } = launch.head;
         self.sites.get(&(pid, tid, launch.site)).map(|(stack, _)| *stack)
     }
 
@@ -118,7 +118,7 @@ impl Launches {
     /// What a call says that launches nothing; `index_of` gives the index of a GPU by its number in a process.
     pub(crate) fn note_call(
         &mut self,
-        head: Head,
+        head: EventContext,
         (what, a, b): (u32, u64, u64),
         thread: ThreadKey,
         index_of: impl FnOnce(u32) -> u32,
@@ -170,7 +170,7 @@ impl Launches {
     }
 
     /// A thread waited until now; what is launched from now on is another batch.
-    fn wait(&mut self, head: Head, from: KtimeNs, thread: ThreadKey) {
+    fn wait(&mut self, head: EventContext, from: KtimeNs, thread: ThreadKey) {
         let device = self.device_of(head);
         self.waits.push(GpuWait { thread, device, from, until: head.at });
         if let Some((batch, work)) = self.open.remove(&device) {
@@ -179,7 +179,7 @@ impl Launches {
     }
 
     /// The GPU of a thread's current context: its own, or the only one of its process.
-    fn device_of(&self, head: Head) -> u32 {
+    fn device_of(&self, head: EventContext) -> u32 {
         let own = self
             .current
             .get(&(head.pid, head.tid))
@@ -210,7 +210,7 @@ impl Launches {
 
     /// Puts a launch into a capture by what its records will be named, and by its node where that is known (not 0); false where it is in none.
     pub(crate) fn capture_named(&mut self, launch: &Launch, what: Operation, node: u64, work: Work) -> bool {
-        let Head { pid, tid, .. } = launch.head;
+        let EventContext { pid, tid, .. } = launch.head;
         if node != 0 {
             self.graphs.own_node(pid, node, work, Some(what.clone()));
         }
@@ -294,14 +294,14 @@ impl Launches {
 #[cfg(test)]
 mod tests {
     use super::{
-        Head, KtimeNs, Launch, LaunchStacks, Launches, MOST_KEPT, Pid, Record, StackId, ThreadKey, Tid, Work,
-        call,
+        EventContext, KtimeNs, Launch, LaunchStacks, Launches, MOST_KEPT, Pid, Record, StackId, ThreadKey,
+        Tid, Work, call,
     };
     use energy_trace_model::ids::CpuId;
 
     fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
         let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
-        let head = Head { cpu: CpuId::new(0), pid, tid, at };
+        let head = EventContext { cpu: CpuId::new(0), pid, tid, at };
         Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0, own_stack: false }
     }
 

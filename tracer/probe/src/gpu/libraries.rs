@@ -13,6 +13,7 @@ use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{LaunchDiagnostic, Names, ProbeFailure};
+use energy_trace_system::arch::LIBRARIES;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::elf::path_of;
 use std::collections::HashSet;
@@ -24,7 +25,7 @@ use tracer_ebpf::gpu::{RUNTIME, call};
 
 /// Where the driver's installer and distributions put its library.
 const PLACES: [&str; 6] = [
-    "/usr/lib/x86_64-linux-gnu",
+    LIBRARIES,
     "/usr/lib64",
     "/usr/lib",
     "/usr/local/nvidia/lib64",

@@ -33,7 +33,7 @@ struct Known {
 }
 
 /// What the probes saw of one that was not read yet.
-struct Sight {
+struct UnreadCode {
     at: KtimeNs,
     check: Check,
     globals: u64,
@@ -50,7 +50,7 @@ struct KnownName {
 #[derive(Default)]
 pub(crate) struct CodeObjects {
     known: HashMap<u64, Known>,
-    seen: HashMap<u64, Sight>,
+    seen: HashMap<u64, UnreadCode>,
     /// Guessed names of methods with their classes, by code object and class.
     methods: HashMap<(u64, u64), String>,
     /// On what functions were called, by code object and what the probes sent of their first variable.
@@ -74,9 +74,9 @@ impl CodeObjects {
             }
             self.forget(address);
         }
-        let sight = self.seen.entry(address).or_insert(Sight { at, check, globals });
+        let sight = self.seen.entry(address).or_insert(UnreadCode { at, check, globals });
         if sight.check != check {
-            *sight = Sight { at, check, globals };
+            *sight = UnreadCode { at, check, globals };
         }
         true
     }

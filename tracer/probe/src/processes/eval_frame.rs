@@ -15,14 +15,14 @@ const ENOUGH: u32 = 8;
 pub(crate) struct EvalFrame {
     /// From the anchor up to the CFA.
     pub(crate) cfa: u32,
-    /// From the CFA down to the saved `rbp`; 0: not saved.
-    pub(crate) rbp: u32,
+    /// From the CFA down to the saved frame pointer; 0: not saved.
+    pub(crate) fp: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Observed {
     distance: u64,
-    rbp: u32,
+    fp: u32,
     times: u32,
     disagrees: bool,
 }
@@ -35,26 +35,26 @@ pub(crate) struct EvalFrames {
 
 impl EvalFrames {
     /// Takes in one evaluation frame; gives what is learned once it is sure. `saved_rbp` says how far below its CFA the function saved
-    /// its caller's `rbp`.
+    /// its caller's frame pointer.
     pub(crate) fn observe(
         &mut self,
         space: &AddressSpace,
         distance: u64,
         pc: u64,
-        saved_rbp: impl FnOnce() -> Option<u32>,
+        saved_fp: impl FnOnce() -> Option<u32>,
     ) -> Option<EvalFrame> {
         let mapping = space.find(pc)?;
         let key = mapping.file.clone()?;
         let seen = match self.by_file.get_mut(&key) {
             Some(seen) => seen,
             None => {
-                let rbp = saved_rbp()?;
-                self.by_file.entry(key).or_insert(Observed { distance, rbp, times: 0, disagrees: false })
+                let fp = saved_fp()?;
+                self.by_file.entry(key).or_insert(Observed { distance, fp, times: 0, disagrees: false })
             }
         };
         seen.times = seen.times.saturating_add(1);
         seen.disagrees |= seen.distance != distance;
         let cfa = u32::try_from(seen.distance).ok()?;
-        (seen.times >= ENOUGH && !seen.disagrees).then_some(EvalFrame { cfa, rbp: seen.rbp })
+        (seen.times >= ENOUGH && !seen.disagrees).then_some(EvalFrame { cfa, fp: seen.fp })
     }
 }

@@ -11,7 +11,7 @@ use super::process::Process;
 use super::registry::Processes;
 use crate::records::RecordSender;
 use crate::tables::files::Mapped;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::process_maps::Maps;
 use energy_trace_foreign::peeker::Unanswered;
 use energy_trace_model::clock::KtimeNs;
@@ -91,7 +91,7 @@ impl Processes {
 
     /// A sample met an address that belongs to no known mapping: the process's mappings are read at once. Nothing announces memory that is
     /// made executable after it was mapped (V8's), and the samples that follow show it too.
-    pub(crate) fn note_unmapped_pc(&mut self, head: Head, pc: u64) {
+    pub(crate) fn note_unmapped_pc(&mut self, head: EventContext, pc: u64) {
         let is_due = |process: &&mut Process| head.at.ns_since(process.read_for_pc_at) > READ_AGAIN_NS;
         let Some(process) = self.by_pid.get_mut(&head.pid).filter(is_due) else { return };
         process.read_for_pc_at = head.at;
@@ -166,7 +166,7 @@ impl Processes {
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
     /// had: the process is gone, or is another program meanwhile, in which an address of the sample (its stack pointer or code) points
     /// nowhere.
-    pub(crate) fn read_again(&mut self, head: Head, address: u64) -> bool {
+    pub(crate) fn read_again(&mut self, head: EventContext, address: u64) -> bool {
         if !self.is_older(head) {
             return false;
         }
@@ -181,7 +181,7 @@ impl Processes {
     }
 
     /// Whether the mappings of a sample's process were last read before the sample was taken.
-    pub(crate) fn is_older(&self, head: Head) -> bool {
+    pub(crate) fn is_older(&self, head: EventContext) -> bool {
         self.by_pid.get(&head.pid).is_some_and(|process| process.read_at.is_none_or(|at| at < head.at))
     }
 

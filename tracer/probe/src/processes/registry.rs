@@ -8,7 +8,7 @@ use super::process::{Process, is_this_program, new_process, program_of, read_nam
 use crate::records::RecordSender;
 use crate::tables::files::Files;
 use crate::tables::mapping_pool::Pool;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::process_maps::Maps;
 use energy_trace_foreign::files::owner_of_process;
 use energy_trace_foreign::peeker::{Peeker, TargetMemory};
@@ -87,7 +87,7 @@ impl Processes {
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         process.eval = Some(learned);
         if let Some(interpreter) = &mut process.interpreter {
-            interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
+            interpreter.layout.learn_eval_frame(learned.cfa, learned.fp);
             maps.set_python(pid, process.record.key, interpreter);
         }
     }
@@ -233,7 +233,7 @@ impl Processes {
 
     /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
     /// are still to be read. After half a second it is believed to hold none.
-    pub(crate) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
+    pub(crate) fn may_be_python(&self, head: EventContext, now: KtimeNs) -> bool {
         const PATIENCE_NS: u64 = 500_000_000;
         self.by_pid.get(&head.pid).is_some_and(|process| !process.is_python())
             && (self.files.is_busy() || self.is_older(head))

@@ -3,27 +3,27 @@
 //! Nearly all frames of a sample were in one before: their numbers are remembered by address (`frame_cache.rs`). Leaves out the names of
 //! native functions, which are found at the end (`naming.rs`).
 
+use super::generated_code::{GeneratedCode, MOST_KEPT, ProcessAtSample};
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
-use super::made_code::{MOST_KEPT, MadeCode, Whose};
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
-use super::raw_stacks::{RawStacks, Unwound, Waiting};
+use super::stack_copies::{StackCopies, Unwound, Waiting};
 use crate::activity::Activity;
 use crate::processes::eval_frame::EvalFrames;
 use crate::processes::process::program_of;
 use crate::processes::registry::Processes;
 use crate::records::RecordSender;
-use energy_trace_bpf::decode::Head;
+use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::process_maps::Maps;
 use energy_trace_foreign::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::mark::{JIT_MODULE, Mark};
 use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackStatus};
+use energy_trace_model::recording::synthetic_frame::{JIT_MODULE, SyntheticFrame};
 use energy_trace_naming::JitProcess;
 use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::anchoring::resolve_anchors;
-use energy_trace_unwind::merge::{Merged, RawStack, eval_frames, merge, python_alone};
+use energy_trace_unwind::merge::{Merged, WalkedStack, eval_frames, merge, python_alone};
 use energy_trace_unwind::v8::is_of_v8;
 use energy_trace_unwind::vdso::is_vdso;
 use std::collections::HashMap;
@@ -36,8 +36,8 @@ pub(crate) struct StackBuilder {
     pub(crate) processes: Processes,
     pub(crate) out: Interner,
     /// What user space unwinds.
-    pub(crate) raw: RawStacks,
-    made_code: MadeCode,
+    pub(crate) raw: StackCopies,
+    generated_code: GeneratedCode,
     modules: ModuleNames,
     eval_frames: EvalFrames,
     /// The files of frames, open.
@@ -68,8 +68,8 @@ impl StackBuilder {
             maps,
             processes,
             out,
-            raw: RawStacks::new(resolver.clone()),
-            made_code: MadeCode::start(resolver.worker(true), MOST_KEPT)?,
+            raw: StackCopies::new(resolver.clone()),
+            generated_code: GeneratedCode::start(resolver.worker(true), MOST_KEPT)?,
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             libraries: Libraries::new(Arc::clone(&hasty)),
@@ -93,13 +93,13 @@ impl StackBuilder {
     }
 
     /// A stack was taken in a thread of a process; `comm` is the thread's name.
-    pub(crate) fn sampled_thread(&mut self, head: Head, comm: String) -> ThreadKey {
+    pub(crate) fn sampled_thread(&mut self, head: EventContext, comm: String) -> ThreadKey {
         self.processes.get_or_insert(head.pid, &self.out.records).samples += 1;
         self.thread(head.pid, head.tid, Some(comm))
     }
 
     /// Unwinds in user space what the probes sent a copy of, and checks it against code that was made at run time.
-    pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Unwound {
+    pub(crate) fn unwind(&mut self, head: EventContext, raw: &WalkedStack) -> Unwound {
         match self.raw.unwind(head, raw, &mut self.processes) {
             Unwound::AsItIs => self.check(head.pid, head.at, raw).map_or(Unwound::AsItIs, Unwound::Walked),
             Unwound::Walked(walked) => {
@@ -110,7 +110,7 @@ impl StackBuilder {
     }
 
     /// The same of a stack that is wanted at once: files are waited for as long as their users have time left. `None`: it stands as it is.
-    pub(crate) fn unwind_now(&mut self, head: Head, raw: &RawStack) -> Option<RawStack> {
+    pub(crate) fn unwind_now(&mut self, head: EventContext, raw: &WalkedStack) -> Option<WalkedStack> {
         match self.unwind(head, raw) {
             Unwound::AsItIs => None,
             Unwound::Walked(walked) => Some(walked),
@@ -125,27 +125,27 @@ impl StackBuilder {
     pub(crate) fn unwind_again(
         &mut self,
         capture: &mut Waiting,
-        raw: &RawStack,
+        raw: &WalkedStack,
         (pid, now): (Pid, KtimeNs),
-    ) -> Option<RawStack> {
+    ) -> Option<WalkedStack> {
         let walked = self.raw.try_again(capture, raw, (&self.processes, now))?;
         Some(self.check(pid, capture.at(), &walked).unwrap_or(walked))
     }
 
     /// A stack that was taken at this time, as far as code that was made at run time confirms it; `None`: it stands as it is.
-    fn check(&mut self, pid: Pid, at: KtimeNs, raw: &RawStack) -> Option<RawStack> {
+    fn check(&mut self, pid: Pid, at: KtimeNs, raw: &WalkedStack) -> Option<WalkedStack> {
         let process = self.processes.get(pid)?;
         let files = &self.processes.files;
         let (key, peeker) = (process.record.key, &self.processes.peeker);
-        let whose = Whose { pid, key, peeker, at, told: files.told_rows(pid) };
+        let whose = ProcessAtSample { pid, key, peeker, at, told: files.told_rows(pid) };
         let made = |pc| {
             let mapping = process.space.find(pc).filter(|mapping| files.is_made(mapping) == Some(true))?;
             let is_others = process.is_of_hotspot(mapping) || process.has_v8 && is_of_v8(mapping);
             (!is_others).then_some(mapping)
         };
-        let checked = self.made_code.check(whose, raw, made);
+        let checked = self.generated_code.check(whose, raw, made);
         if files.takes_made_rows(pid)
-            && let Some((number, rows)) = self.made_code.rows(whose)
+            && let Some((number, rows)) = self.generated_code.rows(whose)
         {
             self.processes.files.make_rows(pid, number, rows);
         }
@@ -153,7 +153,11 @@ impl StackBuilder {
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
-    pub(crate) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, StackStatus) {
+    pub(crate) fn whole_stack(
+        &mut self,
+        head: EventContext,
+        raw: &WalkedStack,
+    ) -> (Option<StackId>, StackStatus) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let one_chain = || self.processes.has_one_chain(head.pid);
         let anchored =
@@ -177,13 +181,13 @@ impl StackBuilder {
     }
 
     /// Whether all native frames are in mappings that are known.
-    pub(crate) fn are_mapped(&self, pid: Pid, raw: &RawStack) -> bool {
+    pub(crate) fn are_mapped(&self, pid: Pid, raw: &WalkedStack) -> bool {
         let process = self.processes.get(pid);
         process.is_some_and(|p| raw.native.iter().all(|frame| p.space.find(frame.pc).is_some()))
     }
 
     /// The stack in which a Python thread goes to sleep.
-    pub(crate) fn sleeping_stack(&mut self, head: Head, raw: &RawStack) -> Option<StackId> {
+    pub(crate) fn sleeping_stack(&mut self, head: EventContext, raw: &WalkedStack) -> Option<StackId> {
         let frames = python_alone(raw);
         self.refresh_codes(head, &frames);
         self.stack(head, ThreadState::Asleep, &frames)
@@ -199,7 +203,7 @@ impl StackBuilder {
         });
     }
 
-    fn refresh_codes(&mut self, head: Head, frames: &[Merged]) {
+    fn refresh_codes(&mut self, head: EventContext, frames: &[Merged]) {
         let Refreshed { wants, news } = refresh_codes(&mut self.processes, head, frames);
         if wants {
             self.processes.tell_python(head.pid, &mut self.maps);
@@ -209,7 +213,7 @@ impl StackBuilder {
         }
     }
 
-    fn stack(&mut self, head: Head, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
+    fn stack(&mut self, head: EventContext, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
         if std::mem::take(&mut self.calls_wanted) {
             self.note_calls(head.pid, frames, &ids);
@@ -229,11 +233,11 @@ impl StackBuilder {
     }
 
     /// Learns from whole stacks, until this process's probes know.
-    fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
+    fn learn_eval_frame(&mut self, pid: Pid, raw: &WalkedStack) {
         let Some(space) = self.processes.without_eval_frame(pid) else { return };
         for (distance, pc) in eval_frames(raw) {
-            let saved_rbp = || self.raw.saved_rbp(pid, space, pc, &self.processes.peeker);
-            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_rbp) {
+            let saved_fp = || self.raw.saved_fp(pid, space, pc, &self.processes.peeker);
+            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_fp) {
                 self.processes.learn_eval_frame(pid, learned, &mut self.maps);
                 return;
             }
@@ -245,12 +249,12 @@ impl StackBuilder {
         self.maps.remove_process(pid, ended.as_ns());
         self.processes.forget(pid);
         self.modules.forget(pid);
-        self.made_code.forget(pid);
+        self.generated_code.forget(pid);
         self.libraries.owners.forget(pid);
     }
 
     /// The number of a frame in a stack of this thread.
-    fn frame(&mut self, head: Head, state: ThreadState, frame: Merged) -> FrameId {
+    fn frame(&mut self, head: EventContext, state: ThreadState, frame: Merged) -> FrameId {
         match frame {
             Merged::Native(pc) | Merged::Kernel(pc) => self.address_frame(head, frame, pc),
             Merged::Mark(mark) => self.out.frame(mark.frame()),
@@ -260,7 +264,7 @@ impl StackBuilder {
         }
     }
 
-    fn address_frame(&mut self, head: Head, frame: Merged, address: u64) -> FrameId {
+    fn address_frame(&mut self, head: EventContext, frame: Merged, address: u64) -> FrameId {
         if let Some((id, hit)) = self.processes.get_mut(head.pid).and_then(|p| p.frames.at(address, head.at))
         {
             if hit {
@@ -285,12 +289,12 @@ impl StackBuilder {
         id
     }
 
-    fn python_frame(&mut self, head: Head, state: ThreadState, place: (u64, u64, u64)) -> FrameId {
+    fn python_frame(&mut self, head: EventContext, state: ThreadState, place: (u64, u64, u64)) -> FrameId {
         let Some(code) = code_at(&self.processes, head, state, place.0) else {
             self.nameless += 1;
             self.activity.mark_active(head.at); // Others may follow, and are read in time then.
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
-            return self.out.frame(Mark::PythonGone.frame());
+            return self.out.frame(SyntheticFrame::PythonGone.frame());
         };
         let process = self.processes.get(head.pid);
         let named = process.and_then(|p| p.codes.named((place.0, place.2), head.at));
@@ -315,7 +319,7 @@ impl StackBuilder {
 
     /// Whether an address is in code that was made at run time, and whether that is sure: until its file was looked into, one that is only
     /// memory is believed to be such. Mappings are read again where it is in none.
-    fn is_jit(&mut self, head: Head, pc: u64) -> (bool, bool) {
+    fn is_jit(&mut self, head: EventContext, pc: u64) -> (bool, bool) {
         if self.mapping(head.pid, pc).is_none() {
             self.processes.note_unmapped_pc(head, pc);
         }
@@ -329,7 +333,7 @@ impl StackBuilder {
     }
 
     /// A frame of its own for each program and address: what is there, and when, is the program's business.
-    fn jit_frame(&mut self, head: Head, pc: u64) -> FrameId {
+    fn jit_frame(&mut self, head: EventContext, pc: u64) -> FrameId {
         let Some(process) = self.processes.get(head.pid) else {
             return self.out.frame(bare(FrameKind::Native, "", JIT_MODULE, pc));
         };
@@ -348,7 +352,7 @@ impl StackBuilder {
     }
 
     /// Normalised while the process lives: the file and the place in it, not the address.
-    pub(crate) fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
+    pub(crate) fn native_frame(&mut self, head: EventContext, pc: u64) -> Frame {
         self.processes.hit(head.pid, pc, head.at);
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
@@ -359,7 +363,7 @@ impl StackBuilder {
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
             None => {
                 self.processes.note_unmapped_pc(head, pc);
-                Mark::UnmappedAddress.frame()
+                SyntheticFrame::UnmappedAddress.frame()
             }
         }
     }

@@ -4,11 +4,11 @@ use super::pool_loops::is_pool_loop;
 use crate::records::RecordSender;
 use energy_trace_foreign::files::Quota;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::names::{LONGEST_NAME, is_cut};
 use energy_trace_model::recording::record::{
     CalledOn, Frame, FrameKind, Owner, OwnerDiagnostic, Record, RecordingDiagnostic, StackNode,
 };
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -105,7 +105,7 @@ impl Interner {
             return id;
         }
         if !self.has_room(owner, &key.0) {
-            return self.frame(Mark::PythonCrowdedOut.frame());
+            return self.frame(SyntheticFrame::PythonCrowdedOut.frame());
         }
         let id = self.new_function(&key.0);
         self.send(Record::CalledOn(id, key.1.clone()));
@@ -117,7 +117,7 @@ impl Interner {
         if self.frames.contains_key(&frame) || self.has_room(owner, &frame) {
             return self.frame(frame);
         }
-        self.frame(Mark::PythonCrowdedOut.frame())
+        self.frame(SyntheticFrame::PythonCrowdedOut.frame())
     }
 
     /// Whether there is room for the names of a new function; it is taken then, and who found none is counted.
@@ -133,7 +133,7 @@ impl Interner {
         (self.crowded_out > 0).then(|| RecordingDiagnostic::PythonNamesLimited {
             mib: (MOST_PYTHON_BYTES >> 20) as u64,
             times: self.crowded_out,
-            mark: Mark::PythonCrowdedOut.name().to_owned(),
+            mark: SyntheticFrame::PythonCrowdedOut.name().to_owned(),
         })
     }
 
@@ -193,7 +193,7 @@ impl Interner {
     /// The innermost frame below a mark.
     fn without_callers(&mut self, frames: &[FrameId]) -> Option<StackId> {
         self.without_callers += 1;
-        let mark = self.frame(Mark::TooDeep.frame());
+        let mark = self.frame(SyntheticFrame::TooDeep.frame());
         let above = self.stack_on(None, mark);
         Some(self.stack_on(Some(above), *frames.first()?))
     }

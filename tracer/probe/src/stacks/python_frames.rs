@@ -9,7 +9,7 @@
 use super::interner::ThreadState;
 use crate::processes::process::Process;
 use crate::processes::registry::Processes;
-use energy_trace_bpf::decode::{CodeSight, Head};
+use energy_trace_bpf::decode::{CodeSight, EventContext};
 use energy_trace_foreign::peeker::{Known, Peeker, Seen};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
@@ -65,12 +65,12 @@ pub(crate) struct Refreshed {
 }
 
 /// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
-pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) -> Refreshed {
+pub(crate) fn refresh_codes(processes: &mut Processes, head: EventContext, frames: &[Merged]) -> Refreshed {
     let peeker = processes.peeker.clone();
     let Some(process) = processes.get_mut(head.pid) else { return Refreshed::default() };
     let Some(interpreter) = process.interpreter else { return Refreshed::default() };
     let layout = interpreter.layout.code;
-    let look = Look { pid: head.pid, peeker: &peeker, layout: &layout };
+    let look = ProcessView { pid: head.pid, peeker: &peeker, layout: &layout };
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
     codes.sort_unstable();
     codes.dedup();
@@ -92,13 +92,13 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
 }
 
 /// A look into a process with this layout.
-struct Look<'a> {
+struct ProcessView<'a> {
     pid: Pid,
     peeker: &'a Peeker,
     layout: &'a CodeLayout,
 }
 
-impl Look<'_> {
+impl ProcessView<'_> {
     /// Sees which code objects of a sample of `at` are what they were, and reads the others; with them, which of those that samples held lately
     /// are. Without an answer nothing is known of them.
     fn at_codes(&self, process: &mut Process, codes: &[u64], (at, now): (KtimeNs, KtimeNs)) {
@@ -196,7 +196,7 @@ impl Look<'_> {
 
 /// The probes saw code objects of a process: their addresses, the bytes that tell them from others, and their globals. True: some are still to be
 /// read.
-pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[CodeSight]) -> bool {
+pub(crate) fn note_code_objects(processes: &mut Processes, head: EventContext, sights: &[CodeSight]) -> bool {
     let Some(process) = processes.get_mut(head.pid) else { return true };
     let mut news = false;
     for &CodeSight { address, check, globals } in sights {
@@ -208,7 +208,7 @@ pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[CodeSig
 /// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
 pub(crate) fn code_at(
     processes: &Processes,
-    head: Head,
+    head: EventContext,
     state: ThreadState,
     address: u64,
 ) -> Option<&Arc<CodeObject>> {

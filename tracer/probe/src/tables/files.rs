@@ -4,8 +4,8 @@
 //! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::eviction::{Resident, victims};
-use super::made_rows::{MadeTable, MadeTables, RowsOf, Told};
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
+use super::generated_rows::{GeneratedTable, GeneratedTables, RowsOf, SentRows};
 use energy_trace_bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use energy_trace_foreign::files::{Root, file_key, owner_of_process};
 use energy_trace_foreign::peeker::{OpenedFile, Peeker, Unanswered};
@@ -121,7 +121,7 @@ impl TableJob {
 }
 
 /// Rows of code that a process of this owner made, in this version.
-struct MadeRows {
+struct GeneratedRows {
     pid: Pid,
     owner: Owner,
     number: u32,
@@ -134,12 +134,12 @@ type SharedMaps = Option<Mutex<RowMaps>>;
 /// What the threads found out.
 enum FileUpdate {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Made),
-    Made(Pid, u32, Vec<MadeTable>),
+    Table(FileKey, TableOutcome),
+    TableOutcome(Pid, u32, Vec<GeneratedTable>),
 }
 
 /// What became of a table.
-struct Made {
+struct TableOutcome {
     table: Table,
     bytes: usize,
 }
@@ -153,7 +153,7 @@ pub(crate) struct Files {
     jobs: Sender<Job>,
     updates: Receiver<FileUpdate>,
     table_jobs: Sender<TableJob>,
-    made_jobs: Sender<MadeRows>,
+    generated_jobs: Sender<GeneratedRows>,
     /// FileUpdate to come.
     pending: usize,
     /// Files that wait to be read, open, by whose program they are for; how many may, and whether one more could not.
@@ -163,8 +163,8 @@ pub(crate) struct Files {
     /// Files that need a table and have none.
     wanted: Vec<FileKey>,
     /// Tables of code that processes made, and those that have new ones.
-    made: MadeTables,
-    made_news: HashSet<Pid>,
+    made: GeneratedTables,
+    generated_news: HashSet<Pid>,
     /// Work that waits until the probes know which mappings lost their table.
     deferred: Vec<TableJob>,
     /// Bytes that all tables may take, and what they take.
@@ -186,8 +186,8 @@ impl Files {
         let (rows_jobs, rows_todo) = channel();
         let (updates_from_files, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
-        let (made_jobs, made_todo) = channel();
-        let (made_found, maps) = (found.clone(), Arc::new(maps.map(Mutex::new)));
+        let (generated_jobs, generated_todo) = channel();
+        let (generated_found, maps) = (found.clone(), Arc::new(maps.map(Mutex::new)));
         let maps_of_files = Arc::clone(&maps);
         let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
@@ -199,21 +199,21 @@ impl Files {
             .spawn(move || make_tables(rows_todo, &maps_of_files, &found, &for_rows))?;
         thread::Builder::new().name("energy-made-row".into()).spawn(move || {
             urgency::raise();
-            make_made_tables(made_todo, &maps, &made_found);
+            make_made_tables(generated_todo, &maps, &generated_found);
         })?;
         Ok(Self {
             files: HashMap::new(),
             jobs,
             updates,
             table_jobs,
-            made_jobs,
+            generated_jobs,
             pending: 0,
             waiting: HashMap::new(),
             most_waiting: open_files::for_readers(),
             left_out: false,
             wanted: Vec::new(),
-            made: MadeTables::default(),
-            made_news: HashSet::new(),
+            made: GeneratedTables::default(),
+            generated_news: HashSet::new(),
             deferred: Vec::new(),
             capacity,
             used: 0,
@@ -301,17 +301,17 @@ impl Files {
                     about.insert(key.clone());
                     self.take_table(key, &made);
                 }
-                FileUpdate::Made(pid, number, tables) => {
+                FileUpdate::TableOutcome(pid, number, tables) => {
                     let unwanted = self.made.made(pid, number, tables);
                     self.deferred.extend(unwanted.into_iter().map(TableJob::Drop));
-                    self.made_news.insert(pid);
+                    self.generated_news.insert(pid);
                 }
             }
         }
         about
     }
 
-    fn take_table(&mut self, key: FileKey, made: &Made) {
+    fn take_table(&mut self, key: FileKey, made: &TableOutcome) {
         let Some(file) = self.files.get_mut(&key) else { return };
         (file.table, file.bytes) = (made.table, made.bytes);
         let waiting = self.waiting.entry(file.owner).or_default();
@@ -332,19 +332,19 @@ impl Files {
     pub(crate) fn make_rows(&mut self, pid: Pid, number: u32, rows: Vec<RowsOf>) {
         let owner = owner_of_process(pid);
         if self.capacity > 0 && self.made.begin(pid, owner, &rows) {
-            let job = MadeRows { pid, owner, number, rows };
-            self.pending += usize::from(self.made_jobs.send(job).is_ok());
+            let job = GeneratedRows { pid, owner, number, rows };
+            self.pending += usize::from(self.generated_jobs.send(job).is_ok());
         }
     }
 
     /// The rows of code that a process made of which the probes were told last.
-    pub(crate) fn told_rows(&self, pid: Pid) -> Option<Told> {
+    pub(crate) fn told_rows(&self, pid: Pid) -> Option<SentRows> {
         self.made.last_told(pid)
     }
 
     /// Whether there are tables of code that a process made of which the probes are not told. Says so once.
     pub(crate) fn has_made_news(&mut self, pid: Pid) -> bool {
-        self.made_news.remove(&pid)
+        self.generated_news.remove(&pid)
     }
 
     /// The probes know the mappings of a process.
@@ -355,7 +355,7 @@ impl Files {
 
     /// A process is another program, or gone.
     pub(crate) fn forget_made(&mut self, pid: Pid) {
-        self.made_news.remove(&pid);
+        self.generated_news.remove(&pid);
         let gone = self.made.forget(pid);
         self.deferred.extend(gone.into_iter().map(TableJob::Drop));
     }
@@ -498,7 +498,7 @@ fn read_files(
     rows_jobs: &Sender<TableJob>,
     worker: &Worker,
 ) {
-    for job in Turns::over(jobs, |job: &Job| Some(job.owner)) {
+    for job in FairQueue::over(jobs, |job: &Job| Some(job.owner)) {
         let facts = (worker.facts(&job.path, &job.file, job.wanted))
             .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
@@ -507,7 +507,7 @@ fn read_files(
         let mut is_received = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
         is_received &= match place {
             Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
-            None => found.send(FileUpdate::Table(job.key, Made::ABSENT)).is_ok(),
+            None => found.send(FileUpdate::Table(job.key, TableOutcome::ABSENT)).is_ok(),
         };
         if !is_received {
             return; // Nobody listens any more.
@@ -517,7 +517,7 @@ fn read_files(
 
 /// The thread that makes row tables of files.
 fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileUpdate>, worker: &Worker) {
-    for job in Turns::over(jobs, TableJob::owner) {
+    for job in FairQueue::over(jobs, TableJob::owner) {
         let made = match job {
             TableJob::Make(job, place) => {
                 FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
@@ -535,10 +535,12 @@ fn make_tables(jobs: Receiver<TableJob>, maps: &SharedMaps, found: &Sender<FileU
 }
 
 /// The thread that makes those of code that was made at run time: such code runs at once, and does not wait until large libraries are read.
-fn make_made_tables(jobs: Receiver<MadeRows>, maps: &SharedMaps, found: &Sender<FileUpdate>) {
-    for MadeRows { pid, number, rows, .. } in Turns::over(jobs, |job: &MadeRows| Some(job.owner)) {
-        let made = maps.as_ref().map(|maps| made_tables(rows, &mut locked(maps))).unwrap_or_default();
-        if found.send(FileUpdate::Made(pid, number, made)).is_err() {
+fn make_made_tables(jobs: Receiver<GeneratedRows>, maps: &SharedMaps, found: &Sender<FileUpdate>) {
+    for GeneratedRows { pid, number, rows, .. } in
+        FairQueue::over(jobs, |job: &GeneratedRows| Some(job.owner))
+    {
+        let made = maps.as_ref().map(|maps| generated_tables(rows, &mut locked(maps))).unwrap_or_default();
+        if found.send(FileUpdate::TableOutcome(pid, number, made)).is_err() {
             return;
         }
     }
@@ -548,20 +550,20 @@ fn locked(maps: &Mutex<RowMaps>) -> MutexGuard<'_, RowMaps> {
     maps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> Made {
-    let Some(maps) = maps else { return Made::ABSENT };
+fn make_table(job: &Job, (base, entry): (u64, u64), maps: &SharedMaps, worker: &Worker) -> TableOutcome {
+    let Some(maps) = maps else { return TableOutcome::ABSENT };
     let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
         log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
     let (table, bytes) = table_of(rows, &mut locked(maps), MAX_FULL_RULES);
-    Made { table, bytes }
+    TableOutcome { table, bytes }
 }
 
-fn made_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<MadeTable> {
+fn generated_tables(rows: Vec<RowsOf>, maps: &mut RowMaps) -> Vec<GeneratedTable> {
     let make = |mut of: RowsOf| {
         let (rows, full) = (std::mem::take(&mut of.rows), std::mem::take(&mut of.full).into_rules());
-        MadeTable::new(&of, table_of(Rows { rows, full, ..Rows::default() }, maps, MAX_FULL_RULES / 2))
+        GeneratedTable::new(&of, table_of(Rows { rows, full, ..Rows::default() }, maps, MAX_FULL_RULES / 2))
     };
     rows.into_iter().filter_map(make).collect()
 }
@@ -581,6 +583,6 @@ fn table_of(rows: Rows, maps: &mut RowMaps, most_full: u32) -> (Table, usize) {
     }
 }
 
-impl Made {
+impl TableOutcome {
     const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
 }

@@ -28,7 +28,7 @@ const CREDIT: Duration = Duration::from_millis(500);
 const SHARE: u32 = 8;
 
 /// A file that a worker keeps.
-pub(super) struct Kept {
+pub(super) struct KeptFile {
     /// What it says of itself.
     pub(super) facts: ElfFacts,
     /// The lane that keeps it, and how many workers it had lost.
@@ -59,9 +59,9 @@ enum Done {
 }
 
 /// What was found out of the file of a number.
-pub(super) enum News {
+pub(super) enum FileFinding {
     /// It is kept; `None`: there is nothing to unwind by.
-    Kept(u32, Option<Kept>),
+    Kept(u32, Option<KeptFile>),
     /// A rule that was not waited for.
     Rule(u32, u64, Found),
 }
@@ -143,7 +143,7 @@ impl Lanes {
     }
 
     /// What was found out since. Waits a moment for a file of this user's that was asked about just now.
-    pub(super) fn collect(&mut self, of: Option<Owner>) -> Vec<News> {
+    pub(super) fn collect(&mut self, of: Option<Owner>) -> Vec<FileFinding> {
         let mut out = Vec::new();
         let waits = of.filter(|&owner| !self.is_overdrawn(owner));
         let newest = self.lanes.iter().filter(|lane| lane.asked > 0 && Some(lane.owner) == waits);
@@ -160,7 +160,7 @@ impl Lanes {
     }
 
     /// Waits a moment for what is asked of users who have time left; `None`: there is nothing to wait for.
-    pub(super) fn wait(&mut self) -> Option<Vec<News>> {
+    pub(super) fn wait(&mut self) -> Option<Vec<FileFinding>> {
         let at = self.lanes.iter().position(|lane| lane.asked > 0 && !self.is_overdrawn(lane.owner))?;
         let lane = self.lanes.get_mut(at)?;
         let (owner, begun, mut out) = (lane.owner, Instant::now(), Vec::new());
@@ -173,7 +173,7 @@ impl Lanes {
     /// worker is busy with this or something else, or the file cost it.
     pub(super) fn rule(
         &mut self,
-        kept: &Kept,
+        kept: &KeptFile,
         (path, number): (&str, u32),
         svma: u64,
     ) -> Result<Option<(Rule, Option<FullRule>)>, u8> {
@@ -249,15 +249,15 @@ impl Lane {
         }
     }
 
-    fn collect(&mut self, patience: Duration, out: &mut Vec<News>) {
+    fn collect(&mut self, patience: Duration, out: &mut Vec<FileFinding>) {
         while self.asked > 0 {
             let Ok(done) = self.done.recv_timeout(patience) else { return };
             self.asked -= 1;
             self.used = Instant::now();
-            let of_lane = |(facts, generation)| Kept { facts, lane: (self.number, generation) };
+            let of_lane = |(facts, generation)| KeptFile { facts, lane: (self.number, generation) };
             out.push(match done {
-                Done::Kept(number, kept) => News::Kept(number, kept.map(of_lane)),
-                Done::Rule(number, svma, rule) => News::Rule(number, svma, rule),
+                Done::Kept(number, kept) => FileFinding::Kept(number, kept.map(of_lane)),
+                Done::Rule(number, svma, rule) => FileFinding::Rule(number, svma, rule),
             });
         }
     }
@@ -283,7 +283,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, Lanes, MOST_LANES, MOST_OF_ONE, News, Owner};
+    use super::{FileFinding, KeptFile, Lanes, MOST_LANES, MOST_OF_ONE, Owner};
     use energy_trace_foreign::resolver::Resolver;
     use std::fs::File;
     use std::sync::Arc;
@@ -293,13 +293,13 @@ mod tests {
     const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 
     /// What becomes of the files that were asked about.
-    fn collected(lanes: &mut Lanes, files: usize) -> Vec<(u32, Option<Kept>)> {
+    fn collected(lanes: &mut Lanes, files: usize) -> Vec<(u32, Option<KeptFile>)> {
         let (begun, mut found) = (Instant::now(), Vec::new());
         while found.len() < files {
             assert!(begun.elapsed() < Duration::from_secs(60));
             found.extend(lanes.collect(None).into_iter().filter_map(|news| match news {
-                News::Kept(number, kept) => Some((number, kept)),
-                News::Rule(..) => None,
+                FileFinding::Kept(number, kept) => Some((number, kept)),
+                FileFinding::Rule(..) => None,
             }));
         }
         found.sort_by_key(|(number, _)| *number);
@@ -312,7 +312,8 @@ mod tests {
         let (file, mut lanes) =
             (Arc::new(File::open(LIBC).unwrap()), Lanes::new(Resolver::start(false).unwrap()));
         assert!(lanes.keep(Owner::User(7), 0, LIBC, &file) && lanes.keep(Owner::User(8), 1, LIBC, &file));
-        let kept: Vec<Kept> = collected(&mut lanes, 2).into_iter().map(|(_, kept)| kept.unwrap()).collect();
+        let kept: Vec<KeptFile> =
+            collected(&mut lanes, 2).into_iter().map(|(_, kept)| kept.unwrap()).collect();
         let at = kept[0].facts.entry;
         let once = |lanes: &mut Lanes, of: usize| {
             let number = u32::try_from(of).unwrap();

@@ -2,13 +2,13 @@
 //!
 //! `files` has them made in the background and keeps account of them, `eviction` says which make room, `turns` says whose come first,
 //! `mapping_pool` hands out blocks for the mappings that lead to them; `unwind_files` looks up one row at a time for what user space unwinds, by
-//! the workers of `lanes`. `made_rows` are the tables of code that is in no file. Leaves out how rows are made
+//! the workers of `lanes`. `generated_rows` are the tables of code that is in no file. Leaves out how rows are made
 //! (package `unwind`) and the BPF maps that hold them (`bpf/row_maps.rs`).
 
 mod eviction;
+pub(super) mod fair_queue;
 pub(super) mod files;
+pub(super) mod generated_rows;
 mod lanes;
-pub(super) mod made_rows;
 pub(super) mod mapping_pool;
-pub(super) mod turns;
 pub(super) mod unwind_files;

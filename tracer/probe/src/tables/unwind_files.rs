@@ -5,7 +5,7 @@
 //! whole tables (`files`) and the walk (package `unwind`).
 
 use super::files::open;
-use super::lanes::{Kept as KeptFile, Lanes, News};
+use super::lanes::{FileFinding, KeptFile, Lanes};
 use energy_trace_foreign::files::{Pool, Room, owner_of_file, owner_of_process};
 use energy_trace_foreign::peeker::{Peeker, TargetMemory};
 use energy_trace_foreign::resolver::Resolver;
@@ -33,7 +33,7 @@ use tracer_ebpf::wire::{end, register};
 const KEPT: usize = 1 << 14;
 
 /// A rule that is kept: the file's number, the address (SVMA).
-type Kept = (u32, u64, Rule);
+type CachedRule = (u32, u64, Rule);
 
 /// A file that is unwound through.
 struct UnwindFile {
@@ -60,7 +60,7 @@ pub(crate) struct UnwindFiles {
     numbers: HashMap<FileKey, u32>,
     /// By number.
     files: Vec<Option<UnwindFile>>,
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Option<CachedRule>>,
     /// Rules in full of all files.
     full: FullRules,
     /// How often something was found out of a file.
@@ -139,13 +139,13 @@ impl UnwindFiles {
         waited
     }
 
-    fn take_in(&mut self, found: Vec<News>) {
+    fn take_in(&mut self, found: Vec<FileFinding>) {
         for news in found {
             self.news += 1;
             let (number, is) = match news {
-                News::Kept(number, kept) => (number, kept.map_or(Is::Useless, Is::Kept)),
-                News::Rule(number, _, None) => (number, Is::Useless),
-                News::Rule(number, svma, Some((rule, full))) => {
+                FileFinding::Kept(number, kept) => (number, kept.map_or(Is::Useless, Is::Kept)),
+                FileFinding::Rule(number, _, None) => (number, Is::Useless),
+                FileFinding::Rule(number, svma, Some((rule, full))) => {
                     let rule = full.map_or(rule, |full| self.full.number(full));
                     self.remember((number, svma, rule));
                     continue;
@@ -165,7 +165,7 @@ impl UnwindFiles {
         }
     }
 
-    fn remember(&mut self, kept: Kept) {
+    fn remember(&mut self, kept: CachedRule) {
         if let Some(slot) = self.kept.get_mut(place_of(kept.1)) {
             *slot = Some(kept);
         }
@@ -246,8 +246,8 @@ impl UnwindFiles {
         Some(u64::from_ne_bytes(bytes))
     }
 
-    /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
-    pub(crate) fn saved_rbp(
+    /// How far below the CFA the function at `pc` saved its caller's frame pointer (0: it did not); `None` where that is not known.
+    pub(crate) fn saved_fp(
         &mut self,
         pid: Pid,
         space: &AddressSpace,
@@ -255,7 +255,7 @@ impl UnwindFiles {
         peeker: &Peeker,
     ) -> Option<u32> {
         let rule = self.rule(pid, space, pc, peeker).ok()?;
-        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
+        u32::try_from(-rule.fp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
 }
 

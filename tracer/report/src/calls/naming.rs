@@ -16,25 +16,66 @@ pub(super) struct CallName {
     pub(super) is_public: bool,
 }
 
+/// What made the name of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallRule {
+    /// The table of overrides.
+    Override,
+    /// The same, as a method of the class that it was called on.
+    OverrideOfClass,
+    /// The public name of the class that it was called on.
+    ClassOfReceiver,
+    /// A package's re-export of the function, or of its class.
+    ReExport,
+    /// The module that defines it, where nothing in the name is private.
+    OwnModule,
+    /// A symbol of PyTorch's machine code.
+    TorchSymbol,
+    /// A symbol of NumPy's machine code.
+    NumpySymbol,
+    /// A symbol that Cython made of a Python function.
+    CythonSymbol,
+}
+
+impl CallRule {
+    /// Whether users know such a name: others only say where a function lies.
+    pub(crate) const fn is_public(self) -> bool {
+        !matches!(self, Self::OwnModule | Self::CythonSymbol)
+    }
+}
+
 /// The public name of a function that was called on something; `None` for wrappers, private functions and code without names.
 pub(super) fn call_name(frame: &Frame, on: Option<&CalledOn>, names: &PublicNames) -> Option<CallName> {
-    let public = |name| CallName { name, is_public: true };
+    let (name, rule) = name_and_rule(frame, on, names)?;
+    Some(CallName { name, is_public: rule.is_public() })
+}
+
+/// The same, and what made it.
+pub(crate) fn name_and_rule(
+    frame: &Frame,
+    on: Option<&CalledOn>,
+    names: &PublicNames,
+) -> Option<(String, CallRule)> {
+    let by = |rule| move |name| (name, rule);
     if let Some(api) = ApiNames::built_in().name_of(frame) {
         let own = on.filter(|_| api.of_class).and_then(|on| method_of(on, frame, api.name, names));
-        return Some(public(own.unwrap_or_else(|| api.name.to_owned())));
+        let own = own.map(by(CallRule::OverrideOfClass));
+        return Some(own.unwrap_or_else(|| by(CallRule::Override)(api.name.to_owned())));
     }
     if ApiNames::built_in().is_wrapper(frame) {
         return None;
     }
     match frame.kind {
         FrameKind::Python => {
-            let real = || real_name(frame).map(|name| CallName { name, is_public: false });
             let of_class = on.and_then(|on| method_of(on, frame, &qualname(frame), names));
-            of_class.or_else(|| python_name(frame, names)).map(public).or_else(real)
+            let public = || python_name(frame, names).map(by(CallRule::ReExport));
+            let real = || real_name(frame).map(by(CallRule::OwnModule));
+            of_class.map(by(CallRule::ClassOfReceiver)).or_else(public).or_else(real)
         }
         FrameKind::Native => {
-            let compiled = || cython_name(frame, names).map(|name| CallName { name, is_public: false });
-            builtin(&frame.name).or_else(|| numpy_name(frame, names)).map(public).or_else(compiled)
+            let numpy = || numpy_name(frame, names).map(by(CallRule::NumpySymbol));
+            let compiled = || cython_name(frame, names).map(by(CallRule::CythonSymbol));
+            builtin(&frame.name).map(by(CallRule::TorchSymbol)).or_else(numpy).or_else(compiled)
         }
         _ => None,
     }

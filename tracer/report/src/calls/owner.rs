@@ -52,11 +52,29 @@ pub(super) fn package_of<'a>(file: &'a str, names: &PublicNames) -> Option<&'a s
     Some(package_in(below_folder(file, names)?)).filter(|name| !name.is_empty())
 }
 
+/// What told that a file is a package's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A folder of packages in its path.
+    Folder,
+    /// Metadata that lies beside the package.
+    Metadata,
+}
+
+/// What told that a file is a package's; `None` where it is none's.
+pub(crate) fn place_of(file: &str, names: &PublicNames) -> Option<Place> {
+    below_folder_by(file, names).map(|(place, _)| place)
+}
+
 /// The part of a path below the folder of packages that it is in.
 pub(super) fn below_folder<'a>(file: &'a str, names: &PublicNames) -> Option<&'a str> {
+    below_folder_by(file, names).map(|(_, below)| below)
+}
+
+fn below_folder_by<'a>(file: &'a str, names: &PublicNames) -> Option<(Place, &'a str)> {
     let folders = ["/site-packages/", "/dist-packages/"];
-    let below = folders.iter().find_map(|folder| Some(file.rsplit_once(folder)?.1));
-    below.or_else(|| names.below_folder(file))
+    let below = folders.iter().find_map(|folder| Some((Place::Folder, file.rsplit_once(folder)?.1)));
+    below.or_else(|| names.below_folder(file).map(|below| (Place::Metadata, below)))
 }
 
 /// Whether a file is below `lib/python3.X`, or in the library's archive.

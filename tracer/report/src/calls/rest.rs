@@ -2,8 +2,8 @@
 //!
 //! Leaves out calls and imports (`path.rs`).
 
-use energy_trace_model::recording::mark::is_nameless_python;
 use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::is_nameless_python;
 
 /// What stacks without a call are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

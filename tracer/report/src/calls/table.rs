@@ -10,8 +10,8 @@ use super::rest::{Rest, Where, is_end, rest};
 use crate::fold::Interner;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind};
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::api_names::ApiNames;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -94,8 +94,11 @@ impl<'a> CallTable<'a> {
     pub fn steps(&mut self, row: &ProfileRow, steps: &mut Vec<Step>) {
         steps.clear();
         let Some(stack) = row.stack else {
-            let label =
-                Label { name: Mark::Unsampled.name().to_owned(), kind: Kind::Rest, without_name: None };
+            let label = Label {
+                name: SyntheticFrame::Unsampled.name().to_owned(),
+                kind: Kind::Rest,
+                without_name: None,
+            };
             return steps.push(Step { label: self.labels.number(label), caller: None });
         };
         let walked = self.walked(stack);

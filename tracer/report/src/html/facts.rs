@@ -1,6 +1,7 @@
 //! The page's words: what was recorded, on what, how sure it is, and what is doubtful. All of them are the sentences of the other reports.
 
 use crate::diagnostics::{changes_numbers, diagnostics, estimate_note, lost_total};
+use crate::meters::basis;
 use crate::run;
 use crate::table_details::runtimes;
 use energy_trace_model::profile::Profile;
@@ -22,7 +23,7 @@ pub(super) struct Facts {
     samples: u64,
     hz: u32,
     lost: u64,
-    /// `from energy counters` or `estimated`; none without energy.
+    /// `from energy counters`, `estimated`, …; none without energy.
     quality: Option<&'static str>,
     /// Whether all joules are CPU time times a constant.
     modelled: bool,
@@ -67,7 +68,7 @@ impl Facts {
             samples: profile.run.samples,
             hz: header.sample_hz,
             lost: lost_total(profile),
-            quality: run::split_quality(profile, choice).map(quality_words),
+            quality: run::split_quality(profile, choice).map(|quality| basis(profile, choice, quality)),
             modelled: run::is_modelled(profile, choice),
             view: profile.options.view.name(),
             idle: profile.options.accounting.idle.name(),
@@ -79,13 +80,5 @@ impl Facts {
             warnings: changing.iter().map(sentence).collect(),
             remarks: others.iter().map(sentence).collect(),
         }
-    }
-}
-
-const fn quality_words(quality: energy_trace_model::recording::record::Quality) -> &'static str {
-    use energy_trace_model::recording::record::Quality;
-    match quality {
-        Quality::Measured | Quality::Apportioned => "from energy counters",
-        Quality::Estimated => "estimated",
     }
 }

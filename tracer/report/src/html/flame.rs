@@ -9,8 +9,8 @@ use crate::fold::Interner;
 use crate::folded::LabelKind;
 use crate::functions::MISSING;
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::shown::shown;
 use energy_trace_names::{file_name, frame_name, part_of};
 use serde::Serialize;
@@ -33,7 +33,7 @@ impl Flame {
         let mut flame = Self::default();
         let mut labels = Interner::new();
         let mut of_frame: Vec<Option<u32>> = vec![None; profile.frames.len()];
-        let (unsampled, missing) = (Mark::Unsampled.frame(), Frame::special(MISSING));
+        let (unsampled, missing) = (SyntheticFrame::Unsampled.frame(), Frame::special(MISSING));
         for row in &profile.rows {
             let path = flame.path(profile, row, [&unsampled, &missing], &mut of_frame, &mut labels);
             let node = flame.tree.node(path);

@@ -13,8 +13,8 @@ use crate::own_rows::{Own, OwnCode, is_python_program};
 use crate::rows::mark;
 use crate::uncertainty::Uncertainties;
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::shown::shown;
 use energy_trace_names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
@@ -185,7 +185,7 @@ fn functions(profile: &Profile) -> View {
 /// Rows of what `name` makes of each frame.
 fn of_frames(profile: &Profile, what: (By, &'static str), name: impl Fn(&Frame) -> String) -> View {
     let mut names = Interner::new();
-    let unsampled = names.number(Mark::Unsampled.name().to_owned());
+    let unsampled = names.number(SyntheticFrame::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let path = |row: &ProfileRow, path: &mut Vec<usize>| {

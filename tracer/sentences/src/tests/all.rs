@@ -4,13 +4,14 @@ use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
+    WorkDiagnostic as W,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
     KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Owner, OwnerDiagnostic, Part,
     PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime,
-    TimeDifference, Unanswering,
+    TimeDifference, Unanswering, WorkFailure,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -173,6 +174,21 @@ fn of_the_whole() -> Vec<Diagnostic> {
         },
         Diagnostic::ResidualLarge(vec![(word(), uj)]),
         Diagnostic::SlowedDown { part: Part::Cpu(0), by: SlowedBy::Heat, ns: None, times: Some(3), of_ns: 9 },
+        Diagnostic::Work { name: word(), what: W::NotRead { failure: Some(WorkFailure::TimedOut) } },
+        Diagnostic::Work { name: word(), what: W::NeverMoved { readings: 1 } },
+        Diagnostic::Work { name: word(), what: W::NotCounted { function: word() } },
+        Diagnostic::Work {
+            name: word(),
+            what: W::InPart {
+                restarts: 2,
+                gone: 1,
+                covered_ns: 1,
+                of_ns: 2,
+                failure: Some(WorkFailure::Missing),
+            },
+        },
+        Diagnostic::Work { name: word(), what: W::StoodStill { still_ns: 1, covered_ns: 2 } },
+        Diagnostic::Work { name: word(), what: W::Merged },
         Diagnostic::LedgerImbalance(vec![(Imbalance::Domain(word()), uj), (Imbalance::Stacks("gpu"), uj)]),
     ]
 }

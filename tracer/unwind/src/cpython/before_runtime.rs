@@ -4,12 +4,10 @@
 //! `PyGILState_GetThisThreadState` the key of thread-specific data (Python/pystate.c, 3.6). Leaves out 3.5 and older.
 
 use super::memory::Source;
+use crate::arch::load;
 
 /// Bytes of these functions that are read: they have eight and twenty.
 const CODE: u64 = 32;
-/// `mov distance(%rip), %rax` and `mov distance(%rip), %edi`.
-const LOADS_LIST: &[u8] = &[0x48, 0x8b, 0x05];
-const LOADS_KEY: &[u8] = &[0x8b, 0x3d];
 
 /// Addresses of the functions and of the exported variable (AVMA).
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +34,8 @@ pub(super) struct Variables {
 /// The variables that these functions load; `None` where they look otherwise.
 pub(super) fn find_variables(source: &impl Source, exported: Exported) -> Option<Variables> {
     Some(Variables {
-        interpreters: loaded_by(source, exported.head, LOADS_LIST)?,
-        key: loaded_by(source, exported.this_thread, LOADS_KEY)?,
+        interpreters: loaded_by(source, exported.head, load::POINTER)?,
+        key: loaded_by(source, exported.this_thread, load::NUMBER)?,
         current: exported.current,
     })
 }
@@ -45,9 +43,7 @@ pub(super) fn find_variables(source: &impl Source, exported: Exported) -> Option
 /// The address that the first such instruction of a function loads from.
 fn loaded_by(source: &impl Source, function: u64, loads: &[u8]) -> Option<u64> {
     let code = source.bytes(function, CODE, CODE)?;
-    let at = code.windows(loads.len()).position(|bytes| bytes == loads)? + loads.len();
-    let distance = i32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?);
-    Some(function.checked_add(at as u64 + 4)?.wrapping_add_signed(i64::from(distance)))
+    load::variable(&code, function, loads)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, x86-64;
+//! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, of 64 bits;
 //! those of debug builds (`Py_DEBUG`) of 3.8 and later have the same offsets. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
 use super::attributes::Attributes;
 use super::lines::LineTable;
 use crate::anchoring::FrameAnchoring;
 use serde::{Deserialize, Serialize};
+use tracer_ebpf::arch::thread::SPECIFIC_DATA;
 use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
@@ -155,9 +156,9 @@ pub struct VersionLayout {
 }
 
 impl VersionLayout {
-    /// Takes in where evaluation frames end: bytes from an anchor up to the CFA, and from there down to the saved `rbp` (0: not saved).
-    pub const fn learn_eval_frame(&mut self, cfa: u32, rbp: u32) {
-        (self.walk.eval_cfa, self.walk.eval_rbp) = (cfa, rbp);
+    /// Takes in where evaluation frames end: bytes from an anchor up to the CFA, and from there down to the saved frame pointer (0: not saved).
+    pub const fn learn_eval_frame(&mut self, cfa: u32, fp: u32) {
+        (self.walk.eval_cfa, self.walk.eval_fp) = (cfa, fp);
     }
 
     /// Takes in the thread-local variables that name the state that runs in a thread, in bytes below the thread pointer.
@@ -205,16 +206,12 @@ impl VersionLayout {
     }
 }
 
-/// glibc's `struct pthread` → `specific_1stblock` (nptl/descr.h, 2.36; the same from 2.4 to 2.41 on x86-64). Where it differs the
-/// thread's state is not validated there, and the list of threads serves.
-const TSD_BLOCK: u32 = 0x310;
-
 /// Fields of the walker's layout that the known versions share.
 pub(super) const WALK: PythonLayout = PythonLayout {
     tss_key_at: 0,
     interpreter_at: 0,
     current_at: 0,
-    tsd_block: TSD_BLOCK,
+    tsd_block: SPECIFIC_DATA,
     threads_head: 0,
     thread_next: 8,
     thread_id: 0,
@@ -233,7 +230,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     shim_owner: 3,
     tag_mask: 0,
     eval_cfa: 0,
-    eval_rbp: 0,
+    eval_fp: 0,
     tls_below: [0; 2],
     key_follows: 0,
     locals: 0,

@@ -86,6 +86,31 @@ pub fn module_by_path(file: &str) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
+/// What named a module, as far as its name and its file tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModuleRule {
+    /// It is frozen into the interpreter, which says so in the place of a file.
+    Frozen,
+    /// It is a cell of a notebook, or was typed.
+    Main,
+    /// Its path says the same, so that its own word may not have been known.
+    Path,
+    /// Its own `__name__`; of a program with its package's.
+    OwnName,
+}
+
+impl ModuleRule {
+    /// Of a module that a file's function was recorded with.
+    pub fn of(file: &str, module: &str) -> Self {
+        match module {
+            _ if frozen(file) == Some(module) => Self::Frozen,
+            "__main__" => Self::Main,
+            _ if module_by_path(file) == module => Self::Path,
+            _ => Self::OwnName,
+        }
+    }
+}
+
 /// The module that is frozen into the interpreter under this name.
 fn frozen(file: &str) -> Option<&str> {
     file.strip_prefix("<frozen ")?.strip_suffix('>')
@@ -117,7 +142,17 @@ fn below_root(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OwnName, is_elsewhere, module_by_path, module_named, source_of};
+    use super::{ModuleRule, OwnName, is_elsewhere, module_by_path, module_named, source_of};
+
+    /// What named a module is told apart where its file tells, and only there.
+    #[test]
+    fn what_named_a_module() {
+        let named = |file, module| ModuleRule::of(file, module);
+        assert_eq!(named("<frozen importlib._bootstrap>", "importlib._bootstrap"), ModuleRule::Frozen);
+        assert_eq!(named("<stdin>", "__main__"), ModuleRule::Main);
+        assert_eq!(named("/v/site-packages/torch/nn/functional.py", "torch.nn.functional"), ModuleRule::Path);
+        assert_eq!(named("/home/me/pkg/mod.py", "pkg.mod"), ModuleRule::OwnName);
+    }
 
     /// A module is what it says that it is: in an archive, in a package without `__init__.py`, compiled elsewhere, run by `exec`.
     #[test]

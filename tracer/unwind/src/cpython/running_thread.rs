@@ -1,12 +1,13 @@
 //! Which thread-local variables of an interpreter name the state that runs in a thread.
 //!
 //! From 3.15 on nothing else does (`_Py_tss_tstate`, `_Py_tss_gilstate`, Python/pystate.c), and stripped builds have no symbol of them.
-//! They are found by what they hold: a program's own thread-local block lies right below the thread pointer, which thread states hold as
+//! They are found by what they hold: a program's own thread-local block lies right beside the thread pointer, which thread states hold as
 //! `thread_id`, and the words of it that are the address of that thread's state are looked for. The probes believe what they read there
 //! only when it has the thread pointer in turn. Leaves out interpreters in a library, whose block may lie anywhere.
 
 use super::layout::VersionLayout;
 use super::memory::Source;
+use tracer_ebpf::arch::thread;
 
 /// Largest block that is searched, in bytes: 3.15 has 48.
 const LARGEST: u64 = 4096;
@@ -26,9 +27,9 @@ fn search(source: &impl Source, layout: &VersionLayout, runtime: u64, block: u64
     let interpreter = source.word(walk.interpreter_at).filter(|&at| at != 0)?;
     let thread = source.word(interpreter.wrapping_add(u64::from(walk.threads_head))).filter(|&at| at != 0)?;
     let pointer = source.word(thread.wrapping_add(u64::from(walk.thread_id))).filter(|&at| at != 0)?;
-    let bytes = source.bytes(pointer.wrapping_sub(block), block & !7, LARGEST)?;
+    let bytes = source.bytes(thread::block(pointer, block), block & !7, LARGEST)?;
     let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    let below = (0..).step_by(8).map(|at| block - at);
+    let below = (0..).step_by(8).map(|at| thread::distance(block, at));
     let mut found = below.zip(words).filter(|&(_, word)| word == thread);
     let mut next = || found.next().map_or(Some(0), |(below, _)| u32::try_from(below).ok());
     Some([next()?, next()?])

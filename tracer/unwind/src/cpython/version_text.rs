@@ -6,6 +6,7 @@
 
 use super::layout::Version;
 use super::memory::Source;
+use crate::arch::load;
 
 /// Bytes of the function that are read: it has about sixty.
 const CODE_LIMIT: u64 = 256;
@@ -16,7 +17,7 @@ const TEXT_LIMIT: usize = 16;
 pub fn read_version(source: &impl Source, address: u64, size: u64) -> Option<Version> {
     let size = if size == 0 { CODE_LIMIT } else { size.min(CODE_LIMIT) };
     let code = source.bytes(address, size, CODE_LIMIT)?;
-    let mut found: Vec<Version> = loaded_addresses(&code, address)
+    let mut found: Vec<Version> = load::addresses(&code, address)
         .filter_map(|at| {
             let mut text = [0; TEXT_LIMIT];
             source.read(at, &mut text)?;
@@ -28,18 +29,6 @@ pub fn read_version(source: &impl Source, address: u64, size: u64) -> Option<Ver
         [version] => Some(version),
         _ => None,
     }
-}
-
-/// Addresses that code loads: `lea reg, [rip + distance]` (REX.W 8D /r, mod 0, rm 5), and `mov r32, address` (B8+) in programs that lie
-/// at fixed addresses (Intel SDM vol. 2A). What is no instruction may look like one: the caller checks what is there.
-fn loaded_addresses(code: &[u8], address: u64) -> impl Iterator<Item = u64> + '_ {
-    code.windows(7).zip(address..).filter_map(|(window, at)| match *window {
-        [0x48 | 0x4c, 0x8d, modrm, a, b, c, d] if modrm & 0xc7 == 5 => {
-            Some((at + 7).wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))))
-        }
-        [0xb8..=0xbf, a, b, c, d, ..] => Some(u64::from(u32::from_le_bytes([a, b, c, d]))),
-        _ => None,
-    })
 }
 
 /// `3.10.13`, `3.9.0rc1`, `3.8.18+`, ended by a zero.

@@ -3,6 +3,7 @@
 //! The names and the places of variables are in the file; the offsets of fields are written when the library is loaded, so that of them the
 //! file tells only where they will stand. Belongs to the resolver. Leaves out what is not needed for stacks.
 
+use crate::arch::RELATIVE_RELOCATION;
 use crate::elf::{ENDIAN, Elf};
 use object::ReadRef as _;
 use object::read::elf::{ProgramHeader as _, SectionHeader as _};
@@ -69,7 +70,7 @@ impl<'a, 'b> Image<'a, 'b> {
             let found = section.rela(ENDIAN, elf.data());
             found.ok().flatten().map(|(list, _)| list)
         });
-        let relative = object::elf::R_X86_64_RELATIVE;
+        let relative = RELATIVE_RELOCATION;
         let pointers = relocations.flatten().filter(|entry| entry.r_type(ENDIAN, false) == relative);
         let pointers =
             pointers.map(|entry| (entry.r_offset.get(ENDIAN), entry.r_addend.get(ENDIAN).cast_unsigned()));

@@ -5,6 +5,7 @@
 //! Sources: System V ABI AMD64 1.0 §3.2.2 (a function gives `rsp` and `rbp` back as it found them). An instruction that does to the stack what
 //! compilers do not ends the search: then nothing is known. Leaves out the order in which code runs (`code_rows.rs`).
 
+use crate::code_rule::CodeRule;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
@@ -13,44 +14,30 @@ const RETURN_ADDRESS: i64 = 8;
 
 /// The state before an instruction. Depths are bytes below the canonical frame address (CFA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameState {
+pub(crate) struct FrameState {
     /// Of the stack pointer; `None` where it depends on the run, and `rbp` is a frame pointer.
     depth: Option<i64>,
     rbp: Rbp,
     /// Of the place where the caller's `rbp` was saved.
     saved: Option<i64>,
     /// A register that points to the frame.
-    copy: Option<Pointing>,
+    copy: Option<PointerRegister>,
     /// A word that points to the frame, for where `depth` is not known.
-    kept: Option<Kept>,
+    kept: Option<SpilledPointer>,
 }
 
 /// A register that points so many bytes below the CFA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pointing {
+struct PointerRegister {
     register: Register,
     depth: i64,
 }
 
 /// A word that points so many bytes below the CFA, this far above the stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct SpilledPointer {
     above: i64,
     depth: i64,
-}
-
-/// What is to be done at an instruction to find the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CodeRule {
-    /// It fits a row.
-    Short(Rule),
-    /// It does not.
-    Full(FullRule),
-}
-
-impl CodeRule {
-    /// Nothing is known.
-    pub(super) const NONE: Self = Self::Short(Rule::NONE);
 }
 
 /// What `rbp` is.
@@ -66,22 +53,22 @@ enum Rbp {
 
 impl FrameState {
     /// Behind the call.
-    pub(super) const ENTRY: Self =
+    pub(crate) const ENTRY: Self =
         Self { depth: Some(RETURN_ADDRESS), rbp: Rbp::Callers, saved: None, copy: None, kept: None };
 
     /// How deep the stack pointer is, where that is known.
-    pub(super) const fn depth(&self) -> Option<i64> {
+    pub(crate) const fn depth(&self) -> Option<i64> {
         self.depth
     }
 
     /// Whether everything is as the caller left it.
-    pub(super) fn is_given_back(&self) -> bool {
+    pub(crate) fn is_given_back(&self) -> bool {
         self.depth == Some(RETURN_ADDRESS) && self.rbp == Rbp::Callers
     }
 
     /// Where two ways meet: what is true on both; `None` where they contradict each other. `rbp` that was saved may be changed on one of them,
     /// and with a frame pointer the stack may have any depth.
-    pub(super) fn joined(self, other: Self) -> Option<Self> {
+    pub(crate) fn joined(self, other: Self) -> Option<Self> {
         if self.saved != other.saved {
             return None;
         }
@@ -96,12 +83,12 @@ impl FrameState {
     }
 
     /// The rule that holds here.
-    pub(super) fn rule(&self) -> CodeRule {
+    pub(crate) fn rule(&self) -> CodeRule {
         let saved = self.saved.map_or(0, |saved| -saved);
         let packed = match (self.rbp, self.depth) {
-            (Rbp::Pointer(above), _) => Rule::pack(rule::RBP, above, saved),
-            (Rbp::Callers, Some(depth)) => Rule::pack(rule::RSP, depth, 0),
-            (Rbp::Other, Some(depth)) => Rule::pack(rule::RSP, depth, saved),
+            (Rbp::Pointer(above), _) => Rule::pack(rule::FP, above, saved),
+            (Rbp::Callers, Some(depth)) => Rule::pack(rule::SP, depth, 0),
+            (Rbp::Other, Some(depth)) => Rule::pack(rule::SP, depth, saved),
             (_, None) => return self.full_rule().map_or(CodeRule::NONE, CodeRule::Full),
         };
         packed.map_or(CodeRule::NONE, CodeRule::Short)
@@ -110,22 +97,32 @@ impl FrameState {
     /// The rule by what points to the frame while the stack pointer does not. Registers that others have to give back are not looked at.
     fn full_rule(&self) -> Option<FullRule> {
         let (cfa, add) = match (self.kept, self.copy) {
-            (Some(Kept { above, depth }), _) => (Operand::word(base::RSP, i32::try_from(above).ok()?), depth),
-            (None, Some(Pointing { register, depth })) => (Operand::sum(dwarf(register)?, 0), depth),
+            (Some(SpilledPointer { above, depth }), _) => {
+                (Operand::word(base::SP, i32::try_from(above).ok()?), depth)
+            }
+            (None, Some(PointerRegister { register, depth })) => (Operand::sum(dwarf(register)?, 0), depth),
             (None, None) => return None,
         };
         let saved = |depth: i64| i32::try_from(-depth).ok().map(|from| Operand::word(base::CFA, from));
-        let rbp = if self.rbp == Rbp::Callers { Operand::SAME } else { saved(self.saved?)? };
-        Some(FullRule { cfa, add, ra: saved(RETURN_ADDRESS)?, rbp, rbx: Operand::sum(base::CFA, 0) })
+        let fp = if self.rbp == Rbp::Callers { Operand::SAME } else { saved(self.saved?)? };
+        let (ra, callee_saved) = (saved(RETURN_ADDRESS)?, Operand::sum(base::CFA, 0));
+        Some(FullRule { cfa, add, ra, fp, callee_saved })
     }
 
-    /// Whether this instruction takes the stack pointer from where it was kept.
-    pub(super) fn finds_stack(&self, does: &Instruction) -> bool {
-        self.kept_at(does).is_some()
+    /// Whether a function goes on where nothing is known: it takes its arguments away (V8's do), or goes over to another stack.
+    pub(crate) fn leaves(&self, does: &Instruction) -> bool {
+        match does.mnemonic() {
+            Mnemonic::Pop => self.is_given_back(),
+            Mnemonic::Mov => {
+                let loads = does.op0_register() == Register::RSP && does.op1_kind() == OpKind::Memory;
+                loads && self.kept_at(does).is_none()
+            }
+            _ => false,
+        }
     }
 
     /// The state behind an instruction that goes on; `None` where nothing is known of it.
-    pub(super) fn after(self, does: &Instruction, info: &mut InstructionInfoFactory) -> Option<Self> {
+    pub(crate) fn after(self, does: &Instruction, info: &mut InstructionInfoFactory) -> Option<Self> {
         let to = does.op0_register();
         let next = match does.mnemonic() {
             // Position-independent code of 32 bits takes its own address so.
@@ -158,7 +155,7 @@ impl FrameState {
             && to != Register::RBP
             && let Some(depth) = before.points_to(does)
         {
-            self.copy = Some(Pointing { register: to, depth });
+            self.copy = Some(PointerRegister { register: to, depth });
         }
         self
     }
@@ -274,7 +271,7 @@ impl FrameState {
         let place = self.depth_of(does).filter(|&depth| saves && depth > RETURN_ADDRESS);
         let saved = place.or(self.saved);
         let Some(above) = above_stack(does) else { return Self { saved, ..self } };
-        let new = self.points_to(does).map(|depth| Kept { above, depth });
+        let new = self.points_to(does).map(|depth| SpilledPointer { above, depth });
         Self { saved, kept: new.or(self.kept.filter(|kept| kept.above != above)), ..self }
     }
 

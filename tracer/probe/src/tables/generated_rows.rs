@@ -1,7 +1,7 @@
 //! Row tables of code that processes made at run time: those of each process's functions together, as of a file.
 //!
 //! They are made anew where functions came or changed; the ones before stay until the probes know of it. What one owner's processes may have has
-//! a limit, for such code has no end. Leaves out where rows come from (`stacks/made_code.rs`).
+//! a limit, for such code has no end. Leaves out where rows come from (`stacks/generated_code.rs`).
 
 use super::files::Table;
 use energy_trace_bpf::row_maps::{is_one_chunk, table_bytes};
@@ -30,7 +30,7 @@ pub(crate) struct RowsOf {
 
 /// A table in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MadeTable {
+pub(super) struct GeneratedTable {
     pub(super) base: u64,
     pub(super) end: u64,
     pub(super) table: u32,
@@ -38,27 +38,27 @@ pub(super) struct MadeTable {
 }
 
 /// The version of a process's rows that the probes have, and since when.
-pub(crate) type Told = (u32, KtimeNs);
+pub(crate) type SentRows = (u32, KtimeNs);
 
 /// The tables of all processes.
 #[derive(Default)]
-pub(super) struct MadeTables(HashMap<Pid, OfProcess>);
+pub(super) struct GeneratedTables(HashMap<Pid, OfProcess>);
 
 struct OfProcess {
     owner: Owner,
     /// Bytes that the last ones take, and those that are being made.
     bytes: usize,
-    tables: Vec<MadeTable>,
+    tables: Vec<GeneratedTable>,
     /// Their version; 0: none were made yet.
     number: u32,
-    told: Option<Told>,
+    told: Option<SentRows>,
     /// Numbers of tables that the probes still use.
     old: Vec<u32>,
     /// Others are being made, or the probes were not told yet of the last ones.
     is_busy: bool,
 }
 
-impl MadeTables {
+impl GeneratedTables {
     /// Whether new rows of a process can be taken in now.
     pub(super) fn takes_rows(&self, pid: Pid) -> bool {
         self.0.get(&pid).is_none_or(|of| !of.is_busy)
@@ -82,7 +82,7 @@ impl MadeTables {
     }
 
     /// They were made; gives the numbers of tables that nobody is to be told of.
-    pub(super) fn made(&mut self, pid: Pid, number: u32, tables: Vec<MadeTable>) -> Vec<u32> {
+    pub(super) fn made(&mut self, pid: Pid, number: u32, tables: Vec<GeneratedTable>) -> Vec<u32> {
         let Some(of) = self.0.get_mut(&pid) else { return tables.iter().map(|made| made.table).collect() };
         of.number = number;
         let before = std::mem::replace(&mut of.tables, tables);
@@ -91,8 +91,8 @@ impl MadeTables {
     }
 
     /// What the probes must know of a mapping of such code.
-    pub(super) fn mapping(&self, pid: Pid, mapping: &Mapping) -> Option<MadeTable> {
-        let holds = |made: &&MadeTable| made.base < mapping.end && mapping.start < made.end;
+    pub(super) fn mapping(&self, pid: Pid, mapping: &Mapping) -> Option<GeneratedTable> {
+        let holds = |made: &&GeneratedTable| made.base < mapping.end && mapping.start < made.end;
         self.0.get(&pid)?.tables.iter().find(holds).copied()
     }
 
@@ -106,7 +106,7 @@ impl MadeTables {
     }
 
     /// What the probes were told last.
-    pub(super) fn last_told(&self, pid: Pid) -> Option<Told> {
+    pub(super) fn last_told(&self, pid: Pid) -> Option<SentRows> {
         self.0.get(&pid)?.told
     }
 
@@ -123,7 +123,7 @@ impl OfProcess {
     }
 }
 
-impl MadeTable {
+impl GeneratedTable {
     /// Of rows for which there is a table.
     pub(super) fn new(of: &RowsOf, (table, bytes): (Table, usize)) -> Option<Self> {
         let Table::Ready(table) = table else { return None };

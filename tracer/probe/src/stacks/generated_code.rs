@@ -3,11 +3,11 @@
 //! Where a stack has a gap behind such code, the code is read from the process and looked into by the resolver in the background, which finds how
 //! deep its stack is and its rows. The probes are given the rows of each process, and unwind through its code from then on. Until then a guess of theirs is proved
 //! where its depth is the code's. The code is compared again with what the process has whenever a stack relies on it: where it is other code
-//! meanwhile, the stack ends there. Leaves out what the code means (`energy_trace_unwind::made_code`), and the probes' tables
-//! (`probe/tables/made_rows.rs`).
+//! meanwhile, the stack ends there. Leaves out what the code means (`energy_trace_unwind::generated_code`), and the probes' tables
+//! (`probe/tables/generated_rows.rs`).
 
-use crate::tables::made_rows::{RowsOf, Told};
-use crate::tables::turns::Turns;
+use crate::tables::fair_queue::FairQueue;
+use crate::tables::generated_rows::{RowsOf, SentRows};
 use energy_trace_foreign::files::owner_of_process;
 use energy_trace_foreign::peeker::{Peeker, digest};
 use energy_trace_foreign::resolver::Worker;
@@ -17,8 +17,8 @@ use energy_trace_model::recording::record::Owner;
 use energy_trace_system::host::urgency;
 use energy_trace_unwind::address_space::Mapping;
 use energy_trace_unwind::cfi::FullRules;
-use energy_trace_unwind::made_code::{LARGEST, MadeFunction};
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::generated_code::{GeneratedFunction, LARGEST};
+use energy_trace_unwind::merge::WalkedStack;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -54,7 +54,7 @@ const GIVEN_EVERY_NS: u64 = 100_000_000;
 const MOST_STALE: usize = 256;
 
 /// What is known of code that was made at run time.
-pub(crate) struct MadeCode {
+pub(crate) struct GeneratedCode {
     processes: BTreeMap<Pid, Functions>,
     jobs: Sender<Job>,
     answers: Receiver<Answer>,
@@ -69,12 +69,12 @@ pub(crate) struct MadeCode {
 
 /// A process, which program it is, who looks into it, and what the probes knew of it when the stack was taken.
 #[derive(Clone, Copy)]
-pub(crate) struct Whose<'a> {
+pub(crate) struct ProcessAtSample<'a> {
     pub(crate) pid: Pid,
     pub(crate) key: ProcessKey,
     pub(crate) peeker: &'a Peeker,
     pub(crate) at: KtimeNs,
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<SentRows>,
 }
 
 /// Functions of one program.
@@ -109,13 +109,13 @@ struct Job {
 struct Answer {
     of: (Pid, ProcessKey, Owner),
     at: u64,
-    function: Option<(MadeFunction, u64)>,
+    function: Option<(GeneratedFunction, u64)>,
     took: Duration,
 }
 
 /// A function, with what tells its code from other code.
 struct Known {
-    function: MadeFunction,
+    function: GeneratedFunction,
     code: u64,
     /// The probes may unwind by its rows.
     is_given: bool,
@@ -123,14 +123,14 @@ struct Known {
     same_at: Cell<KtimeNs>,
 }
 
-impl MadeCode {
+impl GeneratedCode {
     /// Nothing yet; this worker will look into code, of which about so many bytes may be kept of each owner. Its thread ends when this is dropped.
     pub(crate) fn start(worker: Worker, most_kept: usize) -> io::Result<Self> {
         let (jobs, todo) = channel::<Job>();
         let (found, answers) = channel();
         thread::Builder::new().name("energy-made".into()).spawn(move || {
             urgency::raise();
-            for job in Turns::over(todo, |job: &Job| Some(job.owner)) {
+            for job in FairQueue::over(todo, |job: &Job| Some(job.owner)) {
                 let begun = Instant::now();
                 let function = look_into(&job, &worker);
                 let (of, took) = ((job.pid, job.key, job.owner), begun.elapsed());
@@ -146,10 +146,10 @@ impl MadeCode {
     /// The stack as far as such code confirms it; `None`: it stands as it is. `made` gives the mapping of an address of such code.
     pub(crate) fn check<'m>(
         &mut self,
-        whose: Whose<'_>,
-        raw: &RawStack,
+        whose: ProcessAtSample<'_>,
+        raw: &WalkedStack,
         made: impl Fn(u64) -> Option<&'m Mapping>,
-    ) -> Option<RawStack> {
+    ) -> Option<WalkedStack> {
         self.take_answers();
         let given = self.of(whose).and_then(|functions| functions.check(whose, raw));
         let checked = given.as_ref().unwrap_or(raw);
@@ -170,12 +170,12 @@ impl MadeCode {
     }
 
     /// What is known of a program.
-    fn of(&mut self, whose: Whose<'_>) -> Option<&mut Functions> {
+    fn of(&mut self, whose: ProcessAtSample<'_>) -> Option<&mut Functions> {
         self.processes.get_mut(&whose.pid).filter(|functions| functions.are_of(whose.key))
     }
 
     /// How far the caller's stack pointer is above that of an instruction.
-    fn depth(&mut self, whose: Whose<'_>, mapping: &Mapping, at: u64) -> Option<u32> {
+    fn depth(&mut self, whose: ProcessAtSample<'_>, mapping: &Mapping, at: u64) -> Option<u32> {
         let functions = self.processes.entry(whose.pid).or_default();
         if !functions.are_of(whose.key) {
             let of = Some((whose.key, owner_of_process(whose.pid)));
@@ -191,7 +191,7 @@ impl MadeCode {
     }
 
     /// Has the code around an address looked into, where not too much of its owner's waits or is kept already.
-    fn ask(&mut self, whose: Whose<'_>, owner: Owner, mapping: &Mapping, at: u64) {
+    fn ask(&mut self, whose: ProcessAtSample<'_>, owner: Owner, mapping: &Mapping, at: u64) {
         let waiting = self.waiting.get(&owner).copied().unwrap_or_default();
         let spent = self.spent.get(&owner).copied().unwrap_or_default();
         let is_overdrawn = spent > CREDIT + self.begun.elapsed() / SHARE;
@@ -235,7 +235,7 @@ impl MadeCode {
 
     /// The rows of a program's functions, where they are other ones than the probes have, and their version; not more often than they can be
     /// taken in.
-    pub(crate) fn rows(&mut self, whose: Whose<'_>) -> Option<(u32, Vec<RowsOf>)> {
+    pub(crate) fn rows(&mut self, whose: ProcessAtSample<'_>) -> Option<(u32, Vec<RowsOf>)> {
         let functions = self.of(whose).filter(|functions| functions.has_news)?;
         if whose.at.ns_since(functions.given_at) < GIVEN_EVERY_NS {
             return None;
@@ -252,13 +252,13 @@ impl MadeCode {
 }
 
 /// Frames behind which callers are missing or believed without proof: their places and addresses.
-fn before_gaps(raw: &RawStack) -> impl Iterator<Item = (usize, u64)> {
+fn before_gaps(raw: &WalkedStack) -> impl Iterator<Item = (usize, u64)> {
     let frames = raw.native.iter().map(|frame| frame.pc).enumerate();
     frames.filter(|&(place, pc)| pc >= FIRST_PC && is_before_gap(raw, place))
 }
 
 /// Whether no rule has led on from a frame.
-fn is_before_gap(raw: &RawStack, place: usize) -> bool {
+fn is_before_gap(raw: &WalkedStack, place: usize) -> bool {
     let is_cut = raw.native_end == end::NO_UNWIND_INFO;
     raw.native.get(place + 1).map_or(is_cut, |next| next.pc < FIRST_PC)
 }
@@ -275,7 +275,7 @@ impl Functions {
     }
 
     /// The depth at an address, or that it is not known, of a function whose code is as it was; `None`: nothing is known of it.
-    fn find(&mut self, whose: Whose<'_>, at: u64) -> Option<Option<u32>> {
+    fn find(&mut self, whose: ProcessAtSample<'_>, at: u64) -> Option<Option<u32>> {
         let (begin, known) = self.holding(at)?;
         match known.is_still(whose) {
             None => Some(None),
@@ -300,7 +300,7 @@ impl Functions {
 
     /// What is left of a stack whose frames the probes may have found by rows of functions; `None`: all of it. Where the code is other code, it
     /// ends there; where that cannot be told any more, the caller is a guess.
-    fn check(&mut self, whose: Whose<'_>, raw: &RawStack) -> Option<RawStack> {
+    fn check(&mut self, whose: ProcessAtSample<'_>, raw: &WalkedStack) -> Option<WalkedStack> {
         self.stale.retain(|&(_, given)| whose.told.is_none_or(|(told, at)| told <= given || whose.at <= at));
         let span = self.span()?;
         let mut left = None;
@@ -342,7 +342,7 @@ impl Functions {
             || self.awaited.contains(&(at / NEAR))
     }
 
-    fn add(&mut self, function: MadeFunction, code: u64) {
+    fn add(&mut self, function: GeneratedFunction, code: u64) {
         // Where it lies over others these were taken for functions wrongly, or are gone.
         let over = |(&begin, known): (&u64, &Known)| {
             (begin < function.end && function.begin < known.function.end).then_some(begin)
@@ -381,11 +381,12 @@ impl Functions {
 
 impl Known {
     /// Whether the process has the same code there; `None`: it does not answer.
-    fn is_still(&self, whose: Whose<'_>) -> Option<bool> {
+    fn is_still(&self, whose: ProcessAtSample<'_>) -> Option<bool> {
         if whose.at < self.same_at.get() {
             return Some(true);
         }
-        let (now, &MadeFunction { begin, end, .. }) = (energy_trace_system::clock::now(), &self.function);
+        let (now, &GeneratedFunction { begin, end, .. }) =
+            (energy_trace_system::clock::now(), &self.function);
         let still = whose.peeker.is_still(whose.pid, begin, end.saturating_sub(begin), self.code).ok()?;
         if still {
             self.same_at.set(now);
@@ -395,18 +396,18 @@ impl Known {
 }
 
 /// The function that an address is in, with what tells its code from other code.
-fn look_into(job: &Job, worker: &Worker) -> Option<(MadeFunction, u64)> {
+fn look_into(job: &Job, worker: &Worker) -> Option<(GeneratedFunction, u64)> {
     let mut file = File::from(memfd_create("code", MFdFlags::MFD_CLOEXEC).ok()?);
     file.write_all(&job.code).ok()?;
     let label = format!("code that process {} made", job.pid.get());
-    let function = worker.made_function((&label, job.owner), &file, job.start, job.at).ok()??;
+    let function = worker.generated_function((&label, job.owner), &file, job.start, job.at).ok()??;
     let part = function.begin.checked_sub(job.start)?..function.end.checked_sub(job.start)?;
     let code = job.code.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?)?;
     Some((function, digest(code)))
 }
 
 /// The stack up to this frame, whose caller is not known.
-fn cut_behind(raw: &RawStack, place: usize) -> RawStack {
+fn cut_behind(raw: &WalkedStack, place: usize) -> WalkedStack {
     let mut cut = raw.clone();
     cut.native.truncate(place + 1);
     cut.native_end = end::NO_UNWIND_INFO;
@@ -417,7 +418,7 @@ fn cut_behind(raw: &RawStack, place: usize) -> RawStack {
 }
 
 /// The stack with a gap behind this frame.
-fn guessed_behind(raw: &RawStack, place: usize) -> RawStack {
+fn guessed_behind(raw: &WalkedStack, place: usize) -> WalkedStack {
     let mut guessed = raw.clone();
     if let Some(frame) = guessed.native.get_mut(place) {
         let gap = NativeFrame { pc: u64::from(end::NO_UNWIND_INFO), cfa: frame.cfa };
@@ -430,7 +431,7 @@ fn guessed_behind(raw: &RawStack, place: usize) -> RawStack {
 }
 
 /// The stack whose first gap, behind its first frame, is none.
-fn without_first_guess(raw: &RawStack) -> RawStack {
+fn without_first_guess(raw: &WalkedStack) -> WalkedStack {
     let mut proved = raw.clone();
     let gap = proved.native.remove(1);
     if let Some(leaf) = proved.native.first_mut() {
@@ -443,13 +444,13 @@ fn without_first_guess(raw: &RawStack) -> RawStack {
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVEN_EVERY_NS, MOST_KEPT, MadeCode, Whose};
+    use super::{GIVEN_EVERY_NS, GeneratedCode, MOST_KEPT, ProcessAtSample};
     use energy_trace_foreign::peeker::Peeker;
     use energy_trace_foreign::resolver::Resolver;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{Pid, ProcessKey};
     use energy_trace_unwind::address_space::Mapping;
-    use energy_trace_unwind::merge::RawStack;
+    use energy_trace_unwind::merge::WalkedStack;
     use memmap2::MmapMut;
     use std::time::Duration;
     use tracer_ebpf::native::NativeFrame;
@@ -463,23 +464,23 @@ mod tests {
     }
 
     /// A guess of this depth at the caller of an address.
-    fn guess(at: u64, guess_depth: u16) -> RawStack {
+    fn guess(at: u64, guess_depth: u16) -> WalkedStack {
         let native = frames(&[(at, 0), (u64::from(end::NO_UNWIND_INFO), 0x5000), (0x4000, 0x6000)]);
-        RawStack { native, guessed: 1, guess_depth, ..RawStack::default() }
+        WalkedStack { native, guessed: 1, guess_depth, ..WalkedStack::default() }
     }
 
     /// A stack that was unwound through an address.
-    fn through(at: u64) -> RawStack {
-        RawStack {
+    fn through(at: u64) -> WalkedStack {
+        WalkedStack {
             native: frames(&[(0x3000, 0x4000), (at, 0x5000), (0x4000, 0x6000)]),
-            ..RawStack::default()
+            ..WalkedStack::default()
         }
     }
 
     /// Pages of this process, of which code that was made is known.
     struct World {
         pages: MmapMut,
-        made: MadeCode,
+        made: GeneratedCode,
         peeker: Peeker,
         _resolver: Resolver,
     }
@@ -489,7 +490,7 @@ mod tests {
             let mut memory = MmapMut::map_anon(4096 * pages).unwrap();
             memory.chunks_mut(4096).for_each(|page| page[..4].copy_from_slice(&DEEP));
             let resolver = Resolver::start(false).unwrap();
-            let made = MadeCode::start(resolver.worker(false), most_kept).unwrap();
+            let made = GeneratedCode::start(resolver.worker(false), most_kept).unwrap();
             Self { pages: memory, made, peeker: Peeker::start().unwrap(), _resolver: resolver }
         }
 
@@ -499,7 +500,7 @@ mod tests {
         }
 
         /// A stack of this time, while the probes had been told rows so often by then.
-        fn check(&mut self, raw: &RawStack, at: u64, told: Option<(u32, u64)>) -> Option<RawStack> {
+        fn check(&mut self, raw: &WalkedStack, at: u64, told: Option<(u32, u64)>) -> Option<WalkedStack> {
             let Self { pages, made, peeker, .. } = self;
             let start = pages.as_ptr() as u64;
             let end = start + pages.len() as u64;
@@ -509,7 +510,7 @@ mod tests {
         }
 
         /// The same, once what is asked about this stack was found out; `None` where nothing comes of it.
-        fn found(&mut self, raw: &RawStack) -> Option<RawStack> {
+        fn found(&mut self, raw: &WalkedStack) -> Option<WalkedStack> {
             let tries = (0..200).map(|_| std::thread::sleep(Duration::from_millis(10)));
             tries.map(|()| self.check(raw, now(), None)).find(Option::is_some).flatten()
         }
@@ -526,10 +527,10 @@ mod tests {
         energy_trace_system::clock::now().as_ns()
     }
 
-    fn whose(peeker: &Peeker, at: u64, told: Option<(u32, u64)>) -> Whose<'_> {
+    fn whose(peeker: &Peeker, at: u64, told: Option<(u32, u64)>) -> ProcessAtSample<'_> {
         let told = told.map(|(number, at)| (number, KtimeNs::from_ns(at)));
         let (pid, key) = (Pid::new(std::process::id()), ProcessKey::new(1));
-        Whose { pid, key, peeker, at: KtimeNs::from_ns(at), told }
+        ProcessAtSample { pid, key, peeker, at: KtimeNs::from_ns(at), told }
     }
 
     /// A guess is proved where the code says the same, ends where the code says that it lies in its own frame, and is a guess otherwise: by the code
@@ -567,7 +568,7 @@ mod tests {
     fn rows_for_the_probes() {
         let mut world = World::new(1, MOST_KEPT);
         let native = frames(&[(0x3000, 0x4000), (world.at(0), 0)]);
-        let cut = RawStack { native, native_end: end::NO_UNWIND_INFO, ..RawStack::default() };
+        let cut = WalkedStack { native, native_end: end::NO_UNWIND_INFO, ..WalkedStack::default() };
         assert_eq!((world.check(&cut, now(), None), world.give(GIVEN_EVERY_NS)), (None, None));
         assert!(world.found(&guess(world.at(0), 16)).is_some());
         assert_eq!(world.give(GIVEN_EVERY_NS - 1), None);
@@ -587,7 +588,8 @@ mod tests {
         assert_eq!(world.check(&through(at), before, told), None);
         world.pages[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
         // The second one seems to be whole: an old row has led to an empty word.
-        let ended = RawStack { native: frames(&[(0x3000, 0x4000), (at, u64::MAX)]), ..RawStack::default() };
+        let ended =
+            WalkedStack { native: frames(&[(0x3000, 0x4000), (at, u64::MAX)]), ..WalkedStack::default() };
         // Of what was sampled while the code was the same nothing is asked.
         assert_eq!(world.check(&through(at), before, told), None);
         for raw in [through(at), ended] {

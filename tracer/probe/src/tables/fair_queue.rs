@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Work that comes over a channel. It ends with the channel.
-pub(crate) struct Turns<T, Of> {
+pub(crate) struct FairQueue<T, Of> {
     from: Receiver<T>,
     /// For whom some work is; `None`: for all, before anything else.
     owner_of: Of,
@@ -19,7 +19,7 @@ pub(crate) struct Turns<T, Of> {
     doing: Option<(Option<Owner>, Instant)>,
 }
 
-impl<T, Of: Fn(&T) -> Option<Owner>> Turns<T, Of> {
+impl<T, Of: Fn(&T) -> Option<Owner>> FairQueue<T, Of> {
     pub(crate) const fn over(from: Receiver<T>, owner_of: Of) -> Self {
         Self { from, owner_of, waiting: BTreeMap::new(), spent: BTreeMap::new(), doing: None }
     }
@@ -29,7 +29,7 @@ impl<T, Of: Fn(&T) -> Option<Owner>> Turns<T, Of> {
     }
 }
 
-impl<T, Of: Fn(&T) -> Option<Owner>> Iterator for Turns<T, Of> {
+impl<T, Of: Fn(&T) -> Option<Owner>> Iterator for FairQueue<T, Of> {
     type Item = T;
 
     /// The next piece. What is done until it is asked for again is done for its owner.
@@ -58,7 +58,7 @@ impl<T, Of: Fn(&T) -> Option<Owner>> Iterator for Turns<T, Of> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, Turns};
+    use super::{FairQueue, Owner};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn who_took_least_is_next() {
         let (to, from) = channel();
-        let mut turns = Turns::over(from, |&(uid, _): &(u32, u32)| (uid != ALL).then(|| Owner::of_user(uid)));
+        let mut turns =
+            FairQueue::over(from, |&(uid, _): &(u32, u32)| (uid != ALL).then(|| Owner::of_user(uid)));
         let send =
             |uid, numbers: std::ops::Range<u32>| numbers.for_each(|number| to.send((uid, number)).unwrap());
         send(1, 0..100);

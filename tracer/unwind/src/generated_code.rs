@@ -4,25 +4,23 @@
 //! Such a place is tried as a function's begin, the closest to the address first. What does not begin there does not find the stack as a caller
 //! left it, and all ways through a function have to stay in its code. Leaves out where the code comes from, and whether it is still the same.
 
-use super::code_rows::{Budget, Known, made_code};
-use super::frame_state::CodeRule;
+use super::arch::instruction::{ALIGNED, PAGE, may_end_function};
+use super::code_rows::{Budget, Known, generated_code};
+use super::code_rule::CodeRule;
 use super::full_rules::FullRules;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 /// Bytes that a kernel may have, and how far before an address it may begin: oneDNN reserves so much for each.
 pub const LARGEST: u64 = 256 << 10;
-/// Functions that begin in a page begin at multiples of so many bytes, and at most so far before an address.
-const ALIGNED: u64 = 16;
+/// How far before an address a function may begin that begins in the middle of a page.
 const NEAR: u64 = 16 << 10;
 /// Steps that an address is worth: several times those of the largest kernel.
 const MOST_STEPS: u64 = 1 << 18;
 
 /// A function that was made at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeFunction {
+pub struct GeneratedFunction {
     /// Where it begins (AVMA).
     pub begin: u64,
     /// Where its last instruction ends.
@@ -60,7 +58,7 @@ impl Part {
     }
 }
 
-impl MadeFunction {
+impl GeneratedFunction {
     /// The function that an address is in; `None` where the code, which begins at `start`, does not tell.
     pub fn find(code: &[u8], start: u64, at: u64) -> Option<Self> {
         let mut budget = Budget::of(MOST_STEPS);
@@ -84,11 +82,12 @@ impl MadeFunction {
     }
 
     fn begins(code: &[u8], begin: u64, budget: &mut Budget) -> Option<Self> {
-        let found = made_code(code, begin, budget)?;
+        let found = generated_code(code, begin, budget)?;
         let (end, _) = *found.last()?;
         let mut full = FullRules::default();
         let parts = found.into_iter().map(|part| Part::new(part, &mut full)).collect();
-        let full = full.into_rules().iter().map(|f| (f.cfa.0, f.add, f.ra.0, f.rbp.0, f.rbx.0)).collect();
+        let full =
+            full.into_rules().iter().map(|f| (f.cfa.0, f.add, f.ra.0, f.fp.0, f.callee_saved.0)).collect();
         Some(Self { begin, end, parts, full })
     }
 
@@ -120,9 +119,11 @@ impl MadeFunction {
         if own.kind() != rule::FULL {
             return own;
         }
-        let Some(&(cfa, add, ra, rbp, rbx)) = self.full.get(own.index() as usize) else { return Rule::NONE };
-        let [cfa, ra, rbp, rbx] = [cfa, ra, rbp, rbx].map(Operand);
-        full.number(FullRule { cfa, add, ra, rbp, rbx })
+        let Some(&(cfa, add, ra, fp, callee_saved)) = self.full.get(own.index() as usize) else {
+            return Rule::NONE;
+        };
+        let [cfa, ra, fp, callee_saved] = [cfa, ra, fp, callee_saved].map(Operand);
+        full.number(FullRule { cfa, add, ra, fp, callee_saved })
     }
 
     /// How many bytes this takes.
@@ -131,16 +132,15 @@ impl MadeFunction {
     }
 }
 
-/// Whether a function may begin at a place of some code: behind a return, or padding, whose last byte is one of these (also of `nop`s with
-/// operands).
+/// Whether a function may begin at a place of some code: behind a return, or padding.
 fn is_behind_function(code: &[u8], place: u64) -> bool {
     let before = usize::try_from(place).ok().and_then(|place| code.get(place.checked_sub(1)?));
-    before.is_some_and(|byte| [0x00, 0x90, 0xc3, 0xcc].contains(byte))
+    before.is_some_and(|&byte| may_end_function(byte))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MadeFunction, PAGE};
+    use super::{GeneratedFunction, PAGE};
     use crate::full_rules::FullRules;
     use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn depth(code: &[u8], at: u64) -> Option<u32> {
-        MadeFunction::find(code, START, at).and_then(|function| function.depth(at))
+        GeneratedFunction::find(code, START, at).and_then(|function| function.depth(at))
     }
 
     /// At each instruction of a kernel its code says how deep the stack is, from its first one to behind its last; also where the page of the
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(depth(&code, at), Some(expected), "{:#x}", at - begin);
         }
         assert_eq!(
-            MadeFunction::find(&code, START, begin + 5000).map(|f| (f.begin, f.end)),
+            GeneratedFunction::find(&code, START, begin + 5000).map(|f| (f.begin, f.end)),
             Some((begin, end))
         );
         assert_eq!(depth(&code, end), None);
@@ -187,11 +187,11 @@ mod tests {
         let function = [&BEGIN[..], &[0x90; 26], &END].concat();
         let mut code = [&[0x0f, 0x0b][..], &[0xcc; 94], &function, &[0xc3; 1], &function].concat();
         for (begin, at) in [(96, 96 + 40), (96 + 64, 96 + 64 + 40)] {
-            let found = MadeFunction::find(&code, START, START + at).unwrap();
+            let found = GeneratedFunction::find(&code, START, START + at).unwrap();
             assert_eq!((found.begin, found.depth(START + at)), (START + begin, Some(88)), "{at}");
         }
         code[96] = 0x90;
-        assert_eq!(MadeFunction::find(&code, START, START + 96 + 40), None);
+        assert_eq!(GeneratedFunction::find(&code, START, START + 96 + 40), None);
     }
 
     /// Nothing is known where the kernel's begin is not there, where a way leads out of the code or to a place that it does not name, where none
@@ -201,7 +201,7 @@ mod tests {
         let at = START + PAGE + 3100;
         assert_eq!(depth(&code(&[0x90]), at), Some(88));
         let late = code(&[]).split_off(2 * PAGE as usize);
-        assert_eq!(MadeFunction::find(&late, START + 2 * PAGE, START + 2 * PAGE + 100), None);
+        assert_eq!(GeneratedFunction::find(&late, START + 2 * PAGE, START + 2 * PAGE + 100), None);
         let leaves: &[u8] = &[0x0f, 0x84, 0, 0, 0, 0x10];
         let jumps = [0xff, 0xe0];
         let ends = [0x0f, 0x0b];
@@ -220,14 +220,14 @@ mod tests {
             0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x81, 0xec, 0x40, 3, 0, 0, 0x90, 0x48,
             0x89, 0xec, 0x5d, 0xc3,
         ];
-        let found = MadeFunction::find(&code, START, START + 15).unwrap();
+        let found = GeneratedFunction::find(&code, START, START + 15).unwrap();
         assert_eq!((found.depth(START + 15), found.depth(START + 1)), (None, Some(16)));
-        let rule = |kind, offset, rbp| Rule::pack(kind, offset, rbp).unwrap().0;
+        let rule = |kind, offset, fp| Rule::pack(kind, offset, fp).unwrap().0;
         let rows = [
-            (0, rule(rule::RSP, 8, 0)),
-            (1, rule(rule::RSP, 16, 0)),
-            (4, rule(rule::RBP, 16, -16)),
-            (20, rule(rule::RSP, 8, 0)),
+            (0, rule(rule::SP, 8, 0)),
+            (1, rule(rule::SP, 16, 0)),
+            (4, rule(rule::FP, 16, -16)),
+            (20, rule(rule::SP, 8, 0)),
             (21, Rule::NONE.0),
         ];
         let at = |place: u64, rule: u32| (0x100 + place) << 32 | u64::from(rule);
@@ -252,7 +252,7 @@ mod tests {
             0xf0, 0xff, 0xff, 0xeb, 7, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x89, 0xac, 0x24, 0xa0, 0, 0, 0,
             0x31, 0xed, 0x90, 0x48, 0x8b, 0xa4, 0x24, 0xa0, 0, 0, 0, 0x5b, 0x5d, 0xc3,
         ];
-        let found = MadeFunction::find(&code, START, START + 39).unwrap();
+        let found = GeneratedFunction::find(&code, START, START + 39).unwrap();
         let mut full = FullRules::default();
         let other = FullRule { add: 1, ..FullRule::default() };
         assert_eq!(full.number(other), Rule::full(0));
@@ -260,11 +260,11 @@ mod tests {
         let kept = Rule(*rows.iter().rfind(|row| **row >> 32 <= 39).unwrap() as u32);
         let word = |above| Operand::word(base::CFA, above);
         let expected = FullRule {
-            cfa: Operand::word(base::RSP, 0xa0),
+            cfa: Operand::word(base::SP, 0xa0),
             add: 24,
             ra: word(-8),
-            rbp: word(-16),
-            rbx: Operand::sum(base::CFA, 0),
+            fp: word(-16),
+            callee_saved: Operand::sum(base::CFA, 0),
         };
         assert_eq!((kept.kind(), full.get(kept.index())), (rule::FULL, Some(expected)));
     }

@@ -2,7 +2,7 @@
 //!
 //! A sample stands for the time around it. Where none came for many periods it must not stand for all of that: such stretches are recorded,
 //! and their time is `[unsampled]`. Two signs tell of one: no sample on the CPU for a quarter of a second and twenty periods of targets' time
-//! there in one turn, or twice that in several, or less where the scheduler's own account of the thread (`se.sum_exec_runtime`) lacks that time. The
+//! there in one interval, or twice that in several, or less where the scheduler's own account of the thread (`se.sum_exec_runtime`) lacks that time. The
 //! samples on both sides keep a period each.
 //! Counts as well how many samples the CPU time of targets should have brought. Leaves out what is done with a stretch (`attribution/time`).
 
@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 /// Without a sample for so many periods and for so long nobody was looking.
 const FAR_PERIODS: u64 = 20;
 const FAR_NS: u64 = 250_000_000;
-/// So many times that in several turns: which of them are sampled is chance.
-const FAR_TURNS: u64 = 2;
+/// So many times that in several intervals: which of them are sampled is chance.
+const FAR_INTERVALS: u64 = 2;
 /// So much less than its slice the scheduler must say that the thread ran, with no sample for so many periods.
 const SHORT_NS: u64 = 50_000_000;
 const SHORT_PERIODS: u64 = 4;
@@ -28,7 +28,7 @@ const CHANCE: f64 = 6.0;
 
 /// Time of a target on a CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RunInterval {
     pub(crate) cpu: CpuId,
     pub(crate) tid: Tid,
     pub(crate) start: KtimeNs,
@@ -39,27 +39,27 @@ pub(crate) struct Turn {
 
 /// What was not seen so far.
 #[derive(Debug)]
-pub(crate) struct Pauses {
+pub(crate) struct SamplingGaps {
     period_ns: u64,
     /// Since when there are samples.
     since: KtimeNs,
-    /// What the open turn of each CPU has of samples.
+    /// What the open interval of each CPU has of samples.
     cpus: HashMap<CpuId, Sampled>,
-    /// Turns at whose end there was no sample yet.
-    dark: HashMap<CpuId, Dark>,
-    /// What each thread had run at the end of its last turn.
+    /// Intervals at whose end there was no sample yet.
+    since_sample: HashMap<CpuId, SinceLastSample>,
+    /// What each thread had run at the end of its last interval.
     ran: HashMap<Tid, u64>,
-    /// Threads whose last turn is still to come.
+    /// Threads whose last interval is still to come.
     ending: HashSet<Tid>,
     count: u64,
     unseen_ns: u64,
     /// Time of targets, without that.
     seen_ns: u64,
-    /// Turns of which the scheduler's account is known: their length, and that.
+    /// Intervals of which the scheduler's account is known: their length, and that.
     accounts_ns: (u64, u64),
 }
 
-/// Samples of a CPU since its last turn ended.
+/// Samples of a CPU since its last interval ended.
 #[derive(Debug, Default)]
 struct Sampled {
     first: Option<KtimeNs>,
@@ -70,7 +70,7 @@ struct Sampled {
 
 /// Time of targets on a CPU since its last sample.
 #[derive(Clone, Copy, Debug)]
-struct Dark {
+struct SinceLastSample {
     since: KtimeNs,
     /// What of it is not recorded as unseen.
     open_ns: u64,
@@ -96,13 +96,13 @@ struct Gap {
     goes_on: bool,
 }
 
-impl Pauses {
+impl SamplingGaps {
     pub(crate) fn new(hz: u32, since: KtimeNs) -> Self {
         Self {
             period_ns: 1_000_000_000 / u64::from(hz.max(1)),
             since,
             cpus: HashMap::new(),
-            dark: HashMap::new(),
+            since_sample: HashMap::new(),
             ran: HashMap::new(),
             ending: HashSet::new(),
             count: 0,
@@ -124,43 +124,43 @@ impl Pauses {
         sampled.last = at;
     }
 
-    /// A thread ends: one more turn comes.
+    /// A thread ends: one more interval comes.
     pub(crate) fn exit(&mut self, tid: Tid) {
         self.ending.insert(tid);
     }
 
-    /// A target's turn is over; the stretches of it, and of those before it, in which nobody was looking.
-    pub(crate) fn turn(&mut self, turn: Turn) -> Vec<Unsampled> {
-        let sampled = self.cpus.remove(&turn.cpu).unwrap_or_default();
-        let ran = self.ran_in(turn);
-        let turn = Turn { start: turn.start.max(self.since), ..turn };
-        let length = turn.end.ns_since(turn.start);
+    /// A target's interval is over; the stretches of it, and of those before it, in which nobody was looking.
+    pub(crate) fn add_run(&mut self, run: RunInterval) -> Vec<Unsampled> {
+        let sampled = self.cpus.remove(&run.cpu).unwrap_or_default();
+        let ran = self.ran_in(run);
+        let run = RunInterval { start: run.start.max(self.since), ..run };
+        let length = run.end.ns_since(run.start);
         self.seen_ns += length;
         if length < SHORT_NS && sampled.first.is_none() {
-            // Most turns of a program that waits a lot.
-            let gap = self.begun(turn, turn.end, 0);
+            // Most intervals of a program that waits a lot.
+            let gap = self.begun(run, run.end, 0);
             if !gap.is_unseen {
-                self.look_on(turn, gap);
+                self.look_on(run, gap);
                 return Vec::new();
             }
         }
-        let gaps = self.gaps_of(turn, &sampled);
+        let gaps = self.gaps_of(run, &sampled);
         let far: Vec<Gap> = gaps.iter().filter(|gap| gap.is_unseen && gap.start < gap.end).copied().collect();
         if let Some(&last) = gaps.last() {
-            self.look_on(turn, last);
+            self.look_on(run, last);
         }
         if !far.is_empty() {
-            return far.into_iter().map(|gap| self.unseen(turn.cpu, gap)).collect();
+            return far.into_iter().map(|gap| self.unseen(run.cpu, gap)).collect();
         }
         let missing = ran.map_or(0, |ran| length.saturating_sub(ran));
         if length < SHORT_NS || missing < SHORT_NS {
             return Vec::new();
         }
-        let stolen = self.stolen(turn, &gaps, missing);
+        let stolen = self.stolen(run, &gaps, missing);
         if stolen.is_some() {
-            self.dark.remove(&turn.cpu);
+            self.since_sample.remove(&run.cpu);
         }
-        stolen.into_iter().map(|gap| self.unseen(turn.cpu, gap)).collect()
+        stolen.into_iter().map(|gap| self.unseen(run.cpu, gap)).collect()
     }
 
     fn unseen(&mut self, cpu: CpuId, gap: Gap) -> Unsampled {
@@ -170,11 +170,11 @@ impl Pauses {
         Unsampled { cpu, start: gap.start, end: gap.end }
     }
 
-    /// What follows on the CPU belongs to a turn's last stretch until a sample comes.
-    fn look_on(&mut self, turn: Turn, gap: Gap) {
+    /// What follows on the CPU belongs to an interval's last stretch until a sample comes.
+    fn look_on(&mut self, run: RunInterval, gap: Gap) {
         let Gap { start, cpu_ns, long_ns, is_unseen, .. } = gap;
         let open_ns = if is_unseen { 0 } else { cpu_ns };
-        self.dark.insert(turn.cpu, Dark { since: start, open_ns, long_ns, is_unseen });
+        self.since_sample.insert(run.cpu, SinceLastSample { since: start, open_ns, long_ns, is_unseen });
     }
 
     /// What the machine's standing still means, and samples that did not come: `taken` of them came.
@@ -190,7 +190,7 @@ impl Pauses {
         paused.into_iter().chain(self.missing(taken)).collect()
     }
 
-    /// Targets' time: all of it, what of it was not seen, and the lengths of turns of which the scheduler's account is known, with that.
+    /// Targets' time: all of it, what of it was not seen, and the lengths of intervals of which the scheduler's account is known, with that.
     pub(crate) const fn account(&self) -> (u64, u64, (u64, u64)) {
         (self.seen_ns + self.unseen_ns, self.unseen_ns, self.accounts_ns)
     }
@@ -205,31 +205,30 @@ impl Pauses {
         })
     }
 
-    /// CPU time of the thread in its turn, by the scheduler.
-    fn ran_in(&mut self, turn: Turn) -> Option<u64> {
-        if turn.ran_ns == 0 {
+    /// CPU time of the thread in its interval, by the scheduler.
+    fn ran_in(&mut self, run: RunInterval) -> Option<u64> {
+        if run.ran_ns == 0 {
             return None;
         }
-        let before = if self.ending.remove(&turn.tid) {
-            self.ran.remove(&turn.tid)
+        let before = if self.ending.remove(&run.tid) {
+            self.ran.remove(&run.tid)
         } else {
-            self.ran.insert(turn.tid, turn.ran_ns)
+            self.ran.insert(run.tid, run.ran_ns)
         };
-        let ran = before.and_then(|before| turn.ran_ns.checked_sub(before));
+        let ran = before.and_then(|before| run.ran_ns.checked_sub(before));
         if let Some(ran) = ran {
-            self.accounts_ns.0 += turn.end.ns_since(turn.start);
+            self.accounts_ns.0 += run.end.ns_since(run.start);
             self.accounts_ns.1 += ran;
         }
         // A number that came back counts from nothing.
-        Some(ran.unwrap_or(turn.ran_ns))
+        Some(ran.unwrap_or(run.ran_ns))
     }
 
-    /// Stretches without a sample; the first begins in the turns before, the last ends with the turn.
-    fn gaps_of(&self, turn: Turn, sampled: &Sampled) -> Vec<Gap> {
+    /// Stretches without a sample; the first begins in the intervals before, the last ends with the interval.
+    fn gaps_of(&self, run: RunInterval, sampled: &Sampled) -> Vec<Gap> {
         let own = self.period_ns;
-        let Some(first) = sampled.first.filter(|first| *first >= turn.start && sampled.last <= turn.end)
-        else {
-            return vec![self.begun(turn, turn.end, 0)];
+        let Some(first) = sampled.first.filter(|first| *first >= run.start && sampled.last <= run.end) else {
+            return vec![self.begun(run, run.end, 0)];
         };
         let after = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_add(own));
         let before = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(own));
@@ -238,33 +237,33 @@ impl Pauses {
             let is_unseen = long_ns >= self.far_ns();
             Gap { start, end, cpu_ns: end.ns_since(start), long_ns, is_unseen, goes_on: false }
         };
-        let mut gaps = vec![self.begun(turn, first, own)];
+        let mut gaps = vec![self.begun(run, first, own)];
         gaps.extend(sampled.gaps.iter().map(|&(from, until)| between(from, until, before(until))));
-        gaps.push(between(sampled.last, turn.end, turn.end));
+        gaps.push(between(sampled.last, run.end, run.end));
         gaps
     }
 
-    /// The stretch up to a moment of a turn, which begins in the turns before, where the sample at its end keeps so much.
-    fn begun(&self, turn: Turn, until: KtimeNs, kept: u64) -> Gap {
-        let new = Dark { since: turn.start, open_ns: 0, long_ns: 0, is_unseen: false };
-        let dark = self.dark.get(&turn.cpu).copied().unwrap_or(new);
-        let here = until.ns_since(turn.start);
-        let long_ns = dark.long_ns + here;
-        let goes_on = dark.is_unseen;
+    /// The stretch up to a moment of an interval, which begins in the intervals before, where the sample at its end keeps so much.
+    fn begun(&self, run: RunInterval, until: KtimeNs, kept: u64) -> Gap {
+        let new = SinceLastSample { since: run.start, open_ns: 0, long_ns: 0, is_unseen: false };
+        let since_sample = self.since_sample.get(&run.cpu).copied().unwrap_or(new);
+        let here = until.ns_since(run.start);
+        let long_ns = since_sample.long_ns + here;
+        let goes_on = since_sample.is_unseen;
         Gap {
-            start: if goes_on { turn.start } else { dark.since },
+            start: if goes_on { run.start } else { since_sample.since },
             end: KtimeNs::from_ns(until.as_ns().saturating_sub(kept)),
-            cpu_ns: (dark.open_ns + here).saturating_sub(kept),
+            cpu_ns: (since_sample.open_ns + here).saturating_sub(kept),
             long_ns,
-            is_unseen: goes_on || here >= self.far_ns() || long_ns >= FAR_TURNS * self.far_ns(),
+            is_unseen: goes_on || here >= self.far_ns() || long_ns >= FAR_INTERVALS * self.far_ns(),
             goes_on,
         }
     }
 
     /// The end of the longest stretch without a sample, as long as what the scheduler lacks: the sample behind it came when the CPU did.
-    fn stolen(&self, turn: Turn, gaps: &[Gap], missing: u64) -> Option<Gap> {
+    fn stolen(&self, run: RunInterval, gaps: &[Gap], missing: u64) -> Option<Gap> {
         let gap = gaps.iter().max_by_key(|gap| gap.long_ns)?;
-        let start = KtimeNs::from_ns(gap.end.as_ns().saturating_sub(missing)).max(gap.start).max(turn.start);
+        let start = KtimeNs::from_ns(gap.end.as_ns().saturating_sub(missing)).max(gap.start).max(run.start);
         let cpu_ns = gap.end.ns_since(start);
         (gap.long_ns >= self.short_ns() && cpu_ns > 0).then_some(Gap { start, cpu_ns, ..*gap })
     }
@@ -285,7 +284,7 @@ fn in_seconds(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::RecordingDiagnostic;
-    use super::{Pauses, Turn};
+    use super::{RunInterval, SamplingGaps};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Tid};
 
@@ -296,25 +295,26 @@ mod tests {
         KtimeNs::from_ns(ms * MS)
     }
 
-    /// Stretches that are not seen of a turn at 100 samples a second, in ms: from when to when, what the thread had run at its end, samples.
-    fn unseen(pauses: &mut Pauses, turn: [u64; 3], samples: &[u64]) -> Vec<(u64, u64)> {
+    /// Stretches that are not seen of an interval at 100 samples a second, in ms: from when to when, what the thread had run at its end, samples.
+    fn unseen(sampling_gaps: &mut SamplingGaps, run: [u64; 3], samples: &[u64]) -> Vec<(u64, u64)> {
         for &ms in samples {
-            pauses.sample(HERE, at(ms));
+            sampling_gaps.sample(HERE, at(ms));
         }
-        let [start, end, ran] = turn;
-        let turn = Turn { cpu: HERE, tid: Tid::new(7), start: at(start), end: at(end), ran_ns: ran * MS };
-        let unseen = pauses.turn(turn);
+        let [start, end, ran] = run;
+        let run =
+            RunInterval { cpu: HERE, tid: Tid::new(7), start: at(start), end: at(end), ran_ns: ran * MS };
+        let unseen = sampling_gaps.add_run(run);
         unseen.iter().map(|stretch| (stretch.start.as_ns() / MS, stretch.end.as_ns() / MS)).collect()
     }
 
-    fn pauses() -> Pauses {
-        Pauses::new(100, at(0))
+    fn sampling_gaps() -> SamplingGaps {
+        SamplingGaps::new(100, at(0))
     }
 
-    /// A turn of twenty seconds with one sample: it keeps a period on each side, the rest was not seen, nor was the next turn.
+    /// A interval of twenty seconds with one sample: it keeps a period on each side, the rest was not seen, nor was the next interval.
     #[test]
     fn one_sample_does_not_stand_for_a_freeze() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [1_000, 21_000, 20_000], &[11_000]), [(1_000, 10_990), (11_010, 21_000)]);
         assert_eq!(unseen(&mut all, [30_000, 50_000, 40_000], &[]), [(30_000, 50_000)]);
         let paused = RecordingDiagnostic::MachinePaused { times: 2, cpu_ns: 39_980_000_000 };
@@ -327,16 +327,16 @@ mod tests {
         let regular = |from: u64, until: u64| (from..until).step_by(10).collect::<Vec<_>>();
         let mut samples = regular(5, 200);
         samples.extend(regular(805, 1_000));
-        assert_eq!(unseen(&mut pauses(), [0, 1_000, 1_000], &samples), [(205, 795)]);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 1_000, 1_000], &samples), [(205, 795)]);
         let mut samples = regular(5, 200);
         samples.extend(regular(405, 1_000));
-        assert_eq!(unseen(&mut pauses(), [0, 1_000, 1_000], &samples), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 1_000, 1_000], &samples), []);
     }
 
-    /// A freeze in turns that are short because others compute on the CPU too: as soon as they are long enough together; a sample ends it.
+    /// A freeze in intervals that are short because others compute on the CPU too: as soon as they are long enough together; a sample ends it.
     #[test]
     fn freezes_go_on_over_turns() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [0, 100, 100], &[5, 15]), []);
         for start in [200, 400, 600, 800] {
             assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[]), []);
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(unseen(&mut all, [1_400, 1_600, 910], &[]), []);
         let cpu_ns = (75 + 5 * 100 + 10 + 35) * MS;
         assert_eq!(all.diagnostics(1), [RecordingDiagnostic::MachinePaused { times: 1, cpu_ns }]);
-        // The same with a sample in each turn.
-        let mut all = pauses();
+        // The same with a sample in each interval.
+        let mut all = sampling_gaps();
         for start in (0..2_000).step_by(200) {
             assert_eq!(unseen(&mut all, [start, start + 100, start / 2 + 100], &[start + 50]), []);
         }
@@ -359,16 +359,16 @@ mod tests {
     fn the_schedulers_account_bounds_a_turn() {
         let mut samples: Vec<u64> = (5..200).step_by(10).collect();
         samples.extend((355..500).step_by(10));
-        assert_eq!(unseen(&mut pauses(), [0, 500, 400], &samples), [(245, 345)]);
-        assert_eq!(unseen(&mut pauses(), [0, 500, 480], &samples), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 400], &samples), [(245, 345)]);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 480], &samples), []);
         let all: Vec<u64> = (5..500).step_by(10).collect();
-        assert_eq!(unseen(&mut pauses(), [0, 500, 400], &all), []);
+        assert_eq!(unseen(&mut sampling_gaps(), [0, 500, 400], &all), []);
     }
 
-    /// What counts is what the thread ran in this turn: what it had before is known from the last one.
+    /// What counts is what the thread ran in this interval: what it had before is known from the last one.
     #[test]
     fn turns_are_told_apart() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         assert_eq!(unseen(&mut all, [0, 40, 900_000], &[]), []);
         let samples: Vec<u64> = (205..290).step_by(10).collect();
         assert_eq!(unseen(&mut all, [100, 300, 900_100], &samples), [(100, 195)]);
@@ -378,14 +378,14 @@ mod tests {
     /// Half of the samples are missed; a tenth, and a few of a short run, are not.
     #[test]
     fn missing_samples_are_told() {
-        let mut all = pauses();
+        let mut all = sampling_gaps();
         let samples: Vec<u64> = (0..10_000).step_by(20).collect();
         assert_eq!(unseen(&mut all, [0, 10_000, 10_000], &samples), []);
         let cpu_ns = 10_000_000_000;
         let missing = RecordingDiagnostic::SamplesMissing { taken: 500, expected: 1000, cpu_ns };
         assert_eq!(all.diagnostics(500), [missing]);
         assert_eq!(all.diagnostics(900), []);
-        let mut short = pauses();
+        let mut short = sampling_gaps();
         assert_eq!(unseen(&mut short, [0, 900, 900], &[]), [(0, 900)]);
         assert_eq!(unseen(&mut short, [900, 940, 940], &[]), [(900, 940)]);
         assert_eq!(short.diagnostics(0).len(), 1);
@@ -394,7 +394,7 @@ mod tests {
     /// Time before the sampler began is not expected to have samples.
     #[test]
     fn what_came_before_does_not_count() {
-        let mut all = Pauses::new(100, at(10_000));
+        let mut all = SamplingGaps::new(100, at(10_000));
         let samples: Vec<u64> = (10_005..10_200).step_by(10).collect();
         assert_eq!(unseen(&mut all, [0, 10_200, 10_200], &samples), []);
     }

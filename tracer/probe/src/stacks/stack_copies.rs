@@ -6,7 +6,7 @@
 
 use crate::processes::registry::Processes;
 use crate::tables::unwind_files::{ProcessRules, UnwindFiles};
-use energy_trace_bpf::decode::{Capture, Head};
+use energy_trace_bpf::decode::{Capture, EventContext};
 use energy_trace_foreign::peeker::{Peeker, TargetMemory};
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
@@ -14,7 +14,7 @@ use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::CopyOutcome;
 use energy_trace_unwind::address_space::AddressSpace;
 use energy_trace_unwind::cpython::memory::Source as _;
-use energy_trace_unwind::merge::RawStack;
+use energy_trace_unwind::merge::WalkedStack;
 use energy_trace_unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use energy_trace_unwind::v8::is_of_v8;
 use std::cell::RefCell;
@@ -35,14 +35,14 @@ pub(crate) enum Unwound {
     /// It has none, and stands as it is.
     AsItIs,
     /// It was walked.
-    Walked(RawStack),
+    Walked(WalkedStack),
     /// Not to the end: a file on the way is still being looked into.
     Later(Box<Waiting>),
 }
 
 /// A capture that waits for its sample, or for a file.
 pub(crate) struct Waiting {
-    head: Head,
+    head: EventContext,
     base: u64,
     pages: u32,
     registers: [u64; register::COUNT],
@@ -60,7 +60,7 @@ impl Waiting {
 }
 
 /// All captures on their way, and the files that they are walked by.
-pub(crate) struct RawStacks {
+pub(crate) struct StackCopies {
     /// The last of each CPU; the room of its copy is used again.
     waiting: HashMap<CpuId, Waiting>,
     pub(crate) files: RefCell<UnwindFiles>,
@@ -70,7 +70,7 @@ pub(crate) struct RawStacks {
     kept: HashMap<u32, usize>,
 }
 
-impl RawStacks {
+impl StackCopies {
     /// None yet; workers of this resolver will look rules up.
     pub(crate) fn new(resolver: Resolver) -> Self {
         let files = RefCell::new(UnwindFiles::new(resolver));
@@ -95,15 +95,20 @@ impl RawStacks {
     }
 
     /// Unwinds a sample that has a capture. One whose walk ends at a file that is being looked into is given back, where there is room to keep it.
-    pub(crate) fn unwind(&mut self, head: Head, stack: &RawStack, processes: &mut Processes) -> Unwound {
+    pub(crate) fn unwind(
+        &mut self,
+        head: EventContext,
+        stack: &WalkedStack,
+        processes: &mut Processes,
+    ) -> Unwound {
         let Some(capture) = self.waiting.get(&head.cpu).filter(|c| c.head == head) else {
             return Unwound::AsItIs;
         };
-        let sp = capture.registers[register::RSP];
+        let sp = capture.registers[register::SP];
         let known = processes.get(head.pid).is_some_and(|p| !p.space.mappings().is_empty());
         if !known && !processes.read_again(head, sp) {
             *self.counts.entry(CopyOutcome::ProcessGone).or_default() += 1;
-            return Unwound::Walked(RawStack { native_end: end::GONE, ..stack.clone() });
+            return Unwound::Walked(WalkedStack { native_end: end::GONE, ..stack.clone() });
         }
         let anchors = anchors(head.pid, stack, processes);
         let Some(mut walked) = self.walk(capture, processes, &anchors) else { return Unwound::AsItIs };
@@ -118,7 +123,7 @@ impl RawStacks {
         let owner = processes.get(head.pid).map_or(u32::MAX, |process| process.owner);
         if walked.end == end::NOT_READY && self.has_room(owner, capture.stack.len()) {
             let capture = self.waiting.remove(&head.cpu);
-            return capture.map_or(Unwound::AsItIs, |capture| self.put_off(owner, capture));
+            return capture.map_or(Unwound::AsItIs, |capture| self.deferred(owner, capture));
         }
         *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
         Unwound::Walked(better(stack, walked))
@@ -129,7 +134,7 @@ impl RawStacks {
         own + bytes <= MOST_OF_ONE && self.kept.values().sum::<usize>() + bytes <= MOST_OF_ALL
     }
 
-    fn put_off(&mut self, owner: u32, capture: Waiting) -> Unwound {
+    fn deferred(&mut self, owner: u32, capture: Waiting) -> Unwound {
         *self.kept.entry(owner).or_default() += capture.stack.len();
         let news = self.files.borrow_mut().news();
         Unwound::Later(Box::new(Waiting { owner, news, ..capture }))
@@ -139,9 +144,9 @@ impl RawStacks {
     pub(crate) fn try_again(
         &mut self,
         capture: &mut Waiting,
-        stack: &RawStack,
+        stack: &WalkedStack,
         (processes, now): (&Processes, KtimeNs),
-    ) -> Option<RawStack> {
+    ) -> Option<WalkedStack> {
         let is_over = now.ns_since(capture.head.at) > PATIENCE_NS;
         let news = self.files.borrow_mut().news();
         if std::mem::replace(&mut capture.news, news) == news && !is_over {
@@ -164,9 +169,9 @@ impl RawStacks {
     pub(crate) fn walk_now(
         &mut self,
         capture: &mut Waiting,
-        stack: &RawStack,
+        stack: &WalkedStack,
         processes: &Processes,
-    ) -> RawStack {
+    ) -> WalkedStack {
         for _ in 0..MOST_WAITS {
             if !self.files.borrow_mut().wait() {
                 break;
@@ -197,11 +202,11 @@ impl RawStacks {
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
         let from = NativeWalk {
-            pc: registers[register::RIP],
-            sp: registers[register::RSP],
-            bp: registers[register::RBP],
+            pc: registers[register::PC],
+            sp: registers[register::SP],
+            fp: registers[register::FP],
             returned: 0,
-            bx_at: place::INTERRUPTED,
+            callee_saved_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
         let files = &self.files;
@@ -214,19 +219,19 @@ impl RawStacks {
         self.files.borrow_mut().finish();
     }
 
-    /// How far below the CFA the function at `pc` saved its caller's `rbp`.
-    pub(crate) fn saved_rbp(&self, pid: Pid, space: &AddressSpace, pc: u64, peeker: &Peeker) -> Option<u32> {
-        self.files.borrow_mut().saved_rbp(pid, space, pc, peeker)
+    /// How far below the CFA the function at `pc` saved its caller's frame pointer.
+    pub(crate) fn saved_fp(&self, pid: Pid, space: &AddressSpace, pc: u64, peeker: &Peeker) -> Option<u32> {
+        self.files.borrow_mut().saved_fp(pid, space, pc, peeker)
     }
 }
 
 /// Where a walk of this sample may go on.
-fn anchors(pid: Pid, stack: &RawStack, processes: &Processes) -> Anchors {
+fn anchors(pid: Pid, stack: &WalkedStack, processes: &Processes) -> Anchors {
     let eval = processes.get(pid).and_then(|p| p.eval);
     Anchors {
         places: stack.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect(),
         eval_cfa: eval.map_or(0, |e| e.cfa),
-        eval_rbp: eval.map_or(0, |e| e.rbp),
+        eval_fp: eval.map_or(0, |e| e.fp),
     }
 }
 
@@ -237,7 +242,7 @@ fn lacks_mapping(walked: &Walked) -> bool {
 }
 
 /// The name under which a capture is counted.
-const fn outcome(stack: &RawStack, walked: &Walked) -> CopyOutcome {
+const fn outcome(stack: &WalkedStack, walked: &Walked) -> CopyOutcome {
     match (stack.native_end, walked.end, walked.recovered) {
         (end::FAULT, end::COMPLETE, _) => CopyOutcome::WholeAtSecondTry,
         (_, end::GONE, _) => CopyOutcome::ProcessGone,
@@ -250,14 +255,14 @@ const fn outcome(stack: &RawStack, walked: &Walked) -> CopyOutcome {
 }
 
 /// The better of what the probes and what user space walked: one that reached the end, else the longer one.
-fn better(stack: &RawStack, walked: Walked) -> RawStack {
+fn better(stack: &WalkedStack, walked: Walked) -> WalkedStack {
     if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
         // That the process was gone is why an address of it was not known; and where tables were missing, why it ends is user space's word.
         let is_user_spaces = walked.end == end::GONE || stack.native_end == end::NOT_READY;
         let native_end = if is_user_spaces { walked.end } else { stack.native_end };
-        return RawStack { native_end, ..stack.clone() };
+        return WalkedStack { native_end, ..stack.clone() };
     }
-    RawStack {
+    WalkedStack {
         native: walked.native,
         native_end: walked.end,
         recovered: walked.recovered,
@@ -272,7 +277,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::better;
-    use energy_trace_unwind::merge::RawStack;
+    use energy_trace_unwind::merge::WalkedStack;
     use energy_trace_unwind::stack_copy::Walked;
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::wire::end;
@@ -281,7 +286,7 @@ mod tests {
     #[test]
     fn the_better_one() {
         let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
-        let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
+        let probes = WalkedStack { native: frames(3), native_end: end::FAULT, ..WalkedStack::default() };
         let ended = |count, end| {
             better(&probes, Walked { native: frames(count), end, ..Walked::default() }).native_end
         };

@@ -5,8 +5,8 @@
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn by_library(profile: &Profile, choice: DomainChoice) -> Vec<(String
 fn library_of(profile: &Profile, stack: StackId) -> Option<String> {
     let mut inner: Option<&Frame> = None;
     for (_, frame) in profile.frames_of(stack).rev() {
-        if Mark::NoUnwindInfo.is(frame) {
+        if SyntheticFrame::NoUnwindInfo.is(frame) {
             return Some(inner.map_or_else(|| frame.name.clone(), name_of));
         }
         inner = Some(frame);
@@ -48,8 +48,8 @@ mod tests {
     use super::{DomainChoice, MicroJoules, Profile, by_library};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::profile::{EnergyByClass, ProfileRow};
-    use energy_trace_model::recording::mark::Mark;
     use energy_trace_model::recording::record::{DomainClass, Frame, FrameKind, StackNode};
+    use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 
     /// Of stacks `main; [no unwind info]; kernel`, `main; kernel` and `[no unwind info]`, those with the mark are counted: to the kernel's
     /// library, and to nobody.
@@ -57,11 +57,11 @@ mod tests {
     fn the_function_behind_the_mark_pays() {
         let native = |name: &str, module: &str| Frame {
             module: module.to_owned(),
-            ..Frame { kind: FrameKind::Native, name: name.to_owned(), ..Mark::NoUnwindInfo.frame() }
+            ..Frame { kind: FrameKind::Native, name: name.to_owned(), ..SyntheticFrame::NoUnwindInfo.frame() }
         };
         let frames = vec![
             native("main", "/bin/app"),
-            Mark::NoUnwindInfo.frame(),
+            SyntheticFrame::NoUnwindInfo.frame(),
             native("kernel", "/usr/lib/libblis.so.4"),
         ];
         let node = |parent: Option<u32>, frame| StackNode {

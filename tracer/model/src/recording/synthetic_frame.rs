@@ -7,7 +7,7 @@ use super::record::{Frame, FrameKind};
 
 /// What a frame in brackets stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mark {
+pub enum SyntheticFrame {
     /// Time on a CPU that no sample saw.
     Unsampled,
     /// Between the one who asked and the one who works.
@@ -58,7 +58,7 @@ pub enum Mark {
     BadFrame,
 }
 
-impl Mark {
+impl SyntheticFrame {
     /// The name of its frames.
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,5 +116,5 @@ pub fn program_of_jit(frame: &Frame) -> Option<&str> {
 
 /// Whether a frame stands for a Python function without a name.
 pub fn is_nameless_python(frame: &Frame) -> bool {
-    [Mark::PythonGone, Mark::PythonCrowdedOut].iter().any(|mark| mark.is(frame))
+    [SyntheticFrame::PythonGone, SyntheticFrame::PythonCrowdedOut].iter().any(|mark| mark.is(frame))
 }

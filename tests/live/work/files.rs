@@ -1,0 +1,120 @@
+//! Work by a file and by calls.
+
+use super::{codes, json, place, record, simulation, spent, work};
+use energy_trace_tests::place::assert_code;
+use std::time::{Duration, Instant};
+
+/// What a file counts and what calls count: each unit is 4 J, as the program spends them, and the rest of the program is in neither. What was
+/// never there, and a FIFO that nobody writes to, are said and keep nobody waiting.
+#[test]
+fn a_file_and_calls() {
+    let (place, simulation) = (place(), simulation());
+    let done = place.path("done");
+    nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let options = [
+        "--work=unit=file:done",
+        "--work=call=calls:unit",
+        "--work=absent=file:absent",
+        "--work=stuck=file:fifo",
+        "--work=uncalled=calls:nobody",
+    ];
+    let output =
+        record(&place, &simulation, &options, &["20", "--file", done.to_str().unwrap(), "--rest-ms", "1000"]);
+    assert_code(&output, 0);
+    let summary = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(summary.contains(" per unit: 20 in ") && summary.contains(" per call: 20 in "), "{summary}");
+    assert!(
+        summary.contains("! no joules per stuck: no number was found (it is no plain file)"),
+        "{summary}"
+    );
+    let report = json(&place, &[]);
+    let (unit, call) = (work(&report, "unit"), work(&report, "call"));
+    assert_eq!((unit["units"].as_f64(), call["units"].as_f64()), (Some(20.0), Some(20.0)));
+    super::assert_joules(&unit, spent(&simulation) / 20.0, 3.0);
+    // Calls are of the whole run, with the start of the interpreter.
+    assert!(call["uj_per_unit"].as_f64().unwrap() > 0.99 * unit["uj_per_unit"].as_f64().unwrap(), "{call}");
+    assert_eq!(call["covered_ns"], report["meta"]["duration_ns"]);
+    for name in ["absent", "stuck", "uncalled"] {
+        assert!(work(&report, name)["uj_per_unit"].is_null());
+    }
+    assert_eq!(work(&report, "absent")["failure"], "missing");
+    let codes = codes(&report);
+    assert_eq!(codes.iter().filter(|code| **code == "work-not-read").count(), 2, "{codes:?}");
+    assert!(codes.contains(&"work-not-counted"), "{codes:?}");
+}
+
+/// A counter that begins anew in the middle: the units before and after it count, what lies between two readings around it does not.
+#[test]
+fn a_counter_that_restarts() {
+    let (place, simulation) = (place(), simulation());
+    let done = place.path("done");
+    let arguments = ["20", "--ms", "200", "--file", done.to_str().unwrap(), "--restart-at", "10"];
+    assert_code(&record(&place, &simulation, &["--work=unit=file:done"], &arguments), 0);
+    let report = json(&place, &[]);
+    let unit = work(&report, "unit");
+    // Of the readings around the restart, 100 ms apart, at most one unit of 200 ms is missing on either side.
+    assert_eq!(unit["restarts"], 1);
+    let units = unit["units"].as_f64().unwrap();
+    assert!((18.0..20.0).contains(&units), "{unit}");
+    super::assert_joules(&unit, spent(&simulation) / 20.0, 3.0);
+    assert!(codes(&report).contains(&"work-in-part"));
+}
+
+/// The file is read as the invoking user: what only root may read is not read, and the command ends as fast as without.
+#[test]
+fn files_are_the_users() {
+    let place = place();
+    let secret = place.write_secret("7\n");
+    let word = format!("--work=x=file:{}", secret.display());
+    let mut command = place.sudo(12_345, &["record", "--power", "none", "--no-svg", &word, "--", "true"]);
+    let began = Instant::now();
+    assert_code(&command.output().unwrap(), 0);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let output = place.run(&["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["work"][0]["failure"], &report["work"][0]["readings"]),
+        (&"denied".into(), &0.into())
+    );
+}
+
+/// By function: the rows' own energy is that of the stretch, and the function that works has nearly all of it. Twice as many units of the same
+/// kind are no difference per unit.
+#[test]
+fn per_unit() {
+    let (place, simulation) = (place(), simulation());
+    let mut truths: Vec<f64> = Vec::new();
+    for (units, file) in [("10", "a.data"), ("20", "b.data")] {
+        let before = spent(&simulation);
+        let options = ["--work=unit=file:done", "-o", file];
+        let done = place.path("done");
+        assert_code(
+            &record(
+                &place,
+                &simulation,
+                &options,
+                &[units, "--file", done.to_str().unwrap(), "--rest-ms", "1000"],
+            ),
+            0,
+        );
+        truths.push((spent(&simulation) - before) / units.parse::<f64>().unwrap());
+    }
+    let (whole, per) = (json(&place, &["a.data"]), json(&place, &["a.data", "--per-work", "unit"]));
+    let functions = per["functions"].as_array().unwrap();
+    let own: i64 = functions.iter().filter_map(|function| function["self_uj"]["package"].as_i64()).sum();
+    assert_eq!(own, work(&whole, "unit")["energy_uj"]["package"].as_i64().unwrap());
+    assert_eq!(per["meta"]["per_work"], serde_json::json!({ "name": "unit", "units": 10.0 }));
+    let works = functions.iter().find(|function| function["symbol"] == "phases.forty_watts").unwrap();
+    let each = works["total_uj_per_unit"].as_f64().unwrap() / 1e6;
+    // At either end a unit may be under way.
+    assert!((each / truths[0] - 1.0).abs() < 0.15, "{works}, {truths:?}");
+    let table = place.run(&["report", "a.data", "--per-work", "unit"]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains(" per unit: 10 in ") && table.contains("phases.forty_watts"), "{table}");
+    let output = place.run(&["diff", "a.data", "b.data", "--per-work", "unit", "--format", "json"]);
+    assert_code(&output, 0);
+    let diff: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [a, b] = ["a_j", "b_j"].map(|side| diff["program"][side].as_f64().unwrap());
+    assert!((a / truths[0] - 1.0).abs() < 0.15 && (b / truths[1] - 1.0).abs() < 0.10, "{diff}, {truths:?}");
+    assert_code(&place.run(&["report", "a.data", "--per-work", "other"]), 2);
+}

@@ -1,0 +1,14 @@
+//! What only one kind of processor has: fields of the kernel, names of PMUs, instructions. Each kind is a file with the same
+//! names, of which one is compiled; no other file of this package knows a kind.
+//!
+//! Leaves out what the walkers and unwind rows need (`tracer_ebpf::arch`, package `unwind`).
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::x86_64::{PMUS, TASK_THREAD_POINTER, emulated, is_virtual, stepped};
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "energy-trace knows x86-64 alone: for another processor write its file beside each arch/x86_64.rs, with the same names"
+);

@@ -1,0 +1,470 @@
+//! Units of work and the energy of the time in which they were done.
+//!
+//! ```text
+//!  readings of a counter   ──0────3────5─ ✗ ──6────9──1────4──     ✗: nobody answered; 9 → 1: it began anew
+//!  stretches                 [────5────]     [──3──] [──3──]      what was done between two readings next to each other
+//!  joules per unit         = target energy of all stretches / units of all stretches
+//!  rest                    = target energy − that of the stretches
+//! ```
+//!
+//! A reading stands for its moment alone, so a stretch begins and ends with one. Energy is known by bins (`over_time`): of a bin that an
+//! end lies in, a stretch has the part that it has of the bin's time, rounded row by row, so that stretches and rest are the whole to the
+//! microjoule. By how much an end may be off: power in a bin may be anything between nothing and twice its mean.
+//!
+//! A counter tells when a unit is done, not how much of the next is: at either end a step of the counter may be under way (`open`).
+//!
+//! Leaves out counted calls, which have no readings (`energy_trace_report::work`), and how sure the energy itself is (`certainty`).
+
+use super::over_time::OverTime;
+use super::tables::EnergyByClass;
+use crate::clock::KtimeNs;
+use crate::recording::record::{DomainClass, WorkFailure, WorkReading, WorkSeries, WorkUnits};
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// Most steps over time, but for stretches that are shorter.
+const STEPS: u64 = 50;
+/// A counter stands still where it does for this part of the time that it has, and this many times the mean distance of two moves.
+const STILL: u64 = 10;
+
+/// What was done of one kind of work, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The counter and all its readings.
+    pub series: WorkSeries,
+    /// Where it says what was done, in order of time.
+    pub stretches: Vec<Stretch>,
+    /// The same in about fifty steps.
+    pub steps: Vec<Stretch>,
+    /// What to know of it.
+    pub found: WorkFindings,
+}
+
+/// What was done from one reading to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first reading.
+    pub from: KtimeNs,
+    /// The last one.
+    pub to: KtimeNs,
+    /// What was done between them.
+    pub units: WorkUnits,
+    /// The target's energy between them.
+    pub energy: EnergyByClass,
+    /// The idle baseline between them, where the ledger keeps it apart.
+    pub idle: EnergyByClass,
+    /// What may have been under way at the first reading and at the last: the first and the last step of the counter.
+    pub open: [WorkUnits; 2],
+    /// By how much the target's energy may be off because the ends lie within bins.
+    pub edges: EnergyByClass,
+}
+
+/// What to know of a counter of work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkFindings {
+    /// Readings with a number.
+    pub read: u64,
+    /// How often it fell, and so began anew.
+    pub restarts: u64,
+    /// How often it was gone after it had been there.
+    pub gone: u64,
+    /// The longest time without a move, in nanoseconds, where that is much longer than from one move to the next.
+    pub still_ns: u64,
+    /// Why it was not there, the last time that it was not.
+    pub failure: Option<WorkFailure>,
+}
+
+/// The unit of work that a profile is shown by: its energy is that of the stretches in which so many were done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerWork {
+    /// What the user calls it.
+    pub name: String,
+    /// How many.
+    pub units: WorkUnits,
+    /// 95 % interval of the energy, where it is known.
+    pub ci95: Option<(MicroJoules, MicroJoules)>,
+    /// What may have been under way at the begin, and at the end.
+    pub open: [WorkUnits; 2],
+}
+
+impl Work {
+    /// What was done in all stretches.
+    pub fn units(&self) -> WorkUnits {
+        self.stretches.iter().fold(WorkUnits::ZERO, |sum, stretch| sum.saturating_add(stretch.units))
+    }
+
+    /// A sum over all stretches.
+    pub fn sum(&self, of: fn(&Stretch) -> EnergyByClass) -> EnergyByClass {
+        let mut sum = EnergyByClass::default();
+        self.stretches.iter().for_each(|stretch| sum += of(stretch));
+        sum
+    }
+
+    /// What may have been under way at the begins of all stretches, and at their ends.
+    pub fn open(&self) -> [WorkUnits; 2] {
+        let all = self.stretches.iter().map(|stretch| stretch.open);
+        all.fold(<[WorkUnits; 2]>::default(), |sum, open| {
+            [0, 1].map(|end: usize| sum[end].saturating_add(open[end]))
+        })
+    }
+
+    /// Time of all stretches in nanoseconds.
+    pub fn covered_ns(&self) -> u64 {
+        self.stretches.iter().fold(0, |sum, stretch| sum.saturating_add(stretch.to.ns_since(stretch.from)))
+    }
+}
+
+/// A reading that has a number.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: KtimeNs,
+    within_ns: u64,
+    units: WorkUnits,
+}
+
+/// What is known at a moment of the run: sums from its start on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Until {
+    energy: EnergyByClass,
+    idle: EnergyByClass,
+    edge: EnergyByClass,
+}
+
+impl OverTime {
+    /// What was done between two moments of the run by each counter that was read.
+    pub fn work(
+        &self,
+        series: &[WorkSeries],
+        classes: &[DomainClass],
+        from: KtimeNs,
+        to: KtimeNs,
+    ) -> Vec<Work> {
+        series.iter().map(|series| self.work_of(series, classes, (from, to))).collect()
+    }
+
+    fn work_of(&self, series: &WorkSeries, classes: &[DomainClass], span: (KtimeNs, KtimeNs)) -> Work {
+        let (runs, mut found) = runs(&series.readings, span);
+        found.still_ns = still_ns(&runs);
+        let cut = |runs: &[Vec<Point>]| -> Vec<Stretch> {
+            let ends: Vec<Point> =
+                runs.iter().filter_map(|run| Some([*run.first()?, *run.last()?])).flatten().collect();
+            let until = self.until(&ends, classes);
+            let ends = ends.chunks_exact(2).zip(until.chunks_exact(2)).zip(runs);
+            ends.map(|((ends, until), run)| Stretch { open: open(run), ..stretch(ends, until) }).collect()
+        };
+        let (stretches, steps) = (cut(&runs), cut(&steps(&runs)));
+        Work { series: series.clone(), stretches, steps, found }
+    }
+
+    /// The sums up to each moment.
+    fn until(&self, moments: &[Point], classes: &[DomainClass]) -> Vec<Until> {
+        let mut in_bins: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (number, point) in moments.iter().enumerate() {
+            in_bins.entry(self.bins.at(point.at)).or_default().push(number);
+        }
+        let mut found = vec![Until::default(); moments.len()];
+        let mut whole = vec![EnergyByClass::default(); self.bins.count() as usize];
+        for entry in &self.entries {
+            whole.get_mut(entry.bin as usize).into_iter().for_each(|sum| *sum += entry.energy);
+            for &number in in_bins.get(&entry.bin).into_iter().flatten() {
+                found[number].energy += self.before(entry.bin, moments[number].at, entry.energy);
+            }
+        }
+        let idle = self.idle_of_bins(classes);
+        let (whole_before, idle_before) = (sums_before(&whole), sums_before(&idle));
+        for (until, point) in found.iter_mut().zip(moments) {
+            let bin = self.bins.at(point.at);
+            let at = bin as usize;
+            until.energy += whole_before[at];
+            until.idle = idle_before[at];
+            until.idle += self.before(bin, point.at, idle[at]);
+            until.edge = self.edge(bin, *point, whole[at]);
+        }
+        found
+    }
+
+    /// The idle baseline in each bin by class.
+    fn idle_of_bins(&self, classes: &[DomainClass]) -> Vec<EnergyByClass> {
+        let mut idle = vec![EnergyByClass::default(); self.bins.count() as usize];
+        for (bins, &class) in self.domains.iter().zip(classes) {
+            idle.iter_mut().zip(bins).for_each(|(sum, bin)| sum[class] += bin.idle);
+        }
+        idle
+    }
+
+    /// What of an energy in a bin lies before a moment, by time.
+    pub(super) fn before(&self, bin: u32, moment: KtimeNs, energy: EnergyByClass) -> EnergyByClass {
+        let mut part = EnergyByClass::default();
+        for (class, energy) in energy.iter() {
+            part[class] = MicroJoules::from_uj(self.before_uj(bin, moment, energy.as_uj()));
+        }
+        part
+    }
+
+    /// The same of one number.
+    pub(super) fn before_uj(&self, bin: u32, moment: KtimeNs, whole: i64) -> i64 {
+        let (start, end) = self.bins.span(bin);
+        let (past, of) = (moment.min(end).ns_since(start), end.ns_since(start));
+        if past >= of {
+            return whole;
+        }
+        let (past, of) = (i128::from(past), i128::from(of));
+        i64::try_from((i128::from(whole) * past + of / 2).div_euclid(of)).unwrap_or(whole)
+    }
+
+    /// By how much the energy before a moment in a bin may be another.
+    fn edge(&self, bin: u32, point: Point, energy: EnergyByClass) -> EnergyByClass {
+        let (start, end) = self.bins.span(bin);
+        let (past, of) = (point.at.min(end).ns_since(start), end.ns_since(start).max(1));
+        let unsure_ns = past.min(of.saturating_sub(past)).saturating_add(point.within_ns).min(of);
+        let mut edge = EnergyByClass::default();
+        for (class, energy) in energy.iter() {
+            let uj = u128::from(energy.as_uj().unsigned_abs()) * u128::from(unsure_ns);
+            edge[class] =
+                MicroJoules::from_uj(i64::try_from(uj.div_ceil(u128::from(of))).unwrap_or(i64::MAX));
+        }
+        edge
+    }
+}
+
+/// Sums of all before each.
+fn sums_before(of: &[EnergyByClass]) -> Vec<EnergyByClass> {
+    let next = |sum: &mut EnergyByClass, one: &EnergyByClass| {
+        let before = *sum;
+        *sum += *one;
+        Some(before)
+    };
+    of.iter().scan(EnergyByClass::default(), next).collect()
+}
+
+fn stretch(ends: &[Point], until: &[Until]) -> Stretch {
+    let ([first, last], [begin, end]) = (ends, until) else { return Stretch::default() };
+    let (mut energy, mut idle, mut edges) = (end.energy, end.idle, end.edge);
+    energy -= begin.energy;
+    idle -= begin.idle;
+    edges += begin.edge;
+    let units = last.units.checked_sub(first.units).unwrap_or_default();
+    Stretch { from: first.at, to: last.at, units, energy, idle, edges, ..Stretch::default() }
+}
+
+/// The first and the last step of a counter.
+fn open(run: &[Point]) -> [WorkUnits; 2] {
+    let step =
+        |pair: &[Point]| pair[1].units.checked_sub(pair[0].units).filter(|step| *step > WorkUnits::ZERO);
+    let (mut forward, mut back) = (run.windows(2).filter_map(step), run.windows(2).rev().filter_map(step));
+    [forward.next(), back.next()].map(Option::unwrap_or_default)
+}
+
+/// Readings that follow each other without a gap or a restart; what lies outside the run is left out.
+fn runs(readings: &[WorkReading], (from, to): (KtimeNs, KtimeNs)) -> (Vec<Vec<Point>>, WorkFindings) {
+    let (mut runs, mut found): (Vec<Vec<Point>>, _) = (vec![vec![]], WorkFindings::default());
+    for reading in readings.iter().filter(|reading| (from..=to).contains(&reading.at)) {
+        let last = runs.last().and_then(|run| run.last()).copied();
+        match &reading.value {
+            Err(failure) => {
+                found.failure = Some(failure.clone());
+                if last.is_some() {
+                    found.gone += 1;
+                    runs.push(vec![]);
+                }
+            }
+            &Ok(units) => {
+                found.read += 1;
+                let has_fallen = last.is_some_and(|last| units < last.units);
+                found.restarts += u64::from(has_fallen);
+                if has_fallen {
+                    runs.push(vec![]);
+                }
+                let point = Point { at: reading.at, within_ns: reading.within_ns, units };
+                runs.last_mut().into_iter().for_each(|run| run.push(point));
+            }
+        }
+    }
+    let has_time =
+        |run: &Vec<Point>| run.first().zip(run.last()).is_some_and(|(one, other)| one.at < other.at);
+    runs.retain(has_time);
+    (runs, found)
+}
+
+/// The longest time without a move, if it is remarkable.
+fn still_ns(runs: &[Vec<Point>]) -> u64 {
+    let (mut longest, mut moves, mut all) = (0_u64, 0_u64, 0_u64);
+    for run in runs {
+        let mut moved = run.first().map(|point| point.at);
+        for pair in run.windows(2) {
+            let (before, after) = (pair[0], pair[1]);
+            if after.units > before.units {
+                (moves, moved) = (moves + 1, Some(after.at));
+            }
+            longest = longest.max(moved.map_or(0, |moved| after.at.ns_since(moved)));
+            all = all.saturating_add(after.at.ns_since(before.at));
+        }
+    }
+    let is_long = longest >= all / STILL && longest.saturating_mul(moves) >= all.saturating_mul(STILL);
+    if moves == 0 { all } else { longest * u64::from(is_long) }
+}
+
+/// The same readings in runs of about a fiftieth of the time.
+fn steps(runs: &[Vec<Point>]) -> Vec<Vec<Point>> {
+    let length =
+        |run: &[Point]| run.first().zip(run.last()).map_or(0, |(one, other)| other.at.ns_since(one.at));
+    let all = runs.iter().fold(0_u64, |sum, run| sum.saturating_add(length(run)));
+    let least = (all / STEPS).max(1);
+    let mut steps = Vec::new();
+    for run in runs {
+        let mut first = 0;
+        for (last, point) in run.iter().enumerate() {
+            let is_end = run.last().is_some_and(|end| end.at.ns_since(point.at) < least);
+            if length(&run[first..=last]) >= least && (!is_end || last + 1 == run.len()) {
+                steps.push(vec![run[first], *point]);
+                first = last;
+            }
+        }
+        if first + 1 < run.len() {
+            steps.extend(run.last().map(|last| vec![run[first], *last]));
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DomainClass, EnergyByClass, KtimeNs, MicroJoules, OverTime, Work, WorkFailure, WorkReading};
+    use super::{WorkSeries, WorkUnits};
+    use crate::profile::over_time::{BinEnergy, Bins, RowBin};
+    use crate::recording::record::{WorkCounter, WorkSource};
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> KtimeNs {
+        KtimeNs::from_ns(ms * MS)
+    }
+
+    fn uj(uj: i64) -> EnergyByClass {
+        let mut energy = EnergyByClass::default();
+        energy[DomainClass::Package] = MicroJoules::from_uj(uj);
+        energy
+    }
+
+    /// A fifth of a second in ten bins; two rows with 1,000 and 37 µJ in each, 100 µJ idle.
+    fn run() -> OverTime {
+        let bins = Bins::over(at(0), at(200));
+        let row = |uj_each: i64| (0..10).map(move |bin| RowBin { bin, time_ns: MS, energy: uj(uj_each) });
+        let entries: Vec<RowBin> = row(1_000).chain(row(37)).collect();
+        let idle = BinEnergy { idle: MicroJoules::from_uj(100), ..BinEnergy::default() };
+        OverTime { bins, domains: vec![vec![idle; 10]], others_ns: vec![], entries, firsts: vec![0, 10, 20] }
+    }
+
+    fn work(readings: &[(u64, Option<u64>)]) -> Work {
+        let reading = |&(ms, units): &(u64, Option<u64>)| WorkReading {
+            at: at(ms),
+            within_ns: 0,
+            value: units.map(WorkUnits::whole).ok_or(WorkFailure::Missing),
+        };
+        let counter = WorkCounter { name: "step".into(), source: WorkSource::File("/x".into()) };
+        let series = WorkSeries { counter, readings: readings.iter().map(reading).collect() };
+        let mut found = run().work(&[series], &[DomainClass::Package], at(0), at(200));
+        found.pop().unwrap()
+    }
+
+    fn package(energy: EnergyByClass) -> i64 {
+        energy[DomainClass::Package].as_uj()
+    }
+
+    /// Units are those between the first and the last reading, and energy is that of the same time; outside the run nothing is read.
+    #[test]
+    fn one_stretch() {
+        let work = work(&[(20, Some(5)), (100, Some(9)), (120, Some(15)), (900, Some(99))]);
+        assert_eq!((work.stretches.len(), work.units()), (1, WorkUnits::whole(10)));
+        assert_eq!(package(work.sum(|of| of.energy)), 5 * 1_037);
+        assert_eq!(package(work.sum(|of| of.idle)), 500);
+        // Both ends are edges of bins: nothing is cut.
+        assert_eq!(package(work.sum(|of| of.edges)), 0);
+        assert_eq!(work.open(), [4, 6].map(WorkUnits::whole));
+        assert_eq!((work.covered_ns(), work.found.restarts, work.found.read), (100 * MS, 0, 3));
+    }
+
+    /// Where an end lies within a bin its part by time counts, and how far that may be off is said.
+    #[test]
+    fn ends_within_bins() {
+        let work = work(&[(25, Some(0)), (110, Some(1))]);
+        assert_eq!(package(work.sum(|of| of.energy)), 750 + 28 + 3 * 1_037 + 500 + 19);
+        assert_eq!(package(work.sum(|of| of.edges)), 260 + 519);
+    }
+
+    /// A counter that falls or is gone ends a stretch; what lies between two stretches is in none, and all are exact.
+    #[test]
+    fn restarts_and_gaps() {
+        let work = work(&[
+            (0, Some(7)),
+            (40, Some(9)),
+            (60, Some(1)),
+            (100, Some(4)),
+            (110, None),
+            (130, Some(4)),
+            (190, Some(6)),
+        ]);
+        let of: Vec<_> =
+            work.stretches.iter().map(|of| (of.from.as_ns() / MS, of.to.as_ns() / MS, of.units)).collect();
+        let units = WorkUnits::whole;
+        assert_eq!(of, [(0, 40, units(2)), (60, 100, units(3)), (130, 190, units(2))]);
+        assert_eq!((work.found.restarts, work.found.gone), (1, 1));
+        assert_eq!(work.found.failure, Some(WorkFailure::Missing));
+    }
+
+    /// Steps and their sums are the stretches, to the microjoule and unit.
+    #[test]
+    fn steps_are_the_stretches() {
+        let readings: Vec<_> = (0..=99).map(|n| (2 * n + 1, Some(3 * n))).collect();
+        let work = work(&readings);
+        assert!((40..=51).contains(&work.steps.len()), "{}", work.steps.len());
+        assert!(work.steps.windows(2).all(|pair| pair[0].to == pair[1].from));
+        let sum: i64 = work.steps.iter().map(|step| package(step.energy)).sum();
+        assert_eq!(sum, package(work.sum(|of| of.energy)));
+        let units = work.steps.iter().fold(WorkUnits::ZERO, |sum, step| sum.saturating_add(step.units));
+        assert_eq!(units, work.units());
+    }
+
+    /// The profile of the stretches has their energy in its rows and its ledger, and what has nothing in them is gone.
+    #[test]
+    fn the_profile_of_stretches() {
+        use crate::ids::ThreadKey;
+        use crate::profile::{LedgerRow, Profile, ProfileRow};
+        use crate::recording::record::Quality;
+        let row = |each: i64| ProfileRow {
+            thread: ThreadKey::new(0),
+            stack: None,
+            energy: uj(10 * each),
+            by_time: uj(10 * each),
+            time_ns: 10 * MS,
+            samples: 10,
+            on_behalf_of: None,
+        };
+        let ledger = vec![LedgerRow::empty("package-0".into(), DomainClass::Package, Quality::Measured)];
+        let profile = Profile { rows: vec![row(1_000), row(37)], ledger, ..Profile::default() };
+        let spans: Vec<_> = [(3, 7), (7, 95), (133, 199)].map(|(from, to)| (at(from), at(to))).into();
+        let part = run().within_stretches(profile.clone(), &spans);
+        let stretches =
+            work(&[(3, Some(0)), (7, Some(1)), (95, Some(2)), (96, None), (133, Some(2)), (199, Some(9))]);
+        let rows: i64 = part.rows.iter().map(|row| package(row.energy)).sum();
+        assert_eq!(rows, package(stretches.sum(|of| of.energy)));
+        assert_eq!((part.ledger[0].target.as_uj(), part.ledger[0].idle.as_uj()), (rows, 790));
+        assert_eq!(part.ledger[0].imbalance(), MicroJoules::ZERO);
+        assert!(run().within_stretches(profile.clone(), &[]).rows.is_empty());
+        let all = run().within_stretches(profile.clone(), &[(at(0), at(200))]);
+        assert_eq!(all.rows, profile.rows);
+    }
+
+    /// A counter that never moves, moves late, or was never there.
+    #[test]
+    fn standing_still() {
+        assert_eq!(work(&[(0, Some(3)), (200, Some(3))]).found.still_ns, 200 * MS);
+        assert_eq!(work(&[(0, Some(3)), (100, Some(4)), (200, Some(5))]).found.still_ns, 0);
+        let mut stalls: Vec<_> = (0..=100).map(|n| (n, Some(n))).collect();
+        stalls.push((200, Some(100)));
+        assert_eq!(work(&stalls).found.still_ns, 100 * MS);
+        let never = work(&[(0, None)]);
+        assert_eq!((never.stretches.len(), never.found.read, never.found.gone), (0, 0, 0));
+        assert!(work(&[]).stretches.is_empty() && work(&[(5, Some(1))]).stretches.is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! Units of work: what people count (tokens, requests, steps), where the number comes from, and what it was when.
+//!
+//! Leaves out reading it (the program's `work/`) and joules per unit (`profile::work`).
+
+use crate::clock::KtimeNs;
+use serde::{Deserialize, Serialize};
+
+/// What is counted, and where the number is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkCounter {
+    /// What the user calls it.
+    pub name: String,
+    /// Where its number comes from.
+    pub source: WorkSource,
+}
+
+/// Where a number of work comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkSource {
+    /// Calls of a function: counted over the whole recording, without readings.
+    Calls(String),
+    /// What the program prints: a regular expression whose first group is the number.
+    Stdout(String),
+    /// A file in which something keeps it.
+    File(String),
+    /// A metric of a page in Prometheus's text format.
+    Prometheus {
+        /// The page.
+        url: String,
+        /// The metric, with its labels in braces where some are asked for.
+        metric: String,
+    },
+}
+
+impl WorkSource {
+    /// As the user writes it.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Calls(function) => format!("calls:{function}"),
+            Self::Stdout(pattern) => format!("stdout:{pattern}"),
+            Self::File(path) => format!("file:{path}"),
+            Self::Prometheus { url, metric } => format!("prometheus:{url}#{metric}"),
+        }
+    }
+}
+
+/// An amount of work in millionths of a unit: sums and differences are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkUnits(u64);
+
+/// Millionths of a unit.
+const MILLIONTHS: u64 = 1_000_000;
+/// Beyond this a floating-point number does not tell one unit from the next: 2^53.
+const MOST: f64 = 9_007_199_254_740_992.0;
+
+impl WorkUnits {
+    /// None.
+    pub const ZERO: Self = Self(0);
+
+    /// Whole units.
+    pub const fn whole(units: u64) -> Self {
+        Self(units.saturating_mul(MILLIONTHS))
+    }
+
+    /// From a number as counters show it: `None` unless it is finite, not below zero and small enough to be exact.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the check")]
+    pub fn from_number(number: f64) -> Option<Self> {
+        if !(0.0..=MOST).contains(&number) {
+            return None;
+        }
+        let (whole, part) = (number.trunc() as u64, (number.fract() * MILLIONTHS as f64).round() as u64);
+        whole.checked_mul(MILLIONTHS)?.checked_add(part).map(Self)
+    }
+
+    /// As a number, for ratios and for showing.
+    #[expect(clippy::cast_precision_loss, reason = "for showing")]
+    pub fn as_number(self) -> f64 {
+        (self.0 / MILLIONTHS) as f64 + (self.0 % MILLIONTHS) as f64 / MILLIONTHS as f64
+    }
+
+    /// How much more this is; `None` where it is less.
+    pub const fn checked_sub(self, other: Self) -> Option<Self> {
+        match self.0.checked_sub(other.0) {
+            Some(more) => Some(Self(more)),
+            None => None,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// What was found when a counter of work was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkReading {
+    /// When.
+    pub at: KtimeNs,
+    /// By how much the moment may be off, in nanoseconds: half of the time that the look took.
+    pub within_ns: u64,
+    /// The number, or why there is none.
+    pub value: Result<WorkUnits, WorkFailure>,
+}
+
+/// Why there is no number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkFailure {
+    /// There is no such file, or nobody answers at the address.
+    Missing,
+    /// The invoking user may not read it.
+    Denied,
+    /// The file is no plain file.
+    NotAFile,
+    /// It did not answer in time.
+    TimedOut,
+    /// What is there holds no number that can be counted with.
+    NoNumber,
+    /// More was sent than is read.
+    TooLong {
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// The server answered with this status instead of the page.
+    Status(u16),
+    /// The page has no such metric.
+    NoMetric,
+    /// The program ended, or closed what it writes to.
+    Ended,
+    /// The process that reads it ended before its time.
+    ReaderLost,
+    /// Another error of the system.
+    System {
+        /// Its words.
+        error: String,
+    },
+}
+
+impl WorkFailure {
+    /// Its word in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Denied => "denied",
+            Self::NotAFile => "not-a-file",
+            Self::TimedOut => "timed-out",
+            Self::NoNumber => "no-number",
+            Self::TooLong { .. } => "too-long",
+            Self::Status(_) => "status",
+            Self::NoMetric => "no-metric",
+            Self::Ended => "ended",
+            Self::ReaderLost => "reader-lost",
+            Self::System { .. } => "system",
+        }
+    }
+}
+
+/// A counter of work and all that it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkSeries {
+    /// Which.
+    pub counter: WorkCounter,
+    /// Its readings, in order of time.
+    pub readings: Vec<WorkReading>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WorkUnits;
+
+    /// Numbers are exact to a millionth; what nobody can count with is none.
+    #[test]
+    fn numbers() {
+        let number = |number| WorkUnits::from_number(number).map(WorkUnits::as_number);
+        for exact in [0.0, 1.0, 0.25, 12_345_678.5, 1e10 + 1.0, 1.8e13] {
+            assert_eq!(number(exact), Some(exact));
+        }
+        for wrong in [-1.0, -1e-300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e19, 9e15] {
+            assert_eq!(number(wrong), None, "{wrong}");
+        }
+        assert_eq!(number(-0.0), Some(0.0));
+        assert_eq!(
+            WorkUnits::whole(u64::MAX).saturating_add(WorkUnits::whole(1)),
+            WorkUnits::whole(u64::MAX)
+        );
+        let of = |number| WorkUnits::from_number(number).unwrap_or_default();
+        assert_eq!(of(2.5).checked_sub(of(1.0)), Some(of(1.5)));
+        assert_eq!(of(1.0).checked_sub(of(2.5)), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! Joules per unit of work: `0.31 J ±3% per token: 1,234 in 12.30 s of 15.00 s`.
+//!
+//! ```text
+//!  half of the interval  = √f · h + edges       h: that of the program's energy in the whole run (95 %), f: the stretches' part of it
+//!  of a unit: from         least joules / (units + last step)      to  most joules / (units − first step)
+//! ```
+//!
+//! √f: as if errors of different moments had nothing to do with each other; if they go together, f would do. Edges: what the ends of stretches
+//! may be off (`profile::work`). Units that are done are exact, and how much of the next was under way at an end is not known. Counted calls have no readings: theirs is the whole run. Leaves out functions (`per_work.rs`).
+
+use super::run;
+use super::summary_rows::plus_minus;
+use super::table_cells::{in_unit, seconds};
+use super::uncertainty::of_program;
+use energy_trace_certainty::Uncertainty;
+use energy_trace_model::profile::diagnostics::{Diagnostic, WorkDiagnostic};
+use energy_trace_model::profile::work::Work;
+use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::recording::record::{CallCount, Frame, FrameKind, Quality, WorkSource, WorkUnits};
+use energy_trace_model::units::MicroJoules;
+use energy_trace_names::shown::shown;
+
+/// What was done of one kind of work, and what it took.
+#[derive(Clone, Debug)]
+pub struct WorkDone<'a> {
+    /// What was read.
+    pub work: &'a Work,
+    /// What was done.
+    pub units: WorkUnits,
+    /// The time in which it was done, in nanoseconds.
+    pub covered_ns: u64,
+    /// The program's energy in that time.
+    pub energy: EnergyByClass,
+    /// Its energy in the rest of the run.
+    pub rest: EnergyByClass,
+    /// The idle baseline in that time, where the ledger keeps it apart.
+    pub idle: EnergyByClass,
+    /// What may have been under way at the begin of that time, and at its end.
+    pub open: [WorkUnits; 2],
+    /// How sure the program's energy in that time is, of the domains that a report leads with; `None` where nobody knows.
+    pub uncertainty: Option<Uncertainty>,
+}
+
+impl WorkDone<'_> {
+    /// What the user calls a unit.
+    pub fn name(&self) -> &str {
+        &self.work.series.counter.name
+    }
+
+    /// 95 % interval of the microjoules of a unit, of the domains that a report leads with.
+    pub fn ci95_per_unit(&self) -> Option<[f64; 2]> {
+        let (least, most) = self.uncertainty?.ci95;
+        let [begin, end] = self.open.map(WorkUnits::as_number);
+        let units = self.units.as_number();
+        // Where all may have been one step, nothing says how much of it was done.
+        let fewest = if units > begin { units - begin } else { f64::MIN_POSITIVE };
+        let most = (most.as_uj() as f64 / fewest).min(f64::MAX);
+        (units > 0.0).then(|| [least.as_uj() as f64 / (units + end), most])
+    }
+
+    /// Microjoules of a unit; `None` where nothing was done, or no energy is known.
+    pub fn uj_per_unit(&self, energy: MicroJoules) -> Option<f64> {
+        (self.units > WorkUnits::ZERO).then(|| energy.as_uj() as f64 / self.units.as_number())
+    }
+}
+
+/// All kinds of work of a run, in the order in which they were asked for.
+pub fn works(profile: &Profile) -> Vec<WorkDone<'_>> {
+    profile.work.iter().map(|work| done(profile, work)).collect()
+}
+
+/// The work of this name.
+pub fn work_named<'a>(profile: &'a Profile, name: &str) -> Option<WorkDone<'a>> {
+    let work = profile.work.iter().find(|work| work.series.counter.name == name)?;
+    Some(done(profile, work))
+}
+
+fn done<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
+    let done = in_profile(profile, work);
+    // Of the stretches alone it is not known any more.
+    match &profile.per_work {
+        Some(per) if per.name == done.name() => WorkDone {
+            open: per.open,
+            uncertainty: per.ci95.map(|ci95| Uncertainty { ci95, bounds: None }),
+            ..done
+        },
+        _ => done,
+    }
+}
+
+fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
+    let program = of_program(profile);
+    let all = all_energy(profile);
+    if let WorkSource::Calls(function) = &work.series.counter.source {
+        let units = WorkUnits::whole(calls_of(profile, function));
+        let (covered_ns, rest, idle) =
+            (profile.run.duration_ns(), EnergyByClass::default(), all_idle(profile));
+        let open = <[WorkUnits; 2]>::default();
+        return WorkDone { work, units, covered_ns, energy: all, rest, idle, open, uncertainty: program };
+    }
+    let energy = work.sum(|of| of.energy);
+    let mut rest = all;
+    rest -= energy;
+    let choice = run::headline(profile);
+    let [part, whole, edges] = [energy, all, work.sum(|of| of.edges)].map(|of| run::chosen(&of, choice));
+    let uncertainty = program.map(|program| of_part(part, whole, &program, edges));
+    let (units, idle, covered_ns) = (work.units(), work.sum(|of| of.idle), work.covered_ns());
+    WorkDone { work, units, covered_ns, energy, rest, idle, open: work.open(), uncertainty }
+}
+
+fn all_energy(profile: &Profile) -> EnergyByClass {
+    let mut all = EnergyByClass::default();
+    profile.rows.iter().for_each(|row| all += row.energy);
+    all
+}
+
+fn all_idle(profile: &Profile) -> EnergyByClass {
+    let mut idle = EnergyByClass::default();
+    profile.ledger.iter().for_each(|row| idle[row.class] += row.idle);
+    idle
+}
+
+/// How sure a part of an energy is.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+fn of_part(part: MicroJoules, whole: MicroJoules, program: &Uncertainty, edges: MicroJoules) -> Uncertainty {
+    let fraction = (part.as_uj() as f64 / whole.as_uj().max(1) as f64).clamp(0.0, 1.0).sqrt();
+    let of = |far: MicroJoules| MicroJoules::from_uj((far.as_uj() as f64 * fraction).ceil() as i64) + edges;
+    let far = [whole - program.ci95.0, program.ci95.1 - whole].map(|far| of(far.max(MicroJoules::ZERO)));
+    Uncertainty { ci95: (part - far[0], part + far[1]), bounds: None }
+}
+
+/// Calls of a function that are not within another one of it, by whomever.
+fn calls_of(profile: &Profile, function: &str) -> u64 {
+    let is_meant = |count: &&CallCount| {
+        profile.frames.get(count.frame.index()).is_some_and(|frame| means(function, frame))
+    };
+    let counted = profile.calls.iter().filter(is_meant);
+    counted.map(|count| count.calls.saturating_sub(count.nested)).fold(0, u64::saturating_add)
+}
+
+/// Whether a function is meant by the words of `--work NAME=calls:…`, which are those of `--count`.
+fn means(words: &str, frame: &Frame) -> bool {
+    let (name, library) =
+        words.rsplit_once('@').map_or((words, None), |(name, library)| (name, Some(library)));
+    if frame.kind == FrameKind::Python {
+        let file = frame.file.strip_suffix(".py").unwrap_or(&frame.file);
+        let dotted =
+            format!("{}.{}", file.strip_suffix("/__init__").unwrap_or(file).replace('/', "."), frame.name);
+        return library.is_none() && is_like(&format!("*.{name}"), &dotted);
+    }
+    let file = frame.module.rsplit('/').next().unwrap_or_default();
+    let is_there = library.is_none_or(|library| {
+        if library.contains('/') { frame.module == library } else { file.starts_with(library) }
+    });
+    let bare = frame.name.split_once('(').map_or(frame.name.as_str(), |(bare, _)| bare);
+    is_there && (is_like(name, &frame.name) || is_like(name, bare))
+}
+
+/// Whether a text is a pattern's, in which `*` stands for any characters.
+fn is_like(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    rest.ends_with(last)
+}
+
+/// `0.31 J ±3% per token (estimated): 1,234 in 12.30 s of 15.00 s; beside it 0.05 J of idle power`. `None` where nothing was done.
+pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String> {
+    let choice = run::headline(profile);
+    let quality = run::split_quality(profile, choice)?;
+    let energy = run::chosen(&done.energy, choice);
+    let each = done.uj_per_unit(energy)? / 1e6;
+    let estimated = if quality == Quality::Estimated { " (estimated)" } else { "" };
+    let sure = done.ci95_per_unit().map(|ends| plus_minus_of(each * 1e6, ends)).filter(|sure| sure != "-");
+    let idle = done.uj_per_unit(run::chosen(&done.idle, choice)).filter(|idle| *idle > 0.0);
+    let idle = idle.map(|idle| format!("; idle power of that time: {}", in_unit(idle / 1e6, "J")));
+    Some(format!(
+        "{}{} per {}{estimated}: {} in {}{}",
+        in_unit(each, "J"),
+        sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
+        shown(done.name()),
+        number(done.units),
+        time(profile, done),
+        idle.unwrap_or_default()
+    ))
+}
+
+/// `±3%`, as energies have it.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+fn plus_minus_of(of: f64, [least, most]: [f64; 2]) -> String {
+    // In thousandths of what energies are counted in: a unit may be a microjoule.
+    let [of, least, most] = [of, least, most].map(|uj| MicroJoules::from_uj((uj * 1e3) as i64));
+    plus_minus(of, Some(&Uncertainty { ci95: (least, most), bounds: None }))
+}
+
+/// `12.30 s`, and of how much, where that is not all.
+fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
+    let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
+    if covered == all { format!("{covered} s") } else { format!("{covered} s of {all} s") }
+}
+
+/// `1,234`, `0.25`.
+pub(crate) fn number(units: WorkUnits) -> String {
+    let text = format!("{:.6}", units.as_number());
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let grouped: Vec<&str> = (0..whole.len().div_ceil(3))
+        .rev()
+        .filter_map(|group| whole.get(whole.len().saturating_sub(3 * (group + 1))..whole.len() - 3 * group))
+        .collect();
+    let point = if part.is_empty() { "" } else { "." };
+    format!("{}{point}{part}", grouped.join(","))
+}
+
+/// A line for each kind of work that something was done of.
+pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
+    works(profile).iter().filter_map(|done| sentence(profile, done)).collect()
+}
+
+/// What to know before believing them.
+pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
+    let of = |done: &WorkDone<'_>| -> Vec<Diagnostic> {
+        let found = found(profile, done).into_iter();
+        found.map(|what| Diagnostic::Work { name: done.name().to_owned(), what }).collect()
+    };
+    works(profile).iter().flat_map(of).collect()
+}
+
+fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
+    let (known, units) = (&done.work.found, done.units);
+    let of_ns = profile.run.duration_ns();
+    if let WorkSource::Calls(function) = &done.work.series.counter.source {
+        let is_missing = units == WorkUnits::ZERO;
+        return is_missing
+            .then(|| WorkDiagnostic::NotCounted { function: function.clone() })
+            .into_iter()
+            .collect();
+    }
+    if known.read == 0 {
+        return vec![WorkDiagnostic::NotRead { failure: known.failure.clone() }];
+    }
+    let mut found = Vec::new();
+    if known.restarts + known.gone > 0 {
+        let (restarts, gone, covered_ns) = (known.restarts, known.gone, done.covered_ns);
+        found.push(WorkDiagnostic::InPart {
+            restarts,
+            gone,
+            covered_ns,
+            of_ns,
+            failure: known.failure.clone(),
+        });
+    }
+    if units == WorkUnits::ZERO {
+        found.push(WorkDiagnostic::NeverMoved { readings: known.read });
+    } else if known.still_ns > 0 {
+        found.push(WorkDiagnostic::StoodStill { still_ns: known.still_ns, covered_ns: done.covered_ns });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, FrameKind, MicroJoules, Uncertainty, WorkUnits, is_like, means, number, of_part};
+
+    /// Words mean a function by its name, in Python by the end of its dotted name, and in a library where one is named.
+    #[test]
+    fn functions_that_are_meant() {
+        let native = |name: &str| Frame {
+            kind: FrameKind::Native,
+            module: "/lib/libx.so.3".into(),
+            ..Frame::special(name)
+        };
+        assert!(means("work", &native("work(int)")) && means("a::*", &native("a::b")));
+        assert!(means("work@libx.so", &native("work")) && means("work@/lib/libx.so.3", &native("work")));
+        assert!(!means("work@liby", &native("work")) && !means("wor", &native("work")));
+        let python =
+            Frame { kind: FrameKind::Python, file: "/home/u/train.py".into(), ..Frame::special("Net.step") };
+        assert!(means("step", &python) && means("Net.step", &python) && means("train.Net.step", &python));
+        assert!(!means("tep", &python) && !means("step@libx", &python) && !means("Net", &python));
+    }
+
+    /// A star stands for any characters, none among them; parts come in their order.
+    #[test]
+    fn patterns() {
+        assert!(
+            is_like("a*c", "abc") && is_like("a*c", "ac") && is_like("*", "") && is_like("a*b*c", "a1b2c")
+        );
+        assert!(!is_like("a*c", "ab") && !is_like("", "a") && !is_like("a*b*c", "acb"));
+    }
+
+    /// Thousands are grouped, and parts of a unit are shown where there are any.
+    #[test]
+    fn numbers() {
+        let of = |value: f64| number(WorkUnits::from_number(value).unwrap());
+        assert_eq!([0.0, 7.0, 1_234.0, 1_000_000.25].map(of), ["0", "7", "1,234", "1,000,000.25"]);
+    }
+
+    /// Half of the energy is less sure than half of the interval, and its edges come on top.
+    #[test]
+    fn a_part_is_less_sure() {
+        let uj = MicroJoules::from_uj;
+        let program = Uncertainty { ci95: (uj(900), uj(1_200)), bounds: None };
+        let half = of_part(uj(250), uj(1_000), &program, uj(7)).ci95;
+        assert_eq!(half, (uj(250 - 50 - 7), uj(250 + 100 + 7)));
+        assert_eq!(of_part(uj(1_000), uj(1_000), &program, uj(0)).ci95, program.ci95);
+    }
+}

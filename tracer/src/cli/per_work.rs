@@ -1,0 +1,60 @@
+//! `--per-work NAME`: a recording's energy in the time alone in which units of this work were done.
+//!
+//! Leaves out how that is cut (`energy_trace_model::profile::stretches`).
+
+use super::failure::Failure;
+use super::output::read_recording;
+use super::range::RangeArgs;
+use energy_trace_attribution::attribute_over_time_owned;
+use energy_trace_model::profile::work::PerWork;
+use energy_trace_model::profile::{Options, Profile};
+use energy_trace_model::recording::record::{WorkSeries, WorkSource, WorkUnits};
+use energy_trace_names::shown::shown;
+use energy_trace_report::work::{WorkDone, work_named};
+use std::path::Path;
+
+/// The recording by this unit.
+pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str) -> Result<Profile, Failure> {
+    let (mut profile, over_time) = attribute_over_time_owned(read_recording(path)?, options);
+    if range.is_part() {
+        let bins = range.bins(&over_time.bins)?;
+        let (from, to) = (over_time.bins.span(bins.start).0, over_time.bins.span(bins.end - 1).1);
+        let classes: Vec<_> = profile.ledger.iter().map(|row| row.class).collect();
+        let series: Vec<WorkSeries> = profile.work.into_iter().map(|work| work.series).collect();
+        profile.work = over_time.work(&series, &classes, from, to);
+    }
+    let done = work_named(&profile, name).ok_or_else(|| unknown(&profile, path, name))?;
+    let is_whole = matches!(done.work.series.counter.source, WorkSource::Calls(_));
+    if done.units == WorkUnits::ZERO || is_whole && range.is_part() {
+        return Err(nothing(&done, path));
+    }
+    let spans: Vec<_> = done.work.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect();
+    let (units, open, ci95) = (done.units, done.open, done.uncertainty.map(|of| of.ci95));
+    if !is_whole {
+        profile = over_time.within_stretches(profile, &spans);
+    }
+    profile.per_work = Some(PerWork { name: name.to_owned(), units, open, ci95 });
+    Ok(profile)
+}
+
+fn unknown(profile: &Profile, path: &Path, name: &str) -> Failure {
+    let known: Vec<&str> = profile.work.iter().map(|work| work.series.counter.name.as_str()).collect();
+    let known = if known.is_empty() {
+        "it counted no work".to_owned()
+    } else {
+        format!("it has {}", known.join(", "))
+    };
+    Failure::usage(
+        shown(&format!("{} has no work {name}: {known} (record --work NAME=SOURCE)", path.display()))
+            .into_owned(),
+    )
+}
+
+fn nothing(done: &WorkDone<'_>, path: &Path) -> Failure {
+    let text = format!(
+        "nothing was counted of {} in {}: `energy-trace report` says why",
+        done.name(),
+        path.display()
+    );
+    Failure::usage(shown(&text).into_owned())
+}

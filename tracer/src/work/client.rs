@@ -1,0 +1,128 @@
+//! The recorder's side of `et-work`: what it reads becomes records.
+//!
+//! Nothing that it says is believed but its form: a time or a counter that makes no sense is left out when the recording is read. Nobody
+//! waits for it longer than a moment. Leaves out the process's own side (`role.rs`).
+
+use super::message::{Answer, MOST, Request};
+use super::role;
+use crate::plan::RecordPlan;
+use energy_trace_model::ids::{Pid, WorkId};
+use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading, WorkSource};
+use energy_trace_system::clock::now;
+use energy_trace_system::roles::channel::{Channel, ChannelError};
+use energy_trace_system::roles::child::{Child, fork_role};
+use energy_trace_system::threads::on_thread;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a message may take that has begun to come.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the last readings are waited for.
+const LAST: Duration = Duration::from_millis(250);
+
+/// The process, before anything is read.
+#[derive(Debug)]
+pub struct WorkReader {
+    child: Child,
+    /// The counters that it reads.
+    read: Vec<WorkId>,
+}
+
+/// Readings that become records.
+#[derive(Debug)]
+pub struct WorkReadings {
+    channel: Channel,
+    stopping: Arc<AtomicBool>,
+    done: oneshot::Receiver<()>,
+}
+
+impl WorkReader {
+    /// Forks the process, if there is anything to read. Must be called while this process has one thread.
+    ///
+    /// # Errors
+    /// When no process can be had.
+    pub fn fork(plan: &RecordPlan) -> io::Result<Option<Self>> {
+        let counters = (0..).zip(&plan.work);
+        let read = counters.filter(|(_, counter)| !matches!(counter.source, WorkSource::Calls(_)));
+        let read: Vec<WorkId> = read.map(|(id, _)| WorkId::new(id)).collect();
+        if read.is_empty() {
+            return Ok(None);
+        }
+        let child = fork_role(c"et-work", |parent| role::serve(plan, &parent))?;
+        Ok(Some(Self { child, read }))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        self.child.id()
+    }
+
+    /// Begins to read, and what the command prints where that comes as copies. Readings go to `records`.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn start(self, copies: Option<OwnedFd>, records: Sender<Record>) -> io::Result<WorkReadings> {
+        let channel = Channel::over(self.child.channel.as_fd().try_clone_to_owned()?);
+        // That it is gone shows when it is listened to.
+        let files: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
+        let _ = channel.send(&Request::Start, &files, Some(PATIENCE));
+        drop(copies);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stopping);
+        let done = on_thread("work", move || self.listen(&records, &stops))?;
+        Ok(WorkReadings { channel, stopping, done })
+    }
+
+    fn listen(self, records: &Sender<Record>, stops: &AtomicBool) {
+        let ended = self.take_all(records, stops);
+        if ended.is_err() && !stops.load(Ordering::Relaxed) {
+            for id in self.read {
+                let lost = WorkReading { at: now(), within_ns: 0, value: Err(WorkFailure::ReaderLost) };
+                let _ = records.send(Record::WorkReadings(id, vec![lost]));
+            }
+        }
+        self.child.end(Duration::ZERO);
+    }
+
+    /// Takes readings until the process is done, or nobody waits any more.
+    fn take_all(&self, records: &Sender<Record>, stops: &AtomicBool) -> Result<(), ChannelError> {
+        loop {
+            if !self.child.channel.is_answering(LAST)? {
+                if stops.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                continue;
+            }
+            match self.child.channel.receive(MOST, Some(PATIENCE))?.0 {
+                Answer::Done => return Ok(()),
+                Answer::Readings(readings) => self.pass_on(readings, records),
+            }
+        }
+    }
+
+    fn pass_on(&self, readings: Vec<(WorkId, WorkReading)>, records: &Sender<Record>) {
+        let mut of: BTreeMap<WorkId, Vec<WorkReading>> = BTreeMap::new();
+        for (id, reading) in readings.into_iter().filter(|(id, _)| self.read.contains(id)) {
+            of.entry(id).or_default().push(reading);
+        }
+        for (id, readings) in of {
+            // The writer may be gone; then the recording ends anyway.
+            let _ = records.send(Record::WorkReadings(id, readings));
+        }
+    }
+}
+
+impl WorkReadings {
+    /// Has everything be read once more, and ends the process. Takes a moment at the most.
+    pub async fn stop(self) {
+        let _ = self.channel.send(&Request::Stop, &[], Some(LAST));
+        self.stopping.store(true, Ordering::Relaxed);
+        let _ = tokio::time::timeout(2 * LAST, self.done).await;
+    }
+}

@@ -1,0 +1,275 @@
+//! The process that reads counters of work: gives up what it may do, then looks ten times a second until it is told to stop, or its parent
+//! is gone.
+//!
+//! Leaves out the parent's side (`client.rs`).
+
+use super::exposition::Metric;
+use super::file;
+use super::http::{PATIENCE, Page};
+use super::lines::{Lines, expression};
+use super::message::{Answer, BATCH, MOST, Request};
+use super::telling::Telling;
+use super::watch::{Piece, Printed};
+use crate::plan::RecordPlan;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::WorkId;
+use energy_trace_model::recording::record::{WorkFailure, WorkReading, WorkSource, WorkUnits};
+use energy_trace_system::clock::now;
+use energy_trace_system::roles::channel::ChannelError;
+use energy_trace_system::roles::child::Parent;
+use energy_trace_system::roles::renounce::renounce;
+use regex_lite::Regex;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two looks at a source.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long a look may take before that is told.
+const SLOW: Duration = Duration::from_secs(1);
+/// How long last looks are waited for.
+const LAST: Duration = Duration::from_millis(50);
+/// How long the parent may take to hear.
+const PATIENCE_OF_PARENT: Duration = Duration::from_secs(10);
+
+/// What a thread tells.
+type Told = (WorkId, WorkReading);
+/// A way to look at a source.
+type Look = Box<dyn FnMut() -> Result<WorkUnits, WorkFailure> + Send>;
+
+/// The process's life. Returns its exit status, which nobody reads.
+pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
+    let identity = plan.owner.as_ref().map(|user| user.role());
+    let ready = renounce(identity.as_ref()).and_then(|()| parent.die_with_it());
+    i32::from(ready.is_err() || read(plan, parent).is_err())
+}
+
+fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
+    let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
+    let (sender, told) = channel::<Event>();
+    let readers: Vec<Reader> = (0..)
+        .zip(&plan.work)
+        .filter_map(|(id, counter)| {
+            Some(Reader::start(WorkId::new(id), look_of(&counter.source)?, sender.clone()))
+        })
+        .collect();
+    let printed = Reader::watch(plan, files.into_iter().next(), &sender);
+    let readers: Vec<Reader> = readers.into_iter().chain(printed).collect();
+    drop(sender);
+    loop {
+        pass_on(parent, &told, PERIOD)?;
+        readers.iter().filter_map(Reader::is_slow).try_for_each(|told| send(parent, vec![told]))?;
+        if parent.channel.is_answering(Duration::ZERO)? {
+            let (Request::Start | Request::Stop, _) =
+                parent.channel.receive(MOST, Some(PATIENCE_OF_PARENT))?;
+            break;
+        }
+    }
+    let waits = readers.iter().filter(|reader| reader.look_again()).count();
+    last_looks(parent, &told, waits)?;
+    parent.channel.send(&Answer::Done, &[], Some(PATIENCE_OF_PARENT))
+}
+
+/// How a source is looked at here.
+fn look_of(source: &WorkSource) -> Option<Look> {
+    match source {
+        WorkSource::File(path) => {
+            let path = PathBuf::from(path);
+            Some(Box::new(move || file::look(&path)))
+        }
+        WorkSource::Prometheus { url, metric } => {
+            let page = Page::new(url, Metric::parse(metric)?, PATIENCE);
+            Some(Box::new(move || page.look()))
+        }
+        WorkSource::Calls(_) | WorkSource::Stdout(_) => None,
+    }
+}
+
+/// Sends what is told within a while.
+fn pass_on(parent: &Parent, told: &Receiver<Event>, within: Duration) -> Result<(), ChannelError> {
+    let end = Instant::now() + within;
+    let mut batch = Vec::new();
+    while batch.len() < BATCH {
+        match told.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Event::Told(one)) => batch.push(one),
+            Ok(Event::Last) => (),
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(end.saturating_duration_since(Instant::now()));
+                break;
+            }
+        }
+    }
+    send(parent, batch)
+}
+
+/// Sends what is told until every reader that can has looked for the last time.
+fn last_looks(parent: &Parent, told: &Receiver<Event>, mut waits: usize) -> Result<(), ChannelError> {
+    let end = Instant::now() + LAST;
+    let mut batch = Vec::new();
+    while waits > 0 {
+        match told.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Event::Told(one)) => batch.push(one),
+            Ok(Event::Last) => waits -= 1,
+            Err(_) => break,
+        }
+    }
+    batch.extend(told.try_iter().filter_map(|event| match event {
+        Event::Told(one) => Some(one),
+        Event::Last => None,
+    }));
+    batch.chunks(BATCH).try_for_each(|some| send(parent, some.to_vec()))
+}
+
+fn send(parent: &Parent, batch: Vec<Told>) -> Result<(), ChannelError> {
+    if batch.is_empty() {
+        Ok(())
+    } else {
+        parent.channel.send(&Answer::Readings(batch), &[], Some(PATIENCE_OF_PARENT))
+    }
+}
+
+/// What comes from a reader's thread.
+enum Event {
+    Told(Told),
+    /// It has looked for the last time.
+    Last,
+}
+
+/// A thread that looks at a source.
+struct Reader {
+    id: WorkId,
+    /// Since when it looks, where it does; `None` again once that was told.
+    looks_since: Arc<Mutex<Option<KtimeNs>>>,
+    /// Has it look at once, for the last time.
+    again: Sender<()>,
+}
+
+impl Reader {
+    fn start(id: WorkId, mut look: Look, told: Sender<Event>) -> Self {
+        let looks_since = Arc::new(Mutex::new(None));
+        let (again, wanted) = channel();
+        let since = Arc::clone(&looks_since);
+        let failed = told.clone();
+        let started = std::thread::Builder::new().name("work".into()).spawn(move || {
+            let mut telling = Telling::default();
+            let mut is_last = false;
+            loop {
+                let next = Instant::now() + PERIOD;
+                let began = now();
+                set(&since, Some(began));
+                let value = look();
+                set(&since, None);
+                let reading = telling.tell((began, now()), value);
+                let was_told = reading.is_none_or(|reading| told.send(Event::Told((id, reading))).is_ok());
+                if is_last || !was_told {
+                    let _nobody_may_listen = told.send(Event::Last);
+                    return;
+                }
+                is_last = wanted.recv_timeout(next.saturating_duration_since(Instant::now()))
+                    != Err(RecvTimeoutError::Timeout);
+            }
+        });
+        if let Err(error) = started {
+            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
+        }
+        Self { id, looks_since, again }
+    }
+
+    /// Looks for numbers in what the command prints, if any counter wants that.
+    fn watch(plan: &RecordPlan, copies: Option<OwnedFd>, told: &Sender<Event>) -> Option<Self> {
+        let of_output = (0..).zip(&plan.work).filter_map(|(id, counter)| match &counter.source {
+            WorkSource::Stdout(pattern) => Some((WorkId::new(id), expression(pattern).ok()?)),
+            _ => None,
+        });
+        let of_output: Vec<(WorkId, Regex)> = of_output.collect();
+        let &(id, _) = of_output.first()?;
+        let (again, wanted) = channel();
+        let told = told.clone();
+        let failed = told.clone();
+        let started = std::thread::Builder::new().name("work".into()).spawn(move || {
+            let printed = copies.map_or_else(Printed::of_own_stdout, |copies| Ok(Printed::Copies(copies)));
+            match printed {
+                Ok(printed) => watch(printed, of_output, &wanted, &told),
+                Err(error) => of_output.iter().for_each(|(id, _)| {
+                    tell_failure(&told, *id, file::failure(&error));
+                }),
+            }
+            let _nobody_may_listen = told.send(Event::Last);
+        });
+        if let Err(error) = started {
+            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
+        }
+        Some(Self { id, looks_since: Arc::default(), again })
+    }
+
+    /// Asks for a last look; false where the thread still looks, or is gone.
+    fn look_again(&self) -> bool {
+        let is_free = self.looks_since.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        self.again.send(()).is_ok() && is_free
+    }
+
+    /// That it looks for too long, once.
+    fn is_slow(&self) -> Option<Told> {
+        let mut since = self.looks_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = now();
+        let is_slow = since.is_some_and(|since| at.ns_since(since) > SLOW.as_nanos() as u64);
+        is_slow.then(|| *since = None)?;
+        Some((self.id, WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) }))
+    }
+}
+
+/// Tells the numbers that are printed, until a last look is wanted or there will be nothing more.
+fn watch(mut printed: Printed, of_output: Vec<(WorkId, Regex)>, wanted: &Receiver<()>, told: &Sender<Event>) {
+    let within_ns = printed.within_ns();
+    let mut all: Vec<(WorkId, Lines)> =
+        of_output.into_iter().map(|(id, expression)| (id, Lines::new(expression, within_ns))).collect();
+    loop {
+        let is_last = wanted.try_recv() != Err(TryRecvError::Empty);
+        if !is_last {
+            printed.wait();
+        }
+        let (mut is_quiet, mut is_over) = (true, is_last);
+        loop {
+            match printed.next() {
+                Ok(Some(piece)) => {
+                    is_quiet = false;
+                    all.iter_mut().for_each(|(id, lines)| take_in(lines, &piece, *id, told));
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        if is_quiet || is_over {
+            let rest = all.iter_mut().filter_map(|(id, lines)| Some((*id, lines.rest()?)));
+            rest.for_each(|one| drop(told.send(Event::Told(one))));
+        }
+        if is_over {
+            return;
+        }
+    }
+}
+
+fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &Sender<Event>) {
+    if piece.is_behind_gap {
+        lines.skip();
+    }
+    for reading in lines.push(piece.at, &piece.bytes) {
+        // Who does not listen any more ends the process soon.
+        let _ = told.send(Event::Told((id, reading)));
+    }
+}
+
+fn tell_failure(told: &Sender<Event>, id: WorkId, failure: WorkFailure) {
+    let reading = WorkReading { at: now(), within_ns: 0, value: Err(failure) };
+    let _nobody_may_listen = told.send(Event::Told((id, reading)));
+}
+
+fn set(since: &Mutex<Option<KtimeNs>>, to: Option<KtimeNs>) {
+    *since.lock().unwrap_or_else(PoisonError::into_inner) = to;
+}

@@ -1,0 +1,61 @@
+//! x86-64: what its relocations, Go and code that loads variables look like.
+//!
+//! Leaves out what instructions do to a stack (`frame_state.rs`), and what CFI means (`cfi.rs`).
+
+pub(crate) mod cfi;
+pub(crate) mod frame_state;
+pub(crate) mod instruction;
+
+/// The relocation that puts an address of the file itself into a word.
+pub(crate) use object::elf::R_X86_64_RELATIVE as RELATIVE_RELOCATION;
+
+/// Frames of Go's functions (Go 1.19 and 1.20, `src/cmd/internal/obj/x86/obj6.go`).
+pub(crate) mod go {
+    use tracer_ebpf::rows::{Rule, rule};
+
+    /// Lengths of instructions are counted in so many bytes (`pcHeader.minLC`).
+    pub(crate) const UNIT: u8 = 1;
+    /// Where a frame keeps the caller's `rbp`, from the CFA: right below the return address, and `rbp` points there.
+    const SAVED: i64 = -16;
+
+    /// The rule by the frame pointer.
+    pub(crate) fn by_frame_pointer() -> Option<Rule> {
+        Rule::pack(rule::FP, 16, SAVED)
+    }
+
+    /// The rule where the stack pointer is so many bytes below the return address.
+    pub(crate) fn by_depth(depth: i64) -> Option<Rule> {
+        match depth {
+            0 => Rule::pack(rule::SP, 8, 0),
+            8.. => Rule::pack(rule::SP, depth.checked_add(8)?, SAVED),
+            _ => None,
+        }
+    }
+}
+
+/// Code that loads variables, and addresses.
+pub(crate) mod load {
+    /// Loads a pointer: `mov distance(%rip), %rax`.
+    pub(crate) const POINTER: &[u8] = &[0x48, 0x8b, 0x05];
+    /// Loads a number of 32 bits as an argument: `mov distance(%rip), %edi`.
+    pub(crate) const NUMBER: &[u8] = &[0x8b, 0x3d];
+
+    /// The address that the first such instruction of a function loads from.
+    pub(crate) fn variable(code: &[u8], function: u64, loads: &[u8]) -> Option<u64> {
+        let at = code.windows(loads.len()).position(|bytes| bytes == loads)? + loads.len();
+        let distance = i32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?);
+        Some(function.checked_add(at as u64 + 4)?.wrapping_add_signed(i64::from(distance)))
+    }
+
+    /// Addresses that code loads: `lea reg, [rip + distance]` (REX.W 8D /r, mod 0, rm 5), and `mov r32, address` (B8+) in programs that lie
+    /// at fixed addresses (Intel SDM vol. 2A). What is no instruction may look like one: the caller checks what is there.
+    pub(crate) fn addresses(code: &[u8], address: u64) -> impl Iterator<Item = u64> + '_ {
+        code.windows(7).zip(address..).filter_map(|(window, at)| match *window {
+            [0x48 | 0x4c, 0x8d, modrm, a, b, c, d] if modrm & 0xc7 == 5 => {
+                Some((at + 7).wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))))
+            }
+            [0xb8..=0xbf, a, b, c, d, ..] => Some(u64::from(u32::from_le_bytes([a, b, c, d]))),
+            _ => None,
+        })
+    }
+}
