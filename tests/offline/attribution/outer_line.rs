@@ -155,7 +155,7 @@ fn a_meter_alone_and_psys() {
     let profile = attribute(&recording(&[server]), &Options::default());
     assert!(json(&profile)["meta"].get("whole").is_none());
     let [first, _] = screens(&profile);
-    assert!(first.contains("from energy counters") && first.contains("whole"), "{first}");
+    assert!(first.contains("from power sensors") && first.contains("whole"), "{first}");
     let mut with_psys = parts();
     with_psys[4].source = SourceId::Replay;
     let profile = attribute(&recording(&with_psys), &Options::default());
