@@ -36,7 +36,7 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 12] = [
+const SIDE_BY_SIDE: [&str; 13] = [
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
@@ -49,6 +49,7 @@ const SIDE_BY_SIDE: [&str; 12] = [
     "study::",
     "symbols::",
     "top::",
+    "work::printed::",
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.

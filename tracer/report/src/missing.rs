@@ -3,8 +3,8 @@
 //! Leaves out its sentence (`sentences/counters.rs`).
 
 use crate::run;
-use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
+use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -51,6 +51,15 @@ impl Missing {
     pub(crate) fn may_be_more_than(&self, left: MicroJoules) -> bool {
         self.most.is_none_or(|most| most > left)
     }
+}
+
+/// Nanoseconds of the run in which a domain was not measured.
+pub(crate) fn unread_ns(profile: &Profile, row: &LedgerRow) -> u64 {
+    let of_row = |what: &DomainDiagnostic| match what {
+        DomainDiagnostic::NoReading { missing_ns, .. } => Some(*missing_ns),
+        _ => None,
+    };
+    found_of(profile, &row.domain).find_map(of_row).unwrap_or(0)
 }
 
 /// What was found of a domain.

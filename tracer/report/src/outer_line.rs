@@ -5,9 +5,8 @@
 //! compared only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
 //! recordings of several machines.
 
-use super::missing::found_of;
+use super::missing::unread_ns;
 use super::table_cells::{in_unit, percent};
-use energy_trace_model::profile::diagnostics::DomainDiagnostic;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -37,21 +36,13 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
         rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
     let is_whole = profile.parts.is_empty() && meters.iter().all(|row| is_outer(profile, row));
     let of_s = profile.run.duration_ns() as f64 / 1e9;
-    let read =
-        |rows: &[&LedgerRow]| rows.iter().map(|row| of_s - missing_s(profile, row)).fold(of_s, f64::min);
+    let read = |rows: &[&LedgerRow]| {
+        rows.iter().map(|row| of_s - unread_ns(profile, row) as f64 / 1e9).fold(of_s, f64::min)
+    };
     let (read_s, parts_s) = (read(&meters), read(&parts));
     let same_time = (read_s - parts_s).abs() < SAME_TIME * of_s;
     let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
     is_there.then_some(OuterLine { meters, parts, of_s, read_s, same_time })
-}
-
-/// Seconds of the run in which a domain was not measured.
-fn missing_s(profile: &Profile, row: &LedgerRow) -> f64 {
-    let of_row = |what: &DomainDiagnostic| match what {
-        DomainDiagnostic::NoReading { missing_ns, .. } => Some(*missing_ns),
-        _ => None,
-    };
-    found_of(profile, &row.domain).find_map(of_row).unwrap_or(0) as f64 / 1e9
 }
 
 /// Whether a row is that of a meter which holds all others.

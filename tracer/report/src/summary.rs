@@ -5,6 +5,7 @@
 
 use super::diagnostics;
 use super::meters::basis;
+use super::missing::unread_ns;
 use super::outer_line::outer_line;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
@@ -305,7 +306,7 @@ fn marks(marks: impl Iterator<Item = &'static str>) -> Option<&'static str> {
 
 /// `16.8 s   22.3 J ±2% (from energy counters)   1.33 W on average   6.20 mWh`.
 pub(crate) fn used(profile: &Profile) -> String {
-    let time_ns = profile.run.duration_ns();
+    let time_ns = profile.part.map_or_else(|| profile.run.duration_ns(), |part| part.to_ns - part.from_ns);
     let choice = run::headline(profile);
     let Some(quality) = run::split_quality(profile, choice) else {
         let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
@@ -318,13 +319,15 @@ pub(crate) fn used(profile: &Profile) -> String {
     let energy = run::target(profile, choice);
     let joules = energy.as_joules();
     let word = basis(profile, choice, quality);
+    // Where some domains were read and others not, power is of the longest.
+    let unread = run::known_rows(profile, choice).map(|row| unread_ns(profile, row)).min().unwrap_or(0);
     let sure = of_program(profile).map(|sure| plus_minus(energy, Some(&sure))).filter(|sure| sure != "-");
     format!(
         "{} s   {}{} ({word})   {} on average   {}",
         seconds(time_ns),
         in_unit(joules, "J"),
         sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
-        in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
+        in_unit(joules * 1e9 / (time_ns.saturating_sub(unread).max(1) as f64), "W"),
         in_unit(joules / 3600.0, "Wh"),
     )
 }

@@ -169,7 +169,7 @@ fn is_like(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// `0.31 J ±3% per token (estimated): 1,234 in 12.30 s of 15.00 s; beside it 0.05 J of idle power`. `None` where nothing was done.
+/// `0.31 J ±3% per token (estimated): 1,234 in 12.30 s of 15.00 s; idle: 0.05 J each`, which is not in the first figure. `None` where nothing was done.
 pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String> {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice)?;
@@ -178,7 +178,7 @@ pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String>
     let estimated = if quality == Quality::Estimated { " (estimated)" } else { "" };
     let sure = done.ci95_per_unit().map(|ends| plus_minus_of(each * 1e6, ends)).filter(|sure| sure != "-");
     let idle = done.uj_per_unit(run::chosen(&done.idle, choice)).filter(|idle| *idle > 0.0);
-    let idle = idle.map(|idle| format!("; idle power of that time: {}", in_unit(idle / 1e6, "J")));
+    let idle = idle.map(|idle| format!("; idle: {} each", in_unit(idle / 1e6, "J")));
     Some(format!(
         "{}{} per {}{estimated}: {} in {}{}",
         in_unit(each, "J"),
@@ -235,7 +235,8 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
     let (known, units) = (&done.work.found, done.units);
     let of_ns = profile.run.duration_ns();
     if let WorkSource::Calls(function) = &done.work.series.counter.source {
-        let is_missing = units == WorkUnits::ZERO;
+        // Of a part of a run nothing is counted, which is said once.
+        let is_missing = units == WorkUnits::ZERO && profile.part.is_none();
         return is_missing
             .then(|| WorkDiagnostic::NotCounted { function: function.clone() })
             .into_iter()

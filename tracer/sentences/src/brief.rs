@@ -220,11 +220,14 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
     match found {
         CallDiagnostic::NotCounted { .. } => "calls of machine code were not counted".to_owned(),
         CallDiagnostic::NotFound { names } => {
-            format!("nothing was counted, no such function: {}", names.join(", "))
+            format!("not found among what can be counted: {}", names.join(", "))
         }
         CallDiagnostic::TooMany { most, .. } => format!("calls of {most} functions are counted at the most"),
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold { processes }) => {
             format!("calls of {} are missing: killed before reporting", counted(*processes, "Python process"))
+        }
+        CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { .. }) => {
+            "calls of Python functions were not counted: that needs Python 3.12".to_owned()
         }
         CallDiagnostic::PythonNotCounted(_) => "calls of Python functions were not counted".to_owned(),
         CallDiagnostic::InputSizesLimited { .. } => {

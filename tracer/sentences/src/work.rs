@@ -12,8 +12,8 @@ pub(super) fn work_fact(name: &str, what: &WorkDiagnostic) -> String {
             because(failure.as_ref())
         ),
         WorkDiagnostic::NeverMoved { readings } => format!(
-            "no joules per {name}: its number was the same in {}; a stretch begins and ends with a reading, so a program that tells \
-             a number once tells no work",
+            "no joules per {name}: its number was the same in {}; a program that prints into a pipe or file may hold its lines back \
+             (Python: PYTHONUNBUFFERED=1), and one that tells a number once tells no work",
             counted(*readings, "reading")
         ),
         WorkDiagnostic::NotCounted { function } => format!(

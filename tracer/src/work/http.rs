@@ -69,7 +69,8 @@ fn failure(error: &Error) -> WorkFailure {
     match error {
         Error::Io(error) => super::file::failure(error),
         Error::Timeout(_) => WorkFailure::TimedOut,
-        Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..) => WorkFailure::TooLong { most: MOST },
+        Error::BodyExceedsLimit(_) => WorkFailure::TooLong { most: MOST },
+        Error::LargeResponseHeader(..) => WorkFailure::TooLong { most: MOST_HEAD as u64 },
         Error::HostNotFound | Error::ConnectionFailed => WorkFailure::Missing,
         error => WorkFailure::System { error: error.to_string() },
     }

@@ -28,8 +28,9 @@ pub(crate) fn expression(pattern: &str) -> Result<Regex, String> {
 /// What a program printed up to now.
 pub(super) struct Lines {
     expression: Regex,
-    /// The begin of a line that has not ended.
+    /// The begin of a line that has not ended, and when its last byte came.
     begun: Vec<u8>,
+    at: KtimeNs,
     /// Whether that line is too long, or a part of it is missing.
     is_unusable: bool,
     thinned: Thinned,
@@ -39,12 +40,13 @@ impl Lines {
     /// Times are right to so many nanoseconds.
     pub(super) fn new(expression: Regex, within_ns: u64) -> Self {
         let thinned = Thinned { within_ns, ..Thinned::default() };
-        Self { expression, begun: Vec::new(), is_unusable: false, thinned }
+        Self { expression, begun: Vec::new(), at: KtimeNs::default(), is_unusable: false, thinned }
     }
 
     /// Takes in what came at this moment, and gives the readings that are due.
     pub(super) fn push(&mut self, at: KtimeNs, bytes: &[u8]) -> Vec<WorkReading> {
         let mut due = Vec::new();
+        self.at = at;
         for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let text = part.strip_suffix(b"\n").or_else(|| part.strip_suffix(b"\r"));
             self.add(text.unwrap_or(part));
@@ -59,6 +61,12 @@ impl Lines {
     /// Some of what was printed is missing here.
     pub(super) fn skip(&mut self) {
         self.is_unusable = true;
+    }
+
+    /// The line that has begun, where nothing more will come.
+    pub(super) fn end(&mut self) -> Vec<WorkReading> {
+        let number = self.end_of_line();
+        number.into_iter().flat_map(|units| self.thinned.push(self.at, units)).collect()
     }
 
     /// What is held back, after a while in which nothing came, or at the end.
@@ -142,6 +150,16 @@ mod tests {
         assert_eq!(numbers(&lines.push(at(200), b"2/100\rstep x/\nste")), [(200, 42.0)]);
         assert_eq!(numbers(&lines.push(at(300), b"p 43/\n\n\r")), [(300, 43.0)]);
         assert_eq!(lines.rest(), None);
+    }
+
+    /// The last line counts when nothing more comes, whether it has an end or not, and at the time of its last byte.
+    #[test]
+    fn the_last_line_has_no_end() {
+        let mut lines = lines(r"x(\d+)");
+        assert_eq!(numbers(&lines.push(at(0), b"x1\nx")), [(0, 1.0)]);
+        assert!(lines.push(at(100), b"20").is_empty());
+        assert_eq!(numbers(&lines.end()), [(100, 20.0)]);
+        assert!(lines.end().is_empty());
     }
 
     /// Of a line without an end, of one that is too long, and of one of which a part is missing nothing is kept.

@@ -21,7 +21,7 @@ use energy_trace_system::roles::renounce::renounce;
 use regex_lite::Regex;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_secs(1);
 /// How long last looks are waited for.
 const LAST: Duration = Duration::from_millis(50);
-/// How long the parent may take to hear.
-const PATIENCE_OF_PARENT: Duration = Duration::from_secs(10);
+/// Readings that wait for the parent, which may be stopped (Ctrl-Z): who has more waits, and bytes that are printed are passed over.
+const WAITING: usize = 4096;
 
 /// What a thread tells.
 type Told = (WorkId, WorkReading);
@@ -48,7 +48,7 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 
 fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
     let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
-    let (sender, told) = channel::<Event>();
+    let (sender, told) = sync_channel::<Event>(WAITING);
     let readers: Vec<Reader> = (0..)
         .zip(&plan.work)
         .filter_map(|(id, counter)| {
@@ -62,14 +62,13 @@ fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
         pass_on(parent, &told, PERIOD)?;
         readers.iter().filter_map(Reader::is_slow).try_for_each(|told| send(parent, vec![told]))?;
         if parent.channel.is_answering(Duration::ZERO)? {
-            let (Request::Start | Request::Stop, _) =
-                parent.channel.receive(MOST, Some(PATIENCE_OF_PARENT))?;
+            let (Request::Start | Request::Stop, _) = parent.channel.receive(MOST, None)?;
             break;
         }
     }
     let waits = readers.iter().filter(|reader| reader.look_again()).count();
     last_looks(parent, &told, waits)?;
-    parent.channel.send(&Answer::Done, &[], Some(PATIENCE_OF_PARENT))
+    parent.channel.send(&Answer::Done, &[], None)
 }
 
 /// How a source is looked at here.
@@ -124,11 +123,7 @@ fn last_looks(parent: &Parent, told: &Receiver<Event>, mut waits: usize) -> Resu
 }
 
 fn send(parent: &Parent, batch: Vec<Told>) -> Result<(), ChannelError> {
-    if batch.is_empty() {
-        Ok(())
-    } else {
-        parent.channel.send(&Answer::Readings(batch), &[], Some(PATIENCE_OF_PARENT))
-    }
+    if batch.is_empty() { Ok(()) } else { parent.channel.send(&Answer::Readings(batch), &[], None) }
 }
 
 /// What comes from a reader's thread.
@@ -148,7 +143,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(id: WorkId, mut look: Look, told: Sender<Event>) -> Self {
+    fn start(id: WorkId, mut look: Look, told: SyncSender<Event>) -> Self {
         let looks_since = Arc::new(Mutex::new(None));
         let (again, wanted) = channel();
         let since = Arc::clone(&looks_since);
@@ -179,7 +174,7 @@ impl Reader {
     }
 
     /// Looks for numbers in what the command prints, if any counter wants that.
-    fn watch(plan: &RecordPlan, copies: Option<OwnedFd>, told: &Sender<Event>) -> Option<Self> {
+    fn watch(plan: &RecordPlan, copies: Option<OwnedFd>, told: &SyncSender<Event>) -> Option<Self> {
         let of_output = (0..).zip(&plan.work).filter_map(|(id, counter)| match &counter.source {
             WorkSource::Stdout(pattern) => Some((WorkId::new(id), expression(pattern).ok()?)),
             _ => None,
@@ -222,7 +217,12 @@ impl Reader {
 }
 
 /// Tells the numbers that are printed, until a last look is wanted or there will be nothing more.
-fn watch(mut printed: Printed, of_output: Vec<(WorkId, Regex)>, wanted: &Receiver<()>, told: &Sender<Event>) {
+fn watch(
+    mut printed: Printed,
+    of_output: Vec<(WorkId, Regex)>,
+    wanted: &Receiver<()>,
+    told: &SyncSender<Event>,
+) {
     let within_ns = printed.within_ns();
     let mut all: Vec<(WorkId, Lines)> =
         of_output.into_iter().map(|(id, expression)| (id, Lines::new(expression, within_ns))).collect();
@@ -245,6 +245,10 @@ fn watch(mut printed: Printed, of_output: Vec<(WorkId, Regex)>, wanted: &Receive
                 }
             }
         }
+        if is_over {
+            let begun = all.iter_mut().flat_map(|(id, lines)| lines.end().into_iter().map(|one| (*id, one)));
+            begun.for_each(|one| drop(told.send(Event::Told(one))));
+        }
         if is_quiet || is_over {
             let rest = all.iter_mut().filter_map(|(id, lines)| Some((*id, lines.rest()?)));
             rest.for_each(|one| drop(told.send(Event::Told(one))));
@@ -255,7 +259,7 @@ fn watch(mut printed: Printed, of_output: Vec<(WorkId, Regex)>, wanted: &Receive
     }
 }
 
-fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &Sender<Event>) {
+fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &SyncSender<Event>) {
     if piece.is_behind_gap {
         lines.skip();
     }
@@ -265,7 +269,7 @@ fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &Sender<Event>) {
     }
 }
 
-fn tell_failure(told: &Sender<Event>, id: WorkId, failure: WorkFailure) {
+fn tell_failure(told: &SyncSender<Event>, id: WorkId, failure: WorkFailure) {
     let reading = WorkReading { at: now(), within_ns: 0, value: Err(failure) };
     let _nobody_may_listen = told.send(Event::Told((id, reading)));
 }

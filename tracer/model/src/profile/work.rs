@@ -7,7 +7,8 @@
 //!  rest                    = target energy − that of the stretches
 //! ```
 //!
-//! A reading stands for its moment alone, so a stretch begins and ends with one. Energy is known by bins (`over_time`): of a bin that an
+//! A reading stands for its moment alone, so a stretch begins and ends with one. A counter that is looked at works from its first move, and
+//! before that for as long as from one move to the next, to its last: set-up and clean-up are no work. Energy is known by bins (`over_time`): of a bin that an
 //! end lies in, a stretch has the part that it has of the bin's time, rounded row by row, so that stretches and rest are the whole to the
 //! microjoule. By how much an end may be off: power in a bin may be anything between nothing and twice its mean.
 //!
@@ -18,7 +19,7 @@
 use super::over_time::OverTime;
 use super::tables::EnergyByClass;
 use crate::clock::KtimeNs;
-use crate::recording::record::{DomainClass, WorkFailure, WorkReading, WorkSeries, WorkUnits};
+use crate::recording::record::{DomainClass, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -144,6 +145,9 @@ impl OverTime {
 
     fn work_of(&self, series: &WorkSeries, classes: &[DomainClass], span: (KtimeNs, KtimeNs)) -> Work {
         let (runs, mut found) = runs(&series.readings, span);
+        let is_told = matches!(series.counter.source, WorkSource::Stdout(_));
+        let runs: Vec<Vec<Point>> =
+            if is_told { runs } else { runs.iter().filter_map(|run| worked(run)).collect() };
         found.still_ns = still_ns(&runs);
         let cut = |runs: &[Vec<Point>]| -> Vec<Stretch> {
             let ends: Vec<Point> =
@@ -286,6 +290,21 @@ fn runs(readings: &[WorkReading], (from, to): (KtimeNs, KtimeNs)) -> (Vec<Vec<Po
     (runs, found)
 }
 
+/// Readings from where the first unit was begun to the last that moved; none where none did.
+fn worked(run: &[Point]) -> Option<Vec<Point>> {
+    let moves: Vec<usize> = (1..run.len()).filter(|&at| run[at].units > run[at - 1].units).collect();
+    let (&first, &last) = (moves.first()?, moves.last()?);
+    run.get(begin(run, first, last, moves.len())..=last).map(<[Point]>::to_vec)
+}
+
+/// The reading before the first move at which its unit was most likely begun, if that took as long as others did.
+fn begin(run: &[Point], first: usize, last: usize, moves: usize) -> usize {
+    let Some(others) = (moves as u64).checked_sub(1).filter(|others| *others > 0) else { return 0 };
+    let mean_ns = run[last].at.ns_since(run[first].at) / others;
+    let is_off_by = |at: &usize| run[first].at.ns_since(run[*at].at).abs_diff(mean_ns);
+    (0..first).min_by_key(is_off_by).unwrap_or(0)
+}
+
 /// The longest time without a move, if it is remarkable.
 fn still_ns(runs: &[Vec<Point>]) -> u64 {
     let (mut longest, mut moves, mut all) = (0_u64, 0_u64, 0_u64);
@@ -355,14 +374,22 @@ mod tests {
         OverTime { bins, domains: vec![vec![idle; 10]], others_ns: vec![], entries, firsts: vec![0, 10, 20] }
     }
 
+    fn counter(source: WorkSource) -> WorkCounter {
+        WorkCounter { name: "step".into(), source }
+    }
+
     fn work(readings: &[(u64, Option<u64>)]) -> Work {
+        read_from(WorkSource::Stdout("(.*)".into()), readings)
+    }
+
+    fn read_from(source: WorkSource, readings: &[(u64, Option<u64>)]) -> Work {
         let reading = |&(ms, units): &(u64, Option<u64>)| WorkReading {
             at: at(ms),
             within_ns: 0,
             value: units.map(WorkUnits::whole).ok_or(WorkFailure::Missing),
         };
-        let counter = WorkCounter { name: "step".into(), source: WorkSource::File("/x".into()) };
-        let series = WorkSeries { counter, readings: readings.iter().map(reading).collect() };
+        let series =
+            WorkSeries { counter: counter(source), readings: readings.iter().map(reading).collect() };
         let mut found = run().work(&[series], &[DomainClass::Package], at(0), at(200));
         found.pop().unwrap()
     }
@@ -382,6 +409,27 @@ mod tests {
         assert_eq!(package(work.sum(|of| of.edges)), 0);
         assert_eq!(work.open(), [4, 6].map(WorkUnits::whole));
         assert_eq!((work.covered_ns(), work.found.restarts, work.found.read), (100 * MS, 0, 3));
+    }
+
+    /// Of a counter that is looked at neither what was left from a run before, nor set-up and clean-up, is work; all units are, the first for as
+    /// long as others. Where it moved once there is no other begin than its first reading.
+    #[test]
+    fn from_the_first_unit_to_the_last() {
+        let of_file = |readings: &[(u64, Option<u64>)]| {
+            let work = read_from(WorkSource::File("/x".into()), readings);
+            let of = work.stretches.iter().map(|of| (of.from.as_ns() / MS, of.to.as_ns() / MS));
+            (of.collect::<Vec<_>>(), work.units())
+        };
+        let left = [(0, Some(60)), (40, Some(60))];
+        let set_up = [50, 60, 70, 80].map(|ms| (ms, Some(0)));
+        let run = [(90, Some(1)), (110, Some(2)), (130, Some(4)), (200, Some(4))];
+        let all = [&left[..], &set_up, &run].concat();
+        assert_eq!(of_file(&all), (vec![(70, 130)], WorkUnits::whole(4)));
+        assert_eq!(
+            of_file(&[(0, Some(0)), (90, Some(7)), (200, Some(7))]),
+            (vec![(0, 90)], WorkUnits::whole(7))
+        );
+        assert_eq!(of_file(&left), (vec![], WorkUnits::ZERO));
     }
 
     /// Where an end lies within a bin its part by time counts, and how far that may be off is said.
