@@ -10,7 +10,8 @@ use super::outer_line::outer_line;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_program;
-use super::{run, work};
+use super::work::{self, work_named};
+use super::{DomainChoice, run};
 use anstyle::Style;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -306,7 +307,7 @@ fn marks(marks: impl Iterator<Item = &'static str>) -> Option<&'static str> {
 
 /// `16.8 s   22.3 J ±2% (from energy counters)   1.33 W on average   6.20 mWh`.
 pub(crate) fn used(profile: &Profile) -> String {
-    let time_ns = profile.part.map_or_else(|| profile.run.duration_ns(), |part| part.to_ns - part.from_ns);
+    let time_ns = time_ns(profile);
     let choice = run::headline(profile);
     let Some(quality) = run::split_quality(profile, choice) else {
         let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
@@ -319,15 +320,58 @@ pub(crate) fn used(profile: &Profile) -> String {
     let energy = run::target(profile, choice);
     let joules = energy.as_joules();
     let word = basis(profile, choice, quality);
-    // Where some domains were read and others not, power is of the longest.
-    let unread = run::known_rows(profile, choice).map(|row| unread_ns(profile, row)).min().unwrap_or(0);
+    let read_ns = time_ns.saturating_sub(unread_of(profile, choice)).max(1);
     let sure = of_program(profile).map(|sure| plus_minus(energy, Some(&sure))).filter(|sure| sure != "-");
     format!(
         "{} s   {}{} ({word})   {} on average   {}",
         seconds(time_ns),
         in_unit(joules, "J"),
         sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
-        in_unit(joules * 1e9 / (time_ns.saturating_sub(unread).max(1) as f64), "W"),
+        in_unit(joules * 1e9 / (read_ns as f64), "W"),
         in_unit(joules / 3600.0, "Wh"),
     )
+}
+
+/// Nanoseconds of the run that the numbers are of.
+fn time_ns(profile: &Profile) -> u64 {
+    let done = profile.per_work.as_ref().and_then(|per| work_named(profile, &per.name));
+    match (done, profile.part) {
+        (Some(done), _) => done.covered_ns,
+        (None, Some(part)) => part.to_ns.saturating_sub(part.from_ns),
+        (None, None) => profile.run.duration_ns(),
+    }
+}
+
+/// In how many of them no domain of a choice was read. Of a part of a run nobody knows in how many of its own.
+fn unread_of(profile: &Profile, choice: DomainChoice) -> u64 {
+    let rows = run::known_rows(profile, choice).filter(|_| profile.part.is_none());
+    rows.map(|row| unread_ns(profile, row)).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::used;
+    use crate::tests::training_runs::measured_training;
+    use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+    use energy_trace_model::profile::over_time::PartOfRun;
+    use std::collections::BTreeMap;
+
+    /// Mean power is of the time in which something was read; of a part of the run it is of that part, whatever is missing elsewhere.
+    #[test]
+    fn watts_are_of_the_time_that_is_known() {
+        let mut profile = measured_training();
+        let watts = |profile: &_| {
+            let text = used(profile);
+            text.split("   ")
+                .find_map(|part| part.strip_suffix(" W on average")?.parse::<f64>().ok())
+                .unwrap()
+        };
+        let (whole, of_ns) = (watts(&profile), profile.run.duration_ns());
+        let domains: Vec<String> = profile.ledger.iter().map(|row| row.domain.clone()).collect();
+        let missing = DomainDiagnostic::NoReading { missing_ns: of_ns / 2, of_ns, reasons: BTreeMap::new() };
+        profile.diagnostics.extend(domains.iter().map(|domain| Diagnostic::of(domain, missing.clone())));
+        assert!((watts(&profile) / whole - 2.0).abs() < 0.01, "{}", used(&profile));
+        profile.part = Some(PartOfRun { from_ns: of_ns / 2, to_ns: of_ns / 4 * 3, of_ns, bin_ns: 1 });
+        assert!((watts(&profile) / whole - 4.0).abs() < 0.02, "{}", used(&profile));
+    }
 }
