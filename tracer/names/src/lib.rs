@@ -1,8 +1,8 @@
 //! What frames, threads and processes are called, and how a name may be shown.
 //!
 //! `names` makes a frame's name from what is recorded of it, `short_names` leaves out the arguments of templates, `native_frames` folds frames
-//! of native code into the Python frames that they serve, `api_names` knows calls of frameworks by their public names, and `shown` writes out
-//! what a terminal would obey:
+//! of native code into the Python frames that they serve, `api_names` knows calls of frameworks by their public names, `patterns` matches the
+//! names of functions that are counted, and `shown` writes out what a terminal would obey:
 //!
 //! ```
 //! use energy_trace_names::{file_name, shown::shown};
@@ -17,6 +17,7 @@ pub mod api_names;
 mod cells;
 mod names;
 pub mod native_frames;
+pub mod patterns;
 pub mod short_names;
 pub mod shown;
 

@@ -4,6 +4,7 @@
 
 use super::elf::{Elf, ElfError, named_symbols, with_elf};
 use energy_trace_model::recording::names::cut;
+use energy_trace_names::patterns::{bare, glob};
 use object::{Object as _, ObjectSegment as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -95,37 +96,9 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The name without parameters; `None` for what is inside a function: a lambda, a static variable's guard.
-fn bare(name: &str) -> Option<&str> {
-    const NAMESPACE: &str = "(anonymous namespace)";
-    if name.contains("{lambda") || name.replace(NAMESPACE, "").contains(")::") {
-        return None;
-    }
-    // The parentheses of `operator()` are part of the name.
-    let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
-    let behind = name.get(from..)?;
-    let mut open = behind.match_indices('(').map(|(at, _)| at);
-    let open = open.find(|&at| !behind.get(at..).is_some_and(|rest| rest.starts_with(NAMESPACE)));
-    let Some(open) = open else { return Some(name) };
-    let rest = name.rsplit_once(')').map_or("", |(_, rest)| rest);
-    (rest.is_empty() || rest == " const").then(|| name.get(..from + open)).flatten()
-}
-
-/// Whether the parts stand in the text in their order, the first at its begin and the last at its end.
-fn glob(parts: &[&str], text: &str) -> bool {
-    let Some((first, rest)) = parts.split_first() else { return false };
-    let Some(mut text) = text.strip_prefix(first) else { return false };
-    let Some((last, middle)) = rest.split_last() else { return text.is_empty() };
-    for part in middle {
-        let Some((_, after)) = text.split_once(part) else { return false };
-        text = after;
-    }
-    text.ends_with(last)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Pattern, bare, demangled, find_functions, matching};
+    use super::{Pattern, demangled, find_functions, matching};
     use std::fs::File;
 
     fn names(pattern: &str, symbol: &str) -> Option<String> {
@@ -144,18 +117,6 @@ mod tests {
         assert!(names("TF_*Run", "TF_SessionRun").is_some());
         let lambda = "_ZZN5torch8autogradL15THPVariable_catEP7_objectS2_S2_ENKUlvE_clEv";
         assert_eq!(names("torch::autograd::THPVariable_*", lambda), None, "{}", demangled(lambda));
-    }
-
-    /// Parentheses of an operator and of a namespace without a name are no parameters.
-    #[test]
-    fn names_without_parameters() {
-        assert_eq!(bare("main"), Some("main"));
-        assert_eq!(bare("a::f(int, g(*)(int)) const"), Some("a::f"));
-        assert_eq!(bare("at::(anonymous namespace)::f(int)"), Some("at::(anonymous namespace)::f"));
-        assert_eq!(bare("a::B::operator()(int) const"), Some("a::B::operator()"));
-        assert_eq!(bare("a::f(int)::{lambda(int)#1}::operator()(int) const"), None);
-        assert_eq!(bare("a::f(int)::B::operator()(int)"), None);
-        assert_eq!(bare("guard variable for a::f(int)::names"), None);
     }
 
     /// The functions of a real file are found at their places, each with all its patterns; a file that is none is an error.
