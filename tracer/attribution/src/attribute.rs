@@ -39,8 +39,8 @@ pub fn attribute(recording: &Recording, options: &Options) -> Profile {
     attribute_cow(Cow::Borrowed(recording), options)
 }
 
-/// The same without some parts, to see what these are worth. Nothing is left out of a merged recording, nor of one
-/// that counts its work.
+/// The same without some parts, to see what these are worth, and without units of work. Nothing is left out of a
+/// merged recording.
 pub fn attribute_without(recording: &Recording, options: &Options, left_out: LeftOut) -> Profile {
     if recording.parts.is_empty() {
         attribute_one(Cow::Borrowed(recording), options, left_out)
@@ -56,10 +56,13 @@ pub fn attribute_owned(recording: Recording, options: &Options) -> Profile {
 }
 
 fn attribute_cow(recording: Cow<'_, Recording>, options: &Options) -> Profile {
-    if recording.parts.is_empty() {
+    if !recording.parts.is_empty() {
+        merged::attribute(&recording, options)
+    } else if recording.work.is_empty() {
         attribute_one(recording, options, LeftOut::NOTHING)
     } else {
-        merged::attribute(&recording, options)
+        // What was done is known by moments, so that its energy is wanted by moments too.
+        over_time_cow(recording, options).0
     }
 }
 
@@ -84,11 +87,6 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 
 /// Of a recording that is not merged.
 fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options, left_out: LeftOut) -> Profile {
-    if !recording.work.is_empty() {
-        // What was done is known by moments, so that its energy is wanted by moments too.
-        let span = span_of(&recording);
-        return attribute_in_bins(recording, options, Bins::over(span.start, span.end)).0;
-    }
     let (run, found) = Attribution::of(&mut recording, options.accounting, left_out);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
@@ -113,8 +111,7 @@ pub(crate) fn attribute_in_bins(
     }
     .over_time();
     found.enter(rows, &mut profile);
-    let classes: Vec<_> = profile.ledger.iter().map(|row| row.class).collect();
-    profile.work = over_time.work(&recording.work, &classes, profile.run.start, profile.run.end);
+    profile.work = over_time.work(&recording.work, &profile.ledger, profile.run.start, profile.run.end);
     (profile, over_time)
 }
 

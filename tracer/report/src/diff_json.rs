@@ -6,7 +6,6 @@ use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
 use super::meters::meters;
 use super::run;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::Quality;
 use energy_trace_names::shown::shown_json;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -84,11 +83,7 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
 }
 
 fn side<'a>(runs: &[Profile], files: &'a [String], work: &'a [f64]) -> SideOf<'a> {
-    let quality = worst_quality(runs).map(|quality| match quality {
-        Quality::Measured => "measured",
-        Quality::Apportioned => "apportioned",
-        Quality::Estimated => "estimated",
-    });
+    let quality = worst_quality(runs).map(run::quality_word);
     let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
     SideOf { files, recorded, quality, meters: meters(runs), work }
 }

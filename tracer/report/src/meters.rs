@@ -39,7 +39,8 @@ fn sources_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &
     known.filter_map(|row| source_of(profile, &row.domain))
 }
 
-fn source_of<'a>(profile: &'a Profile, domain: &str) -> Option<&'a SourceId> {
+/// What reads a domain.
+pub(crate) fn source_of<'a>(profile: &'a Profile, domain: &str) -> Option<&'a SourceId> {
     let mut sources = profile.run.header.sources.iter();
     sources.find(|source| source.domains.iter().any(|of| of == domain)).map(|source| &source.id)
 }

@@ -5,6 +5,7 @@
 //! compared only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
 //! recordings of several machines.
 
+use super::meters::source_of;
 use super::missing::unread_ns;
 use super::table_cells::{in_unit, percent};
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -47,8 +48,7 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
 
 /// Whether a row is that of a meter which holds all others.
 fn is_outer(profile: &Profile, row: &LedgerRow) -> bool {
-    let mut sources = profile.run.header.sources.iter();
-    sources.any(|source| !source.id.traits().own_clock && source.domains.contains(&row.domain))
+    source_of(profile, &row.domain).is_some_and(|source| !source.traits().own_clock)
 }
 
 fn sum(rows: &[&LedgerRow]) -> MicroJoules {

@@ -27,10 +27,8 @@ use energy_trace_sentences as sentences;
 use std::io::{self, Write};
 
 /// Microjoules of a unit, where a profile is shown by one.
-#[expect(clippy::cast_precision_loss, reason = "a mean")]
 pub(crate) fn uj_per_unit(profile: &Profile, energy: MicroJoules) -> Option<f64> {
-    let units = profile.per_work.as_ref()?.units.as_number();
-    (units > 0.0).then(|| energy.as_uj() as f64 / units)
+    profile.per_work.as_ref()?.units.uj_each(energy)
 }
 
 /// Writes the table. Of a profile that is not shown by a unit of work nothing is written.

@@ -61,7 +61,7 @@ impl WorkDone<'_> {
 
     /// Microjoules of a unit; `None` where nothing was done, or no energy is known.
     pub fn uj_per_unit(&self, energy: MicroJoules) -> Option<f64> {
-        (self.units > WorkUnits::ZERO).then(|| energy.as_uj() as f64 / self.units.as_number())
+        self.units.uj_each(energy)
     }
 }
 

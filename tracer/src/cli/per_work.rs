@@ -8,7 +8,7 @@ use super::range::RangeArgs;
 use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::work::PerWork;
 use energy_trace_model::profile::{Options, Profile};
-use energy_trace_model::recording::record::{WorkSeries, WorkSource, WorkUnits};
+use energy_trace_model::recording::record::{WorkSource, WorkUnits};
 use energy_trace_names::shown::shown;
 use energy_trace_report::work::{WorkDone, work_named};
 use std::path::Path;
@@ -19,9 +19,7 @@ pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str)
     if range.is_part() {
         let bins = range.bins(&over_time.bins)?;
         let (from, to) = (over_time.bins.span(bins.start).0, over_time.bins.span(bins.end - 1).1);
-        let classes: Vec<_> = profile.ledger.iter().map(|row| row.class).collect();
-        let series: Vec<WorkSeries> = profile.work.into_iter().map(|work| work.series).collect();
-        profile.work = over_time.work(&series, &classes, from, to);
+        over_time.count_work(&mut profile, from, to);
     }
     let done = work_named(&profile, name).ok_or_else(|| unknown(&profile, path, name))?;
     let is_whole = matches!(done.work.series.counter.source, WorkSource::Calls(_));

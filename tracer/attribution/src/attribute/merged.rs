@@ -58,8 +58,8 @@ pub(crate) fn attribute_over_time(recording: &Recording, options: &Options) -> (
     (ended(whole, recording), over)
 }
 
-/// What was found about the file as a whole stands first.
-/// Units of work of several recordings are no units of their sum: they are left out, which is said.
+/// What was found about the file as a whole stands first. Units of work of several recordings are no units of their
+/// sum: they are left out, which is said.
 fn ended(mut whole: Profile, recording: &Recording) -> Profile {
     whole.work.clear();
     let names = recording.parts.iter().flat_map(|part| &part.recording.work);

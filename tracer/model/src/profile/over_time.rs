@@ -164,7 +164,6 @@ impl OverTime {
         if bins.start == 0 && bins.end >= self.bins.count() {
             return profile;
         }
-        let classes: Vec<DomainClass> = profile.ledger.iter().map(|row| row.class).collect();
         let rows = profile.rows.iter().enumerate();
         profile.rows = rows.filter_map(|(number, row)| self.row_within(number, row, &bins)).collect();
         for (row, of_domain) in profile.ledger.iter_mut().zip(&self.domains) {
@@ -178,13 +177,8 @@ impl OverTime {
         let since = |at: KtimeNs| at.ns_since(self.bins.start);
         let (of_ns, bin_ns) = (self.bins.length_ns(), self.bins.width_ns);
         let part = PartOfRun { from_ns: since(from), to_ns: since(to), of_ns, bin_ns };
-        profile.diagnostics.insert(0, Diagnostic::PartOfRun(part));
-        profile.part = Some(part);
-        profile.certainty = Certainty::default();
-        profile.calls.clear();
-        profile.input_sizes.clear();
-        let series: Vec<_> = profile.work.into_iter().map(|work| work.series).collect();
-        profile.work = self.work(&series, &classes, from, to);
+        become_part(&mut profile, part);
+        self.count_work(&mut profile, from, to);
         profile
     }
 
@@ -225,6 +219,15 @@ pub(super) fn split_or_equal(whole: i64, weights: &[u64]) -> Vec<MicroJoules> {
     let whole = MicroJoules::from_uj(whole);
     let parts = whole.split(weights).or_else(|| whole.split(&vec![1; weights.len()]));
     parts.unwrap_or_default()
+}
+
+/// Makes a profile that of a part of its run: nothing says how sure it is, and what was counted over the whole run is left out.
+pub(super) fn become_part(profile: &mut Profile, part: PartOfRun) {
+    profile.diagnostics.insert(0, Diagnostic::PartOfRun(part));
+    profile.part = Some(part);
+    profile.certainty = Certainty::default();
+    profile.calls.clear();
+    profile.input_sizes.clear();
 }
 
 /// Makes a row of the ledger the sum of some bins.

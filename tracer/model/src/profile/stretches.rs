@@ -3,9 +3,7 @@
 //! Each row's energy in a bin is cut as `work` does it, so that the rows' sum is the stretches' energy to the microjoule. Leaves out how
 //! sure it is.
 
-use super::certainty::Certainty;
-use super::diagnostics::Diagnostic;
-use super::over_time::{BinEnergy, OverTime, PartOfRun, RowBin, split_or_equal};
+use super::over_time::{BinEnergy, OverTime, PartOfRun, RowBin, become_part, split_or_equal};
 use super::tables::{EnergyByClass, LedgerRow, Profile, ProfileRow};
 use crate::clock::KtimeNs;
 use crate::recording::record::DomainClass;
@@ -37,11 +35,7 @@ impl OverTime {
         let (from_ns, to_ns) = ends.unwrap_or_default();
         let (of_ns, bin_ns) = (self.bins.length_ns(), self.bins.width_ns());
         let part = PartOfRun { from_ns, to_ns, of_ns, bin_ns };
-        profile.diagnostics.insert(0, Diagnostic::PartOfRun(part));
-        profile.part = Some(part);
-        profile.certainty = Certainty::default();
-        profile.calls.clear();
-        profile.input_sizes.clear();
+        become_part(&mut profile, part);
         profile
     }
 }

@@ -17,9 +17,9 @@
 //! Leaves out counted calls, which have no readings (`energy_trace_report::work`), and how sure the energy itself is (`certainty`).
 
 use super::over_time::OverTime;
-use super::tables::EnergyByClass;
+use super::tables::{EnergyByClass, LedgerRow, Profile};
 use crate::clock::KtimeNs;
-use crate::recording::record::{DomainClass, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
+use crate::recording::record::{WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -133,17 +133,18 @@ struct Until {
 
 impl OverTime {
     /// What was done between two moments of the run by each counter that was read.
-    pub fn work(
-        &self,
-        series: &[WorkSeries],
-        classes: &[DomainClass],
-        from: KtimeNs,
-        to: KtimeNs,
-    ) -> Vec<Work> {
-        series.iter().map(|series| self.work_of(series, classes, (from, to))).collect()
+    pub fn work(&self, series: &[WorkSeries], ledger: &[LedgerRow], from: KtimeNs, to: KtimeNs) -> Vec<Work> {
+        series.iter().map(|series| self.work_of(series, ledger, (from, to))).collect()
     }
 
-    fn work_of(&self, series: &WorkSeries, classes: &[DomainClass], span: (KtimeNs, KtimeNs)) -> Work {
+    /// Counts what a profile has of each kind of work anew: between two moments of the run.
+    pub fn count_work(&self, profile: &mut Profile, from: KtimeNs, to: KtimeNs) {
+        let series: Vec<WorkSeries> =
+            std::mem::take(&mut profile.work).into_iter().map(|work| work.series).collect();
+        profile.work = self.work(&series, &profile.ledger, from, to);
+    }
+
+    fn work_of(&self, series: &WorkSeries, ledger: &[LedgerRow], span: (KtimeNs, KtimeNs)) -> Work {
         let (runs, mut found) = runs(&series.readings, span);
         let is_told = matches!(series.counter.source, WorkSource::Stdout(_));
         let runs: Vec<Vec<Point>> =
@@ -152,7 +153,7 @@ impl OverTime {
         let cut = |runs: &[Vec<Point>]| -> Vec<Stretch> {
             let ends: Vec<Point> =
                 runs.iter().filter_map(|run| Some([*run.first()?, *run.last()?])).flatten().collect();
-            let until = self.until(&ends, classes);
+            let until = self.until(&ends, ledger);
             let ends = ends.chunks_exact(2).zip(until.chunks_exact(2)).zip(runs);
             ends.map(|((ends, until), run)| Stretch { open: open(run), ..stretch(ends, until) }).collect()
         };
@@ -161,7 +162,7 @@ impl OverTime {
     }
 
     /// The sums up to each moment.
-    fn until(&self, moments: &[Point], classes: &[DomainClass]) -> Vec<Until> {
+    fn until(&self, moments: &[Point], ledger: &[LedgerRow]) -> Vec<Until> {
         let mut in_bins: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (number, point) in moments.iter().enumerate() {
             in_bins.entry(self.bins.at(point.at)).or_default().push(number);
@@ -174,7 +175,7 @@ impl OverTime {
                 found[number].energy += self.before(entry.bin, moments[number].at, entry.energy);
             }
         }
-        let idle = self.idle_of_bins(classes);
+        let idle = self.idle_of_bins(ledger);
         let (whole_before, idle_before) = (sums_before(&whole), sums_before(&idle));
         for (until, point) in found.iter_mut().zip(moments) {
             let bin = self.bins.at(point.at);
@@ -188,10 +189,10 @@ impl OverTime {
     }
 
     /// The idle baseline in each bin by class.
-    fn idle_of_bins(&self, classes: &[DomainClass]) -> Vec<EnergyByClass> {
+    fn idle_of_bins(&self, ledger: &[LedgerRow]) -> Vec<EnergyByClass> {
         let mut idle = vec![EnergyByClass::default(); self.bins.count() as usize];
-        for (bins, &class) in self.domains.iter().zip(classes) {
-            idle.iter_mut().zip(bins).for_each(|(sum, bin)| sum[class] += bin.idle);
+        for (bins, row) in self.domains.iter().zip(ledger) {
+            idle.iter_mut().zip(bins).for_each(|(sum, bin)| sum[row.class] += bin.idle);
         }
         idle
     }
@@ -348,10 +349,12 @@ fn steps(runs: &[Vec<Point>]) -> Vec<Vec<Point>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DomainClass, EnergyByClass, KtimeNs, MicroJoules, OverTime, Work, WorkFailure, WorkReading};
+    use super::{
+        EnergyByClass, KtimeNs, LedgerRow, MicroJoules, OverTime, Profile, Work, WorkFailure, WorkReading,
+    };
     use super::{WorkSeries, WorkUnits};
     use crate::profile::over_time::{BinEnergy, Bins, RowBin};
-    use crate::recording::record::{WorkCounter, WorkSource};
+    use crate::recording::record::{DomainClass, Quality, WorkCounter, WorkSource};
 
     const MS: u64 = 1_000_000;
 
@@ -374,8 +377,8 @@ mod tests {
         OverTime { bins, domains: vec![vec![idle; 10]], others_ns: vec![], entries, firsts: vec![0, 10, 20] }
     }
 
-    fn counter(source: WorkSource) -> WorkCounter {
-        WorkCounter { name: "step".into(), source }
+    fn package_row() -> LedgerRow {
+        LedgerRow::empty("package-0".into(), DomainClass::Package, Quality::Measured)
     }
 
     fn work(readings: &[(u64, Option<u64>)]) -> Work {
@@ -388,9 +391,11 @@ mod tests {
             within_ns: 0,
             value: units.map(WorkUnits::whole).ok_or(WorkFailure::Missing),
         };
-        let series =
-            WorkSeries { counter: counter(source), readings: readings.iter().map(reading).collect() };
-        let mut found = run().work(&[series], &[DomainClass::Package], at(0), at(200));
+        let series = WorkSeries {
+            counter: WorkCounter { name: "step".into(), source },
+            readings: readings.iter().map(reading).collect(),
+        };
+        let mut found = run().work(&[series], &[package_row()], at(0), at(200));
         found.pop().unwrap()
     }
 
@@ -477,8 +482,7 @@ mod tests {
     #[test]
     fn the_profile_of_stretches() {
         use crate::ids::ThreadKey;
-        use crate::profile::{LedgerRow, Profile, ProfileRow};
-        use crate::recording::record::Quality;
+        use crate::profile::ProfileRow;
         let row = |each: i64| ProfileRow {
             thread: ThreadKey::new(0),
             stack: None,
@@ -488,7 +492,7 @@ mod tests {
             samples: 10,
             on_behalf_of: None,
         };
-        let ledger = vec![LedgerRow::empty("package-0".into(), DomainClass::Package, Quality::Measured)];
+        let ledger = vec![package_row()];
         let profile = Profile { rows: vec![row(1_000), row(37)], ledger, ..Profile::default() };
         let spans: Vec<_> = [(3, 7), (7, 95), (133, 199)].map(|(from, to)| (at(from), at(to))).into();
         let part = run().within_stretches(profile.clone(), &spans);

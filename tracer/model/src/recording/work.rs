@@ -3,6 +3,7 @@
 //! Leaves out reading it (the program's `work/`) and joules per unit (`profile::work`).
 
 use crate::clock::KtimeNs;
+use crate::units::MicroJoules;
 use serde::{Deserialize, Serialize};
 
 /// What is counted, and where the number is.
@@ -77,6 +78,12 @@ impl WorkUnits {
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
     pub fn as_number(self) -> f64 {
         (self.0 / MILLIONTHS) as f64 + (self.0 % MILLIONTHS) as f64 / MILLIONTHS as f64
+    }
+
+    /// Microjoules of a unit; `None` where there is none.
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn uj_each(self, energy: MicroJoules) -> Option<f64> {
+        (self > Self::ZERO).then(|| energy.as_uj() as f64 / self.as_number())
     }
 
     /// How much more this is; `None` where it is less.
