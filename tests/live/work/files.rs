@@ -1,6 +1,6 @@
 //! Work by a file and by calls.
 
-use super::{codes, json, place, record, simulation, spent, work};
+use super::{codes, json, place, record, record_units, simulation, spent, work};
 use energy_trace_tests::place::assert_code;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_file_and_calls() {
     let (place, simulation) = (place(), simulation());
-    let done = place.path("done");
     nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let options = [
         "--work=unit=file:done",
@@ -18,9 +17,7 @@ fn a_file_and_calls() {
         "--work=stuck=file:fifo",
         "--work=uncalled=calls:nobody",
     ];
-    let output =
-        record(&place, &simulation, &options, &["20", "--file", done.to_str().unwrap(), "--rest-ms", "1000"]);
-    assert_code(&output, 0);
+    let output = record_units(&place, &simulation, &options, "20");
     let summary = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(summary.contains(" per unit: 20 in ") && summary.contains(" per call: 20 in "), "{summary}");
     assert!(
@@ -87,16 +84,7 @@ fn per_unit() {
     for (units, file) in [("10", "a.data"), ("20", "b.data")] {
         let before = spent(&simulation);
         let options = ["--work=unit=file:done", "-o", file];
-        let done = place.path("done");
-        assert_code(
-            &record(
-                &place,
-                &simulation,
-                &options,
-                &[units, "--file", done.to_str().unwrap(), "--rest-ms", "1000"],
-            ),
-            0,
-        );
+        record_units(&place, &simulation, &options, units);
         truths.push((spent(&simulation) - before) / units.parse::<f64>().unwrap());
     }
     let (whole, per) = (json(&place, &["a.data"]), json(&place, &["a.data", "--per-work", "unit"]));

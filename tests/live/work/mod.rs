@@ -38,6 +38,15 @@ fn record(place: &Place, simulation: &Simulation, options: &[&str], arguments: &
     command.env(SOCKET_VARIABLE, simulation.socket()).stdin(std::process::Stdio::null()).output().unwrap()
 }
 
+/// The same: so many units, whose number stands in the file `done`, with a second of rest before and after them.
+fn record_units(place: &Place, simulation: &Simulation, options: &[&str], units: &str) -> Output {
+    let done = place.path("done");
+    let arguments = [units, "--file", done.to_str().unwrap(), "--rest-ms", "1000"];
+    let output = record(place, simulation, options, &arguments);
+    assert_code(&output, 0);
+    output
+}
+
 /// An interpreter that can count calls.
 fn counting_python() -> PathBuf {
     interpreters::found(12..=13).last().cloned().unwrap_or_else(python)

@@ -1,6 +1,6 @@
 //! Work by a page of metrics: of a server that tells the truth, and of servers that do not.
 
-use super::{assert_joules, json, place, record, simulation, spent, work};
+use super::{assert_joules, json, place, record_units, simulation, spent, work};
 use energy_trace_tests::place::{assert_code, assert_says};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -97,16 +97,7 @@ fn a_server_and_hostile_ones() {
     let mut words = vec![server.page("token", "metrics"), closed];
     words.extend(hostile.map(|name| server.page(name, name)));
     let options: Vec<&str> = words.iter().map(String::as_str).collect();
-    let done = place.path("done");
-    assert_code(
-        &record(
-            &place,
-            &simulation,
-            &options,
-            &["20", "--file", done.to_str().unwrap(), "--rest-ms", "1000"],
-        ),
-        0,
-    );
+    record_units(&place, &simulation, &options, "20");
     let report = json(&place, &[]);
     let token = work(&report, "token");
     assert_eq!(token["units"].as_f64(), Some(20.0), "{token}");

@@ -9,7 +9,7 @@ use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
 use crate::work::check;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::WorkSource;
+use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_power::{PowerPlan, SourceChoice};
 use energy_trace_probe::{CountName, count_names_of};
 use energy_trace_symbols::Detail;
@@ -76,8 +76,8 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
         gpu: args.gpu,
+        work: work(args)?,
         count: counted(args)?,
-        work: args.work.clone(),
         input_sizes: args.input_sizes,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
@@ -93,8 +93,8 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
     })
 }
 
-/// The functions whose calls are counted: those of `--count`, and those that are units of work.
-fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
+/// The units of work, where each can be counted here.
+fn work(args: &RecordArgs) -> Result<Vec<WorkCounter>, PlanError> {
     let mut names = BTreeSet::new();
     if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
         return Err(PlanError::WorkTwice(twice.name.clone()));
@@ -108,6 +108,11 @@ fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
             check(url, args.work_allow_remote).map_err(PlanError::Page)?;
         }
     }
+    Ok(args.work.clone())
+}
+
+/// The functions whose calls are counted: those of `--count`, and those that are units of work.
+fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
     let of_work = args.work.iter().filter_map(|counter| match &counter.source {
         WorkSource::Calls(function) => Some(function.clone()),
         _ => None,

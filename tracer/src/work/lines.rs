@@ -63,13 +63,14 @@ impl Lines {
         self.is_unusable = true;
     }
 
-    /// The line that has begun, where nothing more will come.
+    /// Where nothing more will come: the line that has begun, and what is held back.
     pub(super) fn end(&mut self) -> Vec<WorkReading> {
         let number = self.end_of_line();
-        number.into_iter().flat_map(|units| self.thinned.push(self.at, units)).collect()
+        let last = number.into_iter().flat_map(|units| self.thinned.push(self.at, units));
+        last.collect::<Vec<_>>().into_iter().chain(self.rest()).collect()
     }
 
-    /// What is held back, after a while in which nothing came, or at the end.
+    /// What is held back, after a while in which nothing came.
     pub(super) fn rest(&mut self) -> Option<WorkReading> {
         self.thinned.held.take().map(|(at, units)| self.thinned.told(at, units))
     }

@@ -245,13 +245,9 @@ fn watch(
                 }
             }
         }
-        if is_over {
-            let begun = all.iter_mut().flat_map(|(id, lines)| lines.end().into_iter().map(|one| (*id, one)));
-            begun.for_each(|one| drop(told.send(Event::Told(one))));
-        }
-        if is_quiet || is_over {
-            let rest = all.iter_mut().filter_map(|(id, lines)| Some((*id, lines.rest()?)));
-            rest.for_each(|one| drop(told.send(Event::Told(one))));
+        for (id, lines) in all.iter_mut().filter(|_| is_quiet || is_over) {
+            let due = if is_over { lines.end() } else { lines.rest().into_iter().collect() };
+            due.into_iter().for_each(|one| drop(told.send(Event::Told((*id, one)))));
         }
         if is_over {
             return;
