@@ -1,4 +1,4 @@
-//! How often the sampler's event ticks, and how many samples a second come of it: random distances (`Countdown`, `Rate::pace`), and
+//! How often the sampler's event ticks, and how many samples a second come of it: random distances (`Countdown`, `Rate::tick_rate`), and
 //! `kernel.perf_event_max_sample_rate`, which the kernel lowers itself when interrupts seem slow.
 //!
 //! Samples are a random number of ticks apart, one or two. With ticks of a half or a quarter of the period a loop of that period would still
@@ -114,7 +114,7 @@ impl Rate {
     }
 
     /// How often an event ticks. `random` is any number: the mean of many draws of the clock's rate is `ticks_hz`.
-    pub(super) const fn pace(&self, event: SampleEvent, random: u32) -> TickRate {
+    pub(super) const fn tick_rate(&self, event: SampleEvent, random: u32) -> TickRate {
         let hz = if self.ticks_hz == 0 { 1 } else { self.ticks_hz as u64 };
         match (event, self.jitter) {
             (SampleEvent::Cycles, _) => TickRate::Hz(hz),
@@ -289,7 +289,7 @@ mod tests {
         for wanted in [49, 99, 499, 999] {
             let rate = Rate::under(None, 250, CpuClock, wanted);
             let period = 1e9 / f64::from(wanted);
-            let tick = |random| match rate.pace(CpuClock, random) {
+            let tick = |random| match rate.tick_rate(CpuClock, random) {
                 TickRate::PeriodNs(ns) => ns as f64 / period,
                 TickRate::Hz(_) => panic!("the clock has a period"),
             };
@@ -300,9 +300,9 @@ mod tests {
             let mean = rates.sum::<f64>() / f64::from(draws) / (1.0 + two);
             assert!((mean - 1.0).abs() < 1e-3, "{mean} of the {wanted} that are wanted");
         }
-        assert_eq!(Rate::under(None, 250, Cycles, 499).pace(Cycles, 7), TickRate::Hz(808));
+        assert_eq!(Rate::under(None, 250, Cycles, 499).tick_rate(Cycles, 7), TickRate::Hz(808));
         assert_eq!(
-            Rate::under(Some(1_000), 250, CpuClock, 500).pace(CpuClock, 7),
+            Rate::under(Some(1_000), 250, CpuClock, 500).tick_rate(CpuClock, 7),
             TickRate::PeriodNs(2_000_000)
         );
     }

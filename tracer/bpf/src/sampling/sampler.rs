@@ -141,7 +141,7 @@ impl Sampler {
     }
 
     fn set_tick_rate(&self, cpu: CpuId, tick: &TickEvent) {
-        if let Err(error) = tick.set_tick_rate(self.rate.pace(self.event, random())) {
+        if let Err(error) = tick.set_tick_rate(self.rate.tick_rate(self.event, random())) {
             log::debug!("{cpu:?} goes on ticking as it did: {error}");
         }
     }
@@ -159,7 +159,8 @@ impl Sampler {
         let program = ebpf.program("on_sample").ok_or(ProgramError::NotLoaded);
         let program = program.and_then(<&PerfEvent>::try_from).map_err(io::Error::other)?;
         let program = program.fd().map_err(io::Error::other)?;
-        let tick = TickEvent::open(program.as_fd(), self.event, cpu, self.rate.pace(self.event, random()))?;
+        let tick =
+            TickEvent::open(program.as_fd(), self.event, cpu, self.rate.tick_rate(self.event, random()))?;
         self.ticking.insert(cpu, tick);
         Ok(())
     }

@@ -26,18 +26,18 @@ impl TickEvent {
     /// Runs the program at each tick on this CPU, whatever runs there.
     ///
     /// # Errors
-    /// When the kernel refuses the event, its pace or the program.
+    /// When the kernel refuses the event, its tick rate or the program.
     pub(super) fn open(
         program: BorrowedFd<'_>,
         event: SampleEvent,
         cpu: CpuId,
-        pace: TickRate,
+        rate: TickRate,
     ) -> io::Result<Self> {
         let mut builder = match event {
             SampleEvent::Cycles => Builder::new(Hardware::CPU_CYCLES),
             SampleEvent::CpuClock => Builder::new(Software::CPU_CLOCK),
         };
-        match pace {
+        match rate {
             TickRate::PeriodNs(ns) => builder.sample_period(ns),
             TickRate::Hz(hz) => builder.sample_frequency(hz),
         };
@@ -47,12 +47,12 @@ impl TickEvent {
         Ok(Self(counter))
     }
 
-    /// Changes the pace, and begins a period anew. The kind of pace is that with which the event was opened.
+    /// Changes the tick rate, and begins a period anew. Its kind is that with which the event was opened.
     ///
     /// # Errors
     /// When the kernel refuses it, such as a rate above its limit.
-    pub(super) fn set_tick_rate(&self, pace: TickRate) -> io::Result<()> {
-        let (TickRate::PeriodNs(value) | TickRate::Hz(value)) = pace;
+    pub(super) fn set_tick_rate(&self, rate: TickRate) -> io::Result<()> {
+        let (TickRate::PeriodNs(value) | TickRate::Hz(value)) = rate;
         // SAFETY: `PERF_EVENT_IOC_PERIOD` reads a u64 at the address that it is given (include/uapi/linux/perf_event.h, v6.1; the crate takes
         // the address as a number), and `value` outlives the call.
         let failed = unsafe { ioctls::PERIOD(self.0.as_raw_fd(), (&raw const value) as u64) } != 0;
