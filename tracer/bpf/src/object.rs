@@ -62,19 +62,15 @@ fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static st
 }
 
 /// Raw tracepoints: program and tracepoint.
-const TRACEPOINTS: [(&str, &str); 5] = [
-    ("on_switch", "sched_switch"),
-    ("on_waking", "sched_waking"),
-    ("on_fork", "sched_process_fork"),
-    ("on_exec", "sched_process_exec"),
-    ("on_exit", "sched_process_exit"),
-];
+const SWITCHES: [(&str, &str); 2] = [("on_switch", "sched_switch"), ("on_waking", "sched_waking")];
+const LIVES: [(&str, &str); 3] =
+    [("on_fork", "sched_process_fork"), ("on_exec", "sched_process_exec"), ("on_exit", "sched_process_exit")];
 
 /// The one for a control group.
 const ATTACH: (&str, &str) = ("on_attach", "cgroup_attach_task");
 
 fn tracepoints(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
-    TRACEPOINTS.into_iter().chain(config.group.is_some().then_some(ATTACH))
+    SWITCHES.into_iter().chain(LIVES).chain(config.group.is_some().then_some(ATTACH))
 }
 
 /// Loaded programs and the maps that user space writes.
@@ -211,20 +207,10 @@ impl Object {
         Ok(RowMaps::new(rows, full, (mib as usize) << 20))
     }
 
-    /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
-    pub fn attach_tracepoints(&mut self, config: &TraceConfig) -> Result<Option<String>, ProbeError> {
+    /// What follows the life of processes. Gives a doubt where the mmap hook is not to be had.
+    pub fn attach_lives(&mut self, config: &TraceConfig) -> Result<Option<String>, ProbeError> {
+        self.attach_raw(LIVES.into_iter().chain(config.group.is_some().then_some(ATTACH)))?;
         let mut ebpf = lock(&self.ebpf);
-        // Who runs now came before. On CPUs that can be visited a switch says it better at once.
-        let mut state = [0; size_of::<CpuState>() / 8];
-        state[0] = energy_trace_system::clock::now().as_ns();
-        if let Some(map) = ebpf.map("CPU_STATE") {
-            per_cpu::write(map, 0, &state, self.cpus)?;
-        }
-        for (name, tracepoint) in tracepoints(config) {
-            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
-            let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
-            self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
-        }
         mount_tracefs();
         let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
         match mmap.attach("syscalls", "sys_enter_mmap").and_then(|id| mmap.take_link(id)) {
@@ -232,6 +218,30 @@ impl Object {
             Err(error) => return Ok(Some(error.to_string())),
         }
         Ok(None)
+    }
+
+    /// What follows the time on CPUs: from now on there are events all the time, and somebody has to take them.
+    pub fn attach_switches(&mut self) -> Result<(), ProbeError> {
+        // Who runs now came before. On CPUs that can be visited a switch says it better at once.
+        let mut state = [0; size_of::<CpuState>() / 8];
+        state[0] = energy_trace_system::clock::now().as_ns();
+        if let Some(map) = lock(&self.ebpf).map("CPU_STATE") {
+            per_cpu::write(map, 0, &state, self.cpus)?;
+        }
+        self.attach_raw(SWITCHES.into_iter())
+    }
+
+    fn attach_raw(
+        &mut self,
+        tracepoints: impl Iterator<Item = (&'static str, &'static str)>,
+    ) -> Result<(), ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        for (name, tracepoint) in tracepoints {
+            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
+            let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
+            self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
+        }
+        Ok(())
     }
 
     /// The programs, for the sampler.

@@ -182,7 +182,7 @@ impl Tracer {
         let mut processes = Processes::new(files, peeker.clone(), unwinding, self.config.system_wide);
         let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
-        if let Some(why) = self.object.attach_tracepoints(&self.config)? {
+        if let Some(why) = self.object.attach_lives(&self.config)? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
         for path in &self.to_prefetch {
@@ -192,6 +192,22 @@ impl Tracer {
             processes.get_or_insert(pid, &out.records);
         }
         let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver)?);
+        // What runs already is known before the first sample. That takes seconds for a program of large libraries:
+        // until then nothing is attached whose events nobody would take.
+        collector.ready_tables();
+        self.attach_to_calls(&mut collector, peeker)?;
+        self.object.attach_switches()?;
+        collector.cannot_visit(&visit(&self.cpus.online()));
+        let start = energy_trace_system::clock::now();
+        let watch = self.start_sampler(start)?;
+        collector.expect(self.sample_hz(), start);
+        collector.live = self.start_live(&collector, start)?;
+        self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
+        Ok(start)
+    }
+
+    /// Probes what launches on GPUs and what is counted.
+    fn attach_to_calls(&mut self, collector: &mut Collector, peeker: &Peeker) -> Result<(), ProbeError> {
         if let Err(why) = &self.object.launches {
             let failure = ProbeFailure::Launches { error: why.clone() };
             self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());
@@ -213,15 +229,7 @@ impl Tracer {
             Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),
             None => (),
         }
-        // What runs already is known before the first sample.
-        collector.ready_tables();
-        collector.cannot_visit(&visit(&self.cpus.online()));
-        let start = energy_trace_system::clock::now();
-        let watch = self.start_sampler(start)?;
-        collector.expect(self.sample_hz(), start);
-        collector.live = self.start_live(&collector, start)?;
-        self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
-        Ok(start)
+        Ok(())
     }
 
     /// Where somebody looks meanwhile.

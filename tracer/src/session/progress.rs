@@ -37,6 +37,13 @@ impl Progress {
         Self { style, width, drawn: false, at_start: style != ProgressStyle::AfterCommand, lines: 0 }
     }
 
+    /// Says that what runs already is looked into: the libraries of a large program take seconds.
+    pub(super) fn attaching(&mut self) {
+        if self.style == ProgressStyle::Line {
+            self.redraw("energy-trace: reading the libraries of what runs already; recording begins then …");
+        }
+    }
+
     /// How often there is something to draw while the recording runs; `None`: never.
     pub(super) const fn period(&self) -> Option<Duration> {
         match self.style {
@@ -89,7 +96,7 @@ impl Progress {
     }
 
     /// Removes the line.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
             put(format_args!("{CLEAR}"));
         }

@@ -73,8 +73,13 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     let file = control.set_up(roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
     let writer = RecordingWriter::over(file, &plan.recording)?;
-    let mut stage = start(plan, &mut control, &mut roles, writer).await?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
+    if plan.target.command().is_empty() {
+        progress.attaching();
+    }
+    let started = start(plan, &mut control, &mut roles, writer).await;
+    progress.clear();
+    let mut stage = started?;
     let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
     drop(viewer);
