@@ -70,6 +70,8 @@ pub mod call {
 
 /// In a cookie: a function of the runtime library, which calls the driver's.
 pub const RUNTIME: u64 = 1 << 16;
+/// In a cookie: the call may wait until what was launched before is done, as a copy to memory that is not pinned does.
+pub const WAITS: u64 = 1 << 17;
 /// In a cookie: which argument is the stream, from 1 on; 0: none (the call has no stream, or it is on the stack).
 pub const STREAM_SHIFT: u32 = 20;
 /// In a cookie: bytes of an element of a memset.

@@ -19,7 +19,7 @@ use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use core::ffi::c_void;
 use tracer_ebpf::arch::{call::has_not_returned, register};
-use tracer_ebpf::gpu::{GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, call};
+use tracer_ebpf::gpu::{GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, WAITS, call};
 use tracer_ebpf::wire::{kind, lost};
 
 /// A thread's stacks: so many in each window.
@@ -86,7 +86,12 @@ fn called(ctx: *mut c_void) -> u32 {
     let arguments = arguments(&ProbeContext::new(ctx));
     let [first, second, third, fourth, ..] = arguments.registers;
     match what {
-        call::LAUNCH..=call::MEMSET => return launch(what, cookie, &arguments, pid, tid),
+        call::LAUNCH..=call::MEMSET => {
+            if cookie & WAITS != 0 {
+                open(call::WAIT, tid, 0, 0, &arguments);
+            }
+            return launch(what, cookie, &arguments, pid, tid);
+        }
         call::ADD_NODE => {
             open(what, tid, first, second, &arguments);
             return launch(what, cookie, &arguments, pid, tid);
@@ -276,7 +281,10 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
         return;
     }
     // SAFETY: the helper reads the context.
-    let what = (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32;
+    let what = match (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32 {
+        call::COPY => call::WAIT,
+        what => what,
+    };
     let key = u64::from(tid) << 8 | u64::from(what);
     // SAFETY: the value is copied at once.
     let Some(&OpenCall { since_ns, a, b, .. }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };

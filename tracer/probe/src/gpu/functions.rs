@@ -3,7 +3,7 @@
 //! The driver's are those through which everything goes; the runtime's give kernels a name where the driver's cannot be seen. Names without
 //! an ending and those with `_ptsz` (per-thread default stream) and `_v2` are different entries of one library. Leaves out where they lie.
 
-use tracer_ebpf::gpu::{ELEMENT_SHIFT, RUNTIME, STREAM_SHIFT, call, params};
+use tracer_ebpf::gpu::{ELEMENT_SHIFT, RUNTIME, STREAM_SHIFT, WAITS, call, params};
 
 /// A function to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ const fn node(names: &'static [&'static str], call: u32, argument: u64, structur
 const COPY: u64 = call::COPY as u64;
 const MEMSET: u64 = call::MEMSET as u64;
 
-const DRIVER: [Group; 22] = [
+const DRIVER: [Group; 24] = [
     group(&["cuLaunchKernel", "cuLaunchKernel_ptsz"], call::LAUNCH),
     group(&["cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz"], call::LAUNCH),
     group(&["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"], call::LAUNCH_EX),
@@ -55,8 +55,6 @@ const DRIVER: [Group; 22] = [
         names: &[
             "cuMemcpyHtoDAsync_v2",
             "cuMemcpyHtoDAsync_v2_ptsz",
-            "cuMemcpyDtoHAsync_v2",
-            "cuMemcpyDtoHAsync_v2_ptsz",
             "cuMemcpyDtoDAsync_v2",
             "cuMemcpyDtoDAsync_v2_ptsz",
             "cuMemcpyAsync",
@@ -65,10 +63,14 @@ const DRIVER: [Group; 22] = [
         cookie: COPY | stream_at(4),
         returns: false,
     },
-    group(
-        &["cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cuMemcpyDtoH_v2", "cuMemcpyDtoH_v2_ptds"],
-        call::COPY,
-    ),
+    // To memory that is not pinned these return when the copy, and all before it, is done.
+    Group {
+        names: &["cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2_ptsz"],
+        cookie: COPY | stream_at(4) | WAITS,
+        returns: true,
+    },
+    Group { names: &["cuMemcpyDtoH_v2", "cuMemcpyDtoH_v2_ptds"], cookie: COPY | WAITS, returns: true },
+    group(&["cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"], call::COPY),
     group(&["cuMemcpyDtoD_v2", "cuMemcpyDtoD_v2_ptds", "cuMemcpy", "cuMemcpy_ptds"], call::COPY),
     Group {
         names: &["cuMemsetD8Async", "cuMemsetD8Async_ptsz"],
