@@ -59,7 +59,7 @@ fn launches_are_counted_once_in_their_stacks() {
     }
 }
 
-/// What is captured is not counted; what is replayed is counted in the stacks that captured it.
+/// What is captured is not counted; what is replayed is counted in the stacks that captured it, below the one that replays.
 #[test]
 fn replays_belong_to_the_stacks_that_captured() {
     let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
@@ -67,6 +67,17 @@ fn replays_belong_to_the_stacks_that_captured() {
     let counts = seen(&recording);
     assert_counts(&counts, &truth(&gpu.truth().unwrap()));
     assert!(counts[&("forward".to_owned(), "gemm".to_owned())] > 4);
+    let in_graphs = recording.gpu.launches.iter().flat_map(|batch| &batch.work).filter_map(|launched| {
+        let frames: Vec<_> =
+            recording.frames_of(launched.stack).map(|(_, frame)| frame.name.clone()).collect();
+        frames
+            .iter()
+            .position(|name| name == "[GPU graph]")
+            .map(|mark| (frames[..mark].to_vec(), frames.len() - mark))
+    });
+    for (above, below) in in_graphs {
+        assert!(above.iter().any(|name| name == "replay") && below > 2, "{above:?}");
+    }
 }
 
 /// Graphs that calls build, from nodes of every kind, child graphs and copies: each node's work counts for the stack that put it in, in every

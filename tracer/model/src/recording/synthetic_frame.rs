@@ -20,7 +20,7 @@ pub enum SyntheticFrame {
     GpuCopy,
     /// Memory of a GPU that is set to a value.
     GpuMemset,
-    /// A GPU graph whose content is not known.
+    /// A GPU graph that is replayed; below it who captured the work, where that is known.
     GpuGraph,
     /// The stack of a launch was not taken.
     LaunchStackNotTaken,

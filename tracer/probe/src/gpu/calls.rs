@@ -4,6 +4,7 @@
 
 use super::graphs::Operation;
 use super::launch::{Launch, Work};
+use super::replays::Replays;
 use super::{
     Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, demangled,
     index_of, read_variables,
@@ -36,6 +37,7 @@ pub(super) struct LaunchCollector {
     libraries: Option<GpuLibraries>,
     pub(super) containers: Containers,
     pub(super) launches: Launches,
+    pub(super) replays: Replays,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
     /// Launches in a row that were seen in a runtime and in the driver, whose kernel's name the driver gave; `None`: one was not.
@@ -170,11 +172,13 @@ impl LaunchCollector {
     }
 
     pub(super) fn count(&mut self, launch: &Launch, stacks: &mut StackBuilder) {
-        let Work { thread, stack: above } = self.caller(launch, stacks);
+        let caller = self.caller(launch, stacks);
         self.launches.count_stack(launch);
         let frame = self.launched_frame(launch, stacks);
-        let stack = stacks.out.stack_on(Some(above), frame);
-        self.launches.count(launch, Work { thread, stack });
+        let stack = stacks.out.stack_on(Some(caller.stack), frame);
+        let Self { launches, replays, .. } = self;
+        let replayed = |captured: Work| replays.of(caller, captured.stack, &mut stacks.out);
+        launches.count(launch, Work { stack, ..caller }, replayed);
     }
 
     /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.

@@ -216,7 +216,9 @@ impl KernelCollector {
             launches.launches.without_device += u64::from(sum.count);
             return;
         }
-        for Part { work, launched, busy_ns, count } in parts {
+        for Part { work, replayed_by, launched, busy_ns, count } in parts {
+            let replayed = |by| launches.replays.of(by, work.stack, &mut stacks.out);
+            let work = replayed_by.map_or(work, replayed);
             let stack = stacks.out.stack_on(Some(work.stack), frame);
             let (from, until) = (KtimeNs::from_ns(sum.start_ns), KtimeNs::from_ns(sum.end_ns));
             let thread = work.thread;
@@ -233,7 +235,7 @@ impl KernelCollector {
         let thread = stacks.thread(pid, Tid::new(pid.get()), None);
         let work = Work { thread, stack: no_stack(&mut stacks.out) };
         let launched = KtimeNs::from_ns(sum.start_ns);
-        vec![Part { work, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
+        vec![Part { work, replayed_by: None, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
     }
 
     /// Why the kernel tier tells nothing of a process, or of any, and what it lost. `refused`: roots below which its library is not found.

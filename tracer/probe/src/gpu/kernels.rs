@@ -3,7 +3,7 @@
 //! A launch is seen by a probe and reported by the library right after, on the same thread: so the last launch of a thread has the
 //! correlation number that the library gives (`matched`). The records of what it did come up to a second later with the same number, and
 //! before its launch was read where the two ways differ in speed: those wait. A replay of a graph has the records of all that was
-//! captured; each goes to the stack that captured its node, and where CUPTI does not name the node, to the stacks that captured a kernel of
+//! captured; each goes to the stack that captured its node, below the one that replays, and where CUPTI does not name the node, to the stacks that captured a kernel of
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
 use super::graphs::{Captures, Content, Operation};
@@ -68,6 +68,8 @@ pub(crate) struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) work: Work,
+    /// Who replayed the graph that this was captured into.
+    pub(crate) replayed_by: Option<Work>,
     pub(crate) launched: KtimeNs,
     pub(crate) busy_ns: u64,
     pub(crate) count: u64,
@@ -157,8 +159,9 @@ impl Kernels {
         let is_open = owner.is_none_or(is_other);
         let of_graph = entry.graph.as_ref().filter(|_| is_open);
         let captured = of_graph.map(|graph| graph.captures_of(&names)).filter(|all| !all.is_empty());
+        let replayed_by = (captured.is_some() || owner.is_some()).then_some(entry.work);
         let alone = || Captures::from([(owner.map_or(entry.work, |(work, _)| *work), 1)]);
-        Some(parts_of(&sum, &captured.unwrap_or_else(alone), entry.launched))
+        Some(parts_of(&sum, &captured.unwrap_or_else(alone), (replayed_by, entry.launched)))
     }
 
     /// Work that was done, with its whole stack.
@@ -206,11 +209,12 @@ fn names_of(sum: &Sum, name: &str) -> Vec<Operation> {
 }
 
 /// Divides records in proportion to these counts; what does not divide goes to the first.
-fn parts_of(sum: &Sum, among: &Captures, launched: KtimeNs) -> Vec<Part> {
+fn parts_of(sum: &Sum, among: &Captures, (replayed_by, launched): (Option<Work>, KtimeNs)) -> Vec<Part> {
     let all: u64 = among.values().sum::<u64>().max(1);
     let share = |of: u64, count: u64| u64::try_from(u128::from(of) * u128::from(count) / u128::from(all));
     let part = |(&work, &count): (&Work, &u64)| Part {
         work,
+        replayed_by,
         launched,
         busy_ns: share(sum.busy_ns, count).unwrap_or(0),
         count: share(sum.count.into(), count).unwrap_or(0),
@@ -280,7 +284,7 @@ mod tests {
             end_ns: 900,
             busy_ns: 101,
         };
-        let parts = parts_of(&sum, &Captures::from([(work(1), 4), (work(2), 2)]), at(0));
+        let parts = parts_of(&sum, &Captures::from([(work(1), 4), (work(2), 2)]), (None, at(0)));
         assert_eq!(
             parts.iter().map(|part| (part.busy_ns, part.count)).collect::<Vec<_>>(),
             [(68, 5), (33, 2)]

@@ -2,7 +2,7 @@
 //!
 //! A call of the runtime library is held until it is known whether the driver was called within it: then the two are one launch. A launch's
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
-//! them. Leaves out frames (the collector makes them) and joules.
+//! them, in the stack that replays (`replays`). Leaves out frames (the collector makes them) and joules.
 
 use super::graphs::{Content, Graphs, Operation, Pending};
 use super::kept::keep;
@@ -189,8 +189,9 @@ impl Launches {
         own.copied().or_else(any).unwrap_or(0)
     }
 
-    /// Counts a launch of a frame in a stack, or puts it into a capture.
-    pub(crate) fn count(&mut self, launch: &Launch, work: Work) {
+    /// Counts a launch of a frame in a stack, or puts it into a capture. What a graph is known to hold counts for
+    /// who `replayed` says of who captured it.
+    pub(crate) fn count(&mut self, launch: &Launch, work: Work, mut replayed: impl FnMut(Work) -> Work) {
         let Launch { head, stream, amount, .. } = *launch;
         let device = self.device_of(head);
         if device == u32::MAX {
@@ -201,7 +202,7 @@ impl Launches {
             && let Some(captured) = self.graphs.work_of(head.pid, launch.function).cloned()
         {
             self.stream_into(device, launch);
-            captured.into_iter().for_each(|(work, sum)| self.add(device, head.at, work, sum));
+            captured.into_iter().for_each(|(work, sum)| self.add(device, head.at, replayed(work), sum));
         } else if !self.graphs.capture(head.pid, head.tid, stream, work, amount) {
             self.stream_into(device, launch);
             self.add(device, head.at, work, (1, amount));
@@ -365,11 +366,11 @@ mod tests {
         let mut launches = Launches::default();
         let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
         for ns in [0, 1_000_000, 1_500_000, 2_500_000, 2_600_000] {
-            launches.count(&launch(ns, call::LAUNCH, 1, 0), work);
+            launches.count(&launch(ns, call::LAUNCH, 1, 0), work, |work| work);
         }
         let waited = launch(3_000_000, call::WAIT, 0, 0).head;
         launches.note_call(waited, (call::WAIT, 2_700_000, 0), ThreadKey::new(0), |number| number);
-        launches.count(&launch(3_100_000, call::LAUNCH, 1, 0), work);
+        launches.count(&launch(3_100_000, call::LAUNCH, 1, 0), work, |work| work);
         let counts = |record: &Record| match record {
             Record::Launches(batch) => batch.work.iter().map(|launched| launched.count).sum::<u64>(),
             _ => 0,

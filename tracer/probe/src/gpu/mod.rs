@@ -23,6 +23,7 @@ mod launch;
 mod launches;
 mod libraries;
 mod listener;
+mod replays;
 
 pub(super) use collector::GpuCollector;
 pub(super) use devices::Device as GpuDevice;

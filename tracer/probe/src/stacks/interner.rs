@@ -46,6 +46,8 @@ pub(crate) struct Interner {
     without_callers: u64,
     /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
     stacks: foldhash::HashMap<StackNode, StackId>,
+    /// The same by their numbers.
+    nodes: Vec<StackNode>,
     /// The last stacks of some threads, outermost frame first, each with the stack up to it.
     last: [Vec<(FrameId, StackId)>; LANES],
     /// Native, kernel and GPU frames, whose names are found at the end.
@@ -65,6 +67,7 @@ impl Interner {
             stack_room: Quota::for_first(MOST_STACKS),
             without_callers: 0,
             stacks: foldhash::HashMap::default(),
+            nodes: Vec::new(),
             last: Default::default(),
             unnamed: Vec::new(),
         }
@@ -207,9 +210,29 @@ impl Interner {
         }
     }
 
+    /// The frames of a stack, outermost first.
+    fn frames_of(&self, stack: StackId) -> Vec<FrameId> {
+        let mut frames = Vec::new();
+        let mut at = Some(stack);
+        while let Some(node) = at.and_then(|id| self.nodes.get(id.get() as usize)) {
+            frames.push(node.frame);
+            at = node.parent;
+        }
+        frames.reverse();
+        frames
+    }
+
+    /// A stack with the frames of another one below it, from where the two part.
+    pub(crate) fn below(&mut self, stack: StackId, other: StackId) -> StackId {
+        let (above, frames) = (self.frames_of(stack), self.frames_of(other));
+        let same = above.iter().zip(&frames).take_while(|(one, two)| one == two).count();
+        frames.iter().skip(same).fold(stack, |stack, &frame| self.stack_on(Some(stack), frame))
+    }
+
     fn new_stack(&mut self, node: StackNode) -> StackId {
         let id = StackId::new(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
         self.stacks.insert(node, id);
+        self.nodes.push(node);
         self.send(Record::Stack(id, node));
         id
     }
@@ -288,6 +311,22 @@ mod tests {
         assert_ne!(other, stack(1, u32::MAX - 7));
         assert!(interner.stacks.len() < MOST_STACKS + 8, "{}", interner.stacks.len());
         assert!(interner.without_callers > 0 && interner.cut_stacks().is_some());
+    }
+
+    /// Of a stack that is put below another one those frames are left out with which both begin.
+    #[test]
+    fn stacks_below_stacks() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let of = |interner: &mut Interner, frames: &[u32]| {
+            let on = |stack, &frame: &u32| Some(interner.stack_on(stack, FrameId::new(frame)));
+            frames.iter().fold(None, on).unwrap()
+        };
+        let [replay, captured, other] =
+            [&[1, 2, 3, 9][..], &[1, 2, 5, 3], &[7]].map(|of_| of(&mut interner, of_));
+        assert_eq!(interner.below(replay, captured), of(&mut interner, &[1, 2, 3, 9, 5, 3]));
+        assert_eq!(interner.below(replay, other), of(&mut interner, &[1, 2, 3, 9, 7]));
+        assert_eq!(interner.below(replay, replay), replay);
     }
 
     /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.
