@@ -14,11 +14,20 @@ pub fn chosen(profile: &Profile, short: bool) -> Cow<'_, Profile> {
     }
     let mut shortened = profile.clone();
     for frame in &mut shortened.frames {
-        if matches!(frame.kind, FrameKind::Native | FrameKind::Inlined) && frame.name.contains('<') {
+        let has_templates = matches!(frame.kind, FrameKind::Native | FrameKind::Inlined | FrameKind::Gpu);
+        if has_templates && frame.name.contains('<') {
             frame.name = without_templates(&frame.name);
         }
     }
     Cow::Owned(shortened)
+}
+
+/// The name as it is said in a sentence: without template arguments, parameters and `void`.
+pub fn in_a_sentence(name: &str) -> String {
+    let short = without_templates(name);
+    let parameters = short.match_indices('(').find(|(at, _)| !short[*at..].starts_with("(anonymous"));
+    let bare = parameters.filter(|(at, _)| *at > 0).map_or(short.as_str(), |(at, _)| &short[..at]);
+    bare.strip_prefix("void ").unwrap_or(bare).to_owned()
 }
 
 /// What may follow `operator` and is no template, the longest first.
@@ -118,6 +127,25 @@ mod tests {
             ("std::function<int (int)>::operator()(int) const", "std::function<…>::operator()(int) const"),
             ("plain(int)", "plain(int)"),
         ]);
+    }
+
+    /// What a sentence has of a kernel's name.
+    #[test]
+    fn kernels_in_sentences() {
+        for (name, said) in [
+            (
+                "void at::native::reduce_kernel<512, 1, at::native::Max<float> >(at::native::Max<float>)",
+                "at::native::reduce_kernel<…>",
+            ),
+            (
+                "at::native::(anonymous namespace)::norm<c10::Half, float>(int, float)",
+                "at::native::(anonymous namespace)::norm<…>",
+            ),
+            ("[GPU copy]", "[GPU copy]"),
+            ("(f)", "(f)"),
+        ] {
+            assert_eq!(super::in_a_sentence(name), said);
+        }
     }
 
     /// Operators with brackets in their names are no templates, but may be.

@@ -14,6 +14,7 @@ use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{InUse, KernelTier, LaunchStacks, LossReason, Part};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::short_names::in_a_sentence;
 use std::collections::BTreeMap;
 
 /// What was found, what it changes, and what to do about it.
@@ -164,7 +165,7 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
         DomainDiagnostic::GpuSplit(split) => gpu_split(*split),
         DomainDiagnostic::GpuNotToldApart { names } => {
-            format!("these run in such proportions that only their sum is known: {}", names.join(", "))
+            format!("these run in such proportions that only their sum is known: {}", some_of(names))
         }
         DomainDiagnostic::ModelCpuTime { failed } => model_cpu_time(failed),
         DomainDiagnostic::SamplesInStep => SAMPLES_IN_STEP.to_owned(),
@@ -190,6 +191,18 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
                 in_seconds(late_ns.unsigned_abs())
             )
         }
+    }
+}
+
+/// Kernels that are named; how many there are beside them.
+const NAMED: usize = 3;
+
+/// The first of some kernels, and how many more there are.
+pub(super) fn some_of(kernels: &[String]) -> String {
+    let named: Vec<String> = kernels.iter().take(NAMED).map(|name| in_a_sentence(name)).collect();
+    match kernels.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{}, and {more} more", named.join(", ")),
     }
 }
 

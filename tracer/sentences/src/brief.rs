@@ -3,7 +3,7 @@
 //! Leaves out those that are seldom and change no number: of these the sentence's first part is shown.
 
 use super::account::account_in_brief;
-use super::attribution::{diagnostic, domain_fact};
+use super::attribution::{diagnostic, domain_fact, some_of};
 use super::calls::call_fact;
 use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
@@ -250,7 +250,7 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
             return format!("CPUs were {percent} % busy before the start: idle is estimated");
         }
         DomainDiagnostic::GpuNotToldApart { names } => {
-            return format!("only their sum is known: {}", names.join(", "));
+            return format!("only their sum is known: {}", some_of(names));
         }
         DomainDiagnostic::ModelCpuTime { .. } => "watts of each function are unknown: divided by CPU time",
         DomainDiagnostic::LackOfFit { .. } => "functions' watts change with time: wider intervals",
