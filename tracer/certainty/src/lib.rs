@@ -95,6 +95,39 @@ impl Claim {
     }
 }
 
+/// What rows may have of columns whose sum is known: of the sum no less than the least of the columns' parts that are
+/// theirs, and no more than the largest.
+#[derive(Clone, Copy, Debug)]
+struct GroupRange {
+    joules: f64,
+    all: f64,
+    part: (f64, f64),
+    by_columns: (f64, f64),
+}
+
+impl Default for GroupRange {
+    fn default() -> Self {
+        Self { joules: 0.0, all: 0.0, part: (1.0, 0.0), by_columns: (0.0, 0.0) }
+    }
+}
+
+impl GroupRange {
+    /// Adds a column: what the rows have of it, all of it, and how far that may be off below and above if it were alone.
+    fn add(&mut self, joules: f64, all: f64, (below, above): (f64, f64)) {
+        let part = if all > 0.0 { (joules / all).clamp(0.0, 1.0) } else { 0.0 };
+        (self.joules, self.all) = (self.joules + joules, self.all + all);
+        self.part = (self.part.0.min(part), self.part.1.max(part));
+        self.by_columns = (self.by_columns.0 + below, self.by_columns.1 + above);
+    }
+
+    /// How far below and above what they were given.
+    fn ends(&self) -> (f64, f64) {
+        let below = (self.joules - self.all * self.part.0).max(0.0);
+        let above = (self.all * self.part.1 - self.joules).max(0.0);
+        (below.min(self.by_columns.0), above.min(self.by_columns.1))
+    }
+}
+
 /// An end of what rows may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -235,10 +268,11 @@ impl<'a> Collector<'a> {
             energy.get_mut(claim.column).into_iter().for_each(|sum| *sum += change * claim.of.whole);
         }
         let slack = BOUND_SDS * self.sampling(variance.max(0.0)).sqrt();
-        let columns = energy.iter().zip(&self.of.columns);
+        let (below, above) = self.range(|_| true, |column, _| energy.get(column).copied().unwrap_or(0.0));
+        let sum: f64 = energy.iter().sum();
         match end {
-            End::Least => columns.map(|(energy, column)| energy * column.bounds.0).sum::<f64>() - slack,
-            End::Most => columns.map(|(energy, column)| energy * column.bounds.1).sum::<f64>() + slack,
+            End::Least => sum - below - slack,
+            End::Most => sum + above + slack,
         }
     }
 
@@ -292,11 +326,22 @@ impl<'a> Collector<'a> {
     /// of it.
     fn range(&self, wanted: impl Fn(&Column) -> bool, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
         let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
-        let columns = columns.filter(|(_, (_, column))| wanted(column));
-        columns.fold((0.0, 0.0), |(below, above), (number, (energy, Column { bounds, .. }))| {
-            let energy = part(number, *energy).abs();
-            (below + energy * (1.0 - bounds.0).max(0.0), above + energy * (bounds.1 - 1.0).max(0.0))
-        })
+        let (mut below, mut above, mut groups) = (0.0, 0.0, BTreeMap::<usize, GroupRange>::new());
+        for (number, (energy, column)) in columns.filter(|(_, (_, column))| wanted(column)) {
+            let energy = part(number, *energy);
+            let less = energy.abs() * (1.0 - column.bounds.0).max(0.0);
+            let more = energy.abs() * (column.bounds.1 - 1.0).max(0.0);
+            match (column.group, self.of.pools.get(number)) {
+                (Some(group), Some(pool)) => {
+                    groups.entry(group).or_default().add(energy, pool.joules, (less, more));
+                }
+                _ => (below, above) = (below + less, above + more),
+            }
+        }
+        groups
+            .values()
+            .map(GroupRange::ends)
+            .fold((below, above), |sum, ends| (sum.0 + ends.0, sum.1 + ends.1))
     }
 
     /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
@@ -355,8 +400,9 @@ fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
     let unobserved = collectors.iter().map(Collector::unobserved);
     let (below, above) = unobserved.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
-    let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
+    let (mut variance, mut low, mut high, mut open, mut all) = (0.0, 0.0, 0.0, false, 0.0);
     for collector in collectors {
+        all += if collector.is_all { f64::INFINITY } else { collector.whole() };
         variance += collector.variance();
         let own = collector.energy();
         let bounds = collector.bounds(shown);
@@ -379,7 +425,10 @@ fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
     let (least, most) = bounds.unwrap_or((energy, energy));
     let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
     let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
-    Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
+    // Of all there is nobody has more than all, but for what is in doubt about that itself.
+    let most_of_all = joules((1.0 + UNCLEAR) * all).max(energy);
+    let bounds = bounds.map(|(least, most)| (least, most.min(most_of_all)));
+    Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most).min(most_of_all)), bounds }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "`as` saturates; statistics")]

@@ -10,7 +10,7 @@ const fn in_column(column: usize, joules: f64) -> InColumn {
 }
 
 fn certainty(identified: bool) -> Certainty {
-    let column = |bounds| Column { identified, bounds, has_unseen: false };
+    let column = |bounds| Column { identified, bounds, has_unseen: false, group: None };
     let domain = DomainCertainty {
         class: Some(DomainClass::Package),
         energy: vec![vec![in_column(0, 10.0)], vec![in_column(1, 30.0)]],
@@ -66,7 +66,8 @@ fn the_program_beside_others() {
     assert_eq!(beside.of_all(|place, _| place == 1, MicroJoules::ZERO), super::Uncertainty::default());
     // Watts that the run shows, to a tenth: 1.4 · 1.96 J.
     beside.domains[0] = DomainCertainty { relative: vec![0.01], ..beside.domains[0].clone() };
-    beside.domains[0].columns = vec![Column { identified: true, bounds: (0.5, 2.0), has_unseen: false }];
+    beside.domains[0].columns =
+        vec![Column { identified: true, bounds: (0.5, 2.0), has_unseen: false, group: None }];
     assert_eq!(all(&beside, 10), (72, 127, true));
 }
 
@@ -83,8 +84,8 @@ fn what_was_never_seen() {
         pools: vec![pool(10.0), pool(1.0)],
         functions: [((0, 0), 10.0), ((1, 0), 1.0)].into(),
         columns: vec![
-            Column { identified: false, bounds: (0.0, 1e9), has_unseen: true },
-            Column { identified: true, bounds: (1.0, 1.0), has_unseen: false },
+            Column { identified: false, bounds: (0.0, 1e9), has_unseen: true, group: None },
+            Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None },
         ],
         ..certainty.domains[0].clone()
     };
@@ -94,6 +95,49 @@ fn what_was_never_seen() {
     assert!((total.ci95.1 - total.ci95.0).as_uj() < 10, "{total:?}");
     certainty.domains[0].columns[0].has_unseen = false;
     assert_eq!(bounds(sure(&certainty, &[0], 10)), Some((10_000_000, 10_000_000)));
+}
+
+/// A graph of 20 J and a copy of 10 J share a sum that is known, and a kernel has 30 J. Who has graph and copy has 30 J for sure; who
+/// has one of them anything up to that; who has half of both has half, and 2 J by what
+/// call paths of one kernel may differ. Without the sum both may have twice as much.
+#[test]
+fn columns_whose_sum_is_known() {
+    let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
+    let column = |joules: f64, group| Column {
+        identified: false,
+        bounds: (0.0, 30.0 / joules),
+        has_unseen: false,
+        group,
+    };
+    let with = |group: Option<usize>| {
+        let mut certainty = certainty(true);
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![
+                vec![in_column(0, 20.0)],
+                vec![in_column(1, 5.0)],
+                vec![in_column(1, 5.0)],
+                vec![in_column(2, 30.0)],
+            ],
+            variance: vec![0.0; 4],
+            seconds: vec![1.0; 4],
+            relative: vec![0.0; 9],
+            pools: vec![pool(20.0), pool(10.0), pool(30.0)],
+            functions: [((0, 0), 20.0), ((1, 0), 10.0), ((2, 0), 30.0)].into(),
+            columns: vec![
+                column(20.0, group),
+                column(10.0, group),
+                Column { identified: true, ..column(30.0, None) },
+            ],
+            ..certainty.domains[0].clone()
+        };
+        certainty
+    };
+    let ends = |of: super::Uncertainty| [of.ci95.0, of.ci95.1].map(|end| end.as_joules().round() as i64);
+    let known = with(Some(0));
+    assert_eq!(ends(sure(&known, &[0, 1, 2], 30)), [30, 30]);
+    assert_eq!(ends(sure(&known, &[0], 20)), [0, 30]);
+    assert_eq!(ends(sure(&known, &[0, 1], 25)), [15, 32]);
+    assert_eq!(ends(sure(&with(None), &[0, 1, 2], 30)), [0, 60]);
 }
 
 /// 30 J that two calls have in equal parts may all be one's; both together have it for sure.
@@ -106,7 +150,7 @@ fn who_asked_is_open() {
         variance: vec![0.0; 2],
         relative: vec![0.0; 4],
         parts: vec![vec![part], vec![part]],
-        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false }; 2],
+        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None }; 2],
         ..certainty.domains[0].clone()
     };
     let one = sure(&certainty, &[0], 15);
@@ -150,7 +194,7 @@ fn open_energy_has_its_own_doubts() {
         variance: vec![0.0; 2],
         relative: vec![0.0; 4],
         parts: vec![vec![part], vec![super::Part { joules: 25.0, ..part }]],
-        columns: vec![Column { identified: true, bounds: (0.9, 1.1), has_unseen: false }],
+        columns: vec![Column { identified: true, bounds: (0.9, 1.1), has_unseen: false, group: None }],
         ..certainty.domains[0].clone()
     };
     let bounds = sure(&certainty, &[0], 15).bounds.unwrap();
@@ -201,7 +245,7 @@ fn two_paths(functions: [u32; 2]) -> Certainty {
         relative: vec![0.0; 4],
         pools: vec![Pool { joules: 40.0, square: 0.625, functions: squares }, Pool::default()],
         functions: by_function,
-        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false }; 2],
+        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None }; 2],
         ..certainty.domains[0].clone()
     };
     certainty

@@ -10,7 +10,7 @@ use super::features::{Cell, Features};
 use super::idle;
 use super::launch_energies::{Problem, find_meter, fit, fit_parts};
 use super::meter::{Step, Window, steps_of, time_range_of, windows_of};
-use super::queue_replay::Queue;
+use super::queue_replay::{Apart, Queue};
 use super::sample_and_hold::SampleAndHold;
 use crate::time::launchers::Launchers;
 use crate::time::owners::OwnerId;
@@ -54,7 +54,7 @@ impl Gpu<'_> {
             Some(_) => (SplitBy::Waits, PRIOR_SD.0),
             None => (SplitBy::Launches, PRIOR_SD.1),
         };
-        let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
+        let shape = durations.unwrap_or_else(|| columns.shape(self.seconds_each(&columns)));
         let apart = queue.apart.clone();
         let executed =
             LaunchModel { columns, shape: shape.clone(), belief, by, coarse: None, timed: false, apart };
@@ -67,6 +67,12 @@ impl Gpu<'_> {
         let orders = [false, true].into_iter();
         let orders = orders.map(|backwards| (1.0 / 6.0, in_turn(&first, &shape, backwards)));
         Some(self.learn(executed, first.clone(), others.chain(orders), dynamic))
+    }
+
+    /// What a launch has of the recording's time, in seconds.
+    fn seconds_each(&self, columns: &Features) -> f64 {
+        let ns: u64 = self.intervals.iter().map(|interval| interval.span.ns()).sum();
+        ns as f64 / 1e9 / columns.counts.iter().sum::<f64>().max(1.0)
     }
 
     /// What is launched on the device, and by whom.
@@ -235,5 +241,5 @@ pub(super) struct LaunchModel {
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known
     /// when each was executed.
-    pub(super) apart: Vec<f64>,
+    pub(super) apart: Apart,
 }

@@ -12,6 +12,7 @@ use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
 use super::misfit::misfit;
+use super::queue_replay::Apart;
 use super::sensor_blind_spot::SensorBlindSpot;
 use super::split::{Costs, Split, Splitter, Total};
 use super::uncertainty::{Certain, Uncertainty, uncertainty};
@@ -48,7 +49,7 @@ pub(crate) struct Estimate {
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known
     /// when each was executed.
-    pub(super) apart: Vec<f64>,
+    pub(super) apart: Apart,
 }
 
 impl Estimate {
@@ -318,7 +319,7 @@ mod tests {
             most_watts: None,
             alone: true,
             timed: true,
-            apart: vec![],
+            apart: super::Apart::default(),
         }
     }
 

@@ -6,7 +6,7 @@
 //! column's unit is its average launch. Where their times are known (the kernel tier) all launches of a
 //! kernel share a column, and its unit is a second in which it runs. Leaves out joules.
 
-use super::constants::MOST_COLUMNS;
+use super::constants::{COPIED_A_SECOND, COPY_SECONDS, MOST_COLUMNS};
 use crate::time::owners::OwnerId;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
@@ -152,6 +152,18 @@ impl Features {
         self.of.extend(sum.stacks.into_iter().map(|stack| (stack, column)));
     }
 
+    /// What a unit of each column is believed to take before anything was learned, in parts of a launch that runs for
+    /// so many seconds: the same, but for a copy or memset of few bytes.
+    pub(super) fn shape(&self, seconds: f64) -> Vec<f64> {
+        let of = |(name, amount): (&String, &Option<f64>)| match amount {
+            Some(bytes) if name.starts_with("[GPU ") => {
+                ((COPY_SECONDS + bytes / COPIED_A_SECOND) / seconds.max(1e-9)).min(1.0)
+            }
+            _ => 1.0,
+        };
+        self.names.iter().zip(&self.amounts).map(of).collect()
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.names.len()
     }
@@ -234,6 +246,21 @@ mod tests {
             assert!((cell.units - expected).abs() < 1e-12 && cell.owner == 5, "{cell:?}");
         }
         assert!(features.cell(&recording, &launched(0, 1, 9), 5).is_none(), "of a size that nobody launched");
+    }
+
+    /// A copy of 128 bytes is believed to take next to nothing of a launch's 500 µs, one of a gigabyte no more than a
+    /// launch; nothing is known beforehand of kernels, and of copies whose bytes are not known.
+    #[test]
+    fn copies_are_believed_to_be_short() {
+        let copy = |name| (FrameKind::Special, name);
+        let kernels = [copy("[GPU graph]"), copy("[GPU copy]"), copy("[GPU copy D2H]"), copy("[GPU memset]")];
+        let recording = recording(&kernels);
+        let work = [launched(0, 4, 0), launched(1, 3, 384), launched(2, 2, 2 << 30), launched(3, 1, 0)];
+        let features = features(&recording, &work);
+        assert_eq!(features.names, kernels.map(|(_, name)| name));
+        let shape = features.shape(500e-6);
+        assert!((shape[1] - 2.0128e-6 / 500e-6).abs() < 1e-9, "{shape:?}");
+        assert_eq!([shape[0], shape[2], shape[3]], [1.0; 3]);
     }
 
     /// The rarest of too many kernels share the last column, each launch a unit.

@@ -46,7 +46,7 @@ pub(super) struct Queue {
     /// How much of each column's launches in an epoch the others' do not tell, in parts of them: 0 where
     /// epochs are all alike. Empty where they tell nothing, or the GPU was not what was waited for: launches
     /// ran when they were launched then.
-    pub(super) apart: Vec<f64>,
+    pub(super) apart: Apart,
 }
 
 impl Queue {
@@ -113,14 +113,38 @@ fn telling(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Vec<EpochTime
     epochs.iter().filter_map(telling).collect()
 }
 
-/// How much of each column's units the others' do not tell, by epochs.
-fn apart(epochs: &[EpochTimes], columns: usize) -> Vec<f64> {
+/// Columns that are launched in one epoch in so small a part of theirs are not launched together.
+const TOGETHER: f64 = 0.05;
+
+/// What epochs tell of columns apart from each other; empty where they tell nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Apart {
+    /// How much of each column's units the others' do not tell, in parts of them.
+    pub(super) own: Vec<f64>,
+    /// How many epochs have units of both columns, row by row.
+    pub(super) both: Vec<f64>,
+}
+
+impl Apart {
+    /// Whether two columns are launched in the same epochs, so that when they ran tells nothing of who took what.
+    pub(super) fn together(&self, i: usize, j: usize) -> bool {
+        let both = |i: usize, j: usize| self.both.get(i * self.own.len() + j).copied().unwrap_or(0.0);
+        both(i, j) > TOGETHER * both(i, i).max(both(j, j))
+    }
+}
+
+fn apart(epochs: &[EpochTimes], columns: usize) -> Apart {
     if epochs.len() < FEWEST_EPOCHS {
-        return vec![];
+        return Apart::default();
+    }
+    let mut both = vec![0.0; columns * columns];
+    for (units, _) in epochs {
+        let here = launched(units);
+        here.iter().for_each(|(i, _)| here.iter().for_each(|(j, _)| both[i * columns + j] += 1.0));
     }
     let mut normal = NormalEquations::new(columns);
     epochs.iter().for_each(|(units, time)| normal.add_row(&launched(units), *time, (time * time).recip()));
-    normal.tolerances().into_iter().map(f64::sqrt).collect()
+    Apart { own: normal.tolerances().into_iter().map(f64::sqrt).collect(), both }
 }
 
 /// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs
@@ -290,9 +314,24 @@ mod tests {
             let units = |i: u32| vec![f64::from(10 + i % 7), f64::from(second(i))];
             (0..count).map(|i| (units(i), 1.0)).collect()
         };
-        assert!(super::apart(&epochs(40, |i| 3 + i * 3 % 5), 2).iter().all(|apart| *apart > 0.1));
-        assert!(super::apart(&epochs(40, |i| 20 + 2 * (i % 7)), 2).iter().all(|apart| *apart < 1e-3));
-        assert!(super::apart(&epochs(19, |i| 3 + i * 3 % 5), 2).is_empty());
+        assert!(super::apart(&epochs(40, |i| 3 + i * 3 % 5), 2).own.iter().all(|apart| *apart > 0.1));
+        assert!(super::apart(&epochs(40, |i| 20 + 2 * (i % 7)), 2).own.iter().all(|apart| *apart < 1e-3));
+        assert!(super::apart(&epochs(19, |i| 3 + i * 3 % 5), 2).own.is_empty());
+    }
+
+    /// A server: a replayed graph and a copy in each of 38 epochs, two kernels of a prefill in two others, one of which copies as
+    /// well. Graph and copy are launched together, the kernels too, and neither with the others.
+    #[test]
+    fn what_is_launched_together() {
+        let epoch = |i: u32| match i % 20 {
+            7 => vec![0.0, f64::from(i % 40), 3.0, 5.0],
+            _ => vec![1.0, 1.0, 0.0, 0.0],
+        };
+        let epochs: Vec<super::EpochTimes> = (0..40).map(|i| (epoch(i), 1.0)).collect();
+        let apart = super::apart(&epochs, 4);
+        let pairs = (0..4).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let together: Vec<_> = pairs.filter(|&(i, j)| apart.together(i, j)).collect();
+        assert_eq!(together, [(1, 0), (3, 2)]);
     }
 
     /// The same through the whole queue: forty epochs of two launches each that begin every second and are

@@ -11,7 +11,7 @@ use super::constants::{BETTER_WHOLE, CELL, PRIOR_SD, SIDE_BY_SIDE};
 use super::errors_in_variables::FeatureError;
 use super::estimate::Estimate;
 use super::features::Features;
-use super::queue_replay::Queue;
+use super::queue_replay::{Apart, Queue};
 use crate::time::owners::OwnerId;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
@@ -60,7 +60,7 @@ impl Gpu<'_> {
         let executed = LaunchModel {
             columns: columns.clone(),
             shape: vec![1.0; columns.len()],
-            apart: vec![],
+            apart: Apart::default(),
             belief: PRIOR_SD.0,
             by,
             coarse: Some(self.coarse(columns, mean)),

@@ -16,6 +16,7 @@ use super::constants::{
     AGAINST, BLOCK_WINDOWS, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_APART, PARALLEL, REACH, TIME_SD,
 };
 use super::launch_energies::{Fit, Problem};
+use super::queue_replay::Apart;
 use super::split::Total;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares::{energies, slopes};
@@ -46,7 +47,7 @@ pub(super) struct Certain<'a> {
     /// Whether it is known when each column ran, and not only how often it was launched.
     pub(super) timed: bool,
     /// How much of each column's launches the others' do not tell; empty where that is no question.
-    pub(super) apart: &'a [f64],
+    pub(super) apart: &'a Apart,
     /// The least and most joules that each column may have taken in the windows; empty where that is not
     /// known.
     pub(super) ranges: &'a [(f64, f64)],
@@ -70,29 +71,30 @@ pub(super) fn uncertainty(
     }
     let covariance = covariance_with(problem, fit, others);
     let deviation: Vec<f64> = covariance.diagonal().iter().map(|variance| variance.max(0.0).sqrt()).collect();
-    let alike = |c: usize| apart.get(c).is_some_and(|apart| *apart < LEAST_APART);
+    let alike = |c: usize| apart.own.get(c).is_some_and(|apart| *apart < LEAST_APART);
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || alike(c) || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
     // Where times are known their errors are as well (`errors_in_variables`).
     let rows = (!timed).then(|| problem.unweighted());
-    let parallel =
-        |i, j| rows.as_ref().is_some_and(|rows| alike(i) && alike(j) || rows.cosine(i, j) > PARALLEL);
+    let inseparable = |i, j| alike(i) && alike(j) && apart.together(i, j);
+    let parallel = |i, j| rows.as_ref().is_some_and(|rows| inseparable(i, j) || rows.cosine(i, j) > PARALLEL);
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
     let split_by = if learned { fit.parts.clone() } else { vec![1.0; n] };
     let energies = energies(problem.windows(), &split_by, n);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
-        let group = groups.iter().find(|group| group.contains(&c)).filter(|_| learned);
-        let of_group = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
+        let place = groups.iter().position(|group| group.contains(&c)).filter(|_| learned);
+        let of_group = place.map_or(all, |group| groups[group].iter().map(|&c| energies[c]).sum());
+        let group = place.filter(|_| believed);
         let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
         let (least, most) = ranges.get(c).copied().unwrap_or((0.0, f64::INFINITY));
         let least = (least / energies[c].max(1e-9)).min(1.0);
         let most = (of_group.min(most) / energies[c].max(1e-9)).max(1.0);
-        if group.is_some() && !timed {
-            return Column { identified: false, bounds: (0.0, most), has_unseen: false };
+        if place.is_some() && !timed {
+            return Column { identified: false, bounds: (0.0, most), has_unseen: false, group };
         }
         let bounds = ((1.0 - reach).max(least), (1.0 + reach).min(most));
-        Column { identified: !unsure[c], bounds, has_unseen: false }
+        Column { identified: !unsure[c], bounds, has_unseen: false, group }
     };
     let relative = match total {
         // Bounds say what may be; a covariance of what is not believed says nothing.
@@ -114,7 +116,8 @@ pub(super) fn uncertainty(
 /// Of one column, or none.
 fn of_one(n: usize, believed: bool) -> Uncertainty {
     let least = if believed { 1.0 } else { 0.0 };
-    let columns = vec![Column { identified: believed, bounds: (least, 1.0), has_unseen: false }; n];
+    let columns =
+        vec![Column { identified: believed, bounds: (least, 1.0), has_unseen: false, group: None }; n];
     Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() }
 }
 
@@ -221,7 +224,7 @@ fn groups_of(
 #[cfg(test)]
 mod tests {
     use super::{
-        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, MicroJoules, Problem, TIME_SD, Total, covariance,
+        Apart, Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, MicroJoules, Problem, TIME_SD, Total, covariance,
         energies, groups_of, predicted, uncertainty,
     };
     use crate::gpu::launch_energies::rows_of;
@@ -271,7 +274,8 @@ mod tests {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         near(covariance(&problem, &fit).as_slice(), vectors.matrix("posterior").as_slice(), 1e-8);
-        let certain = Certain { learned: true, believed: true, timed: true, apart: &[], ranges: &[] };
+        let certain =
+            Certain { learned: true, believed: true, timed: true, apart: &Apart::default(), ranges: &[] };
         let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
         near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
         // Half the square of what another order of launches gives the first part.
@@ -292,12 +296,14 @@ mod tests {
         let (problem, mut fit) = problem(&vectors);
         fit.trust.iter_mut().for_each(|trust| *trust *= 1e6);
         let of = |apart: &[f64]| {
+            let apart = &Apart { own: apart.to_vec(), both: vec![1.0; 9] };
             let certain = Certain { learned: true, believed: true, timed: false, apart, ranges: &[] };
             uncertainty(&problem, &fit, &[], certain, Total::Counted)
         };
         let alike = of(&[1e-4, 0.2, 1e-4]);
         assert_eq!(alike.groups, [vec![0, 2]]);
         assert!(!alike.columns[0].identified && !alike.columns[2].identified);
+        assert_eq!([0, 1, 2].map(|c| alike.columns[c].group), [Some(0), None, Some(0)]);
         let energies = vectors.list("energies");
         near(
             &[alike.columns[0].bounds.0, alike.columns[0].bounds.1],
@@ -320,7 +326,7 @@ mod tests {
                 &problem,
                 &fit,
                 &[],
-                Certain { learned: true, believed, timed, apart: &[], ranges: &[] },
+                Certain { learned: true, believed, timed, apart: &Apart::default(), ranges: &[] },
                 Total::Counted,
             )
             .columns
@@ -345,7 +351,7 @@ mod tests {
                 &alone,
                 &fit,
                 &[],
-                Certain { learned: true, believed, timed: false, apart: &[], ranges: &[] },
+                Certain { learned: true, believed, timed: false, apart: &Apart::default(), ranges: &[] },
                 Total::Counted,
             )
             .columns[0]
@@ -360,7 +366,8 @@ mod tests {
     fn bounds_of_what_is_not_learned() {
         let (problem, fit) = problem(&Vectors::of("gpu_covariance"));
         let of = |ranges: &[(f64, f64)]| {
-            let certain = Certain { learned: false, believed: false, timed: true, apart: &[], ranges };
+            let certain =
+                Certain { learned: false, believed: false, timed: true, apart: &Apart::default(), ranges };
             uncertainty(&problem, &fit, &[], certain, Total::Counted)
         };
         let equal = energies(problem.windows(), &[1.0; 3], 3);

@@ -205,7 +205,7 @@ fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -
             (_, Some(model)) if !identified => extremes(model, c, weighted),
             _ => (1.0, 1.0),
         };
-        Column { identified, bounds, has_unseen: aliasing == Aliasing::OnePlace }
+        Column { identified, bounds, has_unseen: aliasing == Aliasing::OnePlace, group: None }
     };
     (0..power_model.columns().len().max(1)).map(column).collect()
 }

@@ -104,6 +104,8 @@ pub struct Column {
     pub bounds: (f64, f64),
     /// What no sample ever showed may have a part of what it was given.
     pub has_unseen: bool,
+    /// Columns of one number have a sum that the run shows, however little it shows of who has what of it.
+    pub group: Option<usize>,
 }
 
 /// What is known about all domains.
