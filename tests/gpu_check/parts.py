@@ -357,6 +357,79 @@ def trained(place, tier):
             "top_self": [{"name": f["name"], "gpu_uj": f["self_uj"].get("gpu", 0)} for f in top]}
 
 
+def decode(place):
+    """A decode loop whose graph was captured before energy-trace came: prefill against decode, and joules per token; then by all of its life."""
+    tokens = place.file("tokens")
+    open(tokens, "w", encoding="utf-8").close()
+    script = ["python3", os.path.join(ROOT, "tests/workloads/gpu_decode.py")]
+    torch_script(place)
+    result = {"attached": decode_attached(place, script, tokens)}
+    each = result["attached"]["alone_j"]
+    for tier in ("launch", "kernel"):
+        data, done = place.record("decode-" + tier, [*script, str(place.seconds(15, 4)), "0", tokens], tier, limit=120)
+        said = last_json(done.stdout)
+        result[tier] = decode_shares(place, data, said, each) | {"per_step_ms": step_ms(said["served"])}
+    return result
+
+
+def decode_attached(place, script, tokens):
+    child = subprocess.Popen([*script, str(place.seconds(34, 8)), str(place.seconds(4, 1)), tokens], stdout=subprocess.PIPE, text=True)
+    if child.stdout.readline().strip() != "serving":
+        raise RuntimeError(f"the decode loop ended with {child.wait()}")
+    time.sleep(place.seconds(5, 1))
+    data, rows, stop = place.file("decode.data"), [], threading.Event()
+    device = nvml.Device(place.nvml_library)
+    reader = threading.Thread(target=lambda: rows.extend(nvml.sample(device, lambda: not stop.is_set(), 0.005)))
+    reader.start()
+    words = [*place.recorder(data), "--work", "token=file:" + tokens, "--duration", str(place.seconds(20, 4)), "-p", str(child.pid)]
+    done = run(words, 90)
+    stop.set(), reader.join()
+    keep_rows(place, "decode", rows)
+    place.keep("decode.stderr", done.stderr)
+    said = last_json(child.communicate()[0])
+    idle = said["open"]["joules"] / said["open"]["seconds"]
+    each = {name: (said[name]["joules"] - idle * said[name]["seconds"]) / said[name]["calls"] for name in ("prefill", "decode")}
+    found = decode_shares(place, data, said, each)
+    inside = [row for row in rows if found["from_ns"] <= row[0] <= found["until_ns"]]
+    seconds, board = (inside[-1][0] - inside[0][0]) / 1e9, (inside[-1][1] - inside[0][1]) / 1e3
+    done_tokens = found["steps"]["decode"] * said["batch"]
+    before = [each for each in said["served"] if each[2] < found["from_ns"] - 2e9]
+    during = [each for each in said["served"] if found["from_ns"] < each[0] and each[2] < found["until_ns"]]
+    return found | {
+        "alone_j": each, "open_watts": idle, "board_j": board, "board_seconds": seconds, "tokens": done_tokens,
+        "board_j_per_token_above_open": (board - idle * seconds) / done_tokens, "board_j_per_token": board / done_tokens,
+        "per_step_ms": {"before": step_ms(before), "during": step_ms(during)}, "stderr": end_of(done.stderr, 4000),
+    }
+
+
+def step_ms(served):
+    """Medians of what a prefill and a decode step took."""
+    if not served:
+        return None
+    middle = lambda values: sorted(values)[len(values) // 2]
+    return {"prefill": middle([(each[1] - each[0]) / 1e6 for each in served]),
+            "decode": middle([(each[2] - each[1]) / 1e6 / each[3] for each in served])}
+
+
+def decode_shares(place, data, said, alone):
+    """What a recording gives prefill and decode, beside what each takes alone times how often it ran."""
+    report = place.report(data)
+    start = monotonic_of(report["meta"]["start"])
+    until = start + report["meta"]["duration_ns"]
+    inside = [each for each in said["served"] if start <= each[0] and each[2] <= until]
+    steps = {"prefill": len(inside), "decode": sum(each[3] for each in inside)}
+    found = {}
+    for function in report["functions"]:
+        name = function["name"].rsplit(".", 1)[-1]
+        if name in steps and function["total_uj"].get("gpu"):
+            joules = function["total_uj"]["gpu"] / 1e6
+            found[name] = {"joules": joules, "over_alone": joules / max(1e-9, alone[name] * steps[name]), "flags": function["flags"]}
+    top = sorted((f for f in report["functions"] if f["self_uj"].get("gpu")), key=lambda f: -f["self_uj"]["gpu"])[:12]
+    return {"from_ns": start, "until_ns": until, "steps": steps, "functions": found, "ledger": report["ledger"],
+            "work": report.get("work"), "launches": place.launches(data), "warnings": report["meta"]["warnings"],
+            "top_self": [{"name": f["name"], "gpu_uj": f["self_uj"]["gpu"], "flags": f["flags"]} for f in top]}
+
+
 def costs(place):
     result = {}
     for rate in (1000, 10000, 50000):
@@ -381,4 +454,4 @@ def costs(place):
 
 
 ALL = {"machine": machine, "totals": totals, "rest": rest, "meter": meter, "split": split, "attach": attach, "probes": probes,
-       "kernels": kernels, "training": training, "frameworks": frameworks, "costs": costs}
+       "kernels": kernels, "training": training, "frameworks": frameworks, "decode": decode, "costs": costs}
