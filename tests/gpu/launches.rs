@@ -80,6 +80,16 @@ fn replays_belong_to_the_stacks_that_captured() {
     }
 }
 
+/// A copy to memory that is not pinned is where a decode loop waits: nearly each replay of its graph ends with one.
+#[test]
+fn a_copy_back_is_a_wait() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["1", "decode"]);
+    let copies = seen(&recording)[&("download".to_owned(), "[GPU copy]".to_owned())];
+    let waits = recording.gpu.waits.len() as u64;
+    assert!(copies > 50 && waits * 10 > copies * 9 && waits <= copies + 10, "{waits} of {copies}");
+}
+
 /// Graphs that calls build, from nodes of every kind, child graphs and copies: each node's work counts for the stack that put it in, in every
 /// replay, and nothing for the building. New work in a node, and the work of another graph in the place of the whole, count for who made them from then on.
 #[test]

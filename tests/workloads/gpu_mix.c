@@ -1,8 +1,8 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|grids|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
-//! once and replayed; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
+//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #define PROGRAM "gpu_mix"
 #include "gpu_loop.h"
@@ -155,6 +155,15 @@ STUB void graph(double seconds, void *stream) {
     replays(capture(stream), seconds, stream);
 }
 
+STUB void decode(double seconds, void *stream) {
+    void *executable = capture(stream);
+    for (double end = now() + seconds; now() < end;) {
+        tag("replay");
+        check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+        download(stream);
+    }
+}
+
 STUB void grids(double seconds, void *stream) {
     replays(capture_with(wide, stream), seconds, stream);
 }
@@ -197,6 +206,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "eager")) eager(seconds, stream);
     else if (!strcmp(mode, "mixed")) mixed(seconds, stream);
     else if (!strcmp(mode, "graph")) graph(seconds, stream);
+    else if (!strcmp(mode, "decode")) decode(seconds, stream);
     else if (!strcmp(mode, "grids")) grids(seconds, stream);
     else if (!strcmp(mode, "capture")) capture_only(seconds, stream);
     else if (!strcmp(mode, "streams")) streams(seconds, stream);

@@ -19,9 +19,9 @@ fn copy(call: Call, kind: &'static str, bytes: usize, handle: Handle) -> Code {
 }
 
 /// A copy that the caller waits for.
-fn copy_now(call: Call, kind: &'static str, bytes: usize) -> Code {
+fn copy_now(call: Call, kind: &'static str, bytes: usize, handle: Handle) -> Code {
     on_world(|world| {
-        let Some(stream) = stream(world, std::ptr::null_mut(), false) else { return INVALID_CONTEXT };
+        let Some(stream) = stream(world, handle, false) else { return INVALID_CONTEXT };
         called(call, None, 0, |correlation| {
             let outcome = world.submit(stream, Work::Copy { kind, bytes: bytes as u64 }, correlation);
             if let Some(Outcome::Ran(launch, _)) = &outcome {
@@ -47,7 +47,8 @@ extern "C" fn simgpu_cuMemcpyHtoDAsync_v2(_to: u64, _from: u64, bytes: usize, st
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuMemcpyDtoHAsync_v2(_to: u64, _from: u64, bytes: usize, stream: Handle) -> Code {
-    copy(Call::CopyDtoHAsync, "d2h", bytes, stream)
+    // As if the memory were not pinned: then the driver waits.
+    copy_now(Call::CopyDtoHAsync, "d2h", bytes, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -62,17 +63,17 @@ extern "C" fn simgpu_cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Han
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuMemcpyHtoD_v2(_to: u64, _from: u64, bytes: usize) -> Code {
-    copy_now(Call::CopyHtoD, "h2d", bytes)
+    copy_now(Call::CopyHtoD, "h2d", bytes, std::ptr::null_mut())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuMemcpyDtoH_v2(_to: u64, _from: u64, bytes: usize) -> Code {
-    copy_now(Call::CopyDtoH, "d2h", bytes)
+    copy_now(Call::CopyDtoH, "d2h", bytes, std::ptr::null_mut())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuMemcpy(to: u64, from: u64, bytes: usize) -> Code {
-    copy_now(Call::Copy, direction(to, from), bytes)
+    copy_now(Call::Copy, direction(to, from), bytes, std::ptr::null_mut())
 }
 
 #[unsafe(no_mangle)]
