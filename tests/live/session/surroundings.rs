@@ -109,6 +109,43 @@ fn cpus_that_a_container_does_not_show() {
     }
 }
 
+/// Two processes hand a byte to and fro while the recorder is stopped: the events of their switches find no room, and what is recorded is held
+/// against the kernel's own account of them.
+#[test]
+fn a_recorder_that_is_held_up_says_what_is_missing() {
+    const TO_AND_FRO: &str = r#"
+import os, time
+(a, b), (c, d) = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(b), os.close(c)
+    while os.read(a, 1):
+        os.write(d, b"x")
+    os._exit(0)
+os.close(a), os.close(d)
+print("ready", flush=True)
+end = time.process_time() + 3
+while time.process_time() < end:
+    os.write(b, b"x"), os.read(c, 1)
+os.close(b), os.wait()
+"#;
+    let place = place();
+    let words = ["record", "--as-root", "--no-svg", "--power", "model", "--", "python3", "-c", TO_AND_FRO];
+    let mut child = Talk::spawn(place.command(&words));
+    assert_eq!(child.line(), "ready\n");
+    child.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(5));
+    child.signal(libc::SIGCONT);
+    assert_code(&child.end(), 0);
+    let recording = recording(&place);
+    let missing = found(&recording).into_iter().find_map(|found| match found {
+        AccountDiagnostic::CpuTime { recorded_ns, kernel_ns, .. } => Some((*recorded_ns, *kernel_ns)),
+        _ => None,
+    });
+    let lost = &recording.summary.as_ref().unwrap().lost;
+    let (recorded, kernel) = missing.unwrap_or_else(|| panic!("{:?} {lost:?}", codes(&recording)));
+    assert!(recorded < kernel && !lost.is_empty(), "{recorded} of {kernel} ns, {lost:?}");
+}
+
 /// A `/proc` with processes only, and single files that are masked: it is recorded, and said what is hidden.
 #[test]
 fn a_smaller_proc() {
