@@ -95,19 +95,30 @@ impl Claim {
     }
 }
 
-/// What rows may have of columns whose sum is known: of the sum no less than the least of the columns' parts that are
-/// theirs, and no more than the largest.
+/// Which doubts about watts count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// How far they may reach at most.
+    Any,
+    /// Those about what the run does not show.
+    Unidentified,
+}
+
+/// What rows may have of columns that share a sum: of the sum no less than the least of the columns' parts that are theirs, and no
+/// more than the largest.
 #[derive(Clone, Copy, Debug)]
 struct GroupRange {
     joules: f64,
     all: f64,
+    /// How far the sum may be off, as a part of it.
+    reach: f64,
     part: (f64, f64),
     by_columns: (f64, f64),
 }
 
 impl Default for GroupRange {
     fn default() -> Self {
-        Self { joules: 0.0, all: 0.0, part: (1.0, 0.0), by_columns: (0.0, 0.0) }
+        Self { joules: 0.0, all: 0.0, reach: 0.0, part: (1.0, 0.0), by_columns: (0.0, 0.0) }
     }
 }
 
@@ -122,8 +133,8 @@ impl GroupRange {
 
     /// How far below and above what they were given.
     fn ends(&self) -> (f64, f64) {
-        let below = (self.joules - self.all * self.part.0).max(0.0);
-        let above = (self.all * self.part.1 - self.joules).max(0.0);
+        let below = (self.joules - (1.0 - self.reach) * self.all * self.part.0).max(0.0);
+        let above = ((1.0 + self.reach) * self.all * self.part.1 - self.joules).max(0.0);
         (below.min(self.by_columns.0), above.min(self.by_columns.1))
     }
 }
@@ -268,7 +279,7 @@ impl<'a> Collector<'a> {
             energy.get_mut(claim.column).into_iter().for_each(|sum| *sum += change * claim.of.whole);
         }
         let slack = BOUND_SDS * self.sampling(variance.max(0.0)).sqrt();
-        let (below, above) = self.range(|_| true, |column, _| energy.get(column).copied().unwrap_or(0.0));
+        let (below, above) = self.range(Doubt::Any, |column, _| energy.get(column).copied().unwrap_or(0.0));
         let sum: f64 = energy.iter().sum();
         match end {
             End::Least => sum - below - slack,
@@ -294,13 +305,12 @@ impl<'a> Collector<'a> {
     /// How far below and above what it was given the energy may be of columns whose watts the run does not show. What all rows have too much others have
     /// too little, whatever theirs may be.
     fn unobserved(&self) -> (f64, f64) {
-        let unknown = |column: &Column| !column.identified;
-        let (below, above) = self.range(unknown, |_, energy| energy);
+        let (below, above) = self.range(Doubt::Unidentified, |_, energy| energy);
         if !self.is_all || self.of.pools.is_empty() {
             return (below, above);
         }
         let (others_below, others_above) =
-            self.range(unknown, |column, energy| self.of_others(column, energy));
+            self.range(Doubt::Unidentified, |column, energy| self.of_others(column, energy));
         (below.min(others_above), above.min(others_below))
     }
 
@@ -316,7 +326,7 @@ impl<'a> Collector<'a> {
         if self.of.pools.is_empty() {
             return (f64::INFINITY, f64::INFINITY);
         }
-        let (less, more) = self.range(|_| true, |column, energy| self.of_others(column, energy));
+        let (less, more) = self.range(Doubt::Any, |column, energy| self.of_others(column, energy));
         let mut of_rows = self.by_column.iter().zip(&self.of.columns);
         let has_unseen = of_rows.any(|(energy, column)| column.has_unseen && *energy != 0.0);
         (less, if has_unseen { f64::INFINITY } else { more })
@@ -324,16 +334,20 @@ impl<'a> Collector<'a> {
 
     /// How far below and above what it was given a part of each of some columns may be together; `part` is given a column's number and what the rows have
     /// of it.
-    fn range(&self, wanted: impl Fn(&Column) -> bool, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
+    fn range(&self, doubt: Doubt, part: impl Fn(usize, f64) -> f64) -> (f64, f64) {
         let columns = self.by_column.iter().zip(&self.of.columns).enumerate();
         let (mut below, mut above, mut groups) = (0.0, 0.0, BTreeMap::<usize, GroupRange>::new());
-        for (number, (energy, column)) in columns.filter(|(_, (_, column))| wanted(column)) {
+        let counts = |column: &Column| doubt == Doubt::Any || !column.identified;
+        for (number, (energy, column)) in columns.filter(|(_, (_, column))| counts(column)) {
             let energy = part(number, *energy);
             let less = energy.abs() * (1.0 - column.bounds.0).max(0.0);
             let more = energy.abs() * (column.bounds.1 - 1.0).max(0.0);
             match (column.group, self.of.pools.get(number)) {
                 (Some(group), Some(pool)) => {
-                    groups.entry(group).or_default().add(energy, pool.joules, (less, more));
+                    let reach = if doubt == Doubt::Any || !group.identified { group.reach } else { 0.0 };
+                    let range = groups.entry(group.number).or_default();
+                    range.reach = reach;
+                    range.add(energy, pool.joules, (less, more));
                 }
                 _ => (below, above) = (below + less, above + more),
             }

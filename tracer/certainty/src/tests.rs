@@ -1,7 +1,7 @@
 //! Intervals and bounds of parts and of the whole, against sums by hand.
 
 use super::{Certainty, Column, DomainCertainty, HowSure as _, MicroJoules, Pool};
-use energy_trace_model::profile::certainty::InColumn;
+use energy_trace_model::profile::certainty::{ColumnGroup, InColumn};
 use energy_trace_model::recording::record::DomainClass;
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn columns_whose_sum_is_known() {
         has_unseen: false,
         group,
     };
-    let with = |group: Option<usize>| {
+    let with = |group: Option<ColumnGroup>| {
         let mut certainty = certainty(true);
         certainty.domains[0] = DomainCertainty {
             energy: vec![
@@ -133,11 +133,21 @@ fn columns_whose_sum_is_known() {
         certainty
     };
     let ends = |of: super::Uncertainty| [of.ci95.0, of.ci95.1].map(|end| end.as_joules().round() as i64);
-    let known = with(Some(0));
+    let group = |identified, reach| Some(ColumnGroup { number: 0, identified, reach });
+    let known = with(group(true, 0.1));
     assert_eq!(ends(sure(&known, &[0, 1, 2], 30)), [30, 30]);
     assert_eq!(ends(sure(&known, &[0], 20)), [0, 30]);
-    assert_eq!(ends(sure(&known, &[0, 1], 25)), [15, 32]);
-    assert_eq!(ends(sure(&with(None), &[0, 1, 2], 30)), [0, 60]);
+    assert_eq!(ends(sure(&known, &[0, 1], 25)), [15, 33]);
+    assert_eq!(
+        ends(sure(&with(group(false, 0.1)), &[0, 1, 2], 30)),
+        [30, 33],
+        "the kernel has nothing to give"
+    );
+    // What the kernel may have too little or too much is what the sum may.
+    let mut open = known.clone();
+    open.domains[0].columns[2] = Column { identified: false, bounds: (0.0, 2.0), ..column(30.0, None) };
+    assert_eq!(ends(sure(&open, &[3], 30)), [27, 33]);
+    assert_eq!(ends(sure(&with(None), &[0, 1, 2], 30)), [30, 60]);
 }
 
 /// 30 J that two calls have in equal parts may all be one's; both together have it for sure.

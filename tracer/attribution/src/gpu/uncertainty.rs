@@ -21,7 +21,7 @@ use super::split::Total;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares::{energies, slopes};
 use crate::uncertainty::propagation::OwnerCertainty;
-use energy_trace_model::profile::certainty::{Column, Function, Pool};
+use energy_trace_model::profile::certainty::{Column, ColumnGroup, Function, Pool};
 use energy_trace_model::units::MicroJoules;
 use nalgebra::{DMatrix, DVector};
 
@@ -81,11 +81,28 @@ pub(super) fn uncertainty(
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
     let split_by = if learned { fit.parts.clone() } else { vec![1.0; n] };
     let energies = energies(problem.windows(), &split_by, n);
+    let relative = match total {
+        // Bounds say what may be; a covariance of what is not believed says nothing.
+        _ if !learned => DMatrix::zeros(n, n),
+        Total::Counted => {
+            let (slope, _) = slopes(problem.windows(), &fit.parts, n);
+            relative(&(slope.transpose() * &covariance * slope), &energies)
+        }
+        Total::Predicted => predicted(&covariance, &fit.parts),
+    };
     let all: f64 = energies.iter().sum();
+    let group_of = |number: usize| {
+        let members = groups.get(number).map_or(&[][..], Vec::as_slice);
+        let sum: f64 = members.iter().map(|&c| energies[c]).sum();
+        let part =
+            |&c: &usize| members.iter().map(|&d| energies[c] * energies[d] * relative[(c, d)]).sum::<f64>();
+        let deviation = members.iter().map(part).sum::<f64>().max(0.0).sqrt() / sum.max(1e-9);
+        ColumnGroup { number, identified: deviation <= identified, reach: REACH * deviation }
+    };
     let column = |c: usize| {
         let place = groups.iter().position(|group| group.contains(&c)).filter(|_| learned);
         let of_group = place.map_or(all, |group| groups[group].iter().map(|&c| energies[c]).sum());
-        let group = place.filter(|_| believed);
+        let group = place.filter(|_| believed).map(group_of);
         let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
         let (least, most) = ranges.get(c).copied().unwrap_or((0.0, f64::INFINITY));
         let least = (least / energies[c].max(1e-9)).min(1.0);
@@ -95,15 +112,6 @@ pub(super) fn uncertainty(
         }
         let bounds = ((1.0 - reach).max(least), (1.0 + reach).min(most));
         Column { identified: !unsure[c], bounds, has_unseen: false, group }
-    };
-    let relative = match total {
-        // Bounds say what may be; a covariance of what is not believed says nothing.
-        _ if !learned => DMatrix::zeros(n, n),
-        Total::Counted => {
-            let (slope, _) = slopes(problem.windows(), &fit.parts, n);
-            relative(&(slope.transpose() * covariance * slope), &energies)
-        }
-        Total::Predicted => predicted(&covariance, &fit.parts),
     };
     Uncertainty {
         columns: (0..n).map(column).collect(),
@@ -303,7 +311,10 @@ mod tests {
         let alike = of(&[1e-4, 0.2, 1e-4]);
         assert_eq!(alike.groups, [vec![0, 2]]);
         assert!(!alike.columns[0].identified && !alike.columns[2].identified);
-        assert_eq!([0, 1, 2].map(|c| alike.columns[c].group), [Some(0), None, Some(0)]);
+        assert_eq!(
+            [0, 1, 2].map(|c| alike.columns[c].group.map(|group| group.number)),
+            [Some(0), None, Some(0)]
+        );
         let energies = vectors.list("energies");
         near(
             &[alike.columns[0].bounds.0, alike.columns[0].bounds.1],

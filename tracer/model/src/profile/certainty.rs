@@ -104,8 +104,19 @@ pub struct Column {
     pub bounds: (f64, f64),
     /// What no sample ever showed may have a part of what it was given.
     pub has_unseen: bool,
-    /// Columns of one number have a sum that the run shows, however little it shows of who has what of it.
-    pub group: Option<usize>,
+    /// Those that share a sum with it, which the run shows better than who has what of it.
+    pub group: Option<ColumnGroup>,
+}
+
+/// Columns that cannot be told apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnGroup {
+    /// The same for all of them.
+    pub number: usize,
+    /// Whether the run shows their sum.
+    pub identified: bool,
+    /// How far their sum may be off, as a part of it.
+    pub reach: f64,
 }
 
 /// What is known about all domains.
