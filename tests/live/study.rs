@@ -99,6 +99,57 @@ fn workers_count_for_their_callers() {
     assert_eq!(look(&[]), data);
 }
 
+/// Prints as many steps, of so many hundredths of a second each.
+const STEPS: &str = "import sys, time\nfor step in range(11):\n  end = time.process_time() + int(sys.argv[1]) / 100\n  \
+     while time.process_time() < end: pass\n  print('step', step, flush=True)";
+
+/// Joules per unit of work are held against each other as those of whole runs are, and are in the data sets;
+/// a unit that no run has is said.
+#[test]
+fn units_of_work() {
+    let place = place();
+    let mut arguments = fast("--power model", "study").to_vec();
+    arguments.extend([
+        "--runs",
+        "2",
+        r"--work=step=stdout:step (\d+)",
+        "--work=gone=file:gone",
+        "--format",
+        "json",
+    ]);
+    arguments.extend(["--per", "step"]);
+    for hundredths in ["2", "6"] {
+        arguments.extend(["--", "/usr/bin/python3", "-c", STEPS, hundredths]);
+    }
+    let output = run_bounded(place.command(&arguments));
+    assert_code(&output, 0);
+    let study: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let quantities = study["results"][0]["quantities"].as_array().unwrap();
+    let medians = |name: &str| {
+        let of = quantities
+            .iter()
+            .find(|of| of["quantity"] == name)
+            .unwrap_or_else(|| panic!("{name}: {quantities:?}"));
+        [0, 1].map(|program: usize| of["programs"][program]["median"].as_f64())
+    };
+    let [short, long] = medians("energy per step").map(Option::unwrap);
+    assert!(short > 0.0 && long > 1.5 * short, "{short} and {long} J");
+    // With the start of the interpreter.
+    assert!(medians("energy of the program")[0].unwrap() > short);
+    assert_eq!(medians("energy per gone"), [None; 2]);
+    assert!(
+        study["notes"].to_string().contains("joules per gone are known of 0 of 4 runs"),
+        "{}",
+        study["notes"]
+    );
+    let steps = |run: &serde_json::Value| run["measured"]["work"]["step"]["done"].as_f64();
+    assert_eq!(study["runs"].as_array().unwrap().iter().filter_map(steps).collect::<Vec<_>>(), [10.0; 4]);
+    let data = file(&place, "study/dataset.csv");
+    assert!(data.contains(",units:step,unit_joules:step,"), "{data}");
+    let twice = [&FAST[..], &["--work=a=file:x", "--work=a=file:y", "--", "true", "--", "true"]].concat();
+    assert_code(&run_bounded(place.command(&twice)), 2);
+}
+
 /// A run past its limit is ended and shown; a program that never succeeds ends the study; a signal stops it, and says how to go on.
 #[test]
 fn ends_before_the_end() {

@@ -173,6 +173,27 @@ fn a_program_is_watched() {
     assert!(behind.contains("J (estimated) in ") && behind.contains("hot_function"), "{behind}");
 }
 
+/// Prints a step each 50 ms that it works for.
+const STEPS: &str = "import time\n\
+     for step in range(100000):\n  end = time.process_time() + 0.05\n  while time.process_time() < end: pass\n  print('step', step, flush=True)";
+
+/// Joules per step now and so far, of a program whose output is a pipe; none of what it prints is on the
+/// screen. Calls are refused.
+#[test]
+fn units_of_work_are_watched() {
+    let word = r"--work=step=stdout:step (\d+)";
+    let mut screen =
+        Screen::start(&[word, "--work=none=file:/nothing", "--", "/usr/bin/python3", "-c", STEPS]);
+    screen.wait_for(&["step: ", " each now, ", " each of ", " so far", "none: no number: nothing is there"]);
+    assert!(screen.page().lines().count() == 24 && !screen.text.contains("step 1"), "{}", screen.text);
+    screen.key(b'q');
+    let (_, behind) = screen.ended();
+    assert!(behind.contains(" J (estimated) in ") && behind.contains(" per step: "), "{behind}");
+    let calls =
+        Command::new(env!("CARGO_BIN_EXE_energy-trace")).args(["top", "--work=c=calls:f"]).output().unwrap();
+    assert_eq!(calls.status.code(), Some(2));
+}
+
 /// Signals end it, and the terminal is as before: SIGINT and SIGTERM, while the whole machine is watched.
 #[test]
 fn signals_leave_the_terminal_as_it_was() {

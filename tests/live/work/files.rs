@@ -1,7 +1,8 @@
 //! Work by a file and by calls.
 
 use super::{codes, json, place, record, record_units, simulation, spent, work};
-use energy_trace_tests::place::assert_code;
+use energy_trace_tests::place::{Place, assert_code};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// What a file counts and what calls count: each unit is 4 J, as the program spends them, and the rest of the program is in neither. What was
@@ -105,4 +106,24 @@ fn per_unit() {
     let [a, b] = ["a_j", "b_j"].map(|side| diff["program"][side].as_f64().unwrap());
     assert!((a / truths[0] - 1.0).abs() < 0.15 && (b / truths[1] - 1.0).abs() < 0.10, "{diff}, {truths:?}");
     assert_code(&place.run(&["report", "a.data", "--per-work", "other"]), 2);
+    let markdown = place.run(&["report", "a.data", "--per-work", "unit", "--format", "markdown"]);
+    let markdown = String::from_utf8_lossy(&markdown.stdout).into_owned();
+    for part in ["per unit: 10 in ", "| J per unit | with callees | function |", "`phases.forty_watts`"] {
+        assert!(markdown.contains(part), "{part}\n{markdown}");
+    }
+    merged(&place, &["a.data", "b.data"].map(|file| work(&json(&place, &[file]), "unit")));
+}
+
+/// Merged, both recordings' units are there with the joules of both; by function they are not shown.
+fn merged(place: &Place, alone: &[Value; 2]) {
+    assert_code(&place.run(&["merge", "all.data", "a.data", "b.data"]), 0);
+    let all = work(&json(place, &["all.data"]), "unit");
+    let joules = |unit: &Value| unit["energy_uj"]["package"].as_f64().unwrap();
+    assert_eq!(all["units"].as_f64(), Some(30.0), "{all}");
+    // Over two recordings steps of time are longer, of which the ends of stretches have parts.
+    let ratio = joules(&all) / alone.iter().map(joules).sum::<f64>();
+    assert!((ratio - 1.0).abs() < 0.005, "{ratio}");
+    let table = String::from_utf8_lossy(&place.run(&["report", "all.data"]).stdout).into_owned();
+    assert!(table.contains(" per unit: 30 in ") && table.contains(" of 2 recordings"), "{table}");
+    assert_code(&place.run(&["report", "all.data", "--per-work", "unit"]), 2);
 }

@@ -94,7 +94,8 @@ fn a_server_and_hostile_ones() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let closed = format!("--work=closed=prometheus:http://{closed}/metrics#tokens_total");
     let hostile = ["hang", "gigabyte", "redirect", "garbage", "nan", "other"];
-    let mut words = vec![server.page("token", "metrics"), closed];
+    // Of a page that has several numbers all are taken at once.
+    let mut words = vec![server.page("token", "metrics"), server.page("again", "metrics"), closed];
     words.extend(hostile.map(|name| server.page(name, name)));
     let options: Vec<&str> = words.iter().map(String::as_str).collect();
     record_units(&place, &simulation, &options, "20");
@@ -102,6 +103,8 @@ fn a_server_and_hostile_ones() {
     let token = work(&report, "token");
     assert_eq!(token["units"].as_f64(), Some(20.0), "{token}");
     assert_joules(&token, spent(&simulation) / 20.0, 3.0);
+    let readings = |name: &str| work(&report, name)["over_time"].clone();
+    assert_eq!(readings("again"), readings("token"));
     let run_s = report["meta"]["duration_ns"].as_f64().unwrap() / 1e9;
     let asked = server.true_pages.load(Ordering::Relaxed) as f64;
     assert!(asked <= 10.0 * run_s + 3.0, "{asked} times in {run_s} s");

@@ -135,6 +135,12 @@ pub static FORMATS: &[Format] = &[
     timed_binary("parquet", "Stacks over time, for DuckDB, pandas and data warehouses", parquet::write),
     #[cfg(feature = "parquet")]
     timed_binary("parquet-readings", "Each power domain over time, for the same", parquet::write_readings),
+    #[cfg(feature = "parquet")]
+    timed_binary(
+        "parquet-work",
+        "Each unit of work over time, with the program's joules, for the same",
+        parquet::write_work,
+    ),
     text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];

@@ -1,5 +1,6 @@
-//! Two tables for data warehouses (Parquet), long enough to be put below those of other runs and machines: stacks over time (`write`), and
-//! the power domains over time (`write_readings`).
+//! Tables for data warehouses (Parquet), long enough to be put below those of other runs and machines: stacks
+//! over time (`write`), the power domains over time (`write_readings`), and units of work over time
+//! (`write_work`).
 //!
 //! A stack has a row for each step of time and class of domain in which it used something. Its CPU time stands in the row of one class alone,
 //! so that all columns may be summed. Numbers are those of `report --from --to`: all rows of a class are its `target_uj`. Leaves out what a
@@ -8,8 +9,10 @@
 use super::stacks::Stacks;
 use super::{ExportOptions, Input};
 use crate::parquet_file::{GROUP, Kind, Table, Values};
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
+use energy_trace_model::profile::work::Stretch;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
@@ -17,7 +20,7 @@ use energy_trace_names::part_of;
 use energy_trace_names::shown::shown;
 use energy_trace_report::calls::{CallTable, Kind as CallKind};
 use energy_trace_report::folded::Per;
-use energy_trace_report::run;
+use energy_trace_report::{DomainChoice, run};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -64,6 +67,18 @@ const READINGS: [(&str, Kind); 15] = [
     ("unattributed_uj", Kind::Whole),
 ];
 
+const WORK: [(&str, Kind); 9] = [
+    ("host", Kind::Text),
+    ("run", Kind::Text),
+    ("recorded", Kind::Moment),
+    ("moment", Kind::Moment),
+    ("step_ns", Kind::Whole),
+    ("unit", Kind::Text),
+    ("units", Kind::Real),
+    ("quality", Kind::Text),
+    ("target_uj", Kind::Whole),
+];
+
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let mut table = Table::new(STACKS)?;
     if let Some(over_time) = input.over_time {
@@ -96,7 +111,11 @@ impl<'a> Common<'a> {
 
     /// When a bin begins.
     fn moment(&self, bin: u32) -> i64 {
-        let unix_ns = self.profile.run.header.anchor.unix_ns_of(self.bins.span(bin).0);
+        self.moment_of(self.bins.span(bin).0)
+    }
+
+    fn moment_of(&self, at: KtimeNs) -> i64 {
+        let unix_ns = self.profile.run.header.anchor.unix_ns_of(at);
         i64::try_from(unix_ns / 1_000).unwrap_or(i64::MAX)
     }
 
@@ -334,5 +353,45 @@ fn readings<'a>(
         wholes(&|_, energy| energy.uncore.as_uj()),
         wholes(&|_, energy| energy.residual.as_uj()),
         wholes(&|_, energy| unattributed(energy).as_uj()),
+    ]
+}
+
+/// A row for each unit of work and step of its counter that ends in the part of the run: what was done, and
+/// the program's energy of that time.
+pub(super) fn write_work(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let mut table = Table::new(WORK)?;
+    if let Some(over_time) = input.over_time {
+        let common = Common::new(input, over_time);
+        for work in &input.profile.work {
+            let is_meant = |step: &&Stretch| input.bins.contains(&over_time.bins.at(step.to));
+            let steps: Vec<&Stretch> = work.steps.iter().filter(is_meant).collect();
+            if !steps.is_empty() {
+                let name = shown(&work.series.counter.name);
+                table.add(&of_work(&common, &name, &steps, options.domain))?;
+            }
+        }
+    }
+    table.write(out)
+}
+
+fn of_work<'a>(
+    common: &'a Common<'_>,
+    name: &'a str,
+    steps: &[&Stretch],
+    domain: DomainChoice,
+) -> Vec<Values<'a>> {
+    let text = |text: Option<&'a str>| Values::Text(vec![text; steps.len()]);
+    let wholes =
+        |of: &dyn Fn(&Stretch) -> i64| Values::Whole(steps.iter().map(|step| Some(of(step))).collect());
+    vec![
+        text(common.host.as_deref()),
+        text(Some(&common.run)),
+        wholes(&|_| common.recorded),
+        wholes(&|step| common.moment_of(step.from)),
+        wholes(&|step| step.to.ns_since(step.from).cast_signed()),
+        text(Some(name)),
+        Values::Real(steps.iter().map(|step| Some(step.units.as_number())).collect()),
+        text(run::split_quality(common.profile, domain).map(run::quality_word)),
+        wholes(&|step| run::chosen(&step.energy, domain).as_uj()),
     ]
 }

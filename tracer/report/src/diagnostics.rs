@@ -46,7 +46,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
             all.push(diagnostic);
         }
     }
-    all
+    work::of_few(all)
 }
 
 /// Whether a number of a report is wrong, missing, or less sure, for what was found, or rows are missing as functions have no names. The rest is

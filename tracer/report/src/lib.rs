@@ -46,6 +46,7 @@ pub mod rows;
 pub mod summary;
 pub mod table;
 pub mod top;
+mod top_work;
 pub mod work;
 
 pub mod call_rows;

@@ -1,14 +1,16 @@
 //! The report as Markdown, for the summary of a CI job, a pull request or an issue: headline, ledger, API calls, functions, warnings.
 //!
-//! GitHub's flavour (<https://github.github.com/gfm>). Names stand as code, so that nothing in them is markup, a link or a mention. Leaves out
-//! intervals of what is CPU time alone, and everything that `json` is for.
+//! GitHub's flavour (<https://github.github.com/gfm>). Names stand as code, so that nothing in them is
+//! markup, a link or a mention. Leaves out intervals of what is CPU time alone, and everything that `json` is
+//! for. Where a unit of work was chosen, rows have the joules of one.
 
 use super::budget_line::budget;
 use super::budgets::{Checked, Verdict};
+use super::per_work::UnitTable;
 use super::summary::used;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
 use super::table_cells::{in_unit, percent};
-use super::{diagnostics, run, work};
+use super::{By, Level, diagnostics, run, work};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::short_names;
@@ -43,11 +45,10 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &MarkdownOptions) 
     page.work(out)?;
     page.budgets(out, &options.budgets)?;
     page.ledger(out)?;
-    let mut tops = vec![page.upper(), functions(profile, measure)];
-    for top in &mut tops {
-        top.keep(options.rows);
+    match &profile.per_work {
+        Some(per) => page.unit_tables(out, &per.name, options.rows)?,
+        None => page.tables(out, options.rows)?,
     }
-    tops.iter().filter(|top| !top.rows.is_empty()).try_for_each(|top| page.table(out, top))?;
     page.warnings(out)?;
     let header = &profile.run.header;
     let (kernel, cpu) = (shown(&header.kernel), shown(&header.cpu_model));
@@ -97,12 +98,36 @@ impl Page<'_> {
         })
     }
 
-    /// API calls, or programs where no command was named.
-    fn upper(&self) -> Top {
+    fn tables(&self, out: &mut dyn Write, rows: usize) -> io::Result<()> {
+        let upper = if self.has_command() { calls } else { processes };
+        for of in [upper, functions] {
+            let mut top = of(self.profile, self.measure);
+            top.keep(rows);
+            if !top.rows.is_empty() {
+                self.table(out, &top)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a unit of work is made of.
+    fn unit_tables(&self, out: &mut dyn Write, unit: &str, rows: usize) -> io::Result<()> {
+        let upper = if self.has_command() { By::Api } else { By::Process };
+        for by in [upper, By::Function] {
+            let table = UnitTable::of(self.profile, (by, Level::Outer), None, unit);
+            let heads = table.heads.map(|head| plain(&head)).join(" | ");
+            writeln!(out, "\n| {heads} |\n|--:|--:|--:|---|")?;
+            for row in table.rows.iter().take(rows) {
+                writeln!(out, "| {} | {} |", row.cells.join(" | "), code(&row.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is of a command; else its upper rows are programs.
+    const fn has_command(&self) -> bool {
         let header = &self.profile.run.header;
-        let whole_system = header.command.is_empty() || header.system_wide;
-        let of = if whole_system { processes } else { calls };
-        of(self.profile, self.measure)
+        !header.command.is_empty() && !header.system_wide
     }
 
     fn table(&self, out: &mut dyn Write, top: &Top) -> io::Result<()> {
@@ -195,8 +220,10 @@ mod tests {
     use crate::budgets::{Budget, check};
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::{estimated_training, measured_training};
+    use crate::tests::work::counted;
     use energy_trace_model::profile::Profile;
-    use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+    use energy_trace_model::profile::work::PerWork;
+    use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality, WorkUnits};
 
     fn text(profile: &Profile, budgets: &[Budget]) -> String {
         let mut out = Vec::new();
@@ -221,6 +248,25 @@ mod tests {
         }
         assert!(text(&measured_training(), &[]).contains("| total | J | 95 % | API call |"));
         assert!(text(&Profile::default(), &[]).contains("no energy was measured"));
+    }
+
+    /// Where a unit was chosen, tables are of one unit.
+    #[test]
+    fn of_a_unit() {
+        let mut profile = measured_training();
+        profile.work = vec![counted(&profile, "to|ken", 1)];
+        let (units, open) = (WorkUnits::whole(10), <[WorkUnits; 2]>::default());
+        profile.per_work = Some(PerWork { name: "to|ken".into(), units, open, ci95: None });
+        let page = text(&profile, &[]);
+        for part in [
+            "per to\\|ken: 10 in ",
+            "| self | J per to\\|ken | with callees | api |\n|--:|--:|--:|---|\n| 36.0% |",
+            "| 30.4% | 8.54 J | 8.54 J | `torch.autograd.backward` |\n",
+            "| self | J per to\\|ken | with callees | function |\n",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert!(!page.contains("| 95 % |"), "{page}");
     }
 
     /// Whatever names hold, a table's rows have as many cells as its head.

@@ -15,7 +15,7 @@ use super::run;
 use super::table::TableOptions;
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent};
 use super::work::{sentence, work_named};
-use super::{By, diagnostics};
+use super::{By, Level, diagnostics};
 use anstyle::Style;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::DomainClass;
@@ -69,23 +69,53 @@ fn by_domain(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<(
 }
 
 fn grid(profile: &Profile, options: &TableOptions, unit: &str) -> Grid {
-    let profile = &*super::own_rows::with_frames(
-        profile,
-        options.by,
-        options.native_frames.or(Some(NativeFrames::Libraries)),
-    );
-    let choice = run::headline(profile);
-    let whole = run::target(profile, choice).as_uj();
-    let each =
-        |energy| uj_per_unit(profile, energy).map_or_else(|| "-".to_owned(), |uj| in_unit(uj / 1e6, "J"));
-    let rows = rows_at(profile, options.by, options.level).into_iter().take(options.rows).map(|row| {
-        let [own, total] = [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));
-        let name = format!("{}{}", shown(&row.name), row.inside);
-        let cells = vec![percent(own.as_uj(), whole), each(own), each(total), name];
-        GridRow { cells, style: if row.special { DIM } else { Style::new() } }
+    let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, unit);
+    let rows = table.rows.into_iter().take(options.rows).map(|UnitRow { cells, name, special }| GridRow {
+        cells: cells.into_iter().chain([name]).collect(),
+        style: if special { DIM } else { Style::new() },
     });
-    let by = if options.by == By::Function { "function" } else { options.by.name() };
-    let heads =
-        ["self".to_owned(), format!("J per {}", shown(unit)), "with callees".to_owned(), by.to_owned()];
-    Grid { heads: heads.into(), words: 0, name_last: true, no_rule: true, rows: rows.collect() }
+    Grid { heads: table.heads.into(), words: 0, name_last: true, no_rule: true, rows: rows.collect() }
+}
+
+/// What a unit is made of.
+pub(crate) struct UnitTable {
+    /// What stands above the numbers and the name.
+    pub(crate) heads: [String; 4],
+    /// The rows with the most energy of their own first.
+    pub(crate) rows: Vec<UnitRow>,
+}
+
+/// A row: its part of the energy, and joules of a unit without and with what it calls.
+pub(crate) struct UnitRow {
+    pub(crate) cells: [String; 3],
+    pub(crate) name: String,
+    /// Whether it is no code.
+    special: bool,
+}
+
+impl UnitTable {
+    /// Of a profile that is shown by a unit of this name.
+    pub(crate) fn of(
+        profile: &Profile,
+        (by, level): (By, Level),
+        native_frames: Option<NativeFrames>,
+        unit: &str,
+    ) -> Self {
+        let native_frames = native_frames.or(Some(NativeFrames::Libraries));
+        let profile = &*super::own_rows::with_frames(profile, by, native_frames);
+        let choice = run::headline(profile);
+        let whole = run::target(profile, choice).as_uj();
+        let each =
+            |energy| uj_per_unit(profile, energy).map_or_else(|| "-".to_owned(), |uj| in_unit(uj / 1e6, "J"));
+        let rows = rows_at(profile, by, level).into_iter().map(|row| {
+            let [own, total] =
+                [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));
+            let cells = [percent(own.as_uj(), whole), each(own), each(total)];
+            UnitRow { cells, name: format!("{}{}", shown(&row.name), row.inside), special: row.special }
+        });
+        let by = if by == By::Function { "function" } else { by.name() };
+        let heads =
+            ["self".to_owned(), format!("J per {}", shown(unit)), "with callees".to_owned(), by.to_owned()];
+        Self { heads, rows: rows.collect() }
+    }
 }

@@ -1,14 +1,16 @@
 //! The screen of `energy-trace top`: watts now and joules so far of a recording that is still running, by domain, process, API call and
 //! function.
 //!
-//! Windows of time are attributed one by one and added up, so that all that is shown is exact as a report is: rows of a section are the
-//! program's joules. `now` is the last window. Leaves out the terminal, and where windows come from.
+//! Windows of time are attributed one by one and added up, so that all that is shown is exact as a report is:
+//! rows of a section are the program's joules. `now` is the last window. Leaves out units of work
+//! (`top_work`), the terminal, and where windows come from.
 
 use super::rows::{Row, rows_at};
+use super::top_work::WorkSoFar;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
-use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::profile::{LedgerRow, OverTime, Profile};
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{self, NativeFrames};
@@ -28,6 +30,8 @@ const BEYOND: &str = "[others, too many to name]";
 const NUMBERS: usize = 32;
 const WATTS: usize = 11;
 const NARROW: usize = 60;
+/// Units of work that have a line.
+const UNITS: usize = 4;
 /// Watts: less is shown as 0.0.
 const SHOWN: f64 = 0.05;
 
@@ -92,12 +96,13 @@ pub struct Totals {
     samples: u64,
     domains: Vec<Domain>,
     target: Used,
+    work: Vec<WorkSoFar>,
     sections: [HashMap<String, Used>; 3],
 }
 
 impl Totals {
-    /// Adds a window.
-    pub fn add(&mut self, profile: &Profile) {
+    /// Adds a window, which has to be known over time where units of work are counted.
+    pub fn add(&mut self, profile: &Profile, over_time: &OverTime) {
         self.what = shown(&run::what_was_recorded(profile)).into_owned();
         self.now_ns = profile.run.duration_ns();
         self.ns = self.ns.saturating_add(self.now_ns);
@@ -108,6 +113,7 @@ impl Totals {
             self.add_domain(row, has_no_baseline(profile, &row.domain));
         }
         self.target.add(run::target(profile, run::headline(profile)));
+        WorkSoFar::add_window(&mut self.work, profile, over_time);
         // What the interpreter does for a Python function is that function's, as in flame graphs.
         let folded = native_frames::folded(profile, NativeFrames::Libraries);
         for (section, (by, _)) in self.sections.iter_mut().zip(SECTIONS) {
@@ -157,6 +163,8 @@ impl Totals {
         for domain in self.domains.iter().filter(|domain| domain.with_idle) {
             line += &format!("\n  the idle power of {} is not known and is in what is charged", domain.name);
         }
+        let done: Vec<String> = self.work.iter().filter_map(WorkSoFar::last_line).collect();
+        few(done).into_iter().for_each(|done| line += &format!("\n  {done}"));
         line
     }
 
@@ -185,6 +193,8 @@ impl Totals {
                 width,
             ));
         }
+        let units = few(self.work.iter().map(WorkSoFar::line).collect());
+        lines.extend(units.iter().map(|line| shorten_end(line, width)));
         lines.push(String::new());
         let keys = "q quit · p processes · a API calls · f functions · s all · r reset";
         let room = height.saturating_sub(lines.len() + 1);
@@ -277,6 +287,13 @@ impl Totals {
     }
 }
 
+/// The first lines of units of work, and how many more there are.
+fn few(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.split_off(UNITS.min(lines.len())).len();
+    lines.extend((more > 0).then(|| format!("and {more} more of --work")));
+    lines
+}
+
 /// Whether no idle power is known of a domain.
 fn has_no_baseline(profile: &Profile, name: &str) -> bool {
     profile.diagnostics.iter().any(|found| match found {
@@ -316,8 +333,9 @@ fn styled(screen: &Screen, style: Style, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Diagnostic, DomainDiagnostic, Screen, Section, Totals, bar};
+    use super::{Diagnostic, DomainDiagnostic, OverTime, Screen, Section, Totals, bar};
     use crate::tests::training_runs::measured_training;
+    use crate::tests::work::counted;
     use energy_trace_model::recording::record::InUse;
     use energy_trace_model::units::MicroJoules;
     use unicode_width::UnicodeWidthStr as _;
@@ -333,8 +351,8 @@ mod tests {
         let target: MicroJoules =
             profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target).sum();
         let mut totals = Totals::default();
-        totals.add(&profile);
-        totals.add(&profile);
+        totals.add(&profile, &OverTime::default());
+        totals.add(&profile, &OverTime::default());
         assert_eq!((totals.target.all, totals.target.now), (target + target, target));
         for section in &totals.sections {
             assert_eq!(section.values().map(|used| used.all).sum::<MicroJoules>(), target + target);
@@ -349,8 +367,10 @@ mod tests {
     fn it_fits() {
         let mut profile = measured_training();
         profile.processes[0].command = vec!["py\x1b[2J\nthon".into(), "<script>".into(), "x".repeat(500)];
+        profile.work =
+            ["to\x1b[2Jken", "b", "c", "d", "e", "f"].map(|name| counted(&profile, name, 1)).into();
         let mut totals = Totals::default();
-        totals.add(&profile);
+        totals.add(&profile, &OverTime::default());
         for (width, height) in [(80, 24), (200, 60), (20, 4), (37, 9), (80, 5)] {
             for section in [Section::All, Section::Processes, Section::Calls, Section::Functions] {
                 let lines = totals.lines(&screen(width, height, section));
@@ -364,6 +384,7 @@ mod tests {
         }
         let text = totals.lines(&screen(80, 24, Section::All)).join("\n");
         assert!(text.contains("torch.autograd.backward") && text.contains("\\x1b[2J"), "{text}");
+        assert!(text.contains("to\\x1b[2Jken: none now") && text.contains("and 2 more of --work"), "{text}");
         let mut of_domains = text.lines().filter(|line| line.contains(", others "));
         assert!(of_domains.all(|line| line.ends_with(" W")) && text.contains(", others "), "{text}");
         let of_domains = text.lines().filter(|line| line.contains(", others "));
@@ -381,7 +402,7 @@ mod tests {
         (row.idle, row.target) = (whole + whole, MicroJoules::ZERO);
         let words = |profile: &super::Profile| {
             let mut totals = Totals::default();
-            totals.add(profile);
+            totals.add(profile, &OverTime::default());
             totals.domain_words(&totals.domains[0]).2
         };
         assert!(!words(&profile).contains('-'), "{}", words(&profile));
@@ -393,7 +414,7 @@ mod tests {
         profile.diagnostics.push(Diagnostic::Domain { domain, what });
         assert!(words(&profile).contains("with idle"), "{}", words(&profile));
         let mut totals = Totals::default();
-        totals.add(&profile);
+        totals.add(&profile, &OverTime::default());
         assert!(
             totals.last_line().contains("is not known and is in what is charged"),
             "{}",

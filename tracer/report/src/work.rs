@@ -21,6 +21,9 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::patterns::{bare, glob};
 use energy_trace_names::shown::shown;
 
+/// So many kinds of work have lines in what people read.
+const SHOWN: usize = 5;
+
 /// What was done of one kind of work, and what it took.
 #[derive(Clone, Debug)]
 pub struct WorkDone<'a> {
@@ -186,8 +189,12 @@ fn plus_minus_of(of: f64, [least, most]: [f64; 2]) -> String {
     plus_minus(of, Some(&Uncertainty { ci95: (least, most), bounds: None }))
 }
 
-/// `12.30 s`, and of how much, where that is not all.
+/// `12.30 s`, and of how much, where that is not all; of several recordings, which may have run beside each
+/// other, of how many.
 fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
+    if profile.parts.len() > 1 {
+        return format!("{} s of {} recordings", seconds(done.covered_ns), profile.parts.len());
+    }
     let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
     if covered == all { format!("{covered} s") } else { format!("{covered} s of {all} s") }
 }
@@ -205,9 +212,15 @@ pub(crate) fn number(units: WorkUnits) -> String {
     format!("{}{point}{part}", grouped.join(","))
 }
 
-/// A line for each kind of work that something was done of.
+/// A line for each of the first kinds of work that something was done of, and how many more there are.
 pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
-    works(profile).iter().filter_map(|done| sentence(profile, done)).collect()
+    let done: Vec<WorkDone<'_>> =
+        works(profile).into_iter().filter(|done| done.units > WorkUnits::ZERO).collect();
+    let mut lines: Vec<String> = done.iter().take(SHOWN).filter_map(|done| sentence(profile, done)).collect();
+    if let Some(more @ 1..) = done.len().checked_sub(SHOWN).filter(|_| !lines.is_empty()) {
+        lines.push(format!("and {more} more of --work: report --format json has them all"));
+    }
+    lines
 }
 
 /// What to know before believing them.
@@ -219,9 +232,29 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
     works(profile).iter().flat_map(of).collect()
 }
 
+/// What was found, of the first kinds of work alone, and of how many more there is something to know.
+pub(crate) fn of_few(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut names: Vec<String> = Vec::new();
+    let is_shown = |found: &Diagnostic| {
+        let Diagnostic::Work { name, .. } = found else { return true };
+        let known = names.iter().position(|known| known == name);
+        if known.is_none() {
+            names.push(name.clone());
+        }
+        known.unwrap_or(names.len() - 1) < SHOWN
+    };
+    let mut shown: Vec<Diagnostic> = found.into_iter().filter(is_shown).collect();
+    if let Some((name, more)) = names.get(SHOWN..).and_then(|left| left.split_first()) {
+        let what = WorkDiagnostic::AndMore { more: more.len() as u64 };
+        shown.push(Diagnostic::Work { name: name.clone(), what });
+    }
+    shown
+}
+
 fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
     let (known, units) = (&done.work.found, done.units);
-    let of_ns = profile.run.duration_ns();
+    // Recordings that were merged may have run beside each other.
+    let of_ns = profile.run.duration_ns().max(done.covered_ns);
     if let WorkSource::Calls(function) = &done.work.series.counter.source {
         // Of a part of a run nothing is counted, which is said once.
         let is_missing = units == WorkUnits::ZERO && profile.part.is_none();
@@ -254,7 +287,37 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, MicroJoules, Uncertainty, WorkUnits, means, number, of_part};
+    use super::{Diagnostic, Frame, FrameKind, MicroJoules, Profile, Uncertainty, WorkDiagnostic, WorkUnits};
+    use super::{means, number, of_few, of_part, sentences};
+    use crate::tests::training_runs::measured_training;
+    use crate::tests::work::counted;
+
+    /// A training with so many kinds of work.
+    fn training_with(kinds: usize) -> Profile {
+        let mut profile = measured_training();
+        profile.work = (0..kinds).map(|kind| counted(&profile, &format!("unit{kind}"), 1)).collect();
+        profile
+    }
+
+    /// The first kinds of work have lines and warnings; of the others it is said how many there are.
+    #[test]
+    fn very_many_kinds() {
+        let lines = |kinds| sentences(&training_with(kinds));
+        assert_eq!((lines(0).len(), lines(5).len(), lines(6).len(), lines(1_000).len()), (0, 5, 6, 6));
+        assert!(lines(1_000)[0].contains(" per unit0: 10 in "), "{:?}", lines(1_000));
+        assert!(lines(1_000)[5].starts_with("and 995 more "), "{:?}", lines(1_000));
+        let of = |name: &str, what| Diagnostic::Work { name: name.to_owned(), what };
+        let two = |name: &str| {
+            [of(name, WorkDiagnostic::Merged), of(name, WorkDiagnostic::NeverMoved { readings: 1 })]
+        };
+        let names: Vec<String> = (0..1_000).map(|kind| format!("unit{kind}")).collect();
+        let all: Vec<Diagnostic> =
+            names.iter().flat_map(|name| two(name)).chain([Diagnostic::NoEnergySource]).collect();
+        let few = of_few(all.clone());
+        assert_eq!((few.len(), &few[..10], &few[10]), (12, &all[..10], &Diagnostic::NoEnergySource));
+        assert_eq!(few[11], of("unit5", WorkDiagnostic::AndMore { more: 994 }));
+        assert_eq!(of_few(all[..10].to_vec()), all[..10]);
+    }
 
     /// Words mean a function by its name, in Python by the end of its dotted name, and in a library where one is named.
     #[test]

@@ -34,7 +34,12 @@ pub(super) fn work_fact(name: &str, what: &WorkDiagnostic) -> String {
             percent_of(*still_ns, *covered_ns)
         ),
         WorkDiagnostic::Merged => format!(
-            "no joules per {name}: units of several recordings are not added; report each recording alone"
+            "no joules per {name}: of merged recordings, units are added where each recording counted its own over all of it; report each \
+             recording alone"
+        ),
+        WorkDiagnostic::AndMore { more } => format!(
+            "joules per {name}{} are not known, or not of all of the run: `report --format json` says of each why (work)",
+            of_others(*more)
         ),
     }
 }
@@ -56,7 +61,14 @@ pub(super) fn work_in_brief(name: &str, what: &WorkDiagnostic) -> String {
             format!("the number of {name} stood still for {:.2} s, which counts", in_seconds(*still_ns))
         }
         WorkDiagnostic::Merged => format!("no joules per {name}: recordings were merged"),
+        WorkDiagnostic::AndMore { more } => {
+            format!("joules per {name}{}: not known, or not of all", of_others(*more))
+        }
     }
+}
+
+fn of_others(more: u64) -> String {
+    if more == 0 { String::new() } else { format!(" and {}", counted(more, "other unit")) }
 }
 
 fn broken(restarts: u64, gone: u64, failure: Option<&WorkFailure>) -> String {

@@ -6,8 +6,11 @@ use super::common::Common;
 use super::failure::{Failure, OWN_FAILURE};
 use super::output::write_to;
 use super::record::RecordArgs;
+use super::resolve::check_work;
 use super::unprivileged::give_up_privileges;
+use super::work;
 use clap::{Args, FromArgMatches, ValueEnum};
+use energy_trace_model::recording::record::WorkCounter;
 use energy_trace_study::data::Study;
 use energy_trace_study::plan::{self, Plan};
 use energy_trace_study::suite::Suite;
@@ -92,7 +95,11 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "REGEX")]
     pub calls: Option<Pattern>,
 
-    /// Divide energies and times by this metric, which counts the work of a run
+    /// Show joules per unit of work of each program: the option of `record`, for every run
+    #[arg(long, value_name = "NAME=SOURCE", value_parser = work::parse)]
+    pub work: Vec<WorkCounter>,
+
+    /// Divide energies and times of whole runs by this metric or unit of work
     #[arg(long, value_name = "METRIC")]
     pub per: Option<String>,
 
@@ -183,7 +190,7 @@ impl From<TableLayout> for Layout {
 
 /// Runs the study, or what is left of it.
 pub(super) fn run(args: &CompareArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let options = record_options(&args.record)?;
+    let options = record_options(&args.record, &args.work)?;
     if args.layout.is_some() && sheet_format(args.format, None).is_none() {
         return Err(Failure::usage("--layout is for --format table, markdown, latex and csv"));
     }
@@ -270,9 +277,11 @@ fn wanted(args: &CompareArgs, options: &[String]) -> Result<Option<Plan>, Failur
     let mut facts = suite.facts().map_err(Failure::usage)?;
     facts.extend(args.fact.iter().cloned());
     let per = args.per.clone().or(suite.per);
-    if let Some(per) = per.as_ref().filter(|per| !metrics.iter().any(|metric| metric.name == **per)) {
+    let mut counting =
+        metrics.iter().map(|metric| &metric.name).chain(args.work.iter().map(|work| &work.name));
+    if let Some(per) = per.as_ref().filter(|per| !counting.any(|name| name == *per)) {
         return Err(Failure::usage(format!(
-            "--per {per}: there is no metric of that name; add --metric '{per}=REGEX'"
+            "--per {per}: there is no metric or unit of that name; add --metric '{per}=REGEX' or --work {per}=SOURCE"
         )));
     }
     Ok(Some(Plan {
@@ -311,14 +320,18 @@ fn read_suite(path: &Path) -> Result<Suite, Failure> {
     Suite::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-/// The options of a recording, as `record` will take them; what a study decides itself is refused.
-fn record_options(text: &str) -> Result<Vec<String>, Failure> {
-    let words = shlex::split(text).ok_or_else(|| Failure::usage("--record: a quote has no end"))?;
+/// The options of a recording, as `record` will take them, with units of work; what a study decides itself is
+/// refused.
+fn record_options(text: &str, work: &[WorkCounter]) -> Result<Vec<String>, Failure> {
+    let mut words = shlex::split(text).ok_or_else(|| Failure::usage("--record: a quote has no end"))?;
+    words.extend(work.iter().map(|unit| format!("--work={}={}", unit.name, unit.source.words())));
     let command = RecordArgs::augment_args(clap::Command::new("record"));
     let line = std::iter::once("record".to_owned()).chain(words.iter().cloned());
     let matches =
         command.try_get_matches_from(line).map_err(|error| Failure::usage(format!("--record: {error}")))?;
-    RecordArgs::from_arg_matches(&matches).map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    let options = RecordArgs::from_arg_matches(&matches);
+    let options = options.map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    check_work(&options).map_err(|error| Failure::usage(error.to_string()))?;
     let is_own = |id: &&clap::Id| {
         OWN.contains(&id.as_str())
             && matches.value_source(id.as_str()) == Some(clap::parser::ValueSource::CommandLine)
@@ -358,15 +371,23 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_percent, parse_time, record_options};
+    use super::{parse_percent, parse_time, record_options, work};
     use std::time::Duration;
 
     /// Options of recordings are `record`'s, without what a study decides.
     #[test]
     fn options_of_recordings() {
-        assert_eq!(record_options("--power model -F '99'").unwrap(), ["--power", "model", "-F", "99"]);
+        let options = |text| record_options(text, &[]);
+        assert_eq!(options("--power model -F '99'").unwrap(), ["--power", "model", "-F", "99"]);
         for wrong in ["--nothing", "-o x", "-a", "-p 1", "true", "--svg x", "'", "-F 0", "--budget 1J"] {
-            assert!(record_options(wrong).is_err(), "{wrong}");
+            assert!(options(wrong).is_err(), "{wrong}");
+        }
+        let unit = work::parse(r"step=stdout:a b=(\d+)").unwrap();
+        let with_unit = record_options("-F 99", std::slice::from_ref(&unit));
+        assert_eq!(with_unit.unwrap(), ["-F", "99", r"--work=step=stdout:a b=(\d+)"]);
+        let there = work::parse("x=prometheus:http://192.0.2.1/#y").unwrap();
+        for wrong in [[unit.clone(), unit.clone()], [unit, there]] {
+            assert!(record_options("", &wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -16,6 +16,10 @@ use std::path::Path;
 /// The recording by this unit.
 pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str) -> Result<Profile, Failure> {
     let (mut profile, over_time) = attribute_over_time_owned(read_recording(path)?, options);
+    if !profile.parts.is_empty() {
+        let text = format!("{} is merged: --per-work takes one recording alone", path.display());
+        return Err(Failure::usage(shown(&text).into_owned()));
+    }
     if range.is_part() {
         let bins = range.bins(&over_time.bins)?;
         let (from, to) = (over_time.bins.span(bins.start).0, over_time.bins.span(bins.end - 1).1);

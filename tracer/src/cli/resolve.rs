@@ -95,20 +95,26 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
 
 /// The units of work, where each can be counted here.
 fn work(args: &RecordArgs) -> Result<Vec<WorkCounter>, PlanError> {
-    let mut names = BTreeSet::new();
-    if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
-        return Err(PlanError::WorkTwice(twice.name.clone()));
-    }
+    check_work(args)?;
     let reads_output = args.work.iter().any(|counter| matches!(counter.source, WorkSource::Stdout(_)));
     if reads_output && args.command.is_empty() {
         return Err(PlanError::NobodyPrints);
+    }
+    Ok(args.work.clone())
+}
+
+/// Whether units of work have names of their own and pages that may be read.
+pub(super) fn check_work(args: &RecordArgs) -> Result<(), PlanError> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
+        return Err(PlanError::WorkTwice(twice.name.clone()));
     }
     for counter in &args.work {
         if let WorkSource::Prometheus { url, .. } = &counter.source {
             check(url, args.work_allow_remote).map_err(PlanError::Page)?;
         }
     }
-    Ok(args.work.clone())
+    Ok(())
 }
 
 /// The functions whose calls are counted: those of `--count`, and those that are units of work.

@@ -7,8 +7,10 @@ use super::common::Common;
 use super::failure::Failure;
 use super::record::{self, ModelWatts, RecordArgs, parse_model};
 use super::resolve::resolve;
+use super::work;
 use crate::plan::{GpuLevel, ProgressStyle};
 use clap::{Args, FromArgMatches as _};
+use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_power::SourceChoice;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stdin, stdout};
@@ -55,6 +57,14 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "idle=W,core=W", value_parser = parse_model)]
     pub model_watts: Option<ModelWatts>,
 
+    /// Show joules per unit of work, as `record` does, of the last window and since the start; not by calls
+    #[arg(long, value_name = "NAME=SOURCE", value_parser = work::parse)]
+    pub work: Vec<WorkCounter>,
+
+    /// Let --work read pages of metrics from other machines
+    #[arg(long, requires = "work")]
+    pub work_allow_remote: bool,
+
     /// Under sudo, run the program as root instead of as the user who called sudo
     #[arg(long)]
     pub as_root: bool,
@@ -64,10 +74,16 @@ pub(super) struct TopArgs {
 const NO_TERMINAL: &str = "top draws on a terminal and reads keys from it, and standard input or output is none; to keep what is measured in a \
      file, use `energy-trace record`";
 
+/// Why calls are no units here.
+const NO_CALLS: &str = "calls are counted at the end: --work …=calls:FUNCTION is for `energy-trace record`; top takes stdout:, file: and prometheus:";
+
 /// Shows.
 pub(super) fn run(args: &TopArgs, common: &Common) -> Result<ExitCode, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::usage(NO_TERMINAL.to_owned()));
+    }
+    if args.work.iter().any(|counter| matches!(counter.source, WorkSource::Calls(_))) {
+        return Err(Failure::usage(NO_CALLS.to_owned()));
     }
     let mut plan = resolve(&recording(args)?, common).map_err(record::refused)?;
     plan.live = true;
@@ -95,6 +111,8 @@ fn recording(args: &TopArgs) -> Result<RecordArgs, Failure> {
         sysfs: args.sysfs.clone(),
         gpu: args.gpu,
         model_watts: args.model_watts,
+        work: args.work.clone(),
+        work_allow_remote: args.work_allow_remote,
         as_root: args.as_root,
         ..defaults.map_err(|error| Failure::usage(error.to_string()))?
     })

@@ -65,8 +65,11 @@ impl TargetSpec {
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
-                let theirs = stdout.map_or(Terminal::Theirs, Terminal::StdoutTo);
-                let terminal = if plan.live { Terminal::NotTheirs } else { theirs };
+                let terminal = match stdout {
+                    stdout if plan.live => Terminal::NotTheirs(stdout),
+                    Some(stdout) => Terminal::StdoutTo(stdout),
+                    None => Terminal::Theirs,
+                };
                 let before = control.signals_for_command();
                 let held = launch(words, plan.run_as.as_ref(), &environment, before, terminal)?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))

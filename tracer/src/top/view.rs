@@ -3,9 +3,9 @@
 //! Leaves out the terminal itself and what a screen says.
 
 use super::terminal::{self, Terminal};
-use energy_trace_attribution::attribute;
+use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::Options;
+use energy_trace_model::profile::{Options, OverTime};
 use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_report::top::{Screen, Section, Totals};
 use nix::fcntl::OFlag;
@@ -138,7 +138,13 @@ impl Looking {
 
     fn window(&mut self, until: KtimeNs) {
         if let Some(window) = self.live.window(until) {
-            self.totals.add(&attribute(&window, &Options::logical()));
+            let options = Options::logical();
+            // When energy was used matters for units of work alone.
+            let (profile, over_time) = match window.work.is_empty() {
+                true => (attribute_owned(window, &options), OverTime::default()),
+                false => attribute_over_time_owned(window, &options),
+            };
+            self.totals.add(&profile, &over_time);
             self.drawn = None;
         }
     }

@@ -77,8 +77,9 @@ pub enum Terminal {
     /// It has what we have.
     #[default]
     Theirs,
-    /// We draw there: what would go to it or come from it goes to `/dev/null`; files and pipes stay.
-    NotTheirs,
+    /// We draw there: what would go to it or come from it goes to `/dev/null`, or its stdout to where that
+    /// was said; files and pipes stay.
+    NotTheirs(Option<OwnedFd>),
     /// It has what we have, but its stdout goes there.
     StdoutTo(OwnedFd),
 }
@@ -99,11 +100,7 @@ pub fn launch(
     if let Some(user) = run_as {
         command.envs(user.corrections(|variable| std::env::var_os(variable)));
     }
-    match terminal {
-        Terminal::Theirs => (),
-        Terminal::NotTheirs => keep_off_terminal(&mut command),
-        Terminal::StdoutTo(end) => drop(command.stdout(end)),
-    }
+    give_terminal(&mut command, terminal);
     let user = run_as.cloned();
     let [ready, gate, gate_of_parent] = [&ready_write, &gate_read, &gate_write].map(AsRawFd::as_raw_fd);
     let hold = move || {
@@ -139,6 +136,20 @@ pub fn launch(
         });
     };
     Ok(Held { pid, gate: File::from(gate_write), pidfd: open_pidfd(pid).ok(), executed, ended })
+}
+
+fn give_terminal(command: &mut Command, terminal: Terminal) {
+    let stdout = match terminal {
+        Terminal::Theirs => None,
+        Terminal::NotTheirs(stdout) => {
+            keep_off_terminal(command);
+            stdout
+        }
+        Terminal::StdoutTo(end) => Some(end),
+    };
+    if let Some(stdout) = stdout {
+        command.stdout(stdout);
+    }
 }
 
 fn keep_off_terminal(command: &mut Command) {

@@ -1,11 +1,65 @@
 //! A metric in Prometheus's text format (version 0.0.4, and OpenMetrics as far as it is the same):
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 //!
-//! A line is `name{label="value",…} number`, and perhaps a time. Lines that are none are passed over: they are other metrics' trouble. Where
-//! several lines are meant their numbers are added, as `sum()` does. Leaves out types, help, and names that need quotes.
+//! A line is `name{label="value",…} number`, and perhaps a time. Lines that are none are passed over: they
+//! are other metrics' trouble. Where several lines are meant their numbers are added, as `sum()` does. A page
+//! comes in pieces, of which no more than a line is kept. Leaves out types, help, and names that need quotes.
 
 use super::number::units;
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
+use std::io::{self, Write};
+
+/// Bytes of a line that are kept: a longer one is not read.
+const MOST_LINE: usize = 64 << 10;
+
+/// What is looked for on a page, which is written in piece by piece.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    metrics: &'a [Metric],
+    found: Vec<Option<Found>>,
+    line: Vec<u8>,
+}
+
+/// The sum of a metric's lines so far, or why there is none.
+type Found = Result<WorkUnits, WorkFailure>;
+
+impl<'a> Search<'a> {
+    pub(super) fn new(metrics: &'a [Metric]) -> Self {
+        Self { metrics, found: vec![None; metrics.len()], line: Vec::new() }
+    }
+
+    /// What each metric has, once the page is whole.
+    pub(super) fn end(mut self) -> Vec<Found> {
+        self.end_line();
+        self.found.into_iter().map(|found| found.unwrap_or(Err(WorkFailure::NoMetric))).collect()
+    }
+
+    fn end_line(&mut self) {
+        let is_wanted = self.metrics.iter().any(|metric| self.line.starts_with(metric.name.as_bytes()));
+        if let Some(line) = is_wanted.then(|| Line::parse(&self.line)).flatten() {
+            let sums = self.metrics.iter().zip(&mut self.found);
+            sums.filter(|(metric, _)| metric.is_on(&line)).for_each(|(_, sum)| line.add_to(sum));
+        }
+        self.line.clear();
+    }
+}
+
+impl Write for Search<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            let room = MOST_LINE.saturating_sub(self.line.len());
+            self.line.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
+            if part.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A metric, and labels that its lines must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,19 +75,43 @@ impl Metric {
         rest.trim().is_empty().then(|| Self { name: name.to_owned(), labels })
     }
 
-    /// The sum of its lines on a page.
-    pub(super) fn read(&self, page: &[u8]) -> Result<WorkUnits, WorkFailure> {
-        let lines = page.split(|byte| *byte == b'\n').filter(|line| line.starts_with(self.name.as_bytes()));
-        let mut sum = None;
-        for line in lines.filter_map(|line| std::str::from_utf8(line).ok()) {
-            let Some((name, labels, rest)) = series(line) else { continue };
-            if name == self.name && self.labels.iter().all(|wanted| labels.contains(wanted)) {
-                let number = units(rest.split_whitespace().next().unwrap_or_default())?;
-                sum = Some(number.saturating_add(sum.unwrap_or(WorkUnits::ZERO)));
-            }
-        }
-        sum.ok_or(WorkFailure::NoMetric)
+    fn is_on(&self, line: &Line<'_>) -> bool {
+        let has_labels = |labels: &Labels| self.labels.iter().all(|wanted| labels.contains(wanted));
+        line.name == self.name && line.labels.as_ref().is_none_or(has_labels)
     }
+}
+
+/// A line of a page.
+struct Line<'a> {
+    name: &'a str,
+    /// `None` where it is too long to know.
+    labels: Option<Labels>,
+    number: Found,
+}
+
+impl<'a> Line<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        if line.len() >= MOST_LINE {
+            let name = line.get(..line.iter().position(|byte| !is_in_name(char::from(*byte)))?)?;
+            let number = Err(WorkFailure::TooLong { most: MOST_LINE as u64 });
+            return Some(Self { name: std::str::from_utf8(name).ok()?, labels: None, number });
+        }
+        let (name, labels, rest) = series(std::str::from_utf8(line).ok()?)?;
+        let number = units(rest.split_whitespace().next().unwrap_or_default());
+        Some(Self { name, labels: Some(labels), number })
+    }
+
+    fn add_to(&self, sum: &mut Option<Found>) {
+        *sum = Some(match (sum.take(), self.number.clone()) {
+            (Some(Ok(sum)), Ok(number)) => Ok(sum.saturating_add(number)),
+            (None | Some(Ok(_)), number) => number,
+            (Some(failure), _) => failure,
+        });
+    }
+}
+
+const fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | ':')
 }
 
 /// Labels with their values.
@@ -41,8 +119,7 @@ type Labels = Vec<(String, String)>;
 
 /// The name and the labels at the begin of a line, and what is behind them.
 fn series(line: &str) -> Option<(&str, Labels, &str)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
-    let (name, rest) = line.split_at(line.find(|c| !is_name(c)).unwrap_or(line.len()));
+    let (name, rest) = line.split_at(line.find(|c| !is_in_name(c)).unwrap_or(line.len()));
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -80,7 +157,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Metric, WorkFailure, WorkUnits};
+    use super::{Found, MOST_LINE, Metric, Search, WorkFailure, WorkUnits};
+    use std::io::Write as _;
 
     const PAGE: &[u8] = br#"# HELP tokens_total Tokens.
 # TYPE tokens_total counter
@@ -96,8 +174,19 @@ empty_total
 spaces_total { model = "a" , } 3 # {trace="x"} 1
 "#;
 
+    /// What a metric has on a page that comes in pieces of so many bytes.
+    fn read_in(metric: &str, page: &[u8], bytes: usize) -> Found {
+        let metrics = [Metric::parse(metric).unwrap()];
+        let mut search = Search::new(&metrics);
+        page.chunks(bytes).for_each(|piece| search.write_all(piece).unwrap());
+        assert!(search.line.capacity() <= 2 * MOST_LINE);
+        search.end().pop().unwrap()
+    }
+
     fn read(metric: &str) -> Result<f64, WorkFailure> {
-        Metric::parse(metric).unwrap().read(PAGE).map(WorkUnits::as_number)
+        let read = read_in(metric, PAGE, PAGE.len());
+        assert!((1..9).all(|bytes| read_in(metric, PAGE, bytes) == read));
+        read.map(WorkUnits::as_number)
     }
 
     /// A metric is the sum of its lines, of those that have the labels.
@@ -118,9 +207,9 @@ spaces_total { model = "a" , } 3 # {trace="x"} 1
         for none in ["nan_total", "minus_total", "empty_total"] {
             assert_eq!(read(none), Err(WorkFailure::NoNumber), "{none}");
         }
-        let metric = Metric::parse("tokens_total").unwrap();
+        let read = |page: &[u8]| read_in("tokens_total", page, 7);
         for end in 0..PAGE.len() {
-            let _ = metric.read(&PAGE[..end]);
+            let _ = read(&PAGE[..end]);
         }
         for page in [
             &b""[..],
@@ -130,12 +219,21 @@ spaces_total { model = "a" , } 3 # {trace="x"} 1
             b"tokens_total{a",
             b"tokens_total{a=\"\\",
         ] {
-            assert!(metric.read(page).is_err(), "{page:?}");
+            assert!(read(page).is_err(), "{page:?}");
         }
-        assert_eq!(
-            metric.read(b"tokens_total{a=\"\xff\"} 3\ntokens_total 4").map(WorkUnits::as_number),
-            Ok(4.0)
-        );
+        assert_eq!(read(b"tokens_total{a=\"\xff\"} 3\ntokens_total 4"), Ok(WorkUnits::whole(4)));
+    }
+
+    /// A line without an end is not kept, and is said where it is the metric's; others do no harm.
+    #[test]
+    fn long_lines() {
+        let long = |name: &str| [name.as_bytes(), b"{a=\"", &vec![b'x'; 3 * MOST_LINE], b"\"} 7\n"].concat();
+        let page = |name: &str| [&long(name)[..], b"tokens_total 4\n"].concat();
+        for other in ["other", "tokens_total_created", "# tokens_total"] {
+            assert_eq!(read_in("tokens_total", &page(other), 1_000), Ok(WorkUnits::whole(4)), "{other}");
+        }
+        let own = read_in("tokens_total", &page("tokens_total"), 1_000);
+        assert_eq!(own, Err(WorkFailure::TooLong { most: MOST_LINE as u64 }));
     }
 
     /// What is typed is a name with labels, and nothing behind them.

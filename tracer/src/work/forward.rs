@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{OpenptyResult, openpty};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
 use nix::sys::termios::{LocalFlags, OutputFlags, SetArg, tcgetattr, tcsetattr};
-use nix::unistd::{dup2_stderr, dup2_stdin, fchown, pipe2, read, setsid, write};
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, fchown, pipe2, read, setsid, write};
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -66,7 +66,8 @@ impl Forward {
             return Ok(None);
         }
         let child = fork_role(c"et-stdout", |parent| serve(plan, &parent))?;
-        let (ours, theirs) = if io::stdout().is_terminal() { terminal()? } else { pipe2(OFlag::O_CLOEXEC)? };
+        let is_terminal = io::stdout().is_terminal() && !plan.live;
+        let (ours, theirs) = if is_terminal { terminal()? } else { pipe2(OFlag::O_CLOEXEC)? };
         if let Some(user) = plan.run_as.as_ref().map(|user| user.role()) {
             // Who has it open may open it by name too: /dev/stdout.
             fchown(&theirs, Some(user.uid), Some(user.gid))?;
@@ -134,18 +135,21 @@ fn copy_size(from: &impl AsFd, to: &impl AsFd) {
 /// The process's life. Returns its exit status, which nobody reads.
 fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     let identity = plan.owner.as_ref().map(|user| user.role());
-    i32::from(
-        renounce(identity.as_ref()).map_err(ChannelError::from).and_then(|()| pass_on_all(parent)).is_err(),
-    )
+    let ready = renounce(identity.as_ref()).map_err(ChannelError::from);
+    i32::from(ready.and_then(|()| pass_on_all(parent, plan.live)).is_err())
 }
 
-fn pass_on_all(parent: &Parent) -> Result<(), ChannelError> {
+/// `is_drawn_on`: whether the user's stdout is a screen of ours, on which the command prints nothing.
+fn pass_on_all(parent: &Parent, is_drawn_on: bool) -> Result<(), ChannelError> {
     let ((), files) = parent.channel.receive::<()>(64, None)?;
     let [from, copies] = <[OwnedFd; 2]>::try_from(files).map_err(|_| ChannelError::Malformed("no files"))?;
     // Signals of the terminal are the command's; so is stderr, which nobody is to find open for us.
     setsid().map_err(io::Error::from)?;
     let nowhere = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nowhere).and_then(|()| dup2_stderr(&nowhere)).map_err(io::Error::from)?;
+    if is_drawn_on && io::stdout().is_terminal() {
+        dup2_stdout(&nowhere).map_err(io::Error::from)?;
+    }
     let mut passing = Passing { from, copies: Some(copies), missing: false };
     passing.run(parent).map_err(ChannelError::from)
 }

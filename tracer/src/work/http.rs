@@ -1,10 +1,12 @@
 //! A page of metrics over plain HTTP, from this machine.
 //!
-//! One GET at a time, without redirects, proxies, cookies or compression, and with a limit on time and on bytes. Leaves out what the page
-//! says (`exposition.rs`).
+//! One GET at a time, for all metrics that are wanted of it, without redirects, proxies, cookies or
+//! compression, and with a limit on time and on bytes, of which few are kept. Leaves out what the page says
+//! (`exposition.rs`).
 
-use super::exposition::Metric;
+use super::exposition::{Metric, Search};
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 use ureq::http::Uri;
@@ -37,11 +39,11 @@ pub(crate) fn check(url: &str, allows_remote: bool) -> Result<(), String> {
 pub(super) struct Page {
     agent: Agent,
     url: String,
-    metric: Metric,
+    metrics: Vec<Metric>,
 }
 
 impl Page {
-    pub(super) fn new(url: &str, metric: Metric, patience: Duration) -> Self {
+    pub(super) fn new(url: &str, metrics: Vec<Metric>, patience: Duration) -> Self {
         let config = Agent::config_builder()
             .timeout_global(Some(patience))
             .max_redirects(0)
@@ -51,17 +53,23 @@ impl Page {
             .max_response_header_size(MOST_HEAD)
             .user_agent(concat!("energy-trace/", env!("CARGO_PKG_VERSION")))
             .build();
-        Self { agent: config.new_agent(), url: url.to_owned(), metric }
+        Self { agent: config.new_agent(), url: url.to_owned(), metrics }
     }
 
-    /// The metric now.
-    pub(super) fn look(&self) -> Result<WorkUnits, WorkFailure> {
+    /// Each metric now.
+    pub(super) fn look(&self) -> Vec<Result<WorkUnits, WorkFailure>> {
+        self.read().unwrap_or_else(|failure| vec![Err(failure); self.metrics.len()])
+    }
+
+    fn read(&self) -> Result<Vec<Result<WorkUnits, WorkFailure>>, WorkFailure> {
         let mut answer = self.agent.get(&self.url).call().map_err(|error| failure(&error))?;
         if answer.status() != 200 {
             return Err(WorkFailure::Status(answer.status().as_u16()));
         }
-        let page = answer.body_mut().with_config().limit(MOST).read_to_vec();
-        self.metric.read(&page.map_err(|error| failure(&error))?)
+        let mut search = Search::new(&self.metrics);
+        let mut page = answer.body_mut().with_config().limit(MOST).reader();
+        io::copy(&mut page, &mut search).map_err(|error| failure(&Error::from(error)))?;
+        Ok(search.end())
     }
 }
 
@@ -133,7 +141,7 @@ mod tests {
                 answer(&mut connection);
             }
         });
-        Page::new(&url, Metric::parse("tokens").unwrap(), patience).look()
+        Page::new(&url, vec![Metric::parse("tokens").unwrap()], patience).look().pop().unwrap()
     }
 
     fn says(head: &'static str, body: &'static [u8]) -> impl Fn(&mut TcpStream) + Send + 'static {

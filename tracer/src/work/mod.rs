@@ -3,7 +3,7 @@
 //! ```text
 //!  recorder                     et-work
 //!  fork ───────────────────►    becomes the user for good
-//!  Start ──────────────────►    a thread for each source: a look ten times a second
+//!  Start ──────────────────►    a thread for each file and page: a look ten times a second
 //!  ◄───────────── readings      batches of (which, when, number or why there is none)
 //!  Stop ───────────────────►    a last look of those that answer at once
 //!  ◄───────────────── Done

@@ -13,12 +13,13 @@ use super::watch::{Piece, Printed};
 use crate::plan::RecordPlan;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::WorkId;
-use energy_trace_model::recording::record::{WorkFailure, WorkReading, WorkSource, WorkUnits};
+use energy_trace_model::recording::record::{WorkCounter, WorkFailure, WorkReading, WorkSource, WorkUnits};
 use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::Parent;
 use energy_trace_system::roles::renounce::renounce;
 use regex_lite::Regex;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -36,8 +37,8 @@ const WAITING: usize = 4096;
 
 /// What a thread tells.
 type Told = (WorkId, WorkReading);
-/// A way to look at a source.
-type Look = Box<dyn FnMut() -> Result<WorkUnits, WorkFailure> + Send>;
+/// A way to look at a source: what each of its counters has now.
+type Look = Box<dyn FnMut() -> Vec<Result<WorkUnits, WorkFailure>> + Send>;
 
 /// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
@@ -49,18 +50,14 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
     let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
     let (sender, told) = sync_channel::<Event>(WAITING);
-    let readers: Vec<Reader> = (0..)
-        .zip(&plan.work)
-        .filter_map(|(id, counter)| {
-            Some(Reader::start(WorkId::new(id), look_of(&counter.source)?, sender.clone()))
-        })
-        .collect();
-    let printed = Reader::watch(plan, files.into_iter().next(), &sender);
-    let readers: Vec<Reader> = readers.into_iter().chain(printed).collect();
+    let looks = looks(&plan.work).into_iter();
+    let mut readers: Vec<Reader> =
+        looks.map(|(ids, look)| Reader::start(ids, look, sender.clone())).collect();
+    readers.extend(Reader::watch(plan, files.into_iter().next(), &sender));
     drop(sender);
     loop {
         pass_on(parent, &told, PERIOD)?;
-        readers.iter().filter_map(Reader::is_slow).try_for_each(|told| send(parent, vec![told]))?;
+        readers.iter().map(Reader::slow).try_for_each(|told| send(parent, &told))?;
         if parent.channel.is_answering(Duration::ZERO)? {
             let (Request::Start | Request::Stop, _) = parent.channel.receive(MOST, None)?;
             break;
@@ -71,19 +68,30 @@ fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
     parent.channel.send(&Answer::Done, &[], None)
 }
 
-/// How a source is looked at here.
-fn look_of(source: &WorkSource) -> Option<Look> {
-    match source {
-        WorkSource::File(path) => {
-            let path = PathBuf::from(path);
-            Some(Box::new(move || file::look(&path)))
+/// How files and pages are looked at: metrics of one page together.
+fn looks(counters: &[WorkCounter]) -> Vec<(Vec<WorkId>, Look)> {
+    let mut looks: Vec<(Vec<WorkId>, Look)> = Vec::new();
+    let mut pages: BTreeMap<&str, (Vec<WorkId>, Vec<Metric>)> = BTreeMap::new();
+    for (id, counter) in (0..).map(WorkId::new).zip(counters) {
+        match &counter.source {
+            WorkSource::File(path) => {
+                let path = PathBuf::from(path);
+                looks.push((vec![id], Box::new(move || vec![file::look(&path)])));
+            }
+            WorkSource::Prometheus { url, metric } => {
+                let Some(metric) = Metric::parse(metric) else { continue };
+                let page = pages.entry(url).or_default();
+                page.0.push(id);
+                page.1.push(metric);
+            }
+            WorkSource::Calls(_) | WorkSource::Stdout(_) => (),
         }
-        WorkSource::Prometheus { url, metric } => {
-            let page = Page::new(url, Metric::parse(metric)?, PATIENCE);
-            Some(Box::new(move || page.look()))
-        }
-        WorkSource::Calls(_) | WorkSource::Stdout(_) => None,
     }
+    for (url, (ids, metrics)) in pages {
+        let page = Page::new(url, metrics, PATIENCE);
+        looks.push((ids, Box::new(move || page.look())));
+    }
+    looks
 }
 
 /// Sends what is told within a while.
@@ -101,7 +109,7 @@ fn pass_on(parent: &Parent, told: &Receiver<Event>, within: Duration) -> Result<
             }
         }
     }
-    send(parent, batch)
+    send(parent, &batch)
 }
 
 /// Sends what is told until every reader that can has looked for the last time.
@@ -119,11 +127,11 @@ fn last_looks(parent: &Parent, told: &Receiver<Event>, mut waits: usize) -> Resu
         Event::Told(one) => Some(one),
         Event::Last => None,
     }));
-    batch.chunks(BATCH).try_for_each(|some| send(parent, some.to_vec()))
+    send(parent, &batch)
 }
 
-fn send(parent: &Parent, batch: Vec<Told>) -> Result<(), ChannelError> {
-    if batch.is_empty() { Ok(()) } else { parent.channel.send(&Answer::Readings(batch), &[], None) }
+fn send(parent: &Parent, told: &[Told]) -> Result<(), ChannelError> {
+    told.chunks(BATCH).try_for_each(|some| parent.channel.send(&Answer::Readings(some.to_vec()), &[], None))
 }
 
 /// What comes from a reader's thread.
@@ -135,7 +143,7 @@ enum Event {
 
 /// A thread that looks at a source.
 struct Reader {
-    id: WorkId,
+    ids: Vec<WorkId>,
     /// Since when it looks, where it does; `None` again once that was told.
     looks_since: Arc<Mutex<Option<KtimeNs>>>,
     /// Has it look at once, for the last time.
@@ -143,22 +151,25 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(id: WorkId, mut look: Look, told: SyncSender<Event>) -> Self {
+    fn start(ids: Vec<WorkId>, mut look: Look, told: SyncSender<Event>) -> Self {
         let looks_since = Arc::new(Mutex::new(None));
         let (again, wanted) = channel();
         let since = Arc::clone(&looks_since);
         let failed = told.clone();
+        let mut tellings: Vec<(WorkId, Telling)> = ids.iter().map(|id| (*id, Telling::default())).collect();
         let started = std::thread::Builder::new().name("work".into()).spawn(move || {
-            let mut telling = Telling::default();
             let mut is_last = false;
             loop {
                 let next = Instant::now() + PERIOD;
                 let began = now();
                 set(&since, Some(began));
-                let value = look();
+                let values = look();
                 set(&since, None);
-                let reading = telling.tell((began, now()), value);
-                let was_told = reading.is_none_or(|reading| told.send(Event::Told((id, reading))).is_ok());
+                let times = (began, now());
+                let was_told = tellings.iter_mut().zip(values).all(|((id, telling), value)| {
+                    let reading = telling.tell(times, value);
+                    reading.is_none_or(|reading| told.send(Event::Told((*id, reading))).is_ok())
+                });
                 if is_last || !was_told {
                     let _nobody_may_listen = told.send(Event::Last);
                     return;
@@ -168,9 +179,9 @@ impl Reader {
             }
         });
         if let Err(error) = started {
-            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
+            tell_failure(&failed, &ids, &WorkFailure::System { error: error.to_string() });
         }
-        Self { id, looks_since, again }
+        Self { ids, looks_since, again }
     }
 
     /// Looks for numbers in what the command prints, if any counter wants that.
@@ -180,7 +191,11 @@ impl Reader {
             _ => None,
         });
         let of_output: Vec<(WorkId, Regex)> = of_output.collect();
-        let &(id, _) = of_output.first()?;
+        let ids: Vec<WorkId> = of_output.iter().map(|(id, _)| *id).collect();
+        if ids.is_empty() {
+            return None;
+        }
+        let of_failure = ids.clone();
         let (again, wanted) = channel();
         let told = told.clone();
         let failed = told.clone();
@@ -188,16 +203,14 @@ impl Reader {
             let printed = copies.map_or_else(Printed::of_own_stdout, |copies| Ok(Printed::Copies(copies)));
             match printed {
                 Ok(printed) => watch(printed, of_output, &wanted, &told),
-                Err(error) => of_output.iter().for_each(|(id, _)| {
-                    tell_failure(&told, *id, file::failure(&error));
-                }),
+                Err(error) => tell_failure(&told, &of_failure, &file::failure(&error)),
             }
             let _nobody_may_listen = told.send(Event::Last);
         });
         if let Err(error) = started {
-            tell_failure(&failed, id, WorkFailure::System { error: error.to_string() });
+            tell_failure(&failed, &ids, &WorkFailure::System { error: error.to_string() });
         }
-        Some(Self { id, looks_since: Arc::default(), again })
+        Some(Self { ids, looks_since: Arc::default(), again })
     }
 
     /// Asks for a last look; false where the thread still looks, or is gone.
@@ -207,12 +220,15 @@ impl Reader {
     }
 
     /// That it looks for too long, once.
-    fn is_slow(&self) -> Option<Told> {
+    fn slow(&self) -> Vec<Told> {
         let mut since = self.looks_since.lock().unwrap_or_else(PoisonError::into_inner);
         let at = now();
-        let is_slow = since.is_some_and(|since| at.ns_since(since) > SLOW.as_nanos() as u64);
-        is_slow.then(|| *since = None)?;
-        Some((self.id, WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) }))
+        if since.is_none_or(|since| at.ns_since(since) <= SLOW.as_nanos() as u64) {
+            return Vec::new();
+        }
+        *since = None;
+        let reading = WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) };
+        self.ids.iter().map(|id| (*id, reading.clone())).collect()
     }
 }
 
@@ -265,9 +281,11 @@ fn take_in(lines: &mut Lines, piece: &Piece, id: WorkId, told: &SyncSender<Event
     }
 }
 
-fn tell_failure(told: &SyncSender<Event>, id: WorkId, failure: WorkFailure) {
-    let reading = WorkReading { at: now(), within_ns: 0, value: Err(failure) };
-    let _nobody_may_listen = told.send(Event::Told((id, reading)));
+fn tell_failure(told: &SyncSender<Event>, ids: &[WorkId], failure: &WorkFailure) {
+    let reading = WorkReading { at: now(), within_ns: 0, value: Err(failure.clone()) };
+    for id in ids {
+        let _nobody_may_listen = told.send(Event::Told((*id, reading.clone())));
+    }
 }
 
 fn set(since: &Mutex<Option<KtimeNs>>, to: Option<KtimeNs>) {

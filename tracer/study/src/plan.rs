@@ -36,7 +36,7 @@ pub struct Plan {
     /// How often they called what, as they print it.
     #[serde(default)]
     pub calls: Option<Pattern>,
-    /// The metric that counts the work of a run.
+    /// The metric or unit of work that counts the work of a run.
     #[serde(default)]
     pub per: Option<String>,
     /// The variable whose values are compared.

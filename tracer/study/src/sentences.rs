@@ -2,14 +2,14 @@
 //!
 //! Leaves out tables (`study_tables`), and how a study was made (`study_methods.rs`).
 
-use crate::data::{Cell, Grade, Group, Kind, Outcome, Purpose, Run, Study, Sweep};
+use crate::data::{Cell, Grade, Group, Kind, Measured, Outcome, Purpose, Run, Study, Sweep};
 pub(crate) use crate::methods::{load, methods};
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::counted;
 use energy_trace_statistics::comparison::Verdict;
 use energy_trace_statistics::effect::Magnitude;
 use energy_trace_statistics::location::median;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `study of 2 programs, 20 rounds, seed 7 (estimated energy)`.
 pub(crate) fn title(study: &Study, grade: Option<Grade>) -> String {
@@ -336,7 +336,21 @@ pub(crate) fn study_notes(runs: &[Run]) -> Vec<String> {
     let unstable = runs.iter().filter(|run| run.stable == Some(false)).count();
     let unstable = (unstable > 0)
         .then(|| format!("power was not stable in time before {}", counted(unstable as u64, "run")));
-    [load, idle, unstable].into_iter().flatten().collect()
+    [load, idle, unstable].into_iter().flatten().chain(units_not_known(runs)).collect()
+}
+
+/// Units of work whose joules are not known of all runs.
+fn units_not_known(runs: &[Run]) -> impl Iterator<Item = String> {
+    let measured: Vec<&Measured> =
+        runs.iter().filter(|run| run.counts()).filter_map(|run| run.measured.as_ref()).collect();
+    let mut known: BTreeMap<&String, usize> = BTreeMap::new();
+    for (name, units) in measured.iter().flat_map(|of| &of.work) {
+        *known.entry(name).or_default() += usize::from(units.joules_each.is_some());
+    }
+    let all = measured.len();
+    known.into_iter().filter(move |(_, known)| *known < all).map(move |(name, known)| {
+        format!("joules per {name} are known of {known} of {all} runs; `energy-trace report` says of a run's recording why")
+    })
 }
 
 /// `run 7 of 43  B  12.31 J  4.20 s  3m left`.

@@ -43,7 +43,7 @@ pub(super) struct Output {
 }
 
 /// Every output of one recording, whose file is named behind the first word.
-pub(super) const OUTPUTS: [Output; 29] = [
+pub(super) const OUTPUTS: [Output; 30] = [
     Output { words: &["report", "--format", "json"], read: report },
     Output { words: &["report", "--format", "json", "--by", "api", "--level", "tree"], read: report },
     Output { words: &["report", "--format", "csv"], read: csv },
@@ -69,6 +69,7 @@ pub(super) const OUTPUTS: [Output; 29] = [
     Output { words: &["export", "--format", "greenlight"], read: greenlight },
     Output { words: &["export", "--format", "parquet"], read: parquet },
     Output { words: &["export", "--format", "parquet-readings"], read: readings },
+    Output { words: &["export", "--format", "parquet-work"], read: units },
     Output { words: &["export", "--format", "emissions", "--grid-gco2-kwh", "400"], read: emissions },
     Output { words: &["export", "--format", "csv"], read: csv },
     Output { words: &["diff", "--color", "never"], read: plain },
@@ -363,6 +364,11 @@ fn parquet(bytes: &[u8]) -> Found {
         _ => {}
     });
     Found::energy(energy).cpu(cpu).texts(texts)
+}
+
+/// No unit of work was counted.
+fn units(bytes: &[u8]) -> Found {
+    Found { energy: None, ..Found::energy(0).texts(table(bytes, |_, _, _| ())) }
 }
 
 fn readings(bytes: &[u8]) -> Found {

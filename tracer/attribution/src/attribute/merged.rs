@@ -7,11 +7,13 @@
 
 use super::{attribute_in_bins, attribute_one, span_of};
 use crate::parts::LeftOut;
-use energy_trace_model::profile::diagnostics::{Diagnostic, WorkDiagnostic};
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::over_time::Bins;
+use energy_trace_model::profile::work::{Work, merged as work_of_merged};
 use energy_trace_model::profile::{Options, OverTime, PartOfProfile, Profile};
 use energy_trace_model::recording::joining::joined;
 use energy_trace_model::recording::machines::overlap;
+use energy_trace_model::recording::record::WorkSource;
 use energy_trace_model::recording::{Part, Recording};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,6 +28,9 @@ struct Machine {
 }
 
 pub(crate) fn attribute(recording: &Recording, options: &Options) -> Profile {
+    if recording.parts.iter().any(|part| !part.recording.work.is_empty()) {
+        return attribute_over_time(recording, options).0;
+    }
     let machines = machines(&recording.parts);
     let several = machines.len() > 1;
     let mut whole = Profile { options: *options, ..Profile::default() };
@@ -45,8 +50,10 @@ pub(crate) fn attribute_over_time(recording: &Recording, options: &Options) -> (
         .reduce(|one, other| crate::timeline::Span::new(one.start.min(other.start), one.end.max(other.end)));
     let bins = span.map_or_else(Bins::default, |span| Bins::over(span.start, span.end));
     let (mut whole, mut over) = (Profile { options: *options, ..Profile::default() }, OverTime::default());
+    let mut work = Vec::new();
     for (number, machine) in machines.iter().enumerate() {
-        let (profile, times) = attribute_in_bins(Cow::Borrowed(&machine.recording), options, bins);
+        let (mut profile, times) = attribute_in_bins(Cow::Borrowed(&machine.recording), options, bins);
+        work.push(machine.work(std::mem::take(&mut profile.work)));
         let profile = machine.named(profile, several);
         if number == 0 {
             (whole, over) = (profile, times);
@@ -55,24 +62,48 @@ pub(crate) fn attribute_over_time(recording: &Recording, options: &Options) -> (
             over.add(times);
         }
     }
+    add_work(&mut whole, recording, &work);
     (ended(whole, recording), over)
 }
 
-/// What was found about the file as a whole stands first. Units of work of several recordings are no units of their
-/// sum: they are left out, which is said.
+/// Units of work that every recording counts for itself are added: the program's energy is that of all. Of
+/// others it is said that they are not.
+fn add_work(whole: &mut Profile, recording: &Recording, of_machines: &[Vec<Work>]) {
+    let mut names = BTreeSet::new();
+    let all = recording.parts.iter().flat_map(|part| &part.recording.work);
+    for name in all.map(|series| &series.counter.name).filter(|name| names.insert(*name)) {
+        match together(name, of_machines) {
+            Some(work) => whole.work.push(work),
+            None => whole.diagnostics.push(work_of_merged(name.clone())),
+        }
+    }
+}
+
+/// The work of a name, if all machines have it, and calls of one function if any has calls.
+fn together(name: &str, of_machines: &[Vec<Work>]) -> Option<Work> {
+    let named = |work: &&Work| work.series.counter.name == name;
+    let all: Vec<&Work> = of_machines.iter().map(|work| work.iter().find(named)).collect::<Option<_>>()?;
+    let mut sources = all.iter().map(|work| &work.series.counter.source);
+    let first = sources.next()?;
+    let is_read = |source: &WorkSource| !matches!(source, WorkSource::Calls(_));
+    let is_one = sources.all(|source| source == first || is_read(source) && is_read(first));
+    is_one.then(|| Work::together(&all))?
+}
+
+/// What was found about the file as a whole stands first.
 fn ended(mut whole: Profile, recording: &Recording) -> Profile {
-    whole.work.clear();
-    let names = recording.parts.iter().flat_map(|part| &part.recording.work);
-    let names: BTreeSet<&String> = names.map(|series| &series.counter.name).collect();
-    let of_work =
-        names.into_iter().map(|name| Diagnostic::Work { name: name.clone(), what: WorkDiagnostic::Merged });
-    whole.diagnostics.extend(of_work);
     let found = recording.diagnostics.iter().cloned().map(Diagnostic::Recorded);
     whole.diagnostics.splice(0..0, found);
     whole
 }
 
 impl Machine {
+    /// Its units of work. Several recordings of one machine at one time may count the same ones, and nobody
+    /// knows.
+    fn work(&self, found: Vec<Work>) -> Vec<Work> {
+        if self.parts.len() == 1 { found } else { Vec::new() }
+    }
+
     /// A profile with the machine's name on its domains, where there are several, and its parts.
     fn named(&self, mut profile: Profile, several: bool) -> Profile {
         if several {

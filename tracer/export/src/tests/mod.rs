@@ -18,12 +18,15 @@ use crate::tests::training_runs::{gpu_training, measured_training};
 use crate::tests::warm::warm_training;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
-use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+use energy_trace_model::recording::record::{
+    DomainClass, FrameKind, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
+};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::rest::Rest;
 use parquet::Cell;
 use serde_json::Value;
 use std::io::Read as _;
+use std::time::Duration;
 use wire::{Message, numbers, sum};
 
 fn export(profile: &Profile, format: &str, options: ExportOptions) -> Vec<u8> {
@@ -310,7 +313,7 @@ fn hostile_names() {
         let texts = match cell {
             Cell::Text(text) => std::slice::from_ref(text),
             Cell::Texts(texts) => texts,
-            Cell::Missing | Cell::Number(_) => &[],
+            Cell::Missing | Cell::Number(_) | Cell::Real(_) => &[],
         };
         assert!(
             !texts.iter().any(|text| text.contains(|c: char| c.is_control() || c == '\u{202e}')),
@@ -329,7 +332,7 @@ fn parquet_without_energy() {
     assert_eq!((parquet::sum(&table["microjoules"]), parquet::sum(&table["cpu_ns"])), (0, cpu_ns(&profile)));
     assert!(table["domain"].iter().all(|domain| *domain == Cell::Missing));
     let nothing = RecordingBuilder::new("x", 1).build();
-    for format in ["parquet", "parquet-readings"] {
+    for format in ["parquet", "parquet-readings", "parquet-work"] {
         let bytes = export(&nothing, format, ExportOptions::default());
         assert!(bytes.starts_with(b"PAR1") && parquet::columns(&bytes).is_empty());
     }
@@ -420,4 +423,32 @@ fn parquet_tables() {
         let measured: i64 = profile.ledger.iter().map(|row| row.measured.as_uj()).sum();
         assert_eq!(parquet::sum(&readings["measured_uj"]), measured);
     }
+}
+
+/// Rows of a unit of work sum to what was done and to the program's energy of that time; a unit of which
+/// nothing was done has none.
+#[test]
+fn parquet_of_work() {
+    let mut profile = measured_training();
+    let series = |name: &str, step: u64| {
+        let reading = |at: u64| WorkReading {
+            at: profile.run.start + Duration::from_secs(at),
+            within_ns: 0,
+            value: Ok(WorkUnits::whole(step * at)),
+        };
+        let source = WorkSource::File("/run/n".into());
+        WorkSeries {
+            counter: WorkCounter { name: name.into(), source },
+            readings: (0..=18).map(reading).collect(),
+        }
+    };
+    let series = [series("tok\u{1b}en", 3), series("nothing", 0)];
+    let (start, end) = (profile.run.start, profile.run.end);
+    profile.work = over_time(&profile).work(&series, &profile.ledger, start, end);
+    let table = parquet::columns(&export(&profile, "parquet-work", ExportOptions::default()));
+    let found = (parquet::sum_of_reals(&table["units"]), parquet::sum(&table["target_uj"]));
+    let wanted = profile.work[0].sum(|of| of.energy).total().as_uj();
+    assert_eq!(found, (54.0, wanted));
+    assert!(wanted > 0 && table["unit"].len() > 10);
+    assert!(table["unit"].iter().all(|unit| *unit == Cell::Text("tok\\x1ben".into())), "{:?}", table["unit"]);
 }

@@ -5,10 +5,11 @@ use ::parquet::record::Field;
 use std::collections::BTreeMap;
 
 /// A value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Missing,
     Number(i64),
+    Real(f64),
     Text(String),
     Texts(Vec<String>),
 }
@@ -29,6 +30,7 @@ fn cell(field: Field) -> Cell {
     match field {
         Field::Null => Cell::Missing,
         Field::Long(number) | Field::TimestampMicros(number) => Cell::Number(number),
+        Field::Double(number) => Cell::Real(number),
         Field::Str(text) => Cell::Text(text),
         Field::ListInternal(list) => Cell::Texts(list.elements().iter().map(text).collect()),
         other => panic!("{other:?} is in no table of ours"),
@@ -44,4 +46,9 @@ fn text(field: &Field) -> String {
 pub(super) fn sum(cells: &[Cell]) -> i64 {
     let number = |cell: &Cell| if let Cell::Number(number) = cell { *number } else { 0 };
     cells.iter().map(number).sum()
+}
+
+/// The sum of the numbers that are not whole.
+pub(super) fn sum_of_reals(cells: &[Cell]) -> f64 {
+    cells.iter().map(|cell| if let Cell::Real(number) = cell { *number } else { 0.0 }).sum()
 }

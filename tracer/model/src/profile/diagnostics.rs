@@ -154,8 +154,13 @@ pub enum WorkDiagnostic {
         /// Of so much for which it was there.
         covered_ns: u64,
     },
-    /// Several recordings were merged.
+    /// Several recordings were merged, and not all of them count it apart from the others.
     Merged,
+    /// There is something to know of it, and of others, for which there is no room.
+    AndMore {
+        /// How many others.
+        more: u64,
+    },
 }
 
 impl WorkDiagnostic {
@@ -168,6 +173,7 @@ impl WorkDiagnostic {
             Self::InPart { .. } => "work-in-part",
             Self::StoodStill { .. } => "work-stood-still",
             Self::Merged => "work-merged",
+            Self::AndMore { .. } => "work-more",
         }
     }
 }

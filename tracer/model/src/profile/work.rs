@@ -16,6 +16,7 @@
 //!
 //! Leaves out counted calls, which have no readings (`energy_trace_report::work`), and how sure the energy itself is (`certainty`).
 
+use super::diagnostics::{Diagnostic, WorkDiagnostic};
 use super::over_time::OverTime;
 use super::tables::{EnergyByClass, LedgerRow, Profile};
 use crate::clock::KtimeNs;
@@ -109,9 +110,36 @@ impl Work {
         })
     }
 
+    /// What was done of it on several machines at their own times, of which at least one is named. What each
+    /// reading was is not kept.
+    pub fn together(all: &[&Self]) -> Option<Self> {
+        let (first, others) = all.split_first()?;
+        let mut sum = (*first).clone();
+        sum.series.readings.clear();
+        for other in others {
+            sum.stretches.extend(&other.stretches);
+            sum.steps.extend(&other.steps);
+            sum.found.add(&other.found);
+        }
+        for list in [&mut sum.stretches, &mut sum.steps] {
+            list.sort_by_key(|stretch| stretch.from);
+        }
+        Some(sum)
+    }
+
     /// Time of all stretches in nanoseconds.
     pub fn covered_ns(&self) -> u64 {
         self.stretches.iter().fold(0, |sum, stretch| sum.saturating_add(stretch.to.ns_since(stretch.from)))
+    }
+}
+
+impl WorkFindings {
+    fn add(&mut self, other: &Self) {
+        self.read = self.read.saturating_add(other.read);
+        self.restarts = self.restarts.saturating_add(other.restarts);
+        self.gone = self.gone.saturating_add(other.gone);
+        self.still_ns = self.still_ns.max(other.still_ns);
+        self.failure = other.failure.clone().or_else(|| self.failure.take());
     }
 }
 
@@ -137,11 +165,16 @@ impl OverTime {
         series.iter().map(|series| self.work_of(series, ledger, (from, to))).collect()
     }
 
-    /// Counts what a profile has of each kind of work anew: between two moments of the run.
+    /// Counts what a profile has of each kind of work anew: between two moments of the run. Of merged
+    /// recordings that cannot be done: bins are those of all machines.
     pub fn count_work(&self, profile: &mut Profile, from: KtimeNs, to: KtimeNs) {
         let series: Vec<WorkSeries> =
             std::mem::take(&mut profile.work).into_iter().map(|work| work.series).collect();
-        profile.work = self.work(&series, &profile.ledger, from, to);
+        if profile.parts.is_empty() {
+            profile.work = self.work(&series, &profile.ledger, from, to);
+        } else {
+            profile.diagnostics.extend(series.into_iter().map(|series| merged(series.counter.name)));
+        }
     }
 
     fn work_of(&self, series: &WorkSeries, ledger: &[LedgerRow], span: (KtimeNs, KtimeNs)) -> Work {
@@ -159,6 +192,13 @@ impl OverTime {
         };
         let (stretches, steps) = (cut(&runs), cut(&steps(&runs)));
         Work { series: series.clone(), stretches, steps, found }
+    }
+
+    /// The target's energy from the start up to each of these moments.
+    pub fn energy_until(&self, moments: &[KtimeNs]) -> Vec<EnergyByClass> {
+        let point = |at: &KtimeNs| Point { at: *at, within_ns: 0, units: WorkUnits::ZERO };
+        let points: Vec<Point> = moments.iter().map(point).collect();
+        self.until(&points, &[]).into_iter().map(|until| until.energy).collect()
     }
 
     /// The sums up to each moment.
@@ -230,6 +270,11 @@ impl OverTime {
         }
         edge
     }
+}
+
+/// That units of work of several recordings are not told.
+pub const fn merged(name: String) -> Diagnostic {
+    Diagnostic::Work { name, what: WorkDiagnostic::Merged }
 }
 
 /// Sums of all before each.

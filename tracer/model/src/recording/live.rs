@@ -123,6 +123,7 @@ fn cut(window: &mut Recording, from: KtimeNs, until: KtimeNs) {
     window.gpu.waits.sort_by_key(|wait| wait.until);
     window.readings.values_mut().for_each(|readings| readings.sort_by_key(|reading: &Reading| reading.at));
     window.clocks.values_mut().for_each(|clock| clock.sort_by_key(|(at, _)| *at));
+    window.work.iter_mut().for_each(|series| series.readings.sort_by_key(|reading| reading.at));
 }
 
 /// Forgets what no later window has a part of.
@@ -138,6 +139,7 @@ fn forget(recording: &mut Recording, until: KtimeNs) {
     recording.gpu.waits.retain(|wait| is_recent(wait.until));
     recording.readings.values_mut().for_each(|of| forget_before(of, until, |reading| reading.at));
     recording.clocks.values_mut().for_each(|of| forget_before(of, until, |(at, _)| *at));
+    recording.work.iter_mut().for_each(|of| forget_before(&mut of.readings, until, |reading| reading.at));
     recording.gpu_facts.uses.values_mut().for_each(|uses| uses.retain(|of| of.to > until));
 }
 

@@ -129,6 +129,7 @@ function showHeader() {
   const parts = [["this program", "target"], ["other programs", "other"], ["idle", "idle"], ["uncore", "uncore"], ["unattributed", "unattributed"]];
   const shares = parts.filter(([, key]) => all(key) !== 0).map(([name, key]) => `${name} ${percent(all(key), all("measured"))}`);
   byId("split").textContent = facts.quality ? `of the machine's ${joules(all("measured"))}: ${shares.join(", ")}` : "";
+  byId("work").replaceChildren(...facts.work.map((text) => make("p", { class: "quiet" }, text)));
   byId("alerts").replaceChildren(...facts.warnings.slice(0, 3).map((text) => make("p", { class: "warning quiet" }, text)));
   byId("footer").textContent = `energy-trace ${facts.version} · ${facts.start} · ${facts.cpu} · ${facts.samples} samples at ${facts.hz} Hz`;
   // What is less than a thousandth everywhere is no more than what rounding leaves.

@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::flame::Flame;
 use super::gauges::{self, GaugeLine, SlowedLine};
 use super::views::{self, LONGEST, View};
+use super::work::{self, UnitLine};
 use crate::run;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::certainty::Certainty;
@@ -47,6 +48,9 @@ pub(super) struct Data {
     gauges: Vec<GaugeLine>,
     /// What slowed parts down.
     slowed: Vec<SlowedLine>,
+    /// Units of work, and how many more there are.
+    work: Vec<UnitLine>,
+    more_work: usize,
     /// CPU time of all but the program in each bin, in microseconds.
     others_us: Vec<u64>,
     flame: Flame,
@@ -110,6 +114,7 @@ impl Data {
         let entries = entries(&rows, &classes);
         let named = |class: &DomainClass| ClassLine { name: class.name(), adds_up: class.adds_up() };
         let domains = profile.ledger.iter().zip(&over.domains);
+        let (work, more_work) = work::lines(profile, over.bins);
         let (count, width_ns, length_ns) = (over.bins.count(), over.bins.width_ns(), over.bins.length_ns());
         Self {
             facts: Facts::of(profile),
@@ -119,6 +124,8 @@ impl Data {
             domains: domains.map(|(row, bins)| DomainLine::new(row, bins)).collect(),
             gauges: gauges::lines(profile, over.bins),
             slowed: gauges::slowed_lines(profile, over.bins),
+            work,
+            more_work,
             others_us: over.others_ns.iter().map(|ns| ns / 1_000).collect(),
             flame: Flame::of(&flame),
             views: views::views(profile),

@@ -4,6 +4,7 @@ use crate::diagnostics::{changes_numbers, diagnostics, estimate_note, lost_total
 use crate::meters::basis;
 use crate::run;
 use crate::table_details::runtimes;
+use crate::work;
 use energy_trace_model::profile::Profile;
 use energy_trace_names::shown::shown;
 use energy_trace_sentences as sentences;
@@ -34,6 +35,8 @@ pub(super) struct Facts {
     verdicts: BTreeMap<String, u64>,
     estimate: Option<String>,
     intervals: Option<&'static str>,
+    /// Joules per unit of work, over the whole run.
+    work: Vec<String>,
     /// What changes numbers, and what does not.
     warnings: Vec<String>,
     remarks: Vec<String>,
@@ -77,6 +80,7 @@ impl Facts {
             verdicts: run::verdicts(profile),
             estimate: estimate_note(profile).map(text),
             intervals: (!run::is_modelled(profile, choice)).then_some(sentences::INTERVALS),
+            work: work::sentences(profile),
             warnings: changing.iter().map(sentence).collect(),
             remarks: others.iter().map(sentence).collect(),
         }

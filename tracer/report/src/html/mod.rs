@@ -4,7 +4,8 @@
 //! are those of `report --from --to`. Names are foreign: they go in as JSON in which no `<` stands, come out as text only, and a
 //! content security policy lets the browser run the one script by its hash and load nothing at all.
 //!
-//! * `data`: what the page is told; `flame`, `trees`: its stacks; `gauges`: temperatures and clocks; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
+//! * `data`: what the page is told; `flame`, `trees`: its stacks; `gauges`: temperatures and clocks; `work`:
+//!   joules per unit; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
 //!
 //! The page itself is in `data/page`. Leaves out how energy comes into bins (`energy-trace-attribution`).
 
@@ -17,6 +18,7 @@ mod hash;
 mod tests;
 mod trees;
 mod views;
+mod work;
 
 pub use hash::source as source_of_style;
 
@@ -29,11 +31,12 @@ use std::ops::Range;
 const PAGE: &str = include_str!("../../data/page/page.html");
 const STYLE: &str = include_str!("../../data/page/page.css");
 /// In this order, in one script: each needs those before it.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("../../data/page/units.js"),
     include_str!("../../data/page/model.js"),
     include_str!("../../data/page/chart.js"),
     include_str!("../../data/page/gauges.js"),
+    include_str!("../../data/page/work.js"),
     include_str!("../../data/page/flame.js"),
     include_str!("../../data/page/table.js"),
     include_str!("../../data/page/facts.js"),

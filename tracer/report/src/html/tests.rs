@@ -4,6 +4,7 @@ use super::{hash, write};
 use crate::tests::recording_builder::RecordingBuilder;
 use crate::tests::training_runs::{gpu_training, measured_training};
 use crate::tests::warm::warm_training;
+use crate::tests::work::counted;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, RowBin};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
@@ -113,6 +114,35 @@ fn temperatures_and_clocks() {
     assert_eq!((&gpu["by"], gpu["bins"].as_array().unwrap().len()), (&"heat".into(), 100));
     let cpu = slowed.iter().find(|line| line["part"] == "cpu-0").unwrap();
     assert!(!cpu["bins"].as_array().unwrap().is_empty(), "{cpu}");
+}
+
+/// Joules per unit are in each bin that a step touches, half of the energy in the first half; units beyond
+/// the first are counted.
+#[test]
+fn units_of_work() {
+    let profile = |kinds: usize| {
+        let mut profile = measured_training();
+        profile.work = (0..kinds).map(|_| counted(&profile, "tok\u{1b}en", 2)).collect();
+        profile
+    };
+    let none = data(&page(&profile(0), 1));
+    assert_eq!((&none["work"], &none["more_work"]), (&serde_json::json!([]), &0.into()));
+    let one = profile(1);
+    let data_of = |profile: &Profile| data(&page(profile, 1));
+    let found = data_of(&one);
+    let line = &found["work"][0];
+    assert_eq!((&line["name"], &line["is_estimated"]), (&"tok\\x1ben".into(), &false.into()));
+    let values = line["values"].as_array().unwrap();
+    let at = |part: usize| values[values.len() * part / 100].as_f64();
+    let each = one.work[0].steps[0].energy.total().as_uj() as f64 / 2.0;
+    assert_eq!([10, 21, 40, 50, 68, 80].map(at), [None, Some(each), Some(each), Some(0.0), Some(0.0), None]);
+    let many = data_of(&profile(9));
+    assert_eq!((many["work"].as_array().unwrap().len(), &many["more_work"]), (4, &5.into()));
+    assert!(
+        found["facts"]["work"][0].as_str().unwrap().contains(" per tok\\x1ben: 20 in "),
+        "{}",
+        found["facts"]["work"]
+    );
 }
 
 /// Whatever names are, they end no element and begin none; they are read back as they are shown everywhere.

@@ -10,6 +10,7 @@ pub(crate) mod training_runs;
 #[path = "../../../../tests/offline/report/warm.rs"]
 pub(crate) mod warm;
 mod warnings;
+pub(crate) mod work;
 
 use super::{DomainChoice, DomainClass};
 

@@ -189,6 +189,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
         },
         Diagnostic::Work { name: word(), what: W::StoodStill { still_ns: 1, covered_ns: 2 } },
         Diagnostic::Work { name: word(), what: W::Merged },
+        Diagnostic::Work { name: word(), what: W::AndMore { more: 7 } },
         Diagnostic::LedgerImbalance(vec![(Imbalance::Domain(word()), uj), (Imbalance::Stacks("gpu"), uj)]),
     ]
 }

@@ -9,6 +9,7 @@ use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
 use energy_trace_report::fold::fold;
 use energy_trace_report::summary_rows::innermost;
+use energy_trace_report::work::{WorkDone, works};
 use energy_trace_report::{By, Kind, rows, run, thermal};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +68,18 @@ pub struct Measured {
     /// Functions and API calls that the program counted, with what they call.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counted: BTreeMap<String, f64>,
+    /// Units of work, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub work: BTreeMap<String, Units>,
+}
+
+/// How many units of work a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Units {
+    /// As its counter says.
+    pub done: f64,
+    /// Joules of one, of the time in which they were done; `None` where nobody knows.
+    pub joules_each: Option<f64>,
 }
 
 impl Measured {
@@ -94,6 +107,7 @@ impl Measured {
             meters: Vec::new(),
             runtimes: Vec::new(),
             conditions: conditions(profile),
+            work: work(profile),
             counted: of_counted(profile, counted, &calls),
             calls: without_crumbs(calls, joules),
             functions: without_crumbs(functions(profile), joules),
@@ -151,6 +165,17 @@ fn functions(profile: &Profile) -> Vec<(String, f64)> {
     let profile = &*native_frames::folded(profile, native_frames::NativeFrames::Libraries);
     let rows = innermost(profile, names::frame_name).into_iter();
     rows.map(|row| (row.name, run::chosen(&row.cost.energy, choice).as_joules())).collect()
+}
+
+fn work(profile: &Profile) -> BTreeMap<String, Units> {
+    let choice = run::headline(profile);
+    let is_known = run::split_quality(profile, choice).is_some();
+    let units = |done: &WorkDone<'_>| {
+        let each = done.uj_per_unit(run::chosen(&done.energy, choice)).filter(|_| is_known);
+        Units { done: done.units.as_number(), joules_each: each.map(|uj| uj / 1e6) }
+    };
+    let named = |done: &WorkDone<'_>| (shown(done.name()).into_owned(), units(done));
+    works(profile).iter().map(named).collect()
 }
 
 /// Energy of all stacks with a function of that name, which may stand without its module; else of the API call of that name. What no sample

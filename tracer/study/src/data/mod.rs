@@ -8,7 +8,7 @@ mod quantities;
 mod results;
 mod sweeps;
 
-pub use measured::{Grade, Measured};
+pub use measured::{Grade, Measured, Units};
 pub use quantities::Kind;
 pub use results::{Beside, Block, Cell, Group, results};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Study {
     /// The variable that is a size, against which quantities are held.
     #[serde(default)]
     pub against: Option<String>,
-    /// The metric that counts the work of a run, by which energies and times are divided.
+    /// The metric or unit that counts the work of a run, by which energies and times are divided.
     #[serde(default)]
     pub per: Option<String>,
     /// What the user noted.

@@ -33,12 +33,11 @@ pub(super) struct Quantity<'a> {
     pub(super) value: Value<'a>,
 }
 
-/// The work of a run: what it printed where that is divided by, else one.
+/// The work of a run: what it printed or was counted of it where that is divided by, else one.
 fn work(study: &Study, run: &Run) -> Option<f64> {
-    match &study.per {
-        None => Some(1.0),
-        Some(metric) => run.metrics.get(metric).copied().filter(|work| *work > 0.0),
-    }
+    let Some(name) = &study.per else { return Some(1.0) };
+    let counted = || Some(run.measured.as_ref()?.work.get(name)?.done);
+    run.metrics.get(name).copied().or_else(counted).filter(|work| *work > 0.0)
 }
 
 /// `J`, or `J / steps`.
@@ -70,6 +69,7 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
             Some(run.measured.as_ref()?.by_class.get(&class).copied()? / work(study, run)?)
         }),
     }));
+    found.extend(unit_quantities(runs));
     let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
     found.extend(metrics.into_iter().map(|metric| Quantity {
         kind: Kind::Run,
@@ -78,6 +78,18 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
         value: Box::new(move |run| run.metrics.get(&metric).copied()),
     }));
     found
+}
+
+/// Energy of a unit of work, of the time in which units were done.
+fn unit_quantities<'a>(runs: &[&Run]) -> impl Iterator<Item = Quantity<'a>> + use<'a> {
+    let measured = runs.iter().filter_map(|run| run.measured.as_ref());
+    let names: BTreeSet<String> = measured.flat_map(|of| of.work.keys().cloned()).collect();
+    names.into_iter().map(|name| Quantity {
+        kind: Kind::Run,
+        name: format!("energy per {name}"),
+        unit: "J".to_owned(),
+        value: Box::new(move |run| run.measured.as_ref()?.work.get(&name)?.joules_each),
+    })
 }
 
 /// Energy of one call of what programs counted themselves, in the order of names. A run in which no sample shows it has no value.

@@ -1,9 +1,9 @@
 //! The columns of a study's data sets, one row a run: what every study has, then variables, metrics, classes, temperatures and clocks, calls,
-//! what was counted, facts, notes.
+//! what was counted, units of work, facts, notes.
 //!
 //! Leaves out how they are written (`dataset`).
 
-use crate::data::{Measured, Run, Study};
+use crate::data::{Measured, Run, Study, Units};
 use crate::sentences;
 use energy_trace_export::parquet_file::{Kind, Values};
 use energy_trace_names::shown::shown;
@@ -69,6 +69,8 @@ enum Family {
     Call,
     Count,
     Counted,
+    Units,
+    UnitJoules,
     Fact,
     Note,
 }
@@ -83,6 +85,8 @@ impl Family {
             Self::Call => "call_joules",
             Self::Count => "calls",
             Self::Counted => "counted_joules",
+            Self::Units => "units",
+            Self::UnitJoules => "unit_joules",
             Self::Fact => "fact",
             Self::Note => "note",
         };
@@ -185,6 +189,9 @@ fn more(study: &Study, run: &Run) -> BTreeMap<(Family, String), Entry> {
         numbers(Family::Condition, &of.conditions);
         numbers(Family::Call, &of.calls);
         numbers(Family::Counted, &of.counted);
+        numbers(Family::Units, &of.work.iter().map(|(name, of)| (name.clone(), of.done)).collect());
+        let joules = |(name, of): (&String, &Units)| Some((name.clone(), of.joules_each?));
+        numbers(Family::UnitJoules, &of.work.iter().filter_map(joules).collect());
     }
     all
 }

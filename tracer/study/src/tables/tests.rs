@@ -2,7 +2,7 @@
 
 use super::layouts::{self, As, Layout};
 use super::{dataset, markup, page, table};
-use crate::data::{Grade, Measured, Outcome, Program, Run, Study, results, sweeps};
+use crate::data::{Grade, Measured, Outcome, Program, Run, Study, Units, results, sweeps};
 use energy_trace_statistics::comparison::Verdict;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
@@ -44,6 +44,7 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
         functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
         counted: BTreeMap::from([("step".into(), joules / 2.0)]),
+        work: BTreeMap::from([("token".into(), Units { done: 40.0, joules_each: Some(joules / 50.0) })]),
     };
     let counts = BTreeMap::from([("step".into(), 10.0)]);
     let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
@@ -71,7 +72,7 @@ fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
 #[test]
 fn findings() {
     let found = study(20);
-    for quantity in ["energy of the program", "torch.relu", "m.work"] {
+    for quantity in ["energy of the program", "energy per token", "torch.relu", "m.work"] {
         assert_eq!(verdicts(&found, quantity)[1], Some(Verdict::Differ), "{quantity}");
         assert!(!verdicts(&found, quantity).contains(&Some(Verdict::TooFew { needed: 8 })));
     }
