@@ -84,19 +84,13 @@ pub(super) fn uncertainty(
     let relative = match total {
         // Bounds say what may be; a covariance of what is not believed says nothing.
         _ if !learned => DMatrix::zeros(n, n),
-        Total::Counted => {
-            let (slope, _) = slopes(problem.windows(), &fit.parts, n);
-            relative(&(slope.transpose() * &covariance * slope), &energies)
-        }
+        Total::Counted => counted(problem, fit, &covariance, &energies),
         Total::Predicted => predicted(&covariance, &fit.parts),
     };
     let all: f64 = energies.iter().sum();
     let group_of = |number: usize| {
-        let members = groups.get(number).map_or(&[][..], Vec::as_slice);
-        let sum: f64 = members.iter().map(|&c| energies[c]).sum();
-        let part =
-            |&c: &usize| members.iter().map(|&d| energies[c] * energies[d] * relative[(c, d)]).sum::<f64>();
-        let deviation = members.iter().map(part).sum::<f64>().max(0.0).sqrt() / sum.max(1e-9);
+        let of_group = groups.get(number).map_or(&[][..], Vec::as_slice);
+        let deviation = deviation_of(of_group, &energies, &relative);
         ColumnGroup { number, identified: deviation <= identified, reach: REACH * deviation }
     };
     let column = |c: usize| {
@@ -119,6 +113,14 @@ pub(super) fn uncertainty(
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
     }
+}
+
+/// The standard deviation of the sum of some columns' energies, as a part of it.
+fn deviation_of(columns: &[usize], energies: &[f64], relative: &DMatrix<f64>) -> f64 {
+    let pair = |c: usize, d: usize| energies[c] * energies[d] * relative[(c, d)];
+    let variance: f64 = columns.iter().flat_map(|&c| columns.iter().map(move |&d| pair(c, d))).sum();
+    let sum: f64 = columns.iter().map(|&c| energies[c]).sum();
+    variance.max(0.0).sqrt() / sum.max(1e-9)
 }
 
 /// Of one column, or none.
@@ -161,6 +163,12 @@ impl Uncertainty {
 /// A covariance in parts of what it is of.
 fn relative(covariance: &DMatrix<f64>, of: &[f64]) -> DMatrix<f64> {
     covariance.map_with_location(|c, d, sum| sum / (of[c].abs().max(1e-9) * of[d].abs().max(1e-9)))
+}
+
+/// The relative covariance of energies that the counter's sum was split into.
+fn counted(problem: &Problem, fit: &Fit, covariance: &DMatrix<f64>, energies: &[f64]) -> DMatrix<f64> {
+    let (slope, _) = slopes(problem.windows(), &fit.parts, problem.columns);
+    relative(&(slope.transpose() * covariance * slope), energies)
 }
 
 /// The relative covariance of energies that are power times time.
