@@ -64,7 +64,8 @@ pub fn module_named(file: &str, own: &OwnName) -> String {
     }
 }
 
-/// The same by the path alone, where the module's own word is not known: below a folder of packages every folder counts as a package.
+/// The same by the path alone, where the module's own word is not known: below a folder of packages or of Python's own modules every folder counts
+/// as a package.
 pub fn module_by_path(file: &str) -> String {
     if let Some(frozen) = frozen(file) {
         return frozen.to_owned();
@@ -134,10 +135,23 @@ fn is_cell(file: &str) -> bool {
         || name.strip_prefix("command-").is_some_and(is_command)
 }
 
-/// Whether a folder lies below a folder in which packages lie.
+/// Whether a folder is a package, as it lies below a folder in which modules lie.
 fn below_root(folder: &Path) -> bool {
-    let is_root = |name: &str| matches!(name, "site-packages" | "dist-packages" | "lib-dynload");
-    folder.ancestors().skip(1).any(|above| above.file_name().is_some_and(|n| is_root(&n.to_string_lossy())))
+    !is_root(folder) && folder.ancestors().skip(1).any(is_root)
+}
+
+/// Whether packages lie in a folder, or Python's own modules: `lib/python3.11`.
+fn is_root(folder: &Path) -> bool {
+    let name =
+        |folder: &Path| folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_version = |rest: &str| rest.trim_end_matches('t').bytes().all(|byte| byte.is_ascii_digit());
+    match name(folder).as_str() {
+        "site-packages" | "dist-packages" | "lib-dynload" => true,
+        other => {
+            let is_lib = folder.parent().is_some_and(|above| matches!(name(above).as_str(), "lib" | "lib64"));
+            is_lib && other.strip_prefix("python3.").is_some_and(is_version)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +241,9 @@ mod tests {
         assert_eq!(name("/usr/lib/python3/dist-packages/torch/autograd/__init__.py"), "torch.autograd");
         assert_eq!(name("/v/lib/python3.11/site-packages/google/api/x.py"), "google.api.x");
         assert_eq!(name("/usr/lib/python3.11/argparse.py"), "argparse");
+        assert_eq!(name("/v/lib/python3.11/multiprocessing/connection.py"), "multiprocessing.connection");
+        assert_eq!(name("/opt/lib64/python3.13t/json/__init__.py"), "json");
+        assert_eq!(name("/home/me/python3.11/src/train.py"), "train");
         assert_eq!(name("train.py"), "train");
         assert_eq!(name("/home/me/train.py"), "train");
         assert_eq!(name("/tmp/ipykernel_4711/2731230984.py"), "__main__");
