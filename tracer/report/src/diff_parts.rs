@@ -29,11 +29,11 @@ pub(crate) struct Part {
     pub(crate) uncertainty: Option<Uncertainty>,
 }
 
-/// What is compared where nobody says: Python functions, of Python programs.
+/// What is compared where nobody says: Python functions, where a run is of a Python program. A shorter one may be mostly start-up.
 pub fn usual(sides: [&[Profile]; 2]) -> By {
     let is_python =
         |profile: &Profile| is_python_program(&native_frames::folded(profile, NativeFrames::None));
-    if sides.into_iter().flatten().all(is_python) { By::Python } else { By::Function }
+    if sides.into_iter().flatten().any(is_python) { By::Python } else { By::Function }
 }
 
 /// Whether a part holds what it calls.
@@ -136,4 +136,22 @@ fn line_of(name: &str) -> Option<&str> {
     let place = name.split_once(CALLS).map_or(name, |(place, _)| place);
     let (_, line) = place.rsplit_once(':')?;
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usual;
+    use crate::By;
+    use crate::tests::training_runs::measured_training;
+
+    /// A run that is too short to be mostly Python is held against a longer one by Python functions all the same.
+    #[test]
+    fn one_python_program_is_enough() {
+        let (python, mut short) = (measured_training(), measured_training());
+        short.rows.clear();
+        let sides = [[python], [short]];
+        assert_eq!(usual([&sides[0], &sides[1]]), By::Python);
+        assert_eq!(usual([&sides[1], &sides[0]]), By::Python);
+        assert_eq!(usual([&sides[1], &sides[1]]), By::Function);
+    }
 }
