@@ -129,9 +129,9 @@ fn of_single_runs(compared: &Comparison<'_>) -> (String, [String; 2]) {
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
     let commands = [
         format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {}; done", words(command)),
-        "    energy-trace diff a*.data --vs b*.data   (b*.data: the same with what you changed)".to_owned(),
+        "    energy-trace diff a*.data --vs b*.data".to_owned(),
     ];
-    (format!("{runs}; whether it repeats, five runs of each tell:"), commands)
+    (format!("{runs}; whether it repeats, five runs of each tell, b*.data with what you changed:"), commands)
 }
 
 /// Longest command that is put into a line to be typed.
@@ -265,7 +265,8 @@ mod tests {
             "+50.50",
             "one run each: these two differ by +18.0%;",
             "sudo energy-trace -o a$i.data python3 examples/torch_train.py 20; done",
-            "energy-trace diff a*.data --vs b*.data",
+            "each tell, b*.data with what you changed:",
+            "energy-trace diff a*.data --vs b*.data\n",
         ] {
             assert!(single.contains(part), "{part}\n{single}");
         }
