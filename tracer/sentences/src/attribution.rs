@@ -108,7 +108,8 @@ fn calls_not_named(not_named: &[(String, u64)], not_public: &[(String, u64)], of
     if !not_named.is_empty() {
         let which = list(not_named);
         parts.push(format!(
-            "calls of these packages have no names, because their machine code has no symbols ({which} of the time)"
+            "calls of these packages have no names, because their machine code has no symbols or its stacks were cut \
+             ({which} of the time)"
         ));
     }
     if !not_public.is_empty() {
