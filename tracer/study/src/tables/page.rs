@@ -85,9 +85,14 @@ fn growth(out: &mut dyn Write, study: &Study, all: &[Sweep]) -> io::Result<()> {
 
 fn block(out: &mut dyn Write, study: &Study, block: &Block) -> io::Result<()> {
     let scale = scale(block);
-    let name = sentences::quantity_of(block.kind, &block.quantity, &block.unit);
+    let name = sentences::quantity_of(block.kind, &block.quantity, &scale.unit);
     let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
-    writeln!(out, "<section><h3>{}</h3>\n{}", safe(&name), plots::runs(study, block, &shown(&name)))?;
+    writeln!(
+        out,
+        "<section><h3>{}</h3>\n{}",
+        safe(&name),
+        plots::runs(study, block, (&shown(&name), &scale))
+    )?;
     writeln!(
         out,
         "<table><tr><th>program<th>n<th>median{}<th>±<th>ratio<th>95 %<th>p (Holm)<th>Â12<th>verdict<th>effect</tr>",

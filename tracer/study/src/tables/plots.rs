@@ -1,6 +1,6 @@
 //! The pictures of a study's page, as SVG: every run of each program, and growth with a size. Leaves out the page.
 
-use super::numbers::digits;
+use super::numbers::{self, digits};
 use crate::data::{Block, Study, Sweep};
 use energy_trace_statistics::location::quantile;
 use quick_xml::escape::escape;
@@ -70,7 +70,7 @@ fn open(width: f64, height: f64, name: &str) -> String {
 }
 
 /// Every run of each program as a dot, with quartiles and median.
-pub(super) fn runs(study: &Study, block: &Block, name: &str) -> String {
+pub(super) fn runs(study: &Study, block: &Block, (name, unit): (&str, &numbers::Scale)) -> String {
     let height = ROW * block.cells.len() as f64 + AXIS;
     let mut out = open(WIDTH, height, name);
     let values = block.cells.iter().flat_map(|cell| cell.values.iter().copied());
@@ -78,7 +78,7 @@ pub(super) fn runs(study: &Study, block: &Block, name: &str) -> String {
     for tick in scale.ticks() {
         let x = scale.at(tick);
         line(&mut out, "grid", (x, 0.0), (x, height - AXIS));
-        text(&mut out, "tick", x, height - 8.0, &digits(tick));
+        text(&mut out, "tick", x, height - 8.0, &unit.show(tick));
     }
     for (at, cell) in block.cells.iter().enumerate() {
         let middle = ROW * (at as f64 + 0.5);
@@ -103,7 +103,7 @@ pub(super) fn runs(study: &Study, block: &Block, name: &str) -> String {
                 &mut out,
                 scale.at(*value),
                 middle + away * ROW * 0.1,
-                &format!("{label}: {}", digits(*value)),
+                &format!("{label}: {}", unit.show(*value)),
             );
         }
     }

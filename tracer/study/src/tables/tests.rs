@@ -191,6 +191,17 @@ fn ratio_to_nothing() {
     assert!(words.contains(&"work") && words.iter().all(|word| is_number(word)), "{text}");
 }
 
+/// A picture has the unit of the table below it.
+#[test]
+fn pictures_have_the_unit_of_their_table() {
+    let mut page = vec![];
+    page::write(&mut page, &study(20), 5).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let (_, part) = page.split_once("one call of step, mJ</h3>").unwrap();
+    let (picture, table) = part.split_once("</svg>").unwrap();
+    assert!(table.contains("median, mJ") && picture.contains(">100.0<"), "{picture}");
+}
+
 /// The Parquet file has the names and values of the CSV, numbers as numbers; names that differ only in what cannot be shown are two columns.
 #[test]
 fn data_sets_agree() {
