@@ -19,6 +19,10 @@ use tracer_ebpf::count::{Counted, OWN};
 #[map]
 static CALL_COUNTS: Array<Counted> = Array::with_max_entries(1, 0);
 
+/// 1 once the recording has ended: calls that come while the kernel takes the probes away are not its.
+#[map]
+static COUNTED: Array<u32> = Array::with_max_entries(1, 0);
+
 /// The outermost call of a function by a thread that may not have returned.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -38,7 +42,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     // SAFETY: the helper reads the context.
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     let (pid, tid) = current();
-    if cookie & OWN == 0 && !is_target(pid) {
+    if cookie & OWN == 0 && !is_target(pid) || COUNTED.get(0) == Some(&1) {
         return;
     }
     let function = cookie as u32;

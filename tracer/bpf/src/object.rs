@@ -249,6 +249,16 @@ impl Object {
         &self.ebpf
     }
 
+    /// Ends the counting of calls: what is called from now on is not counted.
+    pub fn stop_counting(&mut self) {
+        let mut ebpf = lock(&self.ebpf);
+        let counted = ebpf.map_mut("COUNTED").map(Array::<_, u32>::try_from);
+        if let Some(Ok(mut counted)) = counted {
+            // Without it some calls too many are counted.
+            let _ = counted.set(0, 1, 0);
+        }
+    }
+
     /// Detaches everything but the sampler.
     pub fn detach(&mut self) {
         self.links.clear();

@@ -161,6 +161,7 @@ impl Tracer {
     }
 
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
+    /// As soon as it is not to `go_on`, what runs already is waited for no more.
     ///
     /// # Errors
     /// When the kernel refuses to attach, or the thread cannot be started.
@@ -169,6 +170,7 @@ impl Tracer {
         records: Sender<Record>,
         resolver: &Resolver,
         peeker: &Peeker,
+        go_on: &mut dyn FnMut() -> bool,
     ) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
@@ -194,7 +196,7 @@ impl Tracer {
         let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver)?);
         // What runs already is known before the first sample. That takes seconds for a program of large libraries:
         // until then nothing is attached whose events nobody would take.
-        collector.ready_tables();
+        collector.ready_tables(go_on);
         self.attach_to_calls(&mut collector, peeker)?;
         self.object.attach_switches()?;
         collector.cannot_visit(&visit(&self.cpus.online()));
@@ -311,6 +313,7 @@ impl Tracer {
     /// `python`: what was told of calls of Python functions, where they were counted.
     pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
         let end = energy_trace_system::clock::now();
+        self.object.stop_counting();
         // A switch on each CPU ends the slices that are open.
         let cpus_out_of_reach = visit(&self.cpus.online()).len();
         // A daemon forks twice just when its first process ends.

@@ -40,7 +40,7 @@ impl Progress {
     /// Says that what runs already is looked into: the libraries of a large program take seconds.
     pub(super) fn attaching(&mut self) {
         if self.style == ProgressStyle::Line {
-            self.redraw("energy-trace: reading the libraries of what runs already; recording begins then …");
+            self.redraw("energy-trace: reading the libraries of what runs already …");
         }
     }
 

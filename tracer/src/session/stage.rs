@@ -123,7 +123,13 @@ async fn start_stages(
     tracer.leave_out(roles.pids())?;
 
     let (records, receiver) = channel();
-    tracer.start(records.clone(), &roles.resolver, &roles.peeker)?;
+    let mut heard = Ok(());
+    let mut go_on = || {
+        heard = control.check();
+        heard.is_ok()
+    };
+    tracer.start(records.clone(), &roles.resolver, &roles.peeker, &mut go_on)?;
+    heard?;
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;

@@ -143,10 +143,10 @@ impl Collector {
     }
 
     /// Reads the mappings of all processes that are known and waits for the tables of what they have mapped.
-    pub(crate) fn ready_tables(&mut self) {
+    pub(crate) fn ready_tables(&mut self, go_on: &mut dyn FnMut() -> bool) {
         let now = energy_trace_system::clock::now();
         self.refresh(&HashSet::new(), now);
-        let updates = self.stacks.processes.files.drain_updates(true);
+        let updates = self.stacks.processes.files.await_updates(go_on);
         self.refresh(&updates, now);
         self.housekeeping.ready(energy_trace_system::clock::now());
     }
@@ -168,7 +168,7 @@ impl Collector {
 
     /// What is done after the events up to `now` were taken in.
     pub(crate) fn housekeeping(&mut self, now: KtimeNs) {
-        let updates = self.stacks.processes.files.drain_updates(false);
+        let updates = self.stacks.processes.files.drain_updates();
         self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
         self.gpu.housekeeping(now, &mut self.stacks);

@@ -25,11 +25,15 @@ use energy_trace_unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 use tracer_ebpf::rows::MAX_FULL_RULES;
 use tracer_ebpf::wire::CodeMapping;
+
+/// Who waits for files looks up so often.
+const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Between two searches of room for one file.
 const TRY_AGAIN_NS: u64 = 100_000_000;
@@ -283,12 +287,30 @@ impl Files {
         self.files.insert(key, MappedFile { facts: None, table, bytes: 0, hit: never, tried: never, owner });
     }
 
-    /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
-    pub(crate) fn drain_updates(&mut self, wait: bool) -> HashSet<FileKey> {
+    /// Takes in what the threads found out; gives the files that it is about.
+    pub(crate) fn drain_updates(&mut self) -> HashSet<FileKey> {
+        self.take_updates(|updates| updates.try_recv().ok())
+    }
+
+    /// The same of everything that was begun, as long as it is to `go_on`.
+    pub(crate) fn await_updates(&mut self, go_on: &mut dyn FnMut() -> bool) -> HashSet<FileKey> {
+        self.take_updates(|updates| {
+            loop {
+                match updates.recv_timeout(LOOK_UP) {
+                    Err(RecvTimeoutError::Timeout) if go_on() => {}
+                    other => return other.ok(),
+                }
+            }
+        })
+    }
+
+    fn take_updates(
+        &mut self,
+        mut next: impl FnMut(&Receiver<FileUpdate>) -> Option<FileUpdate>,
+    ) -> HashSet<FileKey> {
         let mut about = HashSet::new();
         while self.pending > 0 {
-            let updates = if wait { self.updates.recv().ok() } else { self.updates.try_recv().ok() };
-            let Some(updates) = updates else { break };
+            let Some(updates) = next(&self.updates) else { break };
             self.pending -= 1;
             match updates {
                 FileUpdate::Facts(key, facts) => {
