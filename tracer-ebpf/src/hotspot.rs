@@ -55,6 +55,9 @@ struct LeftFrame {
 /// An `end` code: `NO_UNWIND_INFO` where nothing proves the caller.
 #[inline(always)]
 pub fn caller(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Memory) -> Result<NativeWalk, u8> {
+    if !code::IS_KNOWN {
+        return Err(end::NO_UNWIND_INFO);
+    }
     find_caller(walk, layout, memory).ok_or(end::NO_UNWIND_INFO)
 }
 

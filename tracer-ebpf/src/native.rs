@@ -189,12 +189,13 @@ pub(crate) fn caller(
     if matches!(rule.kind(), rule::DEREF_FP | rule::DEREF_SP | rule::DEREF_SP_8) {
         cfa = read(memory, cfa)?.wrapping_add(if rule.kind() == rule::DEREF_SP_8 { 8 } else { 0 });
     }
-    if !frame::grows(cfa, walk.sp, rule.fp()) {
+    if !frame::grows(cfa, walk.sp, rule.fp(), walk.others_at != place::UNKNOWN) {
         return Err(end::BAD_FRAME);
     }
     let interrupted = |register| match walk.others_at {
+        place::UNKNOWN => None,
         place::INTERRUPTED => tables.interrupted(register),
-        _ => None,
+        at => memory.read_word(at.wrapping_add(signal_frame::register(register))),
     };
     let pc = frame::return_address(cfa, rule.fp(), interrupted, memory).ok_or(end::FAULT)?;
     let deref_fp = rule.kind() == rule::DEREF_FP;

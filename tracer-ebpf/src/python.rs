@@ -107,7 +107,7 @@ pub fn thread_by_key(layout: &PythonLayout, thread_pointer: u64, memory: &impl M
     if key >= 32 {
         return None; // The second-level blocks: the list of threads serves.
     }
-    let block = thread_pointer.wrapping_add(u64::from(layout.tsd_block));
+    let block = thread_pointer.wrapping_add(thread_local::specific_data(layout.tsd_block));
     let thread = memory.read_word(block.wrapping_add(16 * key + 8))?;
     is_thread(layout, thread, thread_pointer, memory).then_some(thread)
 }

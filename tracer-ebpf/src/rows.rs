@@ -11,7 +11,7 @@
 //! `offset` is the CFA's offset divided by eight, signed; `fp` is the save slot's offset from the CFA divided by eight, signed, with
 //! 0 meaning "not saved here, unchanged" (the slot at the CFA itself never holds it). `saved` is how many words below the return address the
 //! caller's other register was saved (`DEREF_FP`: below where the frame pointer points), 0: unchanged; it is followed because some code finds its CFA by it.
-//! The return address always lies at CFA − 8, except in signal frames. What this cannot say is a `FullRule` elsewhere, to which
+//! Where the return address lies hangs on the processor (`arch::frame`): at CFA − 8, or right above the save slot; in signal frames elsewhere. What this cannot say is a `FullRule` elsewhere, to which
 //! `offset` of kind `FULL` leads: 0.2 % of the code of PyTorch, and no space in any other row. Rows of one file are sorted and cut
 //! into chunks of `CHUNK_ROWS`; where there is more than one, chunk 0 is the index: the first row of each chunk.
 

@@ -1,23 +1,60 @@
 //! Code without unwind information whose caller needs no search: matrix kernels that move the stack pointer to scratch memory, by where they keep the old one,
-//! and functions that have nothing left to do but to return.
+//! functions that have nothing left to do but to return, and those whose return address is in a register still.
 //!
 //! No word near the stack pointer of the kernels is a return address. Leaves out what else is tried (`scan.rs`).
 
-use crate::arch::call::returns_at_once;
-use crate::arch::matrix_kernel::{ONEDNN, ONEDNN_PUSHED, OPENBLAS, PAGE};
+use crate::arch::call::{direct_target, is_in_plt, is_indirect, returns_at_once};
+use crate::arch::dwarf::LINK;
+use crate::arch::frame::code_address;
+use crate::arch::matrix_kernel::{KEPT_AT, ONEDNN, ONEDNN_PUSHED, OPENBLAS, PAGE};
+use crate::calls::{has_rule, leads_to};
 use crate::memory::Memory;
 use crate::native::{NativeWalk, Tables, place};
 use crate::rows::base;
-use crate::scan::{is_behind_call, is_behind_indirect, is_frame_pointer, is_pc};
+use crate::scan::{is_behind_call, is_behind_indirect, is_frame_pointer, is_pc, pc_at, stack_pointer_of};
 use crate::wire::FIRST_PC;
 
-/// The caller of a matrix kernel that is known by where it keeps its stack pointer, or of a function that only returns.
+/// The caller of a matrix kernel that is known by where it keeps its stack pointer, or of a function that only returns, or has not called yet.
 #[inline(always)]
 pub fn leave_kernel(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<NativeWalk> {
     if walk.returned != 0 {
         return leave_returning(walk, memory);
     }
+    if let Some(caller) = leave_by_link(walk, tables, memory) {
+        return Some(caller);
+    }
     leave_openblas(walk, tables, memory).or_else(|| leave_onednn(walk, tables, memory))
+}
+
+/// The caller of code that was interrupted with its return address in a register: the call before that leads to this code, or anywhere, and is in
+/// code with unwind information, which this has not. So it is no return address that an earlier call has left there.
+#[inline(always)]
+pub fn leave_by_link(
+    walk: &NativeWalk,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<NativeWalk> {
+    let link = LINK?;
+    if walk.others_at != place::INTERRUPTED {
+        return None;
+    }
+    let pc = tables.interrupted(link).map(code_address).filter(|&pc| is_pc(pc))?;
+    let bytes = memory.read_word(pc - 8)?;
+    let target = direct_target(bytes, pc);
+    let caller = NativeWalk { pc, sp: walk.sp, fp: walk.fp, returned: 1, ..NativeWalk::default() };
+    if target.is_some_and(|begin| is_in_plt(begin, walk.pc, memory)) {
+        return Some(caller);
+    }
+    let is_called = match target {
+        Some(begin) => leads_to(begin, walk.pc, tables, memory).is_some(),
+        None => is_indirect(bytes),
+    };
+    if !is_called || has_rule(pc - 1, tables) != Some(true) {
+        return None;
+    }
+    // It may have moved the stack pointer.
+    let caller = NativeWalk { sp: stack_pointer_of(&caller, tables), ..caller };
+    (tables.goes_on(caller, memory) != 0).then_some(caller)
 }
 
 /// The caller of a function that gives its frame back and returns as soon as its callee has (`arch::call::returns_at_once`). CPython's
@@ -26,7 +63,7 @@ pub fn leave_kernel(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl M
 pub fn leave_returning(walk: &NativeWalk, memory: &impl Memory) -> Option<NativeWalk> {
     let (frame, is_popped) = returns_at_once(memory.read_word(walk.pc)?)?;
     let fp = if is_popped { memory.read_word(walk.sp)? } else { walk.fp };
-    let pc = memory.read_word(walk.sp.wrapping_add(frame)).filter(|&pc| is_pc(pc))?;
+    let pc = pc_at(walk.sp.wrapping_add(frame), memory)?;
     Some(NativeWalk { pc, fp, sp: walk.sp.wrapping_add(frame + 8), ..*walk })
 }
 
@@ -80,5 +117,5 @@ pub fn saved_stack_pointer(walk: &NativeWalk, memory: &impl Memory) -> Option<u6
     if !walk.sp.is_multiple_of(PAGE) {
         return None;
     }
-    memory.read_word(walk.sp.wrapping_add(ONEDNN[0])).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
+    memory.read_word(walk.sp.wrapping_add(KEPT_AT?)).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
 }

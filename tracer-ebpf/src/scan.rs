@@ -4,7 +4,8 @@
 //! return address is proved where it follows a direct call that leads to the callee, or where a frame pointer names it and nothing below
 //! it could be another. Leaves out where scans begin and what becomes of a gap (`probes/scan.rs` and `unwind/stack_copy.rs`).
 
-use crate::arch::call::{USER_BITS, direct_target, is_goexit, is_indirect};
+use crate::arch::call::{INSTRUCTION, USER_BITS, direct_target, is_goexit, is_indirect};
+use crate::arch::frame::{ENDS_AT_RETURN_ADDRESS, POINTS_BELOW, code_address, stack_pointer};
 use crate::calls::{has_rule, leads_to, makes_frame_pointer};
 use crate::memory::Memory;
 use crate::native::{NO_FRAME_POINTER, NativeWalk, Tables, caller};
@@ -103,13 +104,17 @@ fn by_frame_pointer(
         return None;
     }
     let fp = memory.read_word(walk.fp)?;
-    let pc = memory.read_word(walk.fp.wrapping_add(8)).filter(|&pc| is_pc(pc))?;
-    let frame = NativeWalk { pc, sp: walk.fp.wrapping_add(16), fp, returned: 1, ..NativeWalk::default() };
+    let pc = pc_at(walk.fp.wrapping_add(8), memory)?;
+    let mut frame = NativeWalk { pc, sp: walk.fp.wrapping_add(16), fp, returned: 1, ..NativeWalk::default() };
+    if !ENDS_AT_RETURN_ADDRESS {
+        frame.sp = stack_pointer_of(&frame, tables);
+    }
     let has_rule = has_rule(pc - 1, tables)?;
     let leads_on = if has_rule {
         tables.goes_on(frame, memory) != 0
     } else {
-        is_frame_pointer(fp, frame.sp) && is_behind_call(memory.read_word(fp.wrapping_add(8))?, memory)
+        is_frame_pointer(fp, frame.sp)
+            && is_behind_call(code_address(memory.read_word(fp.wrapping_add(8))?), memory)
     };
     let bytes = memory.read_word(pc - 8)?;
     if leads_on || !has_rule && fp == 0 {
@@ -144,7 +149,7 @@ fn is_long(mut frame: NativeWalk, tables: &mut impl Tables, memory: &impl Memory
         if !is_frame_pointer(frame.fp, frame.sp) {
             return false;
         }
-        let next = memory.read_word(frame.fp.wrapping_add(8)).filter(|&pc| is_pc(pc));
+        let next = pc_at(frame.fp.wrapping_add(8), memory);
         match next.and_then(|pc| has_rule(pc - 1, tables)) {
             Some(true) => return true,
             Some(false) => (),
@@ -168,13 +173,31 @@ pub(crate) fn is_behind_call(pc: u64, memory: &impl Memory) -> bool {
 /// Whether this may be a frame pointer: above the stack pointer, near, and aligned.
 #[inline(always)]
 pub(crate) fn is_frame_pointer(fp: u64, sp: u64) -> bool {
-    fp >= sp && fp - sp < NEAR && fp.is_multiple_of(8)
+    let highest = fp.wrapping_add(POINTS_BELOW);
+    highest >= sp && highest - sp < NEAR && fp.is_multiple_of(8)
 }
 
 /// Whether this may be a return address: most of what lies on a stack is small numbers and floating-point ones.
 #[inline(always)]
 pub(crate) const fn is_pc(pc: u64) -> bool {
-    pc >= FIRST_PC && pc >> USER_BITS == 0
+    pc >= FIRST_PC && pc >> USER_BITS == 0 && pc.is_multiple_of(INSTRUCTION)
+}
+
+/// What may be a return address there.
+#[inline(always)]
+pub(crate) fn pc_at(address: u64, memory: &impl Memory) -> Option<u64> {
+    memory.read_word(address).map(code_address).filter(|&pc| is_pc(pc))
+}
+
+/// The stack pointer of a caller whose frame pointer is known, and of whose stack pointer it is known that it is not lower: that, or what its rule
+/// says of both, where it does. Code without a rule is left by its frame pointer, and needs none.
+#[inline(always)]
+pub(crate) fn stack_pointer_of(caller: &NativeWalk, tables: &mut impl Tables) -> u64 {
+    let by_rule = match tables.rule(caller.at()) {
+        Ok(found) if found.kind() == rule::SP => stack_pointer(caller.fp, found.fp(), found.offset()),
+        _ => None,
+    };
+    by_rule.filter(|&sp| sp >= caller.sp && is_frame_pointer(caller.fp, sp)).unwrap_or(caller.sp)
 }
 
 /// Looks at the word at `address`; true where no further one can be the caller's.
@@ -190,7 +213,7 @@ pub fn look(
     if found.frame_kind == by_frame::CALL && !in_frame {
         return true;
     }
-    let Some(pc) = memory.read_word(address).filter(|&pc| is_pc(pc)) else { return false };
+    let Some(pc) = pc_at(address, memory) else { return false };
     if tables.known_none(pc - 1).is_some_and(|code| code != end::NO_UNWIND_INFO) {
         return false;
     }
@@ -226,9 +249,14 @@ fn caller_at(
     memory: &impl Memory,
 ) -> Option<NativeWalk> {
     let sp = address.wrapping_add(8);
-    let left = NativeWalk { pc, sp, fp: walk.fp, returned: 1, ..NativeWalk::default() };
+    let mut left = NativeWalk { pc, sp, fp: walk.fp, returned: 1, ..NativeWalk::default() };
     let below = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { 0 };
-    let pushed = NativeWalk { fp: if below == 0 && walk.fp != 0 { NO_FRAME_POINTER } else { below }, ..left };
+    let mut pushed =
+        NativeWalk { fp: if below == 0 && walk.fp != 0 { NO_FRAME_POINTER } else { below }, ..left };
+    if !ENDS_AT_RETURN_ADDRESS {
+        pushed.sp = stack_pointer_of(&pushed, tables);
+        left.sp = stack_pointer_of(&left, tables);
+    }
     if !has_rule {
         let fp = if is_frame_pointer(below, sp) {
             below

@@ -158,7 +158,7 @@ pub struct SampleHead {
 
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct RawHead {
     /// Kind `RAW`; the rest is that of the sample.
@@ -396,7 +396,7 @@ const _: () = {
     assert!(size_of::<WakeEvent>() == 32);
     assert!(size_of::<Settings>() == 52);
     assert!(size_of::<GroupSettings>() == 48);
-    assert!(size_of::<RawHead>() == 208);
+    assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<crate::countdown::Countdown>() == 8);

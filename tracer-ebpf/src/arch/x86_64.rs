@@ -48,6 +48,8 @@ pub mod dwarf {
     pub const SP: u32 = 7;
     /// The frame pointer, `rbp`.
     pub const FP: u32 = 6;
+    /// The register that has the return address until a function calls another one: none.
+    pub const LINK: Option<u32> = None;
     /// The one register besides that walks follow through callers, because some code finds its CFA by it: `rbx`.
     pub const CALLEE_SAVED: u32 = 3;
     /// The last register, `r15`.
@@ -60,6 +62,8 @@ pub mod kernel {
     pub const PAGE: u64 = 4096;
     /// Bytes of a kernel stack: `THREAD_SIZE` (arch/x86/include/asm/page_64_types.h, v5.10; twice that with KASAN only).
     pub const STACK_BYTES: u64 = 16384;
+    /// Bytes of `struct pt_regs` at its top: the registers alone.
+    pub const SAVED_BYTES: u64 = 8 * super::register::COUNT as u64;
     /// Offset in `struct pt_regs` of what `is_user_mode` looks at: `cs`.
     pub const MODE: usize = 136;
     /// Offset of the stack pointer there.
@@ -119,28 +123,50 @@ pub mod plt {
     }
 }
 
-/// Where a thread's own data is.
+/// Where a thread's own data is. What is kept of it in one number is where thread-specific data lies.
 pub mod thread {
     /// Bytes from the thread pointer to the first block of thread-specific data: glibc's `struct pthread` → `specific_1stblock`
     /// (nptl/descr.h, 2.36; the same from 2.4 to 2.41). Where it differs the thread's state is not validated there, and the list of threads
     /// serves.
     pub const SPECIFIC_DATA: u32 = 0x310;
 
-    /// Where a program's own thread-local variables begin, of so many bytes: right below the thread pointer (ELF Handling For Thread-Local
-    /// Storage, variant II).
-    pub const fn block(pointer: u64, bytes: u64) -> u64 {
-        pointer.wrapping_sub(bytes)
+    /// libc need not be asked: it is the same in all versions.
+    pub const IS_TOLD: bool = false;
+    /// The same with musl, whose thread-specific data lies elsewhere.
+    pub const OF_MUSL: u32 = SPECIFIC_DATA;
+
+    /// Nothing is asked.
+    pub const fn told_by_libc(_descriptor: u32, _blocks: u32) -> Option<u32> {
+        None
     }
 
-    /// How far away from the thread pointer the byte `at` of that block is.
-    pub const fn distance(bytes: u64, at: u64) -> u64 {
+    /// The thread's descriptor (`pthread_self`), by the thread pointer: it points there.
+    #[inline(always)]
+    pub const fn descriptor(pointer: u64, _places: u32) -> u64 {
+        pointer
+    }
+
+    /// From there to the first block of thread-specific data.
+    #[inline(always)]
+    pub const fn specific_data(places: u32) -> u64 {
+        places as u64
+    }
+
+    /// Where a program's own thread-local variables begin, of so many bytes: right below the thread pointer (ELF Handling For Thread-Local
+    /// Storage, variant II).
+    pub const fn block(descriptor: u64, _places: u32, bytes: u64) -> u64 {
+        descriptor.wrapping_sub(bytes)
+    }
+
+    /// How far away from the descriptor the byte `at` of that block is.
+    pub const fn distance(_places: u32, bytes: u64, at: u64) -> u64 {
         bytes - at
     }
 
-    /// The address of a program's own thread-local variable so many bytes away from the thread pointer.
+    /// The address of a program's own thread-local variable so many bytes away from the descriptor.
     #[inline(always)]
-    pub const fn variable(pointer: u64, distance: u64) -> u64 {
-        pointer.wrapping_sub(distance)
+    pub const fn variable(descriptor: u64, distance: u64) -> u64 {
+        descriptor.wrapping_sub(distance)
     }
 }
 
@@ -150,10 +176,14 @@ pub mod frame {
 
     /// Bytes that a call pushes, right below the CFA: the return address.
     pub const PUSHED_BY_CALL: u64 = 8;
+    /// How far below the stack pointer a frame pointer may point.
+    pub const POINTS_BELOW: u64 = 0;
+    /// Whether a caller's stack pointer is right above where its return address was found.
+    pub const ENDS_AT_RETURN_ADDRESS: bool = true;
 
     /// Whether a frame is one: its CFA lies above the stack pointer. `saved` is the frame pointer's save slot from the CFA, 0 where it is unchanged.
     #[inline(always)]
-    pub const fn grows(cfa: u64, sp: u64, _saved: i64) -> bool {
+    pub const fn grows(cfa: u64, sp: u64, _saved: i64, _is_innermost: bool) -> bool {
         cfa > sp
     }
 
@@ -178,5 +208,24 @@ pub mod frame {
     #[inline(always)]
     pub const fn code_address(word: u64) -> u64 {
         word
+    }
+
+    /// The stack pointer of a function that is known by its frame pointer: it needs none, see `ENDS_AT_RETURN_ADDRESS`.
+    #[inline(always)]
+    pub const fn stack_pointer(_fp: u64, _saved: i64, _offset: i64) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel::is_entry_stack;
+    use crate::reach::are_being_saved;
+
+    /// Registers are not whole on the entry stack, wherever they will lie.
+    #[test]
+    fn the_entry_stack() {
+        assert!(are_being_saved(0xffff_fe00_0001_2000, 0xffff_c900_0000_3f58, 168));
+        assert!(!is_entry_stack(0xffff_c900_0012_0000));
     }
 }

@@ -7,6 +7,7 @@ use super::registers::user_registers;
 use super::scratch::{MAX_ANCHORS, STEPS, Scratch, Walks, repeat, scratch, walked};
 use super::user_memory::{FrameMemory, UserMemory};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
+use tracer_ebpf::arch::thread;
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::python::{self, MAX_THREADS, Step};
 use tracer_ebpf::reach::{UNREAD, why_no_thread};
@@ -37,6 +38,7 @@ fn frames() -> u8 {
         bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
     };
     let Ok(thread_pointer) = thread_pointer else { return end::FAULT };
+    let thread_pointer = thread::descriptor(thread_pointer, walk.layout.tsd_block);
     walk.thread_pointer = thread_pointer;
     walk.thread = python::running_thread(&walk.layout, thread_pointer, &UserMemory).unwrap_or(0);
     if walk.thread == 0 {

@@ -3,7 +3,7 @@
 use super::maps::settings;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_get_current_task_btf, bpf_probe_read_kernel};
-use tracer_ebpf::arch::kernel::STACK_BYTES;
+use tracer_ebpf::arch::kernel::{SAVED_BYTES, STACK_BYTES};
 use tracer_ebpf::reach::are_being_saved;
 use tracer_ebpf::wire::{end, register};
 
@@ -51,6 +51,6 @@ unsafe fn saved_at(task: *const u8) -> u64 {
             return bpf_task_pt_regs(bpf_get_current_task_btf()) as u64;
         }
         let stack = bpf_probe_read_kernel(task.add(stack_field as usize).cast::<u64>()).unwrap_or(0);
-        stack + STACK_BYTES - size_of::<Registers>() as u64
+        stack + STACK_BYTES - SAVED_BYTES
     }
 }

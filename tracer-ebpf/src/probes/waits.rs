@@ -15,6 +15,7 @@ use aya_ebpf::helpers::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{LruHashMap, PerCpuArray};
+use tracer_ebpf::arch::thread;
 use tracer_ebpf::python::{self, PythonWalk, Step};
 use tracer_ebpf::wire::{PYTHON_WORDS, PythonLayout, SampleHead, WakeEvent, end, kind, lost};
 
@@ -150,7 +151,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
         let task = bpf_get_current_task() as *const u8;
         bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
     };
-    let thread = wait_state(thread_pointer.ok()?);
+    let thread = wait_state(thread::descriptor(thread_pointer.ok()?, begun.layout.tsd_block));
     if thread == 0 {
         return None;
     }

@@ -3,7 +3,7 @@
 //! They run on Linux 5.10 and later: inner maps of different sizes are from then (`BPF_F_INNER_MAP`). Newer helpers are called only
 //! where the kernel's types name them; the verifier knows the settings and does not look at a way that is never taken.
 
-use super::arch::TASK_THREAD_POINTER;
+use super::arch::{FINDS_REGISTERS, TASK_THREAD_POINTER};
 use super::btf::{KERNEL, KernelTypes};
 use super::error::ProbeError;
 use crate::config::{GroupId, TraceConfig};
@@ -16,12 +16,17 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
     let types = KernelTypes::read(Path::new(KERNEL))?;
     let group = config.group.map(|group| group_settings(&types, group)).transpose()?;
     let offset = |field| types.offset_of("task_struct", field);
+    let looks_for_registers = config.oldest_kernel || !tells_registers(&types);
+    if looks_for_registers && !FINDS_REGISTERS {
+        let text = "on this processor they need Linux 5.15 or later".to_owned();
+        return Err(ProbeError::Load { text, errno: None });
+    }
     let settings = Settings {
         task_tgid: offset("tgid")?,
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
         task_thread_pointer: offset(TASK_THREAD_POINTER)?,
-        task_stack: if config.oldest_kernel || !tells_registers(&types) { offset("stack")? } else { 0 },
+        task_stack: if looks_for_registers { offset("stack")? } else { 0 },
         system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),
         unwind_user: u32::from(config.unwinding == Unwinding::User),

@@ -1,10 +1,10 @@
 //! A copy of those parts of an ELF file that names are in, in a file of this process's own.
 //!
 //! The symbol library maps what it reads, and a mapped file that somebody cuts short is a SIGBUS; it opens it by a path, too, which a process
-//! without a file system has for its own files in memory alone. Parts keep their places, so that headers stay true; between them are holes. Leaves
-//! out what the parts mean.
+//! without a file system has for its own files in memory alone. Parts keep their places, so that headers stay true; between them are holes. Symbols
+//! that are no names are left out of the copy. Leaves out what the parts mean.
 
-use energy_trace_unwind::elf::{ElfError, name_parts};
+use energy_trace_unwind::elf::{ElfError, marks, name_parts};
 use energy_trace_unwind::file_bytes::Positioned;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
@@ -27,8 +27,16 @@ pub(super) fn image_of(file: &File, debug_info: bool) -> Result<File, ElfError> 
     for part in parts {
         copy(file, &image, part)?;
     }
+    // Files of 32 bits have no marks that are looked for.
+    for mark in marks(file).unwrap_or_default() {
+        image.write_all_at(&NOWHERE, mark + PLACE)?;
+    }
     Ok(image)
 }
+
+/// Where an entry of a symbol table says in which section its symbol is, and what it says of one that is elsewhere (`Elf64_Sym`, `SHN_UNDEF`).
+const PLACE: u64 = 6;
+const NOWHERE: [u8; 2] = [0; 2];
 
 fn copy(from: &File, to: &File, part: Range<u64>) -> io::Result<()> {
     let mut block = vec![0; BLOCK];

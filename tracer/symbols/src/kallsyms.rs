@@ -42,12 +42,13 @@ fn name_by(mut list: impl BufRead, addresses: &[u64]) -> io::Result<Vec<Place>> 
     Ok(addresses.iter().map(|address| place(&wanted, &below, *address)).collect())
 }
 
-/// Address and name in a line such as `ffffffff81000000 T _stext`. Without the right to see addresses all of them are 0.
+/// Address and name in a line such as `ffffffff81000000 T _stext`. Without the right to see addresses all of them are 0. On some processors modules
+/// mark so where code begins, and data: `$x`, `$d`.
 fn parse(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let (address, _kind, name) = (words.next()?, words.next()?, words.next()?);
     let address = u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok()?;
-    (address != 0).then_some((address, name))
+    (address != 0 && !name.starts_with(b"$")).then_some((address, name))
 }
 
 fn place(wanted: &[u64], below: &[Symbol], address: u64) -> Place {
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn the_symbol_below() {
         let list = "0000000000000000 A percpu\n0000000000000010 T first\n0000000000000010 t second\n\
-                    0000000000000040 T last\n0000000000000020 t of_module\t[module]\nno line\n";
+                    0000000000000040 T last\n0000000000000020 t of_module\t[module]\n0000000000000024 t $x\t[module]\nno line\n";
         let some = |name: &str| Some(name.to_owned());
         let asked = [0x50, 0x10, 0x2f, 0xf, 0x40, 0x18, 0x10, 0x3f];
         let found = [

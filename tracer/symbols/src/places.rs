@@ -109,6 +109,32 @@ mod tests {
     use energy_trace_unwind::elf::ElfFacts;
     use std::fs::File;
 
+    /// Marks in the middle of a function are no names: what is behind one is the function still, and is the mark in a file of a processor that has
+    /// none.
+    #[test]
+    fn marks_are_no_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let source =
+            ".globl f\n.type f, @function\nf: nop\n\"$x\": nop\n\"$d.7\": nop\n nop\n ret\n.size f, .-f\n";
+        std::fs::write(folder.path().join("a.s"), source).unwrap();
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-shared", "-o", "a.so", "a.s"]).current_dir(folder.path());
+        assert!(cc.status().unwrap().success());
+        let path = folder.path().join("a.so");
+        let names = || {
+            let file = File::open(&path).unwrap();
+            let facts = ElfFacts::read(&file, &["f"]).unwrap();
+            let at = facts.file_offset(facts.symbol("f").unwrap()).unwrap();
+            let places = name_places(&file, [].into_iter(), &[at, at + 1, at + 3], Detail { inlines: false });
+            places.into_iter().map(|place| place.name.unwrap().name).collect::<Vec<_>>()
+        };
+        assert_ne!(names(), ["f", "f", "f"]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[18] = 183; // `e_machine`: `EM_AARCH64`.
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(names(), ["f", "f", "f"]);
+    }
+
     /// A function of libc is found by its place; a place without a function has the start of one, or itself.
     #[test]
     fn names_or_places() {

@@ -3,10 +3,11 @@
 //! Belongs to the resolver, but for the types: whoever has privileges does not parse what others can write. Leaves out how the bytes are
 //! read (`file_bytes.rs`).
 
+use super::arch::MARKING_MACHINE;
 use super::file_bytes::{FileBytes, believable_bytes};
 use super::hotspot::{self, Export};
 use energy_trace_model::ids::BuildId;
-use object::elf::FileHeader64;
+use object::elf::{FileHeader64, Sym64};
 use object::read::elf::{
     Dyn as _, ElfFile, ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _,
     SymbolTable,
@@ -196,6 +197,35 @@ pub(super) fn code_symbols(elf: &Elf<'_>) -> Vec<Range<u64>> {
     let ranges =
         functions.filter_map(|symbol| Some(symbol.address..symbol.address.checked_add(symbol.size)?));
     ranges.filter(|range| !range.is_empty()).collect()
+}
+
+/// Places in a file of those entries of its symbol table that are marks and no names, where its processor has them.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file of 64 bits.
+pub fn marks(file: &File) -> Result<Vec<u64>, ElfError> {
+    // Where the header has its machine (`e_machine`). Symbols of others are not read.
+    const MACHINE: u64 = 18;
+    let mut machine = [0; 2];
+    file.read_exact_at(&mut machine, MACHINE)?;
+    if u16::from_le_bytes(machine) != MARKING_MACHINE {
+        return Ok(Vec::new());
+    }
+    with_elf(file, |elf| {
+        let table = elf.elf_symbol_table();
+        let section = elf.elf_section_table().section(table.section()).ok().filter(|_| !table.is_empty());
+        let Some(section) = section else { return Ok(Vec::new()) };
+        let start = section.sh_offset(ENDIAN);
+        let entries = (start..).step_by(size_of::<Sym64<Endianness>>()).zip(table.iter());
+        let strings = strings_of(elf, table);
+        let is_mark = |symbol: &Sym64<Endianness>| {
+            let name = || name_at(strings, symbol.st_name(ENDIAN));
+            let is_plain = symbol.st_type() == object::elf::STT_NOTYPE;
+            let rest = if is_plain { name().and_then(|name| name.strip_prefix(['$'])) } else { None };
+            rest.is_some_and(|rest| matches!(rest.split('.').next(), Some("x" | "d")))
+        };
+        Ok(entries.filter(|(_, symbol)| is_mark(symbol)).map(|(at, _)| at).collect())
+    })
 }
 
 /// Where functions begin that other files may call (SVMA).
@@ -408,8 +438,7 @@ pub(super) fn named_symbols<'a>(elf: &'a Elf<'_>) -> impl Iterator<Item = NamedS
 }
 
 fn named_symbols_of<'a>(elf: &'a Elf<'_>, table: &'a Symbols<'_>) -> impl Iterator<Item = NamedSymbol<'a>> {
-    let strings = elf.elf_section_table().section(table.string_section());
-    let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
+    let strings = strings_of(elf, table);
     table.iter().filter_map(|symbol| {
         let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
         let is_here = address != 0 && !symbol.is_undefined(ENDIAN);
@@ -417,6 +446,12 @@ fn named_symbols_of<'a>(elf: &'a Elf<'_>, table: &'a Symbols<'_>) -> impl Iterat
         let name = || name_at(strings, symbol.st_name(ENDIAN));
         is_here.then(name).flatten().map(|name| NamedSymbol { name, address, size, is_code })
     })
+}
+
+/// All names of a table.
+fn strings_of<'a>(elf: &'a Elf<'_>, table: &Symbols<'_>) -> &'a [u8] {
+    let strings = elf.elf_section_table().section(table.string_section());
+    strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default()
 }
 
 /// Of the symbols that are wanted, and of their `.cold` parts: name, address (SVMA), size.

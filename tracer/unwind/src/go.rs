@@ -148,7 +148,7 @@ impl Function {
     fn rule(&self, depth: i64) -> Rule {
         let rule = match (self.flag & flag::SP_WRITE != 0, depth) {
             _ if self.flag & flag::TOP_FRAME != 0 || self.is_switch => Rule::pack(rule::OUTERMOST, 0, 0),
-            (true, 1..) => go::by_frame_pointer(),
+            (true, 1..) => go::by_frame_pointer(depth),
             (false, _) => go::by_depth(depth),
             _ => None,
         };

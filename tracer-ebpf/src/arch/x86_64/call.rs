@@ -7,6 +7,8 @@ use crate::memory::Memory;
 /// Bits that an address of user space has at most (Intel SDM vol. 1, 3.3.7.1: 57 with five levels of pages, the kernel's half above;
 /// Documentation/arch/x86/x86_64/mm.rst).
 pub const USER_BITS: u32 = 56;
+/// Instructions begin at multiples of so many bytes.
+pub const INSTRUCTION: u64 = 1;
 /// Words from the stack pointer, at a function's first instruction, to its first argument on the stack: the return address.
 pub const ARGUMENTS_AT: usize = 1;
 
@@ -99,4 +101,10 @@ pub const fn returns_at_once(code: u64) -> Option<(u64, bool)> {
     } else {
         None
     }
+}
+
+/// Whether this is an entry of a procedure linkage table whose return address is in a register: there is no such register.
+#[inline(always)]
+pub const fn is_in_plt(_begin: u64, _pc: u64, _memory: &impl Memory) -> bool {
+    false
 }

@@ -5,6 +5,9 @@
 
 use crate::memory::Memory;
 
+/// Whether its frames are known.
+pub const IS_KNOWN: bool = true;
+
 /// Words of code from `ENTERED` to where a method's entry touches the stack, at the most.
 const ENTRY_WORDS: u64 = 10;
 /// `push %rbp`.

@@ -16,6 +16,8 @@ pub const OPENBLAS: [(u64, u64); 4] = [(0x60, 0x7080), (0x60, 0x2080), (0x40, 0x
 /// AVX2 (oneDNN `src/cpu/x64/gemm/f32/jit_avx512_common_gemm_f32.cpp` and `jit_avx_gemm_f32.cpp`, `ORIG_SP`). In 135 of 135 stops of JAX with
 /// AVX-512, and 6 of 6 of TensorFlow with AVX2, the return address lay six words above what was kept.
 pub const ONEDNN: [u64; 2] = [120, 152];
+/// The first of these, which others that push something else keep it at too.
+pub const KEPT_AT: Option<u64> = Some(ONEDNN[0]);
 
 /// Bytes that oneDNN's kernels push before that: `rbx`, `rbp` and `r12` to `r15` (`jit_generator.hpp`, `abi_save_gpr_regs`; older versions push
 /// `rbx` first, newer ones `rbp`). The return address lies above them.

@@ -5,6 +5,9 @@
 
 use crate::memory::Memory;
 
+/// Whether its frames are known.
+pub const IS_KNOWN: bool = true;
+
 /// `push %rbp`.
 const PUSH_RBP: u64 = 0x55;
 /// `mov %rsp, %rbp`.

@@ -3,15 +3,23 @@
 //! Leaves out which event samples (`sampling/event.rs`), and what a probe costs (`call_counts.rs`).
 
 use std::arch::naked_asm;
+use std::fs;
+use std::path::Path;
 
 /// The field of `task_struct` with a thread's pointer to its own data (arch/x86/include/asm/processor.h, v5.10).
 pub(crate) const TASK_THREAD_POINTER: &str = "thread.fsbase";
 
-/// The CPU's own PMU is `cpu`, or `cpu_core` on hybrid processors (Documentation/ABI/testing, event_source, v6.1).
-pub(crate) const PMUS: [&str; 2] = ["cpu", "cpu_core"];
+/// Whether it is known where the registers of user mode lie on kernels without a helper that gives them.
+pub(crate) const FINDS_REGISTERS: bool = true;
 
-/// Whether `/proc/cpuinfo` has the flag `hypervisor` (CPUID leaf 1, ECX bit 31: never set on a real CPU).
-pub(crate) fn is_virtual(cpuinfo: &str) -> bool {
+/// Whether a folder of a PMU is that of CPUs: it is called `cpu`, or `cpu_core` on hybrid processors (Documentation/ABI/testing, event_source, v6.1).
+pub(crate) fn is_pmu_of_cpus(device: &Path) -> bool {
+    ["cpu", "cpu_core"].iter().any(|name| device.ends_with(name))
+}
+
+/// Whether `/proc/cpuinfo` below `root` has the flag `hypervisor` (CPUID leaf 1, ECX bit 31: never set on a real CPU).
+pub(crate) fn is_virtual(root: &Path) -> bool {
+    let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }

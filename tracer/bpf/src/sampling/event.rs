@@ -6,7 +6,7 @@
 
 pub use energy_trace_model::recording::record::SampleEvent;
 
-use crate::arch::{PMUS, is_virtual};
+use crate::arch::{is_pmu_of_cpus, is_virtual};
 use std::path::Path;
 
 /// What was asked for.
@@ -33,10 +33,9 @@ pub struct Machine {
 impl Machine {
     /// Reads it of the machine below `root`.
     pub fn read_at(root: &Path) -> Self {
-        let cpuinfo = std::fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
-        let devices = root.join("sys/bus/event_source/devices");
-        let has_pmu = PMUS.iter().any(|name| devices.join(name).exists());
-        Self { is_virtual: is_virtual(&cpuinfo), has_pmu }
+        let devices = std::fs::read_dir(root.join("sys/bus/event_source/devices"));
+        let has_pmu = devices.is_ok_and(|devices| devices.flatten().any(|it| is_pmu_of_cpus(&it.path())));
+        Self { is_virtual: is_virtual(root), has_pmu }
     }
 }
 

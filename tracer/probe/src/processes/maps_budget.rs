@@ -140,6 +140,7 @@ impl Processes {
             self.with(pid, |process| process.set_space(space, begun));
         }
         self.find_interpreter(pid, maps, out);
+        self.find_thread_places(pid, maps);
         self.find_hotspot(pid, maps);
         self.find_v8(pid);
         self.upload(pid, maps);
@@ -154,6 +155,7 @@ impl Processes {
         let begun = energy_trace_system::clock::now();
         self.with(pid, |process| process.has_news = false);
         self.find_interpreter(pid, maps, out);
+        self.find_thread_places(pid, maps);
         self.find_hotspot(pid, maps);
         self.find_v8(pid);
         self.upload(pid, maps);

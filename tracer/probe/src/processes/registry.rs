@@ -18,12 +18,14 @@ use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::detect::{Finding, Interpreter, find, other_python};
+use energy_trace_unwind::cpython::thread_places::{libc_of, read_places};
 use energy_trace_unwind::hotspot::{may_hold_hotspot, read_layout};
 use energy_trace_unwind::v8::{self, is_of_v8, may_hold_v8};
 use foldhash::HashMap;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use tracer_ebpf::arch;
 use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
 
 /// Between two looks at what changes seldom in an interpreter.
@@ -324,11 +326,26 @@ impl Processes {
         }
     }
 
+    /// Tells the probes where the C library of a process with an interpreter keeps a thread's own data, where it has to be asked.
+    pub(crate) fn find_thread_places(&mut self, pid: Pid, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        let Some(interpreter) = process.interpreter.as_mut() else { return };
+        let program = program_of(&process.space);
+        let places = process.space.mappings().iter().find_map(|mapping| {
+            let libc = libc_of(&mapping.path)?;
+            let facts = self.files.of(pid, mapping, &program)?.facts.as_ref()?;
+            let bias = facts.bias(mapping.start, mapping.offset)?;
+            read_places(libc, &TargetMemory::of(&self.peeker, pid), bias, facts)
+        });
+        if places.is_some_and(|places| interpreter.layout.learn_thread_places(places)) {
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
     /// Looks for a HotSpot that has made its interpreter.
     pub(crate) fn find_hotspot(&mut self, pid: Pid, maps: &mut Maps) {
-        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| process.hotspot.is_none()) else {
-            return;
-        };
+        let unknown = |process: &&mut Process| process.hotspot.is_none() && arch::hotspot::IS_KNOWN;
+        let Some(process) = self.by_pid.get_mut(&pid).filter(unknown) else { return };
         let Some(mapping) = process.space.mappings().iter().find(|mapping| may_hold_hotspot(&mapping.path))
         else {
             return;
@@ -344,7 +361,8 @@ impl Processes {
 
     /// Looks for a V8 among the mapped files.
     pub(crate) fn find_v8(&mut self, pid: Pid) {
-        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| !process.has_v8) else { return };
+        let unknown = |process: &&mut Process| !process.has_v8 && arch::v8::IS_KNOWN;
+        let Some(process) = self.by_pid.get_mut(&pid).filter(unknown) else { return };
         let program = program_of(&process.space);
         let may_hold = |mapping: &&Mapping| may_hold_v8(&mapping.path, &program);
         process.has_v8 = process.space.mappings().iter().filter(may_hold).any(|mapping| {

@@ -18,6 +18,7 @@ use energy_trace_system::host::urgency;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::cfi::Rows;
 use energy_trace_unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
+use energy_trace_unwind::cpython::thread_places::{self, libc_of};
 use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::hotspot::{self, may_hold_hotspot};
 use energy_trace_unwind::v8::{self, may_hold_v8};
@@ -101,6 +102,8 @@ fn wanted_of(path: &str, program: &str) -> Wanted {
         &[hotspot::TABLE]
     } else if may_hold_v8(path, program) {
         &[v8::SYMBOL]
+    } else if libc_of(path).is_some() {
+        &thread_places::SYMBOLS
     } else {
         &[]
     }

@@ -3,12 +3,17 @@
 //!
 //! Leaves out what the walkers and unwind rows need (`tracer_ebpf::arch`, package `unwind`).
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub use self::aarch64::{LIBRARIES, ROOT_LIBRARIES};
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub use self::x86_64::{LIBRARIES, ROOT_LIBRARIES};
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(
-    "energy-trace knows x86-64 alone: for another processor write its file beside each arch/x86_64.rs, with the same names"
+    "energy-trace knows x86-64 and aarch64: for another processor write its file beside each arch/x86_64.rs, with the same names"
 );

@@ -36,18 +36,49 @@ impl CpuModel {
     }
 }
 
-/// The CPU's model; empty where `/proc/cpuinfo` has none (some ARM machines).
+/// The CPU's model; empty where `/proc/cpuinfo` has none, and no number that is known.
 pub fn read_cpu_model_at(root: &Path) -> String {
     parse_cpu_model(&fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default())
 }
 
 fn parse_cpu_model(cpuinfo: &str) -> String {
-    let of_key = |line: &str| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "model name").then(|| value.trim().to_owned())
+    let value_of = |wanted: &str| {
+        let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        pairs.filter(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim()).next()
     };
-    cpuinfo.lines().find_map(of_key).unwrap_or_default()
+    if let Some(name) = value_of("model name") {
+        return name.to_owned();
+    }
+    let number = |wanted| u32::from_str_radix(value_of(wanted)?.strip_prefix("0x")?, 16).ok();
+    let (implementer, part) = (number("CPU implementer"), number("CPU part"));
+    let (Some(implementer), Some(part)) = (implementer, part) else { return String::new() };
+    let known = PARTS.iter().find(|(of, number, _)| (*of, *number) == (implementer, part));
+    known.map_or_else(
+        || format!("implementer {implementer:#x}, part {part:#x}"),
+        |(.., name)| (*name).to_owned(),
+    )
 }
+
+/// Implementers, parts and what these are called, where the kernel gives numbers alone (`arch/arm64/include/asm/cputype.h`, v6.12).
+const PARTS: [(u32, u32, &str); 17] = [
+    (0x41, 0xd03, "Arm Cortex-A53"),
+    (0x41, 0xd07, "Arm Cortex-A57"),
+    (0x41, 0xd08, "Arm Cortex-A72"),
+    (0x41, 0xd0b, "Arm Cortex-A76"),
+    (0x41, 0xd0c, "Arm Neoverse N1"),
+    (0x41, 0xd40, "Arm Neoverse V1"),
+    (0x41, 0xd42, "Arm Cortex-A78AE"),
+    (0x41, 0xd49, "Arm Neoverse N2"),
+    (0x41, 0xd4f, "Arm Neoverse V2"),
+    (0x41, 0xd84, "Arm Neoverse V3"),
+    (0x41, 0xd8e, "Arm Neoverse N3"),
+    (0x42, 0x516, "Broadcom Vulcan"),
+    (0x43, 0x0af, "Cavium ThunderX2"),
+    (0x46, 0x001, "Fujitsu A64FX"),
+    (0x48, 0xd01, "HiSilicon TSV110"),
+    (0xc0, 0xac3, "Ampere-1"),
+    (0xc0, 0xac4, "Ampere-1A"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -70,5 +101,9 @@ mod tests {
         let x86 = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\n\nmodel name\t: other\n";
         assert_eq!(parse_cpu_model(x86), "Intel(R) Xeon(R)");
         assert_eq!(parse_cpu_model("processor : 0\nBogoMIPS : 50\n"), "");
+        let by_number = |part| parse_cpu_model(&format!("CPU implementer\t: 0x41\nCPU part\t: {part}\n"));
+        assert_eq!(by_number("0xd4f"), "Arm Neoverse V2");
+        assert_eq!(by_number("0xfff"), "implementer 0x41, part 0xfff");
+        assert_eq!(by_number("none"), "");
     }
 }

@@ -18,8 +18,8 @@ pub(crate) mod go {
     /// Where a frame keeps the caller's `rbp`, from the CFA: right below the return address, and `rbp` points there.
     const SAVED: i64 = -16;
 
-    /// The rule by the frame pointer.
-    pub(crate) fn by_frame_pointer() -> Option<Rule> {
+    /// The rule by the frame pointer, which points to the same place however deep the stack is.
+    pub(crate) fn by_frame_pointer(_depth: i64) -> Option<Rule> {
         Rule::pack(rule::FP, 16, SAVED)
     }
 

@@ -166,6 +166,13 @@ impl VersionLayout {
         self.walk.tls_below = below;
     }
 
+    /// Takes in where libc keeps a thread's own data (`thread_places`); whether that is news.
+    pub const fn learn_thread_places(&mut self, places: u32) -> bool {
+        let is_news = self.walk.tsd_block != places;
+        self.walk.tsd_block = places;
+        is_news
+    }
+
     /// Takes in the address of the type of cells; without it what inner functions share is not looked at.
     pub const fn learn_cells(&mut self, kind: u64) {
         if self.code.sees_receivers {

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod module_name;
 pub mod receiver;
 pub mod running_thread;
+pub mod thread_places;
 pub mod version_text;
 
 #[cfg(test)]

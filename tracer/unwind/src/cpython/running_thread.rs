@@ -27,9 +27,10 @@ fn search(source: &impl Source, layout: &VersionLayout, runtime: u64, block: u64
     let interpreter = source.word(walk.interpreter_at).filter(|&at| at != 0)?;
     let thread = source.word(interpreter.wrapping_add(u64::from(walk.threads_head))).filter(|&at| at != 0)?;
     let pointer = source.word(thread.wrapping_add(u64::from(walk.thread_id))).filter(|&at| at != 0)?;
-    let bytes = source.bytes(thread::block(pointer, block), block & !7, LARGEST)?;
+    let places = walk.tsd_block;
+    let bytes = source.bytes(thread::block(pointer, places, block), block & !7, LARGEST)?;
     let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    let below = (0..).step_by(8).map(|at| thread::distance(block, at));
+    let below = (0..).step_by(8).map(|at| thread::distance(places, block, at));
     let mut found = below.zip(words).filter(|&(_, word)| word == thread);
     let mut next = || found.next().map_or(Some(0), |(below, _)| u32::try_from(below).ok());
     Some([next()?, next()?])

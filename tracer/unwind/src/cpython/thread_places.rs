@@ -1,0 +1,45 @@
+//! Where libc keeps a thread's own data, by its own word for debuggers, on processors where that hangs on its version.
+//!
+//! Source: glibc's nptl_db (`structs.def`, `DB_STRUCT_FIELD`: a field's bits, elements and offset). Leaves out libraries other than glibc and musl,
+//! and programs without one: there the numbers of glibc 2.36 stay.
+
+use super::memory::Source;
+use crate::elf::ElfFacts;
+use tracer_ebpf::arch::thread;
+
+/// Symbols to look for in libc: bytes of a thread's descriptor, and where the pointers to thread-specific data lie in it.
+pub const SYMBOLS: [&str; 2] = [DESCRIPTOR, BLOCKS];
+
+const DESCRIPTOR: &str = "_thread_db_sizeof_pthread";
+const BLOCKS: &str = "_thread_db_pthread_specific";
+
+/// A C library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Libc {
+    /// It says where it keeps them.
+    Glibc,
+    /// It does not.
+    Musl,
+}
+
+/// Which C library a file of this name is, where it has to be known.
+pub fn libc_of(path: &str) -> Option<Libc> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if !thread::IS_TOLD {
+        return None;
+    }
+    if name == "libc.so.6" || name.starts_with("libc-2.") {
+        return Some(Libc::Glibc);
+    }
+    name.starts_with("ld-musl-").then_some(Libc::Musl)
+}
+
+/// The places, as the walkers have them; `None` where the library does not say. `bias` is from the file's addresses to those in memory.
+pub fn read_places(libc: Libc, memory: &impl Source, bias: u64, elf: &ElfFacts) -> Option<u32> {
+    const OFFSET: u64 = 8;
+    if libc == Libc::Musl {
+        return Some(thread::OF_MUSL);
+    }
+    let half = |name, at| memory.half(bias.wrapping_add(elf.symbol(name)?).wrapping_add(at));
+    thread::told_by_libc(half(DESCRIPTOR, 0)?, half(BLOCKS, OFFSET)?)
+}
