@@ -5,11 +5,11 @@
 
 use crate::command::{Started, run};
 use crate::setup::{self, Purpose, Tools};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
 use object::build::elf::{Builder, SectionData};
 use object::elf::SHT_STRTAB;
-use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub(crate) fn build_beside(
     let tools = setup::install_tools(workspace)?;
     let installed = std::thread::scope(|scope| {
         let installed = scope.spawn(|| setup::install_for(workspace, purpose));
-        let built = build_from(workspace, &tools, warnings, start);
+        let built = build_from(workspace, &tools, Target::of_machine(), warnings, start);
         // What waits for the programs need not wait for the rest.
         drop(lock);
         let installed =
@@ -57,16 +57,23 @@ pub(crate) fn build_beside(
     others.wait()
 }
 
-/// Builds the object and leaves it at `workspace.probes()`.
-pub(crate) fn build(workspace: &Workspace, tools: &Tools, warnings: Warnings) -> Result<()> {
-    build_from(workspace, tools, warnings, SystemTime::now())
+/// Builds the object for a processor and leaves it where `workspace.probes_of` says.
+pub(crate) fn build(workspace: &Workspace, tools: &Tools, target: Target, warnings: Warnings) -> Result<()> {
+    build_from(workspace, tools, target, warnings, SystemTime::now())
 }
 
 /// The same, begun at `start`. A new object gets that time: cargo compares it with when the waiting package's build script began, and would build
 /// that package a second time for an object that is newer.
-fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: SystemTime) -> Result<()> {
-    let mut flags =
-        vec![format!("--cfg=bpf_target_arch=\"{ARCH}\""), "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into()];
+fn build_from(
+    workspace: &Workspace,
+    tools: &Tools,
+    target: Target,
+    warnings: Warnings,
+    start: SystemTime,
+) -> Result<()> {
+    let (folder, object) = workspace.probes_of(target);
+    let watched = format!("--cfg=bpf_target_arch=\"{}\"", target.arch());
+    let mut flags = vec![watched, "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into()];
     if warnings == Warnings::Denied {
         flags.push("-Dwarnings".into());
     }
@@ -84,7 +91,7 @@ fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: S
             TARGET,
         ])
         .arg("--target-dir")
-        .arg(workspace.bpf_target())
+        .arg(&folder)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", &tools.linker)
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
@@ -94,10 +101,10 @@ fn build_from(workspace: &Workspace, tools: &Tools, warnings: Warnings, start: S
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");
     run(&mut tools.compiler.apply(cargo)).context("the BPF programs do not build")?;
-    let built = workspace.bpf_target().join(TARGET).join("release/energy-trace-probes");
+    let built = folder.join(TARGET).join("release/energy-trace-probes");
     let read = || fs::metadata(&built).and_then(|meta| Ok((fs::read(&built)?, meta.modified()?)));
-    let (object, made) = read().with_context(|| format!("the build left no {}", built.display()))?;
-    copy_newer(&without_debug(&object)?, made, &workspace.probes(), start)
+    let (whole, made) = read().with_context(|| format!("the build left no {}", built.display()))?;
+    copy_newer(&without_debug(&whole)?, made, &object, start)
 }
 
 /// The object without what debuggers alone read, seven eighths of it: the compiler makes the kernel's types (BTF) of that.

@@ -13,6 +13,7 @@ use crate::kernel;
 use crate::portable;
 use crate::product::PLAIN_ATTRIBUTION;
 use crate::setup::{self, Purpose};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
@@ -151,6 +152,7 @@ fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
     let tasks = test_tasks(workspace);
     // While unit tests run, cargo builds the benchmarks.
+    let rules = test_other_rules(workspace);
     let built = test_units(workspace, &["--no-run"]);
     let (ran, benches) = std::thread::scope(|scope| {
         let benches = scope.spawn(|| {
@@ -160,7 +162,12 @@ fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
         let ran = built.and_then(|()| test_units(workspace, &[])).and_then(|()| test_examples(workspace));
         (ran, benches.join())
     });
-    vec![tasks, ran, benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked")))]
+    vec![
+        tasks,
+        rules,
+        ran,
+        benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked"))),
+    ]
 }
 
 /// Unit tests, with the CPU time that other tests leave.
@@ -169,6 +176,24 @@ fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
         [["test", "--no-fail-fast", "--lib"].as_slice(), &PLAIN_UNWIND, &PLAIN_ATTRIBUTION, &NOT_UNITS, more]
             .concat();
     run(&mut nice(&of_all(workspace, &words)))
+}
+
+/// Rules of the other processor, and walks over stacks of it that were made by hand: they need nothing of it.
+fn test_other_rules(workspace: &Workspace) -> Result<()> {
+    let other = Target::Aarch64;
+    if other == Target::of_machine() {
+        return Ok(());
+    }
+    let walks = ["--package", "tracer-ebpf", "--test", other.arch()];
+    let rules = ["--package", "energy-trace-unwind", "--lib", "arch::"];
+    for words in [walks, rules] {
+        let mut cargo = workspace.cargo();
+        cargo.args(["test", "--locked"]).args(words);
+        cargo.arg("--target-dir").arg(workspace.target().join(format!("rules-{}", other.arch())));
+        cargo.env("RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\" -Dwarnings", other.arch()));
+        run(&mut nice(&cargo))?;
+    }
+    Ok(())
 }
 
 /// The examples on packages' front pages.

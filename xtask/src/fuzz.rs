@@ -8,6 +8,7 @@
 use crate::bpf::{self, Warnings};
 use crate::command::{find, read_output, run, run_logged};
 use crate::setup::{self, Purpose};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
@@ -38,7 +39,7 @@ const LONGEST: u32 = 10;
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let targets = choose(&read_targets(workspace)?, &options.targets)?;
     let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    bpf::build(workspace, &tools, Target::of_machine(), Warnings::Shown)?;
     install(workspace)?;
     build(workspace, &options.sanitizer)?;
     let folder = workspace.target().join("fuzz");

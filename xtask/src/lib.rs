@@ -11,6 +11,7 @@ mod cache;
 mod checks;
 pub mod command;
 mod consumers;
+pub mod cross;
 mod demo;
 pub mod frameworks;
 mod fuzz;
@@ -20,14 +21,17 @@ mod oracle;
 mod package;
 mod page;
 mod portable;
+pub mod private_apt;
 pub mod product;
 mod rows;
 pub mod setup;
+pub mod target;
 mod toolchain;
 mod torch_stubs;
 mod verifier;
 pub mod workspace;
 
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
@@ -53,7 +57,19 @@ enum Task {
         frameworks: bool,
     },
     /// Set up, build the BPF programs and target/release/energy-trace.
-    Build,
+    Build {
+        /// Build for a machine of this kind, and leave it in target/TARGET/release.
+        #[arg(long)]
+        target: Option<Target>,
+    },
+    /// Run cargo for a processor, such as `cross aarch64 test --package energy-trace-unwind --lib`; what it runs, an emulator does.
+    Cross {
+        /// The processor.
+        target: Target,
+        /// Words of cargo.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Set up, build, and show where a PyTorch training spends its joules.
     Demo {
         /// How long to train, in seconds.
@@ -120,7 +136,8 @@ fn perform(task: Task) -> Result<()> {
     let workspace = Workspace::find()?;
     match task {
         Task::Setup { frameworks } => setup::task(&workspace, frameworks),
-        Task::Build => product::task(&workspace),
+        Task::Build { target } => product::task(&workspace, target),
+        Task::Cross { target, words } => cross::task(&workspace, target, &words),
         Task::Demo { seconds } => demo::task(&workspace, seconds),
         Task::Test(options) => checks::task(&workspace, &options),
         Task::Sim(Words { words }) => outside(&workspace, &["sim"], &words),

@@ -2,7 +2,9 @@
 
 use crate::bpf::{self, Warnings};
 use crate::command::{find, run};
+use crate::cross::Cross;
 use crate::setup::{self, Purpose};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use object::Object as _;
@@ -12,10 +14,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// `cargo xtask build`.
-pub fn task(workspace: &Workspace) -> Result<()> {
-    build(workspace, Purpose::Build)?;
-    eprintln!("\n{} is ready. To use it:\n    sudo {0} -- python3 train.py", workspace.binary().display());
+pub fn task(workspace: &Workspace, target: Option<Target>) -> Result<()> {
+    let target = target.unwrap_or_else(Target::of_machine);
+    build_for(workspace, target)?;
+    let binary = workspace.binary_of(target);
+    let of_machine = target == Target::of_machine();
+    let there = if of_machine { "To use it" } else { "To use it on such a machine" };
+    eprintln!("\n{} is ready. {there}:\n    sudo {0} -- python3 train.py", binary.display());
     Ok(())
+}
+
+/// The same for a processor that may be another than this machine's.
+pub fn build_for(workspace: &Workspace, target: Target) -> Result<()> {
+    if target == Target::of_machine() {
+        return build(workspace, Purpose::Build);
+    }
+    let cross = Cross::install(workspace, target)?;
+    build_probes_for(workspace, target)?;
+    eprintln!("build: energy-trace (release) for {}", target.triple());
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--release", "--package", "energy-trace", "--package", "energy-trace-cupti"]);
+    cross.apply(workspace, &mut cargo);
+    run(&mut cargo)
 }
 
 /// Sets up for `purpose`, builds the BPF programs, the release binary and the library that it injects.
@@ -86,7 +106,12 @@ pub struct Split {
 
 /// Writes `binary` without symbols to `stripped`, and what a debugger needs to `NAME.debug` beside it; it stays itself.
 pub fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
-    let objcopy = find("objcopy").context("there is no objcopy: install binutils")?;
+    split_debug_of(Target::of_machine(), binary, stripped)
+}
+
+/// The same of a binary for a processor.
+pub(crate) fn split_debug_of(target: Target, binary: &Path, stripped: &Path) -> Result<Split> {
+    let objcopy = find(&target.tool("objcopy")).context("there is no objcopy: install binutils")?;
     let debug = binary.with_extension("debug");
     run(Command::new(&objcopy).arg("--only-keep-debug").args([binary, &debug]))?;
     let mut link = OsString::from("--add-gnu-debuglink=");
@@ -99,7 +124,14 @@ pub fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
 pub fn build_probes(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     let tools = setup::run(workspace, purpose)?;
     eprintln!("build: the BPF programs");
-    bpf::build(workspace, &tools, Warnings::Shown)
+    bpf::build(workspace, &tools, Target::of_machine(), Warnings::Shown)
+}
+
+/// The BPF programs for a processor.
+pub fn build_probes_for(workspace: &Workspace, target: Target) -> Result<()> {
+    let tools = setup::run(workspace, Purpose::Build)?;
+    eprintln!("build: the BPF programs for {}", target.arch());
+    bpf::build(workspace, &tools, target, Warnings::Shown)
 }
 
 /// How a test is compiled.

@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// Debian's compiler and its `core` for BPF.
 pub(crate) const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
-const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// The road to the BPF compiler on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

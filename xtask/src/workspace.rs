@@ -1,6 +1,7 @@
 //! Where things are: the project's folder, its build outputs, and the cache folder for tools and frameworks.
 
 use crate::cache;
+use crate::target::Target;
 use anyhow::{Context as _, Result};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,11 @@ impl Workspace {
         self.cache.join("kernels")
     }
 
+    /// Standard libraries of other processors, a folder each.
+    pub fn cross(&self) -> PathBuf {
+        self.cache.join("cross")
+    }
+
     /// Root folders with a bare system, in which packages are tried.
     pub fn roots(&self) -> PathBuf {
         self.cache.join("roots")
@@ -75,6 +81,16 @@ impl Workspace {
         self.bpf_target().join("energy-trace-probes")
     }
 
+    /// The folder of the BPF build for a processor, and the object that the product for it embeds.
+    pub fn probes_of(&self, target: Target) -> (PathBuf, PathBuf) {
+        if target == Target::of_machine() {
+            return (self.bpf_target(), self.probes());
+        }
+        let folder = self.bpf_target().join(target.arch());
+        let object = folder.join("energy-trace-probes");
+        (folder, object)
+    }
+
     /// The lock under which the BPF object is built, where `tracer/bpf/build.rs` looks for it.
     pub fn probes_lock(&self) -> PathBuf {
         self.bpf_target().join("building.lock")
@@ -83,6 +99,14 @@ impl Workspace {
     /// The product's binary after a release build.
     pub fn binary(&self) -> PathBuf {
         self.target().join("release/energy-trace")
+    }
+
+    /// The same of another processor.
+    pub fn binary_of(&self, target: Target) -> PathBuf {
+        if target == Target::of_machine() {
+            return self.binary();
+        }
+        self.target().join(target.triple()).join("release/energy-trace")
     }
 
     /// The same after a build for tests.

@@ -23,12 +23,17 @@ pub(crate) struct Chain {
 
 /// Writes and compiles both into `folder`.
 pub(crate) fn build(folder: &Path) -> Result<Chain> {
+    build_with("cc", &[], folder)
+}
+
+/// The same with a compiler for another processor, and words of its own.
+pub(crate) fn build_with(compiler: &str, words: &[&str], folder: &Path) -> Result<Chain> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let source = folder.join("chain.c");
     fs::write(&source, write_source()).with_context(|| format!("cannot write {}", source.display()))?;
     let chain = Chain { program: folder.join("chain"), library: folder.join("libchain.so") };
     let compile = |flags: &[&str], out: &Path| {
-        run(Command::new("cc").arg("-O2").args(flags).arg("-o").arg(out).arg(&source))
+        run(Command::new(compiler).arg("-O2").args(words).args(flags).arg("-o").arg(out).arg(&source))
     };
     compile(&[], &chain.program)?;
     compile(&["-shared", "-fPIC"], &chain.library)?;

@@ -6,8 +6,10 @@
 use super::floor::{self, FLOOR, Glibc};
 use crate::bpf::{self, Warnings};
 use crate::command::{find, run, run_logged};
-use crate::product::split_debug;
+use crate::cross::Cross;
+use crate::product::split_debug_of;
 use crate::setup::{self, Purpose};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::env;
@@ -16,9 +18,6 @@ use std::process::Command;
 
 /// The versions that were looked at.
 const PYTHON: [&str; 3] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.1", "wheel==0.48.0"];
-/// What is built for.
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 /// What was built.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -52,22 +51,27 @@ fn is_installed(venv: &Path, wanted: &str) -> bool {
     pythons.flatten().any(|python| python.path().join("site-packages").join(&folder).is_dir())
 }
 
-/// Builds all of it; an error where it would need a newer C library than is promised.
-pub(crate) fn build(workspace: &Workspace, tools: &Path) -> Result<Built> {
+/// Builds all of it for a processor; an error where it would need a newer C library than is promised.
+pub(crate) fn build(workspace: &Workspace, tools: &Path, target: Target) -> Result<Built> {
     let bpf_tools = setup::run(workspace, Purpose::Build)?;
     eprintln!("package: the BPF programs");
-    bpf::build(workspace, &bpf_tools, Warnings::Shown)?;
+    bpf::build(workspace, &bpf_tools, target, Warnings::Shown)?;
     eprintln!("package: energy-trace (release), linked for glibc {FLOOR}");
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([tools.to_owned()].into_iter().chain(env::split_paths(&path)))?;
     let mut cargo = workspace.cargo();
-    cargo.args(["zigbuild", "--release", "--locked", "--target", &format!("{TARGET}.{FLOOR}")]);
+    cargo.args(["zigbuild", "--release", "--locked", "--target", &format!("{}.{FLOOR}", target.triple())]);
     cargo.args(["--package", "energy-trace", "--package", "energy-trace-cupti"]);
+    if target != Target::of_machine() {
+        let cross = Cross::install(workspace, target)?;
+        cross.install_emulator(workspace)?;
+        cross.apply_without_linker(workspace, &mut cargo);
+    }
     run(cargo.env("PATH", path))?;
-    let folder = workspace.target().join(TARGET).join("release");
+    let folder = workspace.target().join(target.triple()).join("release");
     let (program, library) = (folder.join("energy-trace"), folder.join("libenergy_trace_cupti.so"));
     let glibc = floor::check(&[&program, &library])?;
-    let program = split_debug(&program, &folder.join("energy-trace.stripped"))?;
-    let library = split_debug(&library, &folder.join("libenergy_trace_cupti.stripped"))?;
+    let program = split_debug_of(target, &program, &folder.join("energy-trace.stripped"))?;
+    let library = split_debug_of(target, &library, &folder.join("libenergy_trace_cupti.stripped"))?;
     Ok(Built { debug: program.debug, program: program.stripped, library: library.stripped, glibc })
 }

@@ -2,6 +2,7 @@
 //!
 //! Leaves out other libraries: a package that needs one more than libc's own fails, by name.
 
+use crate::target::Target;
 use anyhow::{Context as _, Result, ensure};
 use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64};
@@ -14,9 +15,8 @@ use std::path::Path;
 /// What packages promise at most. Debian 10 and RHEL 8 have it, and Debian 11 is newer. 2.17 would lack `memfd_create` (2.27).
 pub(crate) const FLOOR: Glibc = Glibc { major: 2, minor: 28 };
 
-/// Parts of glibc; what else is needed has to come with the package.
-const LIBC: [&str; 6] =
-    ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"];
+/// Parts of glibc, beside the dynamic loader; what else is needed has to come with the package.
+const LIBC: [&str; 5] = ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"];
 
 /// A version of the GNU C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,9 @@ fn check_one(file: &Path, floor: Glibc) -> Result<Glibc> {
         "{name} needs glibc {version}, and packages promise {floor}: it was not linked against the old one"
     );
     let needed = needed(&bytes).with_context(|| format!("{name} is no shared ELF file"))?;
-    let foreign: Vec<_> = needed.iter().filter(|name| !LIBC.contains(&name.as_str())).collect();
+    let is_loader = |name: &str| Target::ALL.iter().any(|target| target.loader().0 == name);
+    let is_own = |name: &str| LIBC.contains(&name) || is_loader(name);
+    let foreign: Vec<_> = needed.iter().filter(|name| !is_own(name)).collect();
     ensure!(foreign.is_empty(), "{name} needs {foreign:?}, which a machine may lack");
     Ok(version)
 }

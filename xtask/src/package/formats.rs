@@ -6,6 +6,7 @@
 use super::floor::Glibc;
 use super::tree::{DOC, LIBRARY, copy_tree, files_below, install};
 use crate::command::{read_output, run, run_logged};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
@@ -22,6 +23,8 @@ const LICENSE: &str = "MIT OR Apache-2.0";
 #[derive(Debug)]
 pub(crate) struct Release<'a> {
     pub(crate) workspace: &'a Workspace,
+    /// Whose machine code it is.
+    pub(crate) target: Target,
     /// The folder with everything, as below `/usr`.
     pub(crate) tree: &'a Path,
     /// Where packages go, and where each format has a folder to work in.
@@ -35,9 +38,9 @@ pub(crate) struct Release<'a> {
 }
 
 impl Release<'_> {
-    /// `NAME-VERSION-x86_64-linux.tar.gz` of `folder`, whose files lie in a folder `NAME-VERSION`.
+    /// `NAME-VERSION-ARCH-linux.tar.gz` of `folder`, whose files lie in a folder `NAME-VERSION`.
     pub(crate) fn tar(&self, folder: &Path, name: &str) -> Result<PathBuf> {
-        let made = self.out.join(format!("{name}-{}-x86_64-linux.tar.gz", self.version));
+        let made = self.out.join(format!("{name}-{}-{}-linux.tar.gz", self.version, self.target.arch()));
         let mut tar = Command::new("tar");
         tar.args([
             "--sort=name",
@@ -67,7 +70,7 @@ impl Release<'_> {
         fs::create_dir(folder.join("DEBIAN"))?;
         fs::write(folder.join("DEBIAN/control"), self.control(&folder)?)?;
         fs::write(folder.join("DEBIAN/md5sums"), md5sums(&folder)?)?;
-        let made = self.out.join(format!("energy-trace_{}-1_amd64.deb", self.version));
+        let made = self.out.join(format!("energy-trace_{}-1_{}.deb", self.version, self.target.debian()));
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "-Zxz", "--build"]).args([&folder, &made]);
         run_logged(build.env("SOURCE_DATE_EPOCH", self.time.to_string()), &self.workspace.log())?;
@@ -78,10 +81,11 @@ impl Release<'_> {
         let bytes: u64 =
             files_below(folder)?.iter().filter_map(|file| file.metadata().ok()).map(|it| it.len()).sum();
         Ok(format!(
-            "Package: energy-trace\nVersion: {}-1\nArchitecture: amd64\nMaintainer: The energy-trace developers\n\
+            "Package: energy-trace\nVersion: {}-1\nArchitecture: {}\nMaintainer: The energy-trace developers\n\
              Installed-Size: {}\nDepends: libc6 (>= {})\nSection: devel\nPriority: optional\n\
              Description: {SUMMARY}\n {DESCRIPTION}\n",
             self.version,
+            self.target.debian(),
             bytes.div_ceil(1024),
             self.glibc
         ))
@@ -114,11 +118,12 @@ impl Release<'_> {
             "--define",
             "use_source_date_epoch_as_buildtime 1",
         ]);
-        build.args(["--define", "_buildhost localhost", "--target", "x86_64"]).arg(&spec);
+        let arch = self.target.arch();
+        build.args(["--define", "_buildhost localhost", "--target", arch]).arg(&spec);
         run_logged(build.env("SOURCE_DATE_EPOCH", self.time.to_string()), &self.workspace.log())?;
-        let name = format!("energy-trace-{}-1.x86_64.rpm", self.version);
+        let name = format!("energy-trace-{}-1.{arch}.rpm", self.version);
         let made = self.out.join(&name);
-        fs::rename(folder.join("RPMS/x86_64").join(&name), &made).context("rpmbuild left no package")?;
+        fs::rename(folder.join("RPMS").join(arch).join(&name), &made).context("rpmbuild left no package")?;
         Ok(made)
     }
 
@@ -155,7 +160,7 @@ impl Release<'_> {
             install(&self.tree.join(DOC).join(file), &info.join("licenses").join(file), 0o644)?;
         }
         fs::write(info.join("METADATA"), self.metadata()?)?;
-        let tag = format!("manylinux_{}_{}_x86_64", self.glibc.major, self.glibc.minor);
+        let tag = format!("manylinux_{}_{}_{}", self.glibc.major, self.glibc.minor, self.target.arch());
         let about = format!(
             "Wheel-Version: 1.0\nGenerator: cargo xtask package\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n"
         );

@@ -12,6 +12,7 @@ mod tree;
 
 use crate::apt::{self, package};
 use crate::command::{find, read_output};
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::Result;
 use formats::Release;
@@ -29,30 +30,37 @@ pub(crate) struct Options {
     /// With --check: take the packages that are in target/package.
     #[arg(long, requires = "check")]
     as_built: bool,
+    /// Make packages for machines of this kind, in target/package/TARGET; not tried yet.
+    #[arg(long, conflicts_with = "check")]
+    target: Option<Target>,
 }
 
 /// Makes the packages, and tries them.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let out = workspace.target().join("package");
+    if let Some(target) = options.target.filter(|&target| target != Target::of_machine()) {
+        return make(workspace, &out.join(target.triple()), target);
+    }
     if !options.as_built {
-        make(workspace, &out)?;
+        make(workspace, &out, Target::of_machine())?;
     }
     if options.check { check::check(workspace, &out) } else { Ok(()) }
 }
 
-fn make(workspace: &Workspace, out: &Path) -> Result<()> {
+fn make(workspace: &Workspace, out: &Path, target: Target) -> Result<()> {
     install_tools(workspace)?;
     let tools = build::tools(workspace)?;
-    let built = build::build(workspace, &tools)?;
+    let built = build::build(workspace, &tools, target)?;
     if out.exists() {
         fs::remove_dir_all(out)?;
     }
-    let parts = Parts::find(workspace)?;
+    let parts = Parts::find(workspace, target)?;
     let tree = out.join("work/tree");
-    tree::make(workspace, &built, &parts, &tree)?;
+    tree::make(workspace, &built, &parts, &tree, target)?;
     let version = env!("CARGO_PKG_VERSION");
     let release = Release {
         workspace,
+        target,
         tree: &tree,
         out,
         version,
@@ -71,7 +79,7 @@ fn make(workspace: &Workspace, out: &Path) -> Result<()> {
         release.deb()?,
         release.rpm()?,
         release.wheel()?,
-        probes(workspace, out)?,
+        probes(workspace, out, target)?,
         sbom,
     ];
     formats::write_sums(out, &made)?;
@@ -84,9 +92,9 @@ fn make(workspace: &Workspace, out: &Path) -> Result<()> {
 }
 
 /// The BPF object by itself: with it `cargo install` needs no BPF compiler.
-fn probes(workspace: &Workspace, out: &Path) -> Result<PathBuf> {
+fn probes(workspace: &Workspace, out: &Path, target: Target) -> Result<PathBuf> {
     let made = out.join("energy-trace-probes.bpf.o");
-    tree::install(&workspace.probes(), &made, 0o644)?;
+    tree::install(&workspace.probes_of(target).1, &made, 0o644)?;
     Ok(made)
 }
 

@@ -3,8 +3,8 @@
 //! cargo says which crates these are, for the program and for the BPF object: macros and what only builds is left out, as nothing of it is in
 //! the files. Leaves out the C library, which is the machine's.
 
-use super::build::TARGET;
 use crate::command::read_output;
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -14,9 +14,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The packages that are built, and for which machine.
-const BUILT: [(&str, &str); 3] =
-    [("energy-trace", TARGET), ("energy-trace-cupti", TARGET), ("tracer-ebpf", "bpfel-unknown-none")];
 /// How a crate's files about licences begin.
 const LICENCES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
@@ -31,8 +28,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Asks cargo.
-    pub(crate) fn find(workspace: &Workspace) -> Result<Self> {
-        let wanted = names_and_versions(workspace)?;
+    pub(crate) fn find(workspace: &Workspace, target: Target) -> Result<Self> {
+        let wanted = names_and_versions(workspace, target)?;
         let metadata =
             read_output(workspace.cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
         let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata")?;
@@ -108,9 +105,14 @@ fn text(package: &Value, key: &str) -> String {
 }
 
 /// What cargo compiles into the files: `name v1.2.3` a line.
-fn names_and_versions(workspace: &Workspace) -> Result<BTreeSet<(String, String)>> {
+fn names_and_versions(workspace: &Workspace, target: Target) -> Result<BTreeSet<(String, String)>> {
     let mut found = BTreeSet::new();
-    for (package, target) in BUILT {
+    let built = [
+        ("energy-trace", target.triple()),
+        ("energy-trace-cupti", target.triple()),
+        ("tracer-ebpf", "bpfel-unknown-none"),
+    ];
+    for (package, target) in built {
         let mut tree = workspace.cargo();
         tree.args(["tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none"]);
         let listed = read_output(tree.args(["--package", package, "--target", target]))?;

@@ -5,6 +5,8 @@
 use super::build::Built;
 use super::parts::Parts;
 use crate::command::run;
+use crate::cross::command_for;
+use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -20,7 +22,13 @@ pub(crate) const DOC: &str = "share/doc/energy-trace";
 pub(crate) const LIBRARY: &str = "lib/energy-trace/libenergy_trace_cupti.so";
 
 /// Makes the folder anew at `tree`.
-pub(crate) fn make(workspace: &Workspace, built: &Built, parts: &Parts, tree: &Path) -> Result<()> {
+pub(crate) fn make(
+    workspace: &Workspace,
+    built: &Built,
+    parts: &Parts,
+    tree: &Path,
+    target: Target,
+) -> Result<()> {
     if tree.exists() {
         fs::remove_dir_all(tree)?;
     }
@@ -31,7 +39,8 @@ pub(crate) fn make(workspace: &Workspace, built: &Built, parts: &Parts, tree: &P
     }
     fs::write(tree.join(DOC).join("THIRD-PARTY"), parts.notices()?)?;
     // The program writes its own manual and completions: they are those of this build.
-    run(Command::new(tree.join("bin/energy-trace")).arg("pages").arg(tree.join("share")))?;
+    let program = tree.join("bin/energy-trace");
+    run(command_for(target, &program).arg("pages").arg(tree.join("share")))?;
     let manual = files_below(&tree.join("share/man"))?;
     run(Command::new("gzip").args(["-9", "--no-name"]).args(manual).arg(tree.join(DOC).join("THIRD-PARTY")))?;
     for file in files_below(tree)?.iter().filter(|file| !file.starts_with(tree.join("bin"))) {

@@ -1,25 +1,31 @@
-//! The guest's file system: busybox, energy-trace with the host's libc, Debian's Python, the simulated GPU, the programs and the script that runs them.
+//! The guest's file system: busybox, energy-trace with the host's libc or the guest's own, Debian's Python, the simulated GPU, the programs and the
+//! script that runs them.
 
-use super::{ON_GPU, PROGRAMS, gpu};
+use super::{ON_GPU, gpu, machine, programs};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command::{read_output, run_logged};
+use xtask::target::Target;
 
 /// What goes in.
 pub(crate) struct Contents<'a> {
     /// energy-trace.
     pub(crate) product: &'a Path,
-    /// The program of `chain.rs`.
+    /// Whose machine it is.
+    pub(crate) target: Target,
+    /// The program of `chain.rs`, and where return addresses may be signed the same with those.
     pub(crate) chain: &'a Path,
+    pub(crate) signed: Option<&'a Path>,
     /// The Python script.
     pub(crate) script: &'a Path,
-    /// Unpacked packages: busybox and Python.
-    pub(crate) tools: &'a Path,
-    /// The simulated GPU of `gpu.rs`.
-    pub(crate) gpu: &'a Path,
+    /// Unpacked packages: the emulator's root, where the host's busybox may be; busybox and Python; a newer Python with its C library.
+    pub(crate) guest: &'a Path,
+    pub(crate) newer: Option<&'a Path>,
+    /// The simulated GPU of `gpu.rs`, where there is one for the processor.
+    pub(crate) gpu: Option<&'a Path>,
 }
 
 /// The interpreter of Debian 12.
@@ -27,8 +33,11 @@ const PYTHON: &str = "usr/bin/python3.11";
 const STANDARD_LIBRARY: &str = "usr/lib/python3.11";
 /// Libraries of that Python that energy-trace does not need too.
 const PYTHON_LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu/libz.so.1", "lib/x86_64-linux-gnu/libexpat.so.1"];
+/// The interpreter of Debian 13.
+const NEWER_PYTHON: &str = "usr/bin/python3.13";
+const NEWER_LIBRARY: &str = "usr/lib/python3.13";
 
-/// Runs first in the guest. Results go to the second serial port; the first one is the console.
+/// Runs first in the guest. Results go to `RESULTS`, a serial port.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp
@@ -36,8 +45,8 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
-stty -F /dev/ttyS1 raw
-exec 3>/dev/ttyS1
+stty -F /dev/RESULTS raw
+exec 3>/dev/RESULTS
 cd /tmp
 echo "kernel $(uname -r)" >&3
 # Instructions that the kernel verified for programs of a type, as soon as so many of them are loaded: those of the longest.
@@ -69,17 +78,21 @@ trace() {
     sed "s/^/folded $name /" /tmp/$name.folded >&3
 }
 TRACES
-export LD_LIBRARY_PATH=/work/gpu/lib SIMGPU_DIR=/work/gpu/machine
-sources="--power model --power nvml"
-# Those on calls of GPU libraries and on their returns are kprobe programs.
-programs="2 2"
 ON_GPU
-/work/energy-trace export /tmp/gpu.data --format folded --native-frames all --domain gpu -o /tmp/launches.folded
-sed "s/^/launched gpu /" /tmp/launches.folded >&3
-echo "launches gpu $(($(wc -l </work/gpu/machine/truth.csv) - 1))" >&3
 echo end >&3
 sync
 poweroff -f
+"#;
+
+/// The part on the simulated GPU.
+const LAUNCHES: &str = r#"export LD_LIBRARY_PATH=/work/gpu/lib SIMGPU_DIR=/work/gpu/machine
+sources="--power model --power nvml"
+# Those on calls of GPU libraries and on their returns are kprobe programs.
+programs="2 2"
+TRACE
+/work/energy-trace export /tmp/gpu.data --format folded --native-frames all --domain gpu -o /tmp/launches.folded
+sed "s/^/launched gpu /" /tmp/launches.folded >&3
+echo "launches gpu $(($(wc -l </work/gpu/machine/truth.csv) - 1))" >&3
 "#;
 
 /// Builds the archive in `folder`; gives its path.
@@ -91,26 +104,64 @@ pub(crate) fn build(folder: &Path, contents: &Contents<'_>, log: &Path) -> Resul
     for place in ["bin", "proc", "sys", "dev", "tmp", "work", "lib64"] {
         fs::create_dir_all(root.join(place))?;
     }
-    copy(&contents.tools.join("bin/busybox"), &root.join("bin/busybox"))?;
+    copy(&contents.guest.join("bin/busybox"), &root.join("bin/busybox"))?;
     copy(contents.product, &root.join("work/energy-trace"))?;
     copy(contents.chain, &root.join("work/chain"))?;
     copy(contents.script, &root.join("work/sorted.py"))?;
-    copy_folder(contents.gpu, &root.join("work/gpu"), log)?;
-    for program in [contents.product, &gpu::engine(contents.gpu)] {
+    if let Some(signed) = contents.signed {
+        copy(signed, &root.join("work/signed"))?;
+    }
+    if let Some(gpu) = contents.gpu {
+        copy_folder(gpu, &root.join("work/gpu"), log)?;
+    }
+    match contents.newer {
+        Some(newer) => add_guest_libraries(contents, newer, &root, log)?,
+        None => add_host_libraries(contents, &root)?,
+    }
+    copy(&contents.guest.join(PYTHON), &root.join(PYTHON))?;
+    copy_folder(&contents.guest.join(STANDARD_LIBRARY), &root.join(STANDARD_LIBRARY), log)?;
+    let init = root.join("init");
+    fs::write(&init, init_script(contents))?;
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
+    pack(&root, &folder.join("guest.cpio"), log)
+}
+
+/// The script that runs the programs.
+fn init_script(contents: &Contents<'_>) -> String {
+    let trace = |(name, command): &(&str, &str)| format!("trace {name} {command}\n");
+    let traces: String = programs(contents.target).iter().map(trace).collect();
+    let launches = contents.gpu.map(|_| LAUNCHES.replace("TRACE\n", &trace(&ON_GPU))).unwrap_or_default();
+    let script = INIT.replace("RESULTS", machine::results(contents.target));
+    script.replace("TRACES\n", &traces).replace("ON_GPU\n", &launches)
+}
+
+/// The host's own libraries, which the programs were linked with.
+fn add_host_libraries(contents: &Contents<'_>, root: &Path) -> Result<()> {
+    let engine = contents.gpu.map(gpu::engine);
+    for program in [Some(contents.product), engine.as_deref()].into_iter().flatten() {
         for library in libraries_of(program)? {
             copy(&library, &root.join(library.strip_prefix("/")?))?;
         }
     }
-    for file in PYTHON_LIBRARIES.iter().chain(&[PYTHON]) {
-        copy(&contents.tools.join(file), &root.join(file))?;
+    for file in PYTHON_LIBRARIES {
+        copy(&contents.guest.join(file), &root.join(file))?;
     }
-    copy_folder(&contents.tools.join(STANDARD_LIBRARY), &root.join(STANDARD_LIBRARY), log)?;
-    let trace = |(name, command): &(&str, &str)| format!("trace {name} {command}\n");
-    let traces: String = PROGRAMS.iter().map(trace).collect();
-    let init = root.join("init");
-    fs::write(&init, INIT.replace("TRACES\n", &traces).replace("ON_GPU\n", &trace(&ON_GPU)))?;
-    fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
-    pack(&root, &folder.join("guest.cpio"), &contents.tools.join("bin/busybox"), log)
+    Ok(())
+}
+
+/// The guest's libraries, the newer ones over the older, and the newer Python.
+fn add_guest_libraries(contents: &Contents<'_>, newer: &Path, root: &Path, log: &Path) -> Result<()> {
+    let folder = Path::new("lib").join(contents.target.multiarch());
+    for place in [contents.guest.join(&folder), newer.join("usr").join(&folder)] {
+        let script = "mkdir -p \"$2\" && cp -L \"$1\"/*.so.* \"$2\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(place).arg(root.join(&folder));
+        run_logged(&mut command, log)?;
+    }
+    let (loader, at) = contents.target.loader();
+    copy(&root.join(&folder).join(loader), &root.join(at).join(loader))?;
+    copy(&newer.join(NEWER_PYTHON), &root.join(NEWER_PYTHON))?;
+    copy_folder(&newer.join(NEWER_LIBRARY), &root.join(NEWER_LIBRARY), log)
 }
 
 /// Copies a file, what a link points to included, and makes its folder.
@@ -136,10 +187,12 @@ fn parse_libraries(text: &str) -> Vec<PathBuf> {
     text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
-fn pack(root: &Path, archive: &Path, busybox: &Path, log: &Path) -> Result<PathBuf> {
-    let script = "cd \"$1\" && find . | \"$2\" cpio -o -H newc > \"$3\"";
+/// By the guest's own busybox, on a host that cannot run it by the host's `cpio` or busybox.
+fn pack(root: &Path, archive: &Path, log: &Path) -> Result<PathBuf> {
+    let script = "cd \"$1\" && if bin/busybox true 2>/dev/null; then pack=bin/busybox; else pack=; fi; \
+        find . | $pack cpio -o -H newc > \"$2\"";
     let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(root).arg(busybox).arg(archive);
+    command.args(["-c", script, "sh"]).arg(root).arg(archive);
     run_logged(&mut command, log).context("cannot pack the guest's files")?;
     Ok(archive.to_path_buf())
 }

@@ -17,16 +17,32 @@ use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use xtask::product;
-use xtask::setup::Purpose;
+use xtask::target::Target;
 use xtask::workspace::Workspace;
 
 /// The series that Debian 12 has: its own and that of its backports.
 const SERIES: [&str; 2] = ["6.1.", "6.12."];
 /// What runs in the guest: a name and the command. `verdict` knows which frames must be there.
-const PROGRAMS: [(&str, &str); 2] =
-    [("native", "/work/chain 40 8"), ("python", "/usr/bin/python3.11 /work/sorted.py 16")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("native", "/work/chain 40 8"),
+    ("python", "/usr/bin/python3.11 /work/sorted.py 16"),
+    ("signed", "/work/signed 40 8"),
+    ("python-13", "/usr/bin/python3.13 /work/sorted.py 16"),
+];
+
+/// Those for a processor: the last two sign return addresses, where it can.
+const fn programs(target: Target) -> &'static [(&'static str, &'static str)] {
+    match target {
+        Target::X86_64 => PROGRAMS.split_at(2).0,
+        Target::Aarch64 => &PROGRAMS,
+    }
+}
+
 /// The same on the simulated GPU.
 const ON_GPU: (&str, &str) = ("gpu", "/work/gpu/gpu_mix 8");
+
+/// Has return addresses signed.
+const SIGNED: &str = "-mbranch-protection=standard";
 
 /// How to run them.
 #[derive(Debug, clap::Args)]
@@ -36,45 +52,62 @@ pub(crate) struct Options {
     /// Try this build of energy-trace instead.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// The processor, such as aarch64, which was not tried yet; without it this machine's.
+    #[arg(long)]
+    arch: Option<Target>,
 }
 
 /// `cargo xtask kernels`. An error if a kernel fails.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let folder = workspace.kernels();
+    let target = options.arch.unwrap_or_else(Target::of_machine);
+    let own = target == Target::of_machine();
+    let folder = if own { workspace.kernels() } else { workspace.kernels().join(target.arch()) };
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let given: Vec<String> =
         options.series.iter().map(|series| format!("{}.", series.trim_end_matches('.'))).collect();
     let series: Vec<&str> =
         if given.is_empty() { SERIES.to_vec() } else { given.iter().map(String::as_str).collect() };
-    let unpacked = packages::fetch(&folder, &series, &workspace.log())?;
+    let unpacked = packages::fetch(&folder, target, &series, &workspace.log())?;
     if options.binary.is_none() {
-        product::build(workspace, Purpose::Build)?;
+        product::build_for(workspace, target)?;
     }
-    let product = options.binary.clone().unwrap_or_else(|| workspace.binary());
-    let chain = chain::build(&workspace.target().join("workloads"))?;
-    let gpu = folder.join("gpu");
-    gpu::build(workspace, &gpu)?;
+    let product = options.binary.clone().unwrap_or_else(|| workspace.binary_of(target));
+    let (workloads, compiler) =
+        (workspace.target().join("workloads").join(target.arch()), target.tool("gcc"));
+    let chain = chain::build_with(&compiler, &[], &workloads)?;
+    let signed = target == Target::Aarch64;
+    let signed =
+        signed.then(|| chain::build_with(&compiler, &[SIGNED], &workloads.join("signed"))).transpose()?;
+    // Its libraries are assembly of x86-64.
+    let gpu = own.then(|| folder.join("gpu"));
+    if let Some(gpu) = &gpu {
+        gpu::build(workspace, gpu)?;
+    }
     let contents = initramfs::Contents {
         product: &product,
+        target,
         chain: &chain.program,
+        signed: signed.as_ref().map(|signed| signed.program.as_path()),
         script: &workspace.root().join("tests/workloads/sorted.py"),
-        tools: &unpacked.tools,
-        gpu: &gpu,
+        guest: &unpacked.guest,
+        newer: unpacked.newer.as_deref(),
+        gpu: gpu.as_deref(),
     };
     let guest = initramfs::build(&folder, &contents, &workspace.log())?;
     let mut failed = 0;
     for kernel in &unpacked.kernels {
-        failed += usize::from(!try_kernel(&unpacked.tools, kernel, &guest, &folder));
+        failed += usize::from(!try_kernel(target, &unpacked.tools, kernel, &guest, &folder));
     }
     ensure!(failed == 0, "{failed} of {} kernels failed", unpacked.kernels.len());
     Ok(())
 }
 
 /// Boots one kernel and prints its line; whether it passed.
-fn try_kernel(tools: &Path, kernel: &Path, guest: &Path, folder: &Path) -> bool {
+fn try_kernel(target: Target, tools: &Path, kernel: &Path, guest: &Path, folder: &Path) -> bool {
     let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     eprintln!("kernels: booting {name} (console in {})", folder.join("console.txt").display());
-    let judged = machine::boot(tools, kernel, guest, folder).and_then(|said| verdict::uncertainties(&said));
+    let judged = machine::boot(target, tools, kernel, guest, folder)
+        .and_then(|said| verdict::uncertainties(&said, programs(target), target == Target::of_machine()));
     match judged {
         Ok(line) => {
             println!("{name}: loaded; {line}; pass");

@@ -2,7 +2,7 @@
 //!
 //! Samples taken before the row tables are ready do not count against a kernel: an emulated processor makes them slowly.
 
-use super::{ON_GPU, PROGRAMS};
+use super::ON_GPU;
 use crate::chain;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -16,22 +16,25 @@ const COMPLETE: f64 = 90.0;
 /// Percent of the weight of a program's own stacks that must hold all of its functions.
 const KNOWN: f64 = 99.0;
 
-/// A line about the programs, or why they fail.
-pub(crate) fn uncertainties(said: &str) -> Result<String> {
-    let lines = PROGRAMS.iter().map(|(name, _)| judge_program(said, name)).collect::<Result<Vec<_>>>()?;
-    let launches = judge_launches(said)?;
+/// A line about the programs, and the launches where some were done, or why they fail.
+pub(crate) fn uncertainties(said: &str, programs: &[(&str, &str)], on_gpu: bool) -> Result<String> {
+    let mut lines = programs.iter().map(|(name, _)| judge_program(said, name)).collect::<Result<Vec<_>>>()?;
+    if on_gpu {
+        lines.push(judge_launches(said)?);
+    }
     let verified = |what: &str, name: &str| {
         let count = told(said, "verified", name).into_iter().next();
         count.map_or(String::new(), |count| format!("{what} {count} verified instructions; "))
     };
-    let verified = verified("sampler", PROGRAMS[0].0) + &verified("launches", ON_GPU.0);
-    Ok(format!("{verified}{}; {launches}", lines.join("; ")))
+    let first = programs.first().map_or("", |(name, _)| *name);
+    let verified = verified("sampler", first) + &verified("launches", ON_GPU.0);
+    Ok(format!("{verified}{}", lines.join("; ")))
 }
 
 /// What the guest said of a program.
 fn told(said: &str, what: &str, name: &str) -> Vec<String> {
     let start = format!("{what} {name} ");
-    said.lines().filter_map(|line| line.strip_prefix(&start).map(str::to_owned)).collect()
+    said.lines().filter_map(|line| line.strip_prefix(&start).map(|rest| rest.trim_end().to_owned())).collect()
 }
 
 /// The report of a recording that went well.
@@ -72,7 +75,7 @@ fn judge_program(said: &str, name: &str) -> Result<String> {
     ensure!(samples - waited >= FEWEST, "{name}: only {} samples with tables", samples - waited);
     let complete = 100.0 * whole as f64 / (samples - waited) as f64;
     ensure!(complete >= COMPLETE, "{name}: only {complete:.1} % complete: {verdicts:?}");
-    let frames = if name == "native" { chain_frames } else { sorted_frames };
+    let frames = if name.starts_with("python") { sorted_frames } else { chain_frames };
     let known = share(&told(said, "folded", name), name, frames)?;
     ensure!(known >= KNOWN, "{name}: only {known:.1} % of its stacks hold its functions");
     Ok(format!(
@@ -187,7 +190,9 @@ mod tests {
     /// A guest in which energy-trace failed is refused, with its status.
     #[test]
     fn a_failure_is_told() {
-        let error = uncertainties("kernel 6.1\nstatus native 125\nend\n").unwrap_err().to_string();
+        let error = uncertainties("kernel 6.1\nstatus native 125\nend\n", &[("native", "")], false)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("125"), "{error}");
     }
 }

@@ -1,0 +1,169 @@
+//! What compiles for another processor than this machine's: Debian's rustc with a standard library for it, and Debian's gcc, which links.
+//!
+//! The standard library has to be of the compiler's own version: Debian has one for each of its processors, which is unpacked into the cache folder.
+//! Emulation of single programs (`qemu-user-static`) runs what was made. Leaves out the BPF programs, which are the same compiler's on any machine.
+
+use crate::apt::{self, package};
+use crate::command::{find, read_output, run};
+use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::product;
+use crate::target::Target;
+use crate::toolchain::{DEBIAN_PACKAGES, DEBIAN_RUSTC};
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `cargo xtask cross`: any words of cargo for a processor. Programs and tests run under an emulator.
+pub(crate) fn task(workspace: &Workspace, target: Target, words: &[OsString]) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(words);
+    if target != Target::of_machine() {
+        let cross = Cross::install(workspace, target)?;
+        cross.install_emulator(workspace)?;
+        product::build_probes_for(workspace, target)?;
+        cross.apply(workspace, &mut cargo);
+    }
+    run(&mut cargo)
+}
+
+/// A compiler for another processor, installed.
+#[derive(Debug)]
+pub struct Cross {
+    target: Target,
+    /// Where rustc finds the standard libraries.
+    sysroot: PathBuf,
+}
+
+impl Cross {
+    /// Installs what is missing.
+    pub fn install(workspace: &Workspace, target: Target) -> Result<Self> {
+        let folder = workspace.cross().join(target.arch());
+        let (gcc, libc) = (target.tool("gcc"), format!("libc6-dev-{}-cross", target.debian()));
+        let mut wanted =
+            vec![package(DEBIAN_PACKAGES[0], "compiles, in the version of its standard libraries")];
+        if find(&gcc).is_none() {
+            let name = format!("gcc-{}", target.multiarch());
+            wanted.extend([
+                package(&name, "links for the other processor"),
+                package(&libc, "what is linked with"),
+            ]);
+        }
+        apt::install(&wanted, &workspace.log())?;
+        Ok(Self { target, sysroot: ensure_sysroot(&folder, target, &workspace.log())? })
+    }
+
+    /// Installs what runs programs of the other processor too.
+    pub fn install_emulator(&self, workspace: &Workspace) -> Result<()> {
+        apt::install(&[package("qemu-user-static", "runs programs of the other processor")], &workspace.log())
+    }
+
+    /// Has a cargo command build for the processor, and embed the BPF programs for it.
+    pub fn apply(&self, workspace: &Workspace, cargo: &mut Command) {
+        self.apply_without_linker(workspace, cargo);
+        cargo.env("CARGO_BUILD_TARGET", self.target.triple());
+        cargo.env(self.variable("LINKER"), self.target.tool("gcc"));
+        cargo.env(self.variable("RUNNER"), runner(self.target).join(" "));
+    }
+
+    /// The same where something else says which target it is, and links.
+    pub(crate) fn apply_without_linker(&self, workspace: &Workspace, cargo: &mut Command) {
+        // By this `tracer/bpf/build.rs` is told which object to embed.
+        cargo.env("ENERGY_TRACE_PROBES", workspace.probes_of(self.target).1);
+        cargo.env("RUSTC", DEBIAN_RUSTC).env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTFLAGS");
+        cargo.env(self.variable("RUSTFLAGS"), format!("--sysroot {}", self.sysroot.display()));
+        // `cargo run` puts its own toolchain's libraries first; the other compiler must find its own.
+        cargo.env_remove("LD_LIBRARY_PATH");
+    }
+
+    /// Cargo's variable for the target.
+    fn variable(&self, what: &str) -> String {
+        format!("CARGO_TARGET_{}_{what}", self.target.triple().replace('-', "_").to_uppercase())
+    }
+}
+
+/// What a program of another processor is run with on this machine.
+fn runner(target: Target) -> [String; 3] {
+    [format!("qemu-{}-static", target.arch()), "-L".to_owned(), format!("/usr/{}", target.multiarch())]
+}
+
+/// A command that runs a program of a processor on this machine.
+pub(crate) fn command_for(target: Target, program: &Path) -> Command {
+    if target == Target::of_machine() {
+        return Command::new(program);
+    }
+    let [emulator, words @ ..] = runner(target);
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
+}
+
+/// The folder in which rustc finds the other processor's standard library, and this one's for what is run while building.
+fn ensure_sysroot(folder: &Path, target: Target, log: &Path) -> Result<PathBuf> {
+    let version = read_output(Command::new("dpkg-query").args(["-W", "-f=${Version}", DEBIAN_PACKAGES[0]]))?;
+    let sysroot = folder.join(format!("sysroot-{version}"));
+    if sysroot.exists() {
+        return Ok(sysroot);
+    }
+    eprintln!("setup: Rust's standard library {version} for {} into {}", target.triple(), folder.display());
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let apt = PrivateApt { folder, target, sources: BOOKWORM, log };
+    let root = folder.join(format!("std-{version}"));
+    let series =
+        series_of(&version).with_context(|| format!("rustc-web {version} has no version of Rust"))?;
+    for name in ["libstd-rust-web-dev".to_owned(), format!("libstd-rust-web-{series}")] {
+        apt.unpack_alone(&format!("{name}={version}"), &root)?;
+    }
+    let begun = folder.join("sysroot-begun");
+    if begun.exists() {
+        fs::remove_dir_all(&begun)?;
+    }
+    let places = begun.join("lib/rustlib");
+    fs::create_dir_all(&places)?;
+    let own = read_output(Command::new(DEBIAN_RUSTC).args(["--print", "target-libdir"]))?;
+    let own = Path::new(&own).parent().context("a standard library lies in a folder")?.to_owned();
+    symlink(own, places.join(Target::of_machine().triple()))?;
+    symlink(root.join("usr/lib/rustlib").join(target.triple()), places.join(target.triple()))?;
+    fs::rename(&begun, &sysroot)?;
+    Ok(sysroot)
+}
+
+/// `1.96` of Debian's `1.96.0+dfsg1-1~deb12u2`.
+fn series_of(version: &str) -> Option<String> {
+    let mut parts = version.split('.');
+    Some(format!("{}.{}", parts.next()?, parts.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cross, series_of};
+    use crate::target::Target;
+    use crate::workspace::Workspace;
+    use std::process::Command;
+
+    /// Cargo is told the compiler, the linker and the standard library by the target's own variables, so that what is run while building stays this
+    /// machine's.
+    #[test]
+    fn what_cargo_is_told() {
+        let cross = Cross { target: Target::Aarch64, sysroot: "/s".into() };
+        let mut cargo = Command::new("cargo");
+        cross.apply(&Workspace::find().unwrap(), &mut cargo);
+        let told = |name: &str| cargo.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
+        assert_eq!(told("CARGO_BUILD_TARGET"), Some("aarch64-unknown-linux-gnu".as_ref()));
+        assert_eq!(told("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS"), Some("--sysroot /s".as_ref()));
+        assert_eq!(
+            told("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"),
+            Some("aarch64-linux-gnu-gcc".as_ref())
+        );
+    }
+
+    /// The package of the library is named after Rust's version.
+    #[test]
+    fn series() {
+        assert_eq!(series_of("1.96.0+dfsg1-1~deb12u2").as_deref(), Some("1.96"));
+        assert_eq!(series_of("none"), None);
+    }
+}
