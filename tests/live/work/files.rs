@@ -69,7 +69,7 @@ fn files_are_the_users() {
     assert_code(&command.output().unwrap(), 0);
     assert!(began.elapsed() < Duration::from_secs(60));
     let output = place.run(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&report["work"][0]["failure"], &report["work"][0]["readings"]),
         (&"denied".into(), &0.into())
@@ -102,7 +102,7 @@ fn per_unit() {
     assert!(table.contains(" per unit: 10 in ") && table.contains("phases.forty_watts"), "{table}");
     let output = place.run(&["diff", "a.data", "b.data", "--per-work", "unit", "--format", "json"]);
     assert_code(&output, 0);
-    let diff: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let diff: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [a, b] = ["a_j", "b_j"].map(|side| diff["program"][side].as_f64().unwrap());
     assert!((a / truths[0] - 1.0).abs() < 0.15 && (b / truths[1] - 1.0).abs() < 0.10, "{diff}, {truths:?}");
     assert_code(&place.run(&["report", "a.data", "--per-work", "other"]), 2);

@@ -123,13 +123,7 @@ async fn start_stages(
     tracer.leave_out(roles.pids())?;
 
     let (records, receiver) = channel();
-    let mut heard = Ok(());
-    let mut go_on = || {
-        heard = control.check();
-        heard.is_ok()
-    };
-    tracer.start(records.clone(), &roles.resolver, &roles.peeker, &mut go_on)?;
-    heard?;
+    start_tracing(&mut tracer, control, roles, records.clone())?;
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;
@@ -153,6 +147,22 @@ async fn start_stages(
     let stage =
         Stage { tracer, power, exit_condition, account, kernels, python, work, records, writer, start };
     Ok((stage, opening, receiver))
+}
+
+/// Attaches, until a signal ends that.
+fn start_tracing(
+    tracer: &mut Tracer,
+    control: &mut Control,
+    roles: &Roles,
+    records: Sender<Record>,
+) -> Result<(), SessionError> {
+    let mut heard = Ok(());
+    let mut go_on = || {
+        heard = control.check();
+        heard.is_ok()
+    };
+    tracer.start(records, &roles.resolver, &roles.peeker, &mut go_on)?;
+    heard
 }
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
