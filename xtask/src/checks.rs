@@ -112,7 +112,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     test(&["--test", "offline"], &[], &cpus);
     heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| check_others(workspace));
+        let others = scope.spawn(|| check_others(workspace, options));
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
@@ -148,11 +148,11 @@ fn lint(cargo: &mut Command) -> &mut Command {
 }
 
 /// What is beside the GPU's tests. First the one package that keeps one CPU busy: they leave the other idle in the end.
-fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
+fn check_others(workspace: &Workspace, options: &Options) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
     let tasks = test_tasks(workspace);
     // While unit tests run, cargo builds the benchmarks.
-    let rules = test_other_rules(workspace);
+    let rules = test_other_rules(workspace, options);
     let built = test_units(workspace, &["--no-run"]);
     let (ran, benches) = std::thread::scope(|scope| {
         let benches = scope.spawn(|| {
@@ -178,15 +178,16 @@ fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
     run(&mut nice(&of_all(workspace, &words)))
 }
 
-/// Rules of the other processor, and walks over stacks of it that were made by hand: they need nothing of it.
-fn test_other_rules(workspace: &Workspace) -> Result<()> {
+/// Walks over stacks of the other processor that were made by hand; with `--all` the rules that they need too, for which all
+/// that these stand on is built once more. Both need nothing of it.
+fn test_other_rules(workspace: &Workspace, options: &Options) -> Result<()> {
     let other = Target::Aarch64;
     if other == Target::of_machine() {
         return Ok(());
     }
     let walks = ["--package", "tracer-ebpf", "--test", other.arch()];
     let rules = ["--package", "energy-trace-unwind", "--lib", "arch::"];
-    for words in [walks, rules] {
+    for words in [Some(walks.as_slice()), options.all.then_some(&rules)].into_iter().flatten() {
         let mut cargo = workspace.cargo();
         cargo.args(["test", "--locked"]).args(words);
         cargo.arg("--target-dir").arg(workspace.target().join(format!("rules-{}", other.arch())));
