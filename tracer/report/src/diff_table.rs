@@ -40,6 +40,10 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
         writeln!(out)?;
     }
     grid(&rows, compared, options.by, width).write(out, look)?;
+    let left_out = rest.len().saturating_sub(options.rows);
+    if left_out > 0 {
+        look.line(out, Style::new(), &format!("    and {left_out} more: --rows {}", rest.len()))?;
+    }
     writeln!(out)?;
     if is_known(compared) {
         let is_unknown = width >= NARROW && rows.iter().any(|change| is_unknown(change));
@@ -287,6 +291,21 @@ mod tests {
         let [sentence, number] = ["different meters", "+50.50"].map(|part| text.find(part));
         assert!(sentence.is_some() && sentence < number, "{text}");
         assert!(!said(3, 80, By::Function).contains("different meters"));
+    }
+
+    /// Rows that are left out are told, with what shows them.
+    #[test]
+    fn rows_that_are_left_out() {
+        let (before, after) = ([measured_training()], [hotter()]);
+        let compared = compare([&before, &after], &OPTIONS).unwrap();
+        let all = compared.changes.len() - 1;
+        let said = |rows| {
+            let mut out = Vec::new();
+            write(&mut out, &compared, &DiffOptions { rows, ..OPTIONS }).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(said(1).contains(&format!("and {} more: --rows {all}", all - 1)), "{}", said(1));
+        assert!(!said(all).contains(" more"));
     }
 
     /// What equal programs may differ by is no number where that is more than they used.

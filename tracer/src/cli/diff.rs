@@ -59,7 +59,7 @@ pub(super) struct DiffArgs {
     #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH")]
     pub native_frames: Option<NativeFrames>,
 
-    /// Most rows of what did not change
+    /// Most rows of what is not known to have changed
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub rows: usize,
 
