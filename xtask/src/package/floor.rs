@@ -16,7 +16,8 @@ use std::path::Path;
 pub(crate) const FLOOR: Glibc = Glibc { major: 2, minor: 28 };
 
 /// Parts of glibc, beside the dynamic loader; what else is needed has to come with the package.
-const LIBC: [&str; 5] = ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"];
+const LIBC: [&str; 6] =
+    ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1"];
 
 /// A version of the GNU C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
