@@ -7,7 +7,7 @@
 //! out where the layout comes from (user space reads what HotSpot exports), names, and virtual threads.
 
 use crate::arch::call::direct_target;
-use crate::arch::hotspot::{self as code, Depth};
+use crate::arch::{Depth, hotspot as code};
 use crate::hotspot_layout::{CodeHeap, HotspotLayout};
 use crate::memory::Memory;
 use crate::native::{NativeWalk, place};

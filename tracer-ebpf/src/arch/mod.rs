@@ -28,3 +28,16 @@ pub use self::x86_64::{
 compile_error!(
     "energy-trace knows x86-64 and aarch64: for another processor write its file beside each arch/x86_64.rs, with the same names"
 );
+
+/// How much of a frame is there that HotSpot makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The return address.
+    None,
+    /// And the caller's frame pointer.
+    Pushed,
+    /// All of it, but the frame pointer is not saved yet.
+    Unsaved,
+    /// All of it.
+    Whole,
+}

@@ -7,9 +7,9 @@
 //! instruction is, and what it does to the stack (`arch`).
 
 use super::arch::frame_state::FrameState;
-use super::arch::instruction::{self, Effects, Flow, Instruction};
+use super::arch::instruction::{self, Effects, Instruction};
 use super::called::called_functions;
-use super::code_rule::CodeRule;
+use super::code_rule::{CodeRule, Flow};
 use super::elf::{Elf, ElfFacts, code_symbols};
 use object::{Object as _, ObjectSection as _, SectionKind};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,22 +1,10 @@
 //! What HotSpot makes is not known on this processor: its code is scanned as any code without unwind information.
 
+use crate::arch::Depth;
 use crate::memory::Memory;
 
 /// Whether its frames are known.
 pub const IS_KNOWN: bool = false;
-
-/// How much of a frame is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// The return address.
-    None,
-    /// And the caller's frame pointer.
-    Pushed,
-    /// All of it, but the frame pointer is not saved yet.
-    Unsaved,
-    /// All of it.
-    Whole,
-}
 
 /// Nobody knows how much of a compiled method's frame is there among its first instructions.
 #[inline(always)]

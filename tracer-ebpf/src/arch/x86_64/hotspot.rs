@@ -3,6 +3,7 @@
 //!
 //! Leaves out where the code is, and what else a virtual machine says of it (`hotspot.rs`).
 
+use crate::arch::Depth;
 use crate::memory::Memory;
 
 /// Whether its frames are known.
@@ -38,19 +39,6 @@ const JA: u64 = 0x870f;
 const ENTERED: u64 = 0x5541_ec8b_4855;
 /// `movabs $…, %r10`: where bytecodes' code is listed, before the jump to the next one's.
 const MOVABS_R10: u64 = 0xba49;
-
-/// How much of a frame is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// The return address.
-    None,
-    /// And the caller's `rbp`.
-    Pushed,
-    /// All of it, but `rbp` is not saved yet.
-    Unsaved,
-    /// All of it.
-    Whole,
-}
 
 /// How much of a compiled method's frame is there among its first instructions; `None` where they are unknown ones.
 #[inline(always)]

@@ -4,8 +4,8 @@
 //! stack pointer is, what `x29` is, and where both registers were saved. Leaves out what other registers hold: a function that moves its stack
 //! pointer by a number that only the run knows keeps a frame pointer, or is not known.
 
-use super::instruction::{Effects, Flow, Instruction, flow};
-use crate::code_rule::CodeRule;
+use super::instruction::{Effects, Instruction, flow};
+use crate::code_rule::{CodeRule, Flow};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
 const FP: u32 = 29;

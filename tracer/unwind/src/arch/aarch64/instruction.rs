@@ -2,6 +2,8 @@
 //!
 //! Source: Arm ARM DDI 0487J, C4.1. Leaves out what they do to the stack (`frame_state.rs`).
 
+use crate::code_rule::Flow;
+
 /// Functions that are made at run time begin where a page does, or at multiples of so many bytes.
 pub(crate) const PAGE: u64 = 4096;
 /// See above.
@@ -25,27 +27,6 @@ impl Effects {
 pub(crate) struct Instruction {
     pub(super) word: u32,
     at: u64,
-}
-
-/// Where code goes on behind an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// At the next one.
-    Next,
-    /// At the next one, if what is called returns.
-    Call,
-    /// Where this leads.
-    Jump(u64),
-    /// Where this leads, or at the next one.
-    Branch(u64),
-    /// Where a register says.
-    Computed,
-    /// In the caller.
-    Return,
-    /// Nowhere: `brk`, `hlt`, `udf`.
-    Ends,
-    /// It is none of a program's.
-    Unknown,
 }
 
 /// The instruction at the beginning of some code, which is at `at`; of less than four bytes one that ends it.

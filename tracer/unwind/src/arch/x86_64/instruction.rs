@@ -3,6 +3,7 @@
 //! Leaves out what they do to the stack (`frame_state.rs`).
 
 use super::frame_state::is_callers;
+use crate::code_rule::Flow;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
 
 pub(crate) use iced_x86::{Instruction, InstructionInfoFactory as Effects};
@@ -11,27 +12,6 @@ pub(crate) use iced_x86::{Instruction, InstructionInfoFactory as Effects};
 pub(crate) const PAGE: u64 = 4096;
 /// See above.
 pub(crate) const ALIGNED: u64 = 16;
-
-/// Where code goes on behind an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// At the next one.
-    Next,
-    /// At the next one, if what is called returns.
-    Call,
-    /// Where this leads.
-    Jump(u64),
-    /// Where this leads, or at the next one.
-    Branch(u64),
-    /// Where a register or a word of memory says.
-    Computed,
-    /// In the caller.
-    Return,
-    /// Nowhere: `ud2` and `int3`.
-    Ends,
-    /// It is none of 64-bit functions.
-    Unknown,
-}
 
 /// The instruction at the beginning of some code, which is at `at`.
 pub(crate) fn decode(code: &[u8], at: u64) -> Instruction {
