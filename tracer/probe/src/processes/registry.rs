@@ -328,6 +328,9 @@ impl Processes {
 
     /// Tells the probes where the C library of a process with an interpreter keeps a thread's own data, where it has to be asked.
     pub(crate) fn find_thread_places(&mut self, pid: Pid, maps: &mut Maps) {
+        if !arch::thread::IS_TOLD {
+            return;
+        }
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         let Some(interpreter) = process.interpreter.as_mut() else { return };
         let program = program_of(&process.space);

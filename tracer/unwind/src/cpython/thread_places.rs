@@ -24,10 +24,10 @@ pub enum Libc {
 
 /// Which C library a file of this name is, where it has to be known.
 pub fn libc_of(path: &str) -> Option<Libc> {
-    let name = path.rsplit('/').next().unwrap_or(path);
     if !thread::IS_TOLD {
         return None;
     }
+    let name = path.rsplit('/').next().unwrap_or(path);
     if name == "libc.so.6" || name.starts_with("libc-2.") {
         return Some(Libc::Glibc);
     }
