@@ -280,6 +280,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     if !is_target(pid) {
         return;
     }
+    // Of a copy that may wait the wait is told when it returns.
     // SAFETY: the helper reads the context.
     let what = match (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32 {
         call::COPY => call::WAIT,

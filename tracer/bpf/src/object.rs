@@ -61,8 +61,9 @@ fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static st
     entries
 }
 
-/// Raw tracepoints: program and tracepoint.
+/// Raw tracepoints, program and tracepoint: of time on CPUs.
 const SWITCHES: [(&str, &str); 2] = [("on_switch", "sched_switch"), ("on_waking", "sched_waking")];
+/// The same of the lives of processes.
 const LIVES: [(&str, &str); 3] =
     [("on_fork", "sched_process_fork"), ("on_exec", "sched_process_exec"), ("on_exit", "sched_process_exit")];
 
@@ -251,11 +252,8 @@ impl Object {
 
     /// Ends the counting of calls: what is called from now on is not counted.
     pub fn stop_counting(&mut self) {
-        let mut ebpf = lock(&self.ebpf);
-        let counted = ebpf.map_mut("COUNTED").map(Array::<_, u32>::try_from);
-        if let Some(Ok(mut counted)) = counted {
-            // Without it some calls too many are counted.
-            let _ = counted.set(0, 1, 0);
+        if let Err(error) = set_flag(&mut lock(&self.ebpf), "COUNTED") {
+            log::warn!("calls are counted until their probes are gone, some too many: {error}");
         }
     }
 
@@ -402,11 +400,15 @@ impl LaunchProbes {
 
     /// Has the programs pass over calls of runtime libraries.
     pub fn detach_runtimes(&self) -> Result<(), String> {
-        let mut ebpf = lock(&self.ebpf);
-        let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
-        let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
-        left.set(0, 1, 0).map_err(|error| error.to_string())
+        set_flag(&mut lock(&self.ebpf), "RUNTIME_LEFT")
     }
+}
+
+/// Tells the programs that something is over, in a map of one word for that.
+fn set_flag(ebpf: &mut Ebpf, name: &str) -> Result<(), String> {
+    let map = ebpf.map_mut(name).ok_or_else(|| format!("no map {name}"))?;
+    let mut flag: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
+    flag.set(0, 1, 0).map_err(|error| error.to_string())
 }
 
 fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, ProbeError>
