@@ -2,20 +2,27 @@
 //!
 //! Leaves out what is typed beside a pattern (`@LIBRARY`).
 
+/// A part of a name whose parentheses hold no parameters.
+const NAMESPACE: &str = "(anonymous namespace)";
+
 /// The name without parameters; `None` for what is inside a function: a lambda, a static variable's guard.
 pub fn bare(name: &str) -> Option<&str> {
-    const NAMESPACE: &str = "(anonymous namespace)";
     if name.contains("{lambda") || name.replace(NAMESPACE, "").contains(")::") {
         return None;
     }
+    let Some(open) = parameters_of(name) else { return Some(name) };
+    let rest = name.rsplit_once(')').map_or("", |(_, rest)| rest);
+    (rest.is_empty() || rest == " const").then(|| name.get(..open)).flatten()
+}
+
+/// Where the parameters in a name begin.
+pub(crate) fn parameters_of(name: &str) -> Option<usize> {
     // The parentheses of `operator()` are part of the name.
     let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
     let behind = name.get(from..)?;
     let mut open = behind.match_indices('(').map(|(at, _)| at);
-    let open = open.find(|&at| !behind.get(at..).is_some_and(|rest| rest.starts_with(NAMESPACE)));
-    let Some(open) = open else { return Some(name) };
-    let rest = name.rsplit_once(')').map_or("", |(_, rest)| rest);
-    (rest.is_empty() || rest == " const").then(|| name.get(..from + open)).flatten()
+    let open = open.find(|&at| !behind.get(at..).is_some_and(|rest| rest.starts_with(NAMESPACE)))?;
+    Some(from + open)
 }
 
 /// Whether the parts stand in the text in their order, the first at its begin and the last at its end.

@@ -3,6 +3,7 @@
 //! On request only, and before anything is grouped: instances of one template become one function. Leaves out Python's and the kernel's
 //! names, which have no templates.
 
+use crate::patterns::parameters_of;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::FrameKind;
 use std::borrow::Cow;
@@ -25,8 +26,8 @@ pub fn chosen(profile: &Profile, short: bool) -> Cow<'_, Profile> {
 /// The name as it is said in a sentence: without template arguments, parameters and `void`.
 pub fn in_a_sentence(name: &str) -> String {
     let short = without_templates(name);
-    let parameters = short.match_indices('(').find(|(at, _)| !short[*at..].starts_with("(anonymous"));
-    let bare = parameters.filter(|(at, _)| *at > 0).map_or(short.as_str(), |(at, _)| &short[..at]);
+    let end = parameters_of(&short).filter(|at| *at > 0).unwrap_or(short.len());
+    let bare = short.get(..end).unwrap_or(&short);
     bare.strip_prefix("void ").unwrap_or(bare).to_owned()
 }
 
