@@ -298,12 +298,13 @@ impl Files {
     /// The same of everything that was begun, as long as it is to `go_on`.
     pub(crate) fn await_updates(&mut self, go_on: &mut dyn FnMut() -> bool) -> HashSet<FileKey> {
         self.take_updates(|updates| {
-            loop {
+            while go_on() {
                 match updates.recv_timeout(LOOK_UP) {
-                    Err(RecvTimeoutError::Timeout) if go_on() => {}
+                    Err(RecvTimeoutError::Timeout) => {}
                     other => return other.ok(),
                 }
             }
+            None
         })
     }
 
