@@ -393,8 +393,8 @@ def decode_attached(place, script, tokens):
     inside = [row for row in rows if found["from_ns"] <= row[0] <= found["until_ns"]]
     seconds, board = (inside[-1][0] - inside[0][0]) / 1e9, (inside[-1][1] - inside[0][1]) / 1e3
     done_tokens = found["steps"]["decode"] * said["batch"]
-    before = [each for each in said["served"] if each[2] < found["from_ns"] - 2e9]
-    during = [each for each in said["served"] if found["from_ns"] < each[0] and each[2] < found["until_ns"]]
+    before = [one for one in said["served"] if one[2] < found["from_ns"] - 2e9]
+    during = [one for one in said["served"] if found["from_ns"] < one[0] and one[2] < found["until_ns"]]
     return found | {
         "alone_j": each, "open_watts": idle, "board_j": board, "board_seconds": seconds, "tokens": done_tokens,
         "board_j_per_token_above_open": (board - idle * seconds) / done_tokens, "board_j_per_token": board / done_tokens,

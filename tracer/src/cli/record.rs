@@ -140,7 +140,8 @@ pub(super) struct RecordArgs {
     /// metric of a server on this machine, over http, the sum of all that have the labels:
     /// http://localhost:8000/metrics#tokens_total{model="x"}. Files and pages count from the first unit that is done to the last, calls over
     /// the whole run. What is printed comes through a pipe, or through a terminal of its own where yours is one, which is not for programs
-    /// that draw the whole screen or read single keys; a file is read beside the program. A program that holds back what it prints is counted when it lets go (PYTHONUNBUFFERED=1)
+    /// that draw the whole screen or read single keys; a file is read beside the program. A program that holds back what it prints is
+    /// counted when it lets go (PYTHONUNBUFFERED=1)
     #[arg(help_heading = "Energy", long, value_name = "NAME=SOURCE", value_parser = work::parse)]
     pub work: Vec<WorkCounter>,
 
