@@ -51,6 +51,9 @@ pub(crate) struct RecentCodes {
     turn: u64,
     /// Some of what is remembered: a place has one of the code objects that could have it, the latest.
     latest: [u64; RECENT],
+    /// When a sample last brought that one along: a function that calls itself a thousand times is brought along once a sample, and leaves
+    /// room for its callers.
+    brought_ns: [u64; RECENT],
 }
 
 /// The code objects that one CPU remembers.
@@ -114,31 +117,28 @@ impl RecentCodes {
         let key = code ^ u64::from(pid) << 44 ^ u64::from(layout.program).rotate_right(12);
         // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let latest = self.latest(mixed);
-        if *latest == key && self.restless == 0 {
+        let recent = recent_place(mixed);
+        if *at(&mut self.latest, recent) == key
+            && (self.restless == 0 || *at(&mut self.brought_ns, recent) == self.now_ns)
+        {
             return;
         }
         let ways = seen.ways(mixed);
         let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
         if known {
-            *self.latest(mixed) = key;
+            *at(&mut self.latest, recent) = key;
         }
-        if (known && self.restless == 0) || !self.keep(seen, (code, globals), layout.code_check) || known {
+        if (known && self.restless == 0) || !self.keep(seen, (code, globals), layout.code_check) {
+            return;
+        }
+        *at(&mut self.latest, recent) = key;
+        *at(&mut self.brought_ns, recent) = self.now_ns;
+        if known {
             return;
         }
         seen.ways(mixed)[self.turn as usize & (WAYS - 1)] = key;
         self.turn += 1;
         self.new = 1;
-    }
-
-    /// The place of a code object among the latest.
-    #[inline(always)]
-    fn latest(&mut self, mixed: u64) -> &mut u64 {
-        let mut at = mixed >> (64 - RECENT.trailing_zeros());
-        // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= {1}", inout(reg) at, const RECENT - 1) };
-        // SAFETY: the mask keeps it below RECENT.
-        unsafe { &mut *self.latest.as_mut_ptr().add(at as usize) }
     }
 
     /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
@@ -178,6 +178,21 @@ impl RecentCodes {
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
         unsafe { output::<R>((&raw mut seen.head).cast(), bytes, NO_WAKEUP, R::CODES) };
     }
+}
+
+/// The place of a code object among the latest.
+#[inline(always)]
+fn recent_place(mixed: u64) -> u64 {
+    mixed >> (64 - RECENT.trailing_zeros())
+}
+
+/// What stands at a place of the latest.
+#[inline(always)]
+fn at(words: &mut [u64; RECENT], mut place: u64) -> &mut u64 {
+    // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
+    unsafe { asm!("{0} &= {1}", inout(reg) place, const RECENT - 1) };
+    // SAFETY: the mask keeps it below RECENT.
+    unsafe { &mut *words.as_mut_ptr().add(place as usize) }
 }
 
 impl SeenCodes {

@@ -167,6 +167,8 @@ fn compare(options: &[&str], python: &Path) {
     let refused = tally.inside() - tally.equals();
     assert!(refused * 50 < tally.equals(), "{python}: {refused} samples are refused");
     assert_eq!(tally.unseen(&run.stays).len(), 0, "{python}");
+    // A region's first samples hold code objects that nobody read yet, and all of them must bring what tells these from others.
+    assert!(tally.mostly_refused().is_empty(), "{python}: {:?}", tally.mostly_refused());
     assert!(run.stays.len() > 40, "{python}: {} stays", run.stays.len());
 }
 

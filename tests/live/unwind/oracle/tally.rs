@@ -15,8 +15,8 @@ pub(crate) struct Tally {
     pub(crate) equal: BTreeMap<String, u32>,
     /// Those that are not: region and what was seen.
     pub(crate) different: Vec<(String, Vec<Seen>)>,
-    /// Samples that say that Python frames are missing, by what they say.
-    pub(crate) refused: BTreeMap<String, u32>,
+    /// Samples that say that Python frames are missing, by what they say and region.
+    pub(crate) refused: BTreeMap<(String, String), u32>,
     /// Samples whose interleaving could be compared.
     pub(crate) seams: u32,
     /// Those where it could not, by verdict and region: they say themselves that native frames are missing.
@@ -52,11 +52,11 @@ impl Tally {
 
     fn compare(&mut self, recording: &Recording, sample: &Sample, stay: &Stay, form: Form) {
         if let StackStatus::PythonLost(loss) = sample.status {
-            *self.refused.entry(format!("{loss:?} in {}", stay.region)).or_default() += 1;
+            *self.refused.entry((format!("{loss:?}"), stay.region.clone())).or_default() += 1;
             return;
         }
         let Some(seen) = python_frames(recording, sample.stack) else {
-            *self.refused.entry(format!("no name in {}", stay.region)).or_default() += 1;
+            *self.refused.entry(("no name".into(), stay.region.clone())).or_default() += 1;
             return;
         };
         if !is_equal(&seen, &stay.frames) {
@@ -100,9 +100,17 @@ impl Tally {
         stays.iter().map(|stay| stay.region.as_str()).filter(|r| !self.equal.contains_key(*r)).collect()
     }
 
+    /// Regions of which more samples say that Python frames are missing than are equal.
+    pub(crate) fn mostly_refused(&self) -> BTreeSet<&str> {
+        let equal = |region: &String| self.equal.get(region).copied().unwrap_or_default();
+        let refused = self.refused.iter().filter(|((_, region), n)| **n > equal(region));
+        refused.map(|((_, region), _)| region.as_str()).collect()
+    }
+
     /// A line of the table.
     pub(crate) fn row(&self) -> String {
-        let refused: Vec<String> = self.refused.iter().map(|(why, n)| format!("{n} {why}")).collect();
+        let text = |((why, region), n): (&(String, String), &u32)| format!("{n} {why} in {region}");
+        let refused: Vec<String> = self.refused.iter().map(text).collect();
         format!(
             "{:>7} in regions | {:>7} equal | {:>3} different | {:>3} refused{} | interleaving {:>7} checked ({}), {:>3} different",
             self.inside(),
