@@ -50,6 +50,8 @@ struct KnownName {
 #[derive(Default)]
 pub(crate) struct CodeObjects {
     known: HashMap<u64, Known>,
+    /// What was at an address before, where a look found it gone: samples and sights from before are still to come.
+    former: HashMap<u64, Known>,
     seen: HashMap<u64, UnreadCode>,
     /// Guessed names of methods with their classes, by code object and class.
     methods: HashMap<(u64, u64), String>,
@@ -72,13 +74,26 @@ impl CodeObjects {
                 (known.since, known.until) = (known.since.min(at), known.until.max(at));
                 return false;
             }
+            if self.was_still(address, &check, at) {
+                return false;
+            }
             self.forget(address);
+        } else if self.was_still(address, &check, at) {
+            return false;
         }
         let sight = self.seen.entry(address).or_insert(UnreadCode { at, check, globals });
         if sight.check != check {
             *sight = UnreadCode { at, check, globals };
         }
         true
+    }
+
+    /// Whether what a look found gone was still there at `at`, as its bytes say, which the probes read then.
+    fn was_still(&mut self, address: u64, check: &Check, at: KtimeNs) -> bool {
+        let since = self.known.get(&address).map(|known| known.since);
+        let former = self.former.get_mut(&address).filter(|former| former.object.is_still(check));
+        let former = former.filter(|_| since.is_none_or(|since| at < since));
+        former.map(|former| former.until = former.until.max(at)).is_some()
     }
 
     /// The globals that the one at this address ran with, before it is read; 0: not known.
@@ -94,7 +109,7 @@ impl CodeObjects {
 
     /// What was read at `now`, or that there was nothing to read: what was known of the address before is no longer so.
     pub(crate) fn put(&mut self, address: u64, object: Option<CodeObject>, now: KtimeNs) {
-        self.forget(address);
+        self.replace(address);
         let Some(object) = object else { return };
         let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
         let (since, globals) = sight.map_or((now, 0), |sight| (sight.at, sight.globals));
@@ -105,12 +120,12 @@ impl CodeObjects {
 
     /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
     pub(crate) fn must_look(&mut self, address: u64, at: KtimeNs) -> bool {
-        let Some(known) = self.known.get_mut(&address) else { return true };
+        let Some(known) = self.known.get_mut(&address) else { return self.at(address, at).is_none() };
         if at.ns_since(known.used) > RECENT_NS {
             self.recent.push(address);
         }
         known.used = known.used.max(at);
-        !(known.since <= at && at <= known.until)
+        self.at(address, at).is_none()
     }
 
     /// Those that samples of about `at` hold, each once: to look at them with others costs less than to look at each when its turn comes.
@@ -141,12 +156,21 @@ impl CodeObjects {
         *self = Self::default();
     }
 
-    fn forget(&mut self, address: u64) {
-        if let Some(known) = self.known.remove(&address) {
-            self.bytes = self.bytes.saturating_sub(known.object.size());
-            self.methods.retain(|&(code, _), _| code != address);
-            self.called_on.retain(|&(code, _), _| code != address);
-            self.named.retain(|&(code, _), _| code != address);
+    fn forget(&mut self, address: u64) -> Option<Known> {
+        let known = self.known.remove(&address)?;
+        self.bytes = self.bytes.saturating_sub(known.object.size());
+        self.methods.retain(|&(code, _), _| code != address);
+        self.called_on.retain(|&(code, _), _| code != address);
+        self.named.retain(|&(code, _), _| code != address);
+        Some(known)
+    }
+
+    /// Forgets it, but that it was there.
+    fn replace(&mut self, address: u64) {
+        let Some(known) = self.forget(address) else { return };
+        self.bytes += known.object.size();
+        if let Some(older) = self.former.insert(address, known) {
+            self.bytes = self.bytes.saturating_sub(older.object.size());
         }
     }
 
@@ -157,8 +181,9 @@ impl CodeObjects {
 
     /// The one of a sample that was taken at `at`: `None` where another may have been in its place then.
     pub(crate) fn at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
-        let known = self.known.get(&address)?;
-        (known.since <= at && at <= known.until).then_some(&known.object)
+        let holds = |known: &&Known| known.since <= at && at <= known.until;
+        let known = self.known.get(&address).filter(holds);
+        known.or_else(|| self.former.get(&address).filter(holds)).map(|known| &known.object)
     }
 
     /// The one in which a thread fell asleep at `at`. The probes send no bytes of those: the thread holds its own while it sleeps.
@@ -307,6 +332,21 @@ mod tests {
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(1_000_000_001)), None);
         assert_eq!(name_of(&mut codes, 1_000_000_001, 1_000_000_002, b'b'), Some("b".to_owned()));
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
+    }
+
+    /// A function that was gone when somebody looked was there as long as probes read its bytes: samples from before keep its name, and the
+    /// one that took its place has none of them.
+    #[test]
+    fn gone_before_a_later_look() {
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        assert_eq!(name_of(&mut codes, 10, 10, b'a'), Some("a".to_owned()));
+        assert_eq!(name_of(&mut codes, 20, 90, b'b'), None);
+        assert!(!codes.see(PLACE, (check(b'a'), 0), at(30)));
+        assert_eq!(name_of(&mut codes, 25, 91, b'b'), Some("a".to_owned()));
+        assert_eq!(name_of(&mut codes, 35, 92, b'b'), None);
+        assert!(!codes.see(PLACE, (check(b'b'), 0), at(50)));
+        assert_eq!(name_of(&mut codes, 60, 93, b'b'), Some("b".to_owned()));
+        assert_eq!(name_of(&mut codes, 28, 94, b'b'), Some("a".to_owned()));
     }
 
     /// What samples held lately is named once, also where another object took its place, and not for long.

@@ -10,7 +10,7 @@ use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_
 use super::stack_copies::{StackCopies, Unwound, Waiting};
 use crate::activity::Activity;
 use crate::processes::eval_frame::EvalFrames;
-use crate::processes::process::program_of;
+use crate::processes::process::{Process, program_of};
 use crate::processes::registry::Processes;
 use crate::records::RecordSender;
 use energy_trace_bpf::decode::EventContext;
@@ -296,7 +296,9 @@ impl StackBuilder {
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
             return self.out.frame(SyntheticFrame::PythonGone.frame());
         };
-        let process = self.processes.get(head.pid);
+        // What is known of classes and objects is of the one that is there now.
+        let is_there = |p: &&Process| p.codes.last(place.0).is_some_and(|last| Arc::ptr_eq(last, code));
+        let process = self.processes.get(head.pid).filter(is_there);
         let named = process.and_then(|p| p.codes.named((place.0, place.2), head.at));
         let on = named.or_else(|| process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten());
         // What says nothing is no other place.

@@ -214,7 +214,7 @@ pub(crate) fn code_at(
 ) -> Option<&Arc<CodeObject>> {
     let codes = &processes.get(head.pid)?.codes;
     match (codes.last(address), state) {
-        (None, _) => processes.code_of_parent(head.pid, address),
+        (None, _) => codes.at(address, head.at).or_else(|| processes.code_of_parent(head.pid, address)),
         (Some(_), ThreadState::Running) => codes.at(address, head.at),
         (Some(_), ThreadState::Asleep) => codes.asleep_at(address, head.at),
     }
