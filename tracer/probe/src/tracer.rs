@@ -35,6 +35,7 @@ use energy_trace_model::recording::record::{
     Unwinding,
 };
 use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
+use energy_trace_system::host::process_times::ProcessTimes;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -308,6 +309,11 @@ impl Tracer {
         found
     }
 
+    /// Processes that are followed and still there, with what the kernel has counted of each; of none where everybody is.
+    pub fn living(&self) -> Vec<(Pid, ProcessTimes)> {
+        if self.config.system_wide { Vec::new() } else { self.object.living_targets() }
+    }
+
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
     ///
     /// `python`: what was told of calls of Python functions, where they were counted.
@@ -317,7 +323,7 @@ impl Tracer {
         // A switch on each CPU ends the slices that are open.
         let cpus_out_of_reach = visit(&self.cpus.online()).len();
         // A daemon forks twice just when its first process ends.
-        let living = if self.config.system_wide { Vec::new() } else { self.object.living_targets() };
+        let living = self.living();
         self.object.detach();
         if let Some(sampler) = &self.sampler {
             sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();

@@ -58,14 +58,15 @@ pub(super) struct Recorded<'a> {
 }
 
 impl Account {
-    /// Just before a held command is let run, or just after processes are followed.
-    pub(super) fn begin(target: &TargetSpec) -> Self {
+    /// Just before a held command is let run, or just after processes are followed, of whom the probes know more by now: those who were
+    /// forked while unwind tables were read.
+    pub(super) fn begin(target: &TargetSpec, followed: Vec<(Pid, ProcessTimes)>) -> Self {
         let times = |pid: Pid| Some((pid, read_process_times(pid)?));
         let own = Pid::new(std::process::id());
         let group = target.group().filter(|group| group.processes().is_ok_and(|pids| !pids.contains(&own)));
         Self {
             starts_command: target.starts_command(),
-            before: target.pids().into_iter().filter_map(times).collect(),
+            before: target.pids().into_iter().filter_map(times).chain(followed).collect(),
             group: group.and_then(|group| Some((group.clone(), group.cpu_ns()?))),
             others_join: target.group().is_some(),
             stolen_ns: read_stolen_ns(Path::new(PROC)),
@@ -105,7 +106,8 @@ impl Account {
         })
     }
 
-    /// What processes have used that could be recorded; a process that ended and was not waited for is not in it.
+    /// What processes have used that could be recorded; a process that ended and was not waited for is not in it. What those who ended had
+    /// used before is taken off: it is among the time of whoever waited for them.
     fn kernel_ns(&self, end: AtEnd, living: &[(Pid, ProcessTimes)]) -> Option<u64> {
         if self.before.is_empty() && self.group.is_none() {
             return None;
@@ -117,8 +119,12 @@ impl Account {
         let known = |pid: &Pid| !self.others_join || self.before.contains_key(pid);
         let on = living.iter().filter(|(pid, _)| known(pid));
         let on: u64 = on.map(|&(pid, times)| times.all_ns().saturating_sub(before(pid))).sum();
-        let held: u64 = self.before.values().map(|times| times.all_ns()).sum();
-        Some(on + end.command.map_or(0, |command| command.cpu_ns.saturating_sub(held)))
+        if let Some(command) = end.command {
+            let held: u64 = self.before.values().map(|times| times.all_ns()).sum();
+            return Some(on + command.cpu_ns.saturating_sub(held));
+        }
+        let ended = self.before.iter().filter(|(pid, _)| living.iter().all(|(living, _)| living != *pid));
+        Some(on.saturating_sub(ended.map(|(_, times)| times.all_ns()).sum()))
     }
 }
 
@@ -249,7 +255,8 @@ mod tests {
         assert_eq!(of(1_010, &starved, &lost[..1]), [time(500, 1_000, TimeDifference::Starved), waited]);
     }
 
-    /// Of processes that run on, what they used since the start counts, and a group's own account before theirs.
+    /// Of processes that run on, what they used since the start counts, less what those that ended had used before; and a group's own account
+    /// before theirs.
     #[test]
     fn clocks_of_those_that_run_on() {
         let times =
@@ -257,11 +264,11 @@ mod tests {
         let living = [(Pid::new(7), times(1_010)), (Pid::new(9), times(400))];
         let end = AtEnd { group_ns: None, stolen_ns: None, command: None };
         let account = account(&[(7, 10), (8, 5)]);
-        assert_eq!(account.kernel_ns(end, &living), Some(1_600 * MS));
+        assert_eq!(account.kernel_ns(end, &living), Some(1_595 * MS));
         assert_eq!(account.kernel_ns(AtEnd { group_ns: Some(3), ..end }, &living), Some(3));
         // Of who came from elsewhere it is not known what is of before.
         let group = Account { others_join: true, ..account };
-        assert_eq!(group.kernel_ns(end, &living), Some(1_100 * MS));
+        assert_eq!(group.kernel_ns(end, &living), Some(1_095 * MS));
         assert_eq!(super::tests::account(&[]).kernel_ns(end, &living), None);
     }
 

@@ -140,7 +140,7 @@ async fn start_stages(
     let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
     let work =
         work.map_err(|source| SessionError::System { doing: "start to read units of work", source })?;
-    let account = Account::begin(&target);
+    let account = Account::begin(&target, tracer.living());
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;

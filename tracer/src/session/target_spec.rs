@@ -5,7 +5,7 @@ use super::control::Control;
 use super::error::SessionError;
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
-use crate::tracee::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
+use crate::tracee::attach::{ProcessLife, ProcessTree, all_gone, check_at, ended_meanwhile, runs_at};
 use crate::tracee::cgroup::Group;
 use crate::tracee::launch::{Held, Terminal, launch};
 use energy_trace_model::ids::Pid;
@@ -26,7 +26,7 @@ pub(super) enum TargetSpec {
     Processes {
         /// Where the trees begin.
         roots: Vec<ProcessLife>,
-        /// Whether the user named the roots one by one: then each must be there when the recording starts.
+        /// Whether the user named the roots one by one: then it is said of each that is not there when the recording starts.
         named: bool,
         /// The control group that they are of, where they are.
         group: Option<Group>,
@@ -102,10 +102,14 @@ impl TargetSpec {
         let of_group = group.as_ref().and_then(|group| lives_of(group).ok()).unwrap_or_default();
         roots.extend(of_group);
         follow_tree(roots, followed, tracer)?;
-        match roots.iter().find(|life| *named && !runs_at(Path::new(PROC), **life)) {
-            Some(life) => Err(AttachError::EndedMeanwhile(life.pid).into()),
-            None => Ok(()),
+        let runs = |life: &ProcessLife| runs_at(Path::new(PROC), *life);
+        if *named {
+            for pid in ended_meanwhile(roots, followed, runs)? {
+                log::warn!("process {pid} ended before the recording started; the others are recorded");
+            }
+            roots.retain(runs);
         }
+        Ok(())
     }
 
     /// Whether it is a command that is started here.

@@ -154,6 +154,19 @@ pub async fn all_gone(proc: &Path, lives: &[ProcessLife]) {
     }
 }
 
+/// Which of the roots have ended; an error where nobody is left to record.
+pub fn ended_meanwhile(
+    roots: &[ProcessLife],
+    followed: &BTreeSet<ProcessLife>,
+    runs: impl Fn(&ProcessLife) -> bool,
+) -> Result<Vec<Pid>, AttachError> {
+    let ended: Vec<Pid> = roots.iter().filter(|life| !runs(life)).map(|life| life.pid).collect();
+    match ended.first() {
+        Some(&pid) if !followed.iter().any(runs) => Err(AttachError::EndedMeanwhile(pid)),
+        _ => Ok(ended),
+    }
+}
+
 fn read_stat(proc: &Path, pid: Pid) -> Option<Stat> {
     parse_stat(&std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
 }
@@ -177,7 +190,10 @@ fn read_process_of(proc: &Path, pid: Pid) -> Option<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AttachError, ProcessTree, Stat, all_gone, check_at, parse_stat};
+    use super::{
+        AttachError, BTreeSet, ProcessLife, ProcessTree, Stat, all_gone, check_at, ended_meanwhile,
+        parse_stat,
+    };
     use energy_trace_model::ids::Pid;
     use std::path::Path;
 
@@ -243,5 +259,17 @@ mod tests {
         assert_eq!(check_at(proc, life.pid), Err(AttachError::Zombie(life.pid)));
         all_gone(proc, &[life]).await;
         child.wait().unwrap();
+    }
+
+    /// Of several processes one may end before the recording starts; where nobody is left, there is nothing to record.
+    #[test]
+    fn others_are_recorded_on() {
+        let life = |pid| ProcessLife { pid: Pid::new(pid), started: 1 };
+        let (roots, followed) = ([life(7), life(8)], BTreeSet::from([life(7), life(8), life(9)]));
+        let ended = |runs: &[u32]| ended_meanwhile(&roots, &followed, |life| runs.contains(&life.pid.get()));
+        assert_eq!(ended(&[7, 8, 9]), Ok(vec![]));
+        assert_eq!(ended(&[8]), Ok(vec![Pid::new(7)]));
+        assert_eq!(ended(&[9]), Ok(vec![Pid::new(7), Pid::new(8)]));
+        assert_eq!(ended(&[]), Err(AttachError::EndedMeanwhile(Pid::new(7))));
     }
 }
