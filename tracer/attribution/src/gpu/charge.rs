@@ -47,14 +47,15 @@ impl Gpu<'_> {
             return None;
         }
         let mut first = self.batches(self.launches(), &columns, 1.0);
-        let queue = Queue::new(&first, &self.waits(|_| true), columns.len());
+        let shape = columns.shape(self.seconds_each(&columns));
+        let queue = Queue::new(&first, &self.waits(|_| true), &shape);
         let durations = queue.durations.clone();
         queue.drain(&mut first, durations.as_deref());
         let (by, belief) = match durations {
             Some(_) => (SplitBy::Waits, PRIOR_SD.0),
             None => (SplitBy::Launches, PRIOR_SD.1),
         };
-        let shape = durations.unwrap_or_else(|| columns.shape(self.seconds_each(&columns)));
+        let shape = durations.unwrap_or(shape);
         let apart = queue.apart.clone();
         let executed =
             LaunchModel { columns, shape: shape.clone(), belief, by, coarse: None, timed: false, apart };

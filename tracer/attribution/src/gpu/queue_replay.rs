@@ -50,11 +50,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// From batches, ordered by launch, and waits, ordered by their end.
-    pub(super) fn new(batches: &[Batch], waits: &[TimeRange], columns: usize) -> Self {
+    /// From batches, ordered by launch, and waits, ordered by their end. `shape` is what a unit of each column is
+    /// believed to take before, in parts of a launch.
+    pub(super) fn new(batches: &[Batch], waits: &[TimeRange], shape: &[f64]) -> Self {
+        let columns = shape.len();
         let epochs = epochs_of(batches, waits);
         let telling = telling(batches, &epochs, columns);
-        let (durations, others) = durations(&telling, columns).unzip();
+        let (durations, others) = durations(&telling, shape).unzip();
         Self { epochs, durations, others: others.unwrap_or_default(), apart: apart(&telling, columns) }
     }
 
@@ -149,13 +151,15 @@ fn apart(epochs: &[EpochTimes], columns: usize) -> Apart {
 
 /// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs
 /// bootstrap: Efron, 1979).
-fn durations(epochs: &[EpochTimes], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
+fn durations(epochs: &[EpochTimes], shape: &[f64]) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
     if epochs.len() < FEWEST_EPOCHS {
         return None;
     }
-    let units: f64 = epochs.iter().flat_map(|(units, _)| units).sum();
-    let mean = epochs.iter().map(|(_, time)| time).sum::<f64>() / units.max(1e-9);
-    let found = durations_of(epochs.iter(), mean, columns);
+    let launches: f64 =
+        epochs.iter().flat_map(|(units, _)| units.iter().zip(shape)).map(|(n, s)| n * s).sum();
+    let launch = epochs.iter().map(|(_, time)| time).sum::<f64>() / launches.max(1e-9);
+    let believed: Vec<f64> = shape.iter().map(|part| part * launch).collect();
+    let found = durations_of(epochs.iter(), &believed);
     let miss = |(units, time): &EpochTimes| {
         let should: f64 = units.iter().zip(&found).map(|(units, duration)| units * duration).sum();
         (1.0 - should / time).abs()
@@ -166,20 +170,21 @@ fn durations(epochs: &[EpochTimes], columns: usize) -> Option<(Vec<f64>, Vec<Vec
         return None;
     }
     let mut random = Xorshift::new();
-    let mut draw = || durations_of(epochs.iter().map(|_| &epochs[random.below(epochs.len())]), mean, columns);
+    let mut draw = || durations_of(epochs.iter().map(|_| &epochs[random.below(epochs.len())]), &believed);
     let others = (0..DRAWS).map(|_| draw()).collect();
     Some((found, others))
 }
 
-fn durations_of<'a>(epochs: impl Iterator<Item = &'a EpochTimes>, mean: f64, columns: usize) -> Vec<f64> {
-    let mut normal = NormalEquations::new(columns);
+/// The durations that explain the epochs, near those that are believed.
+fn durations_of<'a>(epochs: impl Iterator<Item = &'a EpochTimes>, believed: &[f64]) -> Vec<f64> {
+    let mut normal = NormalEquations::new(believed.len());
     for (units, time) in epochs {
         let mut relative = launched(units);
-        relative.iter_mut().for_each(|(_, units)| *units *= mean / time);
+        relative.iter_mut().for_each(|(column, units)| *units *= believed[*column] / time);
         normal.add_row(&relative, 1.0, 1.0 / (EPOCH_SD * EPOCH_SD));
     }
     normal.add_prior(1.0, 1.0 / (DURATION_SD * DURATION_SD));
-    normal.solve(1.0, 1e-3).iter().map(|part| part * mean).collect()
+    normal.solve(1.0, 1e-3).iter().zip(believed).map(|(part, believed)| part * believed).collect()
 }
 
 /// The columns of which there are units.
@@ -302,8 +307,19 @@ mod tests {
             (vec![a, b], 0.002 * a + 0.005 * b)
         };
         let epochs: Vec<super::EpochTimes> = (0..40).map(epoch).collect();
-        let found = durations_of(epochs.iter(), 0.003, 2);
+        let found = durations_of(epochs.iter(), &[0.003; 2]);
         assert!((found[0] - 0.002).abs() < 1e-5 && (found[1] - 0.005).abs() < 1e-5, "{found:?}");
+    }
+
+    /// A step that replays a graph of 1.5 ms and copies its token of 128 bytes: times tell only the sum, which is the
+    /// graph's then.
+    #[test]
+    fn a_token_takes_no_half_of_its_step() {
+        let epochs: Vec<super::EpochTimes> = (0..40).map(|_| (vec![1.0, 1.0], 0.0015)).collect();
+        let (found, others) = super::durations(&epochs, &[1.0, 0.002]).unwrap();
+        for found in others.iter().chain([&found]) {
+            assert!((found[0] - 0.0015).abs() < 3e-5 && found[1] < 3e-5, "{found:?}");
+        }
     }
 
     /// Of columns that are launched in changing numbers each tells something of its own; of ones in the same
@@ -346,7 +362,7 @@ mod tests {
                 batches.extend([at(from, 0, a), at(from + 0.001, 1, b)]);
                 waits.push(TimeRange { from: from + 0.002, until: from + 0.02 * a + 0.05 * b });
             }
-            let queue = Queue::new(&batches, &waits, 2);
+            let queue = Queue::new(&batches, &waits, &[1.0; 2]);
             queue.drain(&mut batches, queue.durations.as_deref());
             (queue, batches)
         };

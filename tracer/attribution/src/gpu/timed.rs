@@ -55,7 +55,7 @@ impl Gpu<'_> {
         // They run later than they are launched: until their process's waits end.
         let told = self.told();
         let waits = self.waits(|thread| !told.contains(&self.process_of(thread)));
-        Queue::new(&launched, &waits, columns.len()).drain(&mut launched, None);
+        Queue::new(&launched, &waits, &vec![1.0; columns.len()]).drain(&mut launched, None);
         list.extend(launched);
         let executed = LaunchModel {
             columns: columns.clone(),
