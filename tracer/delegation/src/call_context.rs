@@ -9,6 +9,7 @@
 //!
 //! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
+use super::requesters::RARE;
 use super::thread_activity::{ThreadTraits, Threads};
 use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -188,7 +189,8 @@ impl LibraryUse {
 struct Seen<'a> {
     numbers: HashMap<&'a str, Library>,
     below: Vec<Below>,
-    /// Stand above the outermost Python frame.
+    /// Stand above the outermost Python frame, in a tenth of the samples of Python threads or more. A stack of which
+    /// Python frames are missing shows others there.
     everybodys: BTreeSet<Library>,
     library_use: BTreeMap<ThreadKey, LibraryUse>,
 }
@@ -199,8 +201,8 @@ impl<'a> Seen<'a> {
         let mut this = Self { below: vec![Below::default(); chains], ..Self::default() };
         let nothing = Libraries::default();
         let mut known: Vec<Option<Libraries>> = recording.stacks.iter().map(|_| None).collect();
-        // By stack, for threads with and without Python.
-        let mut learned = vec![[false; 2]; pythons.len()];
+        // By stack, samples of threads with Python frames, which are Python threads or not.
+        let mut learned = vec![[0_u64; 2]; pythons.len()];
         for sample in &recording.samples {
             let of_stack = || Libraries::of(recording, sample.stack, &mut this.numbers);
             let libraries = known.get_mut(sample.stack.index());
@@ -209,14 +211,10 @@ impl<'a> Seen<'a> {
             match pythons.get(sample.stack.index()).copied().flatten() {
                 Some(python) => {
                     // It has Python frames, so it is there.
-                    let learned = &mut learned[sample.stack.index()][usize::from(is_python)];
-                    if std::mem::replace(learned, true) {
-                        continue;
-                    }
-                    if is_python {
-                        this.everybodys.extend(&libraries.above);
-                    }
-                    if let Some(below) = this.below.get_mut(python as usize) {
+                    let learned = &mut learned[sample.stack.index()];
+                    let is_new = learned.iter().sum::<u64>() == 0;
+                    learned[usize::from(is_python)] += 1;
+                    if is_new && let Some(below) = this.below.get_mut(python as usize) {
                         below.libraries.extend(&libraries.below);
                         below.whole |= libraries.whole;
                         below.seen = true;
@@ -230,8 +228,21 @@ impl<'a> Seen<'a> {
                 _ => (),
             }
         }
+        this.everybodys = everybodys(&learned, &known);
         this
     }
+}
+
+/// Libraries above the outermost Python frame, in how many samples of Python threads by stack.
+fn everybodys(samples: &[[u64; 2]], libraries: &[Option<Libraries>]) -> BTreeSet<Library> {
+    let (mut all, mut above) = (0, BTreeMap::<Library, u64>::new());
+    for (&[_, count], libraries) in samples.iter().zip(libraries).filter(|([_, count], _)| *count > 0) {
+        all += count;
+        let libraries = libraries.iter().flat_map(|libraries| &libraries.above);
+        libraries.for_each(|&library| *above.entry(library).or_default() += count);
+    }
+    above.retain(|_, count| count.saturating_mul(RARE) >= all);
+    above.into_keys().collect()
 }
 
 /// The libraries of one stack: above its outermost Python frame (all, where it has none), and below it.

@@ -53,6 +53,9 @@ impl RequesterIndex<'_> {
             }
         }
         if !inside.is_empty() {
+            if let Some(before) = caller.and_then(|by| self.asked_before(worker, library_set, at, by)) {
+                return Err(Some(before));
+            }
             // One that no sample shows is in a call too if it woke the worker just before it fell asleep.
             waits.retain(|(requester, phase)| {
                 let woke = caller.is_some_and(|by| by.thread == requester.thread && phase.start <= by.at);
@@ -138,6 +141,21 @@ impl RequesterIndex<'_> {
     fn woken_from(&self, worker: ThreadKey, at: KtimeNs, since: KtimeNs) -> Option<Requester> {
         let woken = self.woken_by(worker, at)?;
         if woken.at + UNRECORDED < since { None } else { self.chain(worker, at) }
+    }
+
+    /// The call from which a worker's work comes, where its caller is in another one since: what it was asked for then waits in a queue
+    /// until somebody wakes the worker for it (XLA). The wake-ups of the later call would have been recorded.
+    fn asked_before(
+        &self,
+        worker: ThreadKey,
+        library_set: LibrarySetId,
+        at: KtimeNs,
+        caller: Requester,
+    ) -> Option<Requester> {
+        let (now, far) = self.code.nearest_call(caller.thread, library_set, at)?;
+        let is_later = far == 0 && caller.at + UNRECORDED < now.start;
+        let woken = self.woken_by(worker, at)?;
+        (is_later && now.start <= woken.at).then(|| self.call_of(caller, library_set, at)).flatten()
     }
 
     /// The call in which a Python thread woke somebody.

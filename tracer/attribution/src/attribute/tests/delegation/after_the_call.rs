@@ -145,3 +145,39 @@ fn a_worker_that_nobody_woke() {
     let seen = world.logical();
     assert_eq!(seen["[pool: pool];clone;loop"], 5_000, "{seen:?}");
 }
+
+/// A stack of which Python frames are missing has the pool's library above what is left of them: where workers live
+/// is known all the same.
+#[test]
+fn a_broken_stack_is_no_evidence() {
+    let mut world = World::new();
+    let process = world.process(None);
+    let (main, worker) = (world.thread(process, "python"), world.thread(process, "pool"));
+    world.runs(main, 0, 10, IN_RUN);
+    world.runs(main, 10, 15, "n:c/_start n:pool/run p:inner");
+    (15..100).step_by(5).for_each(|from| world.runs(main, from, from + 5, OUTSIDE));
+    world.wakes(main, worker, 1);
+    world.runs(worker, 1, 60, WORKS);
+    let seen = world.logical();
+    assert!(!seen.keys().any(|stack| stack.contains("main;[on behalf of")), "{seen:?}");
+}
+
+/// Work that waited in a queue belongs to the call that put it there, although another call of the same thread is
+/// under way when the queue's thread has a worker do it.
+#[test]
+fn work_from_a_queue() {
+    let mut world = World::new();
+    let process = world.process(None);
+    let main = world.thread(process, "python");
+    let (queue, worker) = (world.thread(process, "queue"), world.thread(process, "pool"));
+    world.runs(main, 0, 10, IN_RUN);
+    world.runs(main, 10, 50, OUTSIDE);
+    world.runs(main, 50, 100, "n:c/_start p:main p:predict n:pool/run");
+    world.wakes(main, queue, 5);
+    world.runs(queue, 5, 100, WORKS);
+    world.wakes(queue, worker, 60);
+    world.runs(worker, 60, 80, "n:c/clone n:pool/task");
+    let seen = world.logical();
+    let of_worker = |call: &str| seen.keys().any(|s| s.contains(call) && s.ends_with("clone;task"));
+    assert!(of_worker("run;[on behalf of, after the call]") && !of_worker("predict;[on"), "{seen:?}");
+}
