@@ -1,5 +1,15 @@
 //! The BPF object: loading it, its maps and its ring buffers, the events in them, and what makes it sample.
 //!
+//! ```
+//! use energy_trace_bpf::sampling::event::{EventChoice, Machine, decide};
+//! use energy_trace_model::recording::record::SampleEvent;
+//!
+//! let server = Machine { is_virtual: false, has_pmu: true };
+//! assert_eq!(decide(EventChoice::Auto, server).event, SampleEvent::Cycles);
+//! let guest = Machine { is_virtual: true, ..server };
+//! assert_eq!(decide(EventChoice::Auto, guest).event, SampleEvent::CpuClock);
+//! ```
+//!
 //! `object` loads and attaches, with what `settings` says of the running kernel (`btf`); `row_maps` and `process_maps` are written by user
 //! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls; `sampling`
 //! opens the events that sample, on CPUs that come and go; `config` says what a trace is asked to do. The only package that depends on `aya`.

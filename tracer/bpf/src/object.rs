@@ -201,6 +201,14 @@ impl Object {
         pids.filter_map(|pid| Some((pid, read_process_times(pid)?))).collect()
     }
 
+    /// Forgets targets that have ended. For the time in which nobody takes the events that say so, and before slices come.
+    pub fn forget_ended(&mut self) {
+        let pids: Vec<u32> = self.targets.keys().flatten().collect();
+        for pid in pids.into_iter().filter(|&pid| read_process_times(Pid::new(pid)).is_none()) {
+            let _gone = self.targets.remove(&pid);
+        }
+    }
+
     /// The map of row tables; can be taken once.
     pub fn take_rows(&mut self, mib: u32) -> Result<RowMaps, ProbeError> {
         let mut ebpf = lock(&self.ebpf);

@@ -1,5 +1,15 @@
 //! The kernel tier's part inside the traced program: CUDA's driver loads it by `CUDA_INJECTION64_PATH` and calls `InitializeInjection`.
 //!
+//! ```
+//! use energy_trace_cupti::wire::{Frame, decode, encode};
+//!
+//! let mut sent = Vec::new();
+//! encode(&Frame::Name(7, "gemm".to_owned()), &mut sent);
+//! let whole = sent.len();
+//! assert_eq!(decode(&sent), Ok(Some((Frame::Name(7, "gemm".to_owned()), whole))));
+//! assert_eq!(decode(&sent[..3]), Ok(None)); // The rest is still to come.
+//! ```
+//!
 //! It opens the program's own CUPTI (`cupti`), asks for records of kernels, copies and sets on `CLOCK_MONOTONIC` (`listen`), sums them up
 //! for each launch (`tally`), and sends the sums ten times a second over a Unix socket (`ship`, `wire`). Nothing here is fatal to the program:
 //! no panic leaves a callback, and what does not work is said over the socket and left alone. Leaves out stacks: a probe at

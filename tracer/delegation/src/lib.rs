@@ -1,5 +1,15 @@
 //! Delegation: whose Python code a worker's energy is charged to.
 //!
+//! ```
+//! use energy_trace_counters::Span;
+//! use energy_trace_cpu_time::time::slices::SampledTime;
+//! use energy_trace_model::recording::Recording;
+//!
+//! let (time, whose) =
+//!     energy_trace_delegation::refine(&Recording::default(), SampledTime::default(), Span::default());
+//! assert!(time.segments.is_empty() && whose.requesters_of(0).is_none());
+//! ```
+//!
 //! Between 31 and 95 % of the CPU time of machine-learning programs is spent on threads that have no Python
 //! frames, or in a pool's loop, while the Python thread that wants the result sleeps. The physical view
 //! charges each thread for itself; the logical view joins the worker's stack to that of the thread that it

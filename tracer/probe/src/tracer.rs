@@ -198,6 +198,7 @@ impl Tracer {
         // What runs already is known before the first sample. That takes seconds for a program of large libraries:
         // until then nothing is attached whose events nobody would take.
         collector.ready_tables(go_on);
+        self.object.forget_ended();
         self.attach_to_calls(&mut collector, peeker)?;
         self.object.attach_switches()?;
         collector.cannot_visit(&visit(&self.cpus.online()));

@@ -32,7 +32,7 @@ use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
 use std::collections::BTreeMap;
 
 /// All time on CPUs within the recording's span, by the samples that own it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SampledTime {
     /// Ordered by CPU and start, without overlap on a CPU.
     pub segments: Vec<Segment>,
