@@ -9,7 +9,6 @@
 //!
 //! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
-use super::requesters::RARE;
 use super::thread_activity::{ThreadTraits, Threads};
 use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -24,6 +23,9 @@ pub(super) type LibrarySetId = usize;
 type Library = u32;
 /// Position of a chain of Python frames among all that were seen.
 pub(super) type Python = u32;
+
+/// What is this much rarer than another, or than all, is chance: a waker, a library above the outermost Python frame.
+pub(super) const RARE: u64 = 10;
 
 /// Where a Python thread is, seen from a worker's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //!
 //! Leaves out how it is known who is in a call (`call_context`) and who slept (`awake`).
 
-use super::call_context::{CallContext, LibrarySetId};
-use super::requesters::{RARE, Requester, RequesterIndex, prefer};
+use super::call_context::{CallContext, LibrarySetId, RARE};
+use super::requesters::{Requester, RequesterIndex, prefer};
 use super::thread_activity::Phase;
 use energy_trace_counters::Span;
 use energy_trace_model::clock::KtimeNs;

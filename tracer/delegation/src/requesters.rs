@@ -25,7 +25,7 @@
 //! rule 3 leaves out wakers that are rare beside others.
 
 use super::awake::Awake;
-use super::call_context::{Code, LibrarySetId};
+use super::call_context::{Code, LibrarySetId, RARE};
 use super::thread_activity::{Phase, StackTraits, ThreadTraits, Threads};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
@@ -36,8 +36,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const CHAIN: usize = 64;
 /// Pools that work for pools that work for pools.
 const NESTED: u32 = 4;
-/// A waker that is this much rarer than another is chance.
-pub(super) const RARE: u64 = 10;
 
 /// A thread at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
