@@ -188,7 +188,7 @@ fn units_of_work_are_watched() {
     assert!(screen.page().lines().count() == 24 && !screen.text.contains("step 1"), "{}", screen.text);
     screen.key(b'q');
     let (_, behind) = screen.ended();
-    assert!(behind.contains(" J (estimated) in ") && behind.contains(" per step: "), "{behind}");
+    assert!(behind.contains("J (estimated) in ") && behind.contains(" per step: "), "{behind}");
     let calls =
         Command::new(env!("CARGO_BIN_EXE_energy-trace")).args(["top", "--work=c=calls:f"]).output().unwrap();
     assert_eq!(calls.status.code(), Some(2));

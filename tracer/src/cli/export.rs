@@ -69,8 +69,9 @@ pub(super) struct ExportArgs {
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let format = args.format;
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    if format.is_binary && to_terminal {
-        return Err(Failure::usage(format!("{} is no text: name a file with -o", format.name)));
+    // A page is megabytes of text that nobody reads.
+    if to_terminal && (format.is_binary || format.name == "html") {
+        return Err(Failure::usage(format!("{} is not for a terminal: name a file with -o", format.name)));
     }
     let recording = read_recording(&args.file)?;
     let options = Options { view: args.view, accounting: args.accounting.into() };

@@ -38,8 +38,9 @@ impl Progress {
     }
 
     /// Says that what runs already is looked into: the libraries of a large program take seconds.
-    pub(super) fn attaching(&mut self) {
-        if self.style == ProgressStyle::Line {
+    /// `has_screen`: of `top`, which is not drawn yet.
+    pub(super) fn attaching(&mut self, has_screen: bool) {
+        if self.style == ProgressStyle::Line || has_screen {
             self.redraw("energy-trace: reading the libraries of what runs already …");
         }
     }

@@ -75,10 +75,13 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     if plan.target.command().is_empty() {
-        progress.attaching();
+        progress.attaching(plan.live);
     }
     let started = start(plan, &mut control, &mut roles, writer).await;
-    progress.clear();
+    // The screen of `top` is drawn by now.
+    if !plan.live || started.is_err() {
+        progress.clear();
+    }
     let mut stage = started?;
     let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
