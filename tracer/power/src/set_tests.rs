@@ -169,6 +169,29 @@ fn a_log_of_the_machine_needs_no_model() {
     assert_eq!(names(&plan), ["psys"]);
 }
 
+/// Of two meters of the whole machine one is read: that of which the user names the log.
+#[test]
+fn one_meter_of_the_machine() {
+    let tree = tree(&SERVER[..1]);
+    let write = |file: &str, text: &str| {
+        let file = tree.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    write("class/hwmon/hwmon2/name", "power_meter\n");
+    write("class/hwmon/hwmon2/power1_average", "412000000\n");
+    let battery = [("type", "UPS"), ("status", "Discharging"), ("power_now", "420000000")];
+    battery.iter().for_each(|(file, text)| write(&format!("class/power_supply/ups/{file}"), text));
+    write("bmc.csv", "time_s,wall_w\n0,410\n1,414\n");
+    let mut plan = plan(tree.path(), &["auto"]);
+    assert_eq!(names(&plan), ["package-0", "server"]);
+    plan.choices.push(SourceChoice::File("replay", tree.path().join("bmc.csv")));
+    assert_eq!(names(&plan), ["package-0", "wall"]);
+    let sources = open(&plan).unwrap().sources();
+    let reasons = sources.iter().flat_map(|source| &source.ignored).map(|ignored| &ignored.reason);
+    assert_eq!(reasons.filter(|reason| **reason == IgnoredReason::OtherSourceReadsMachine).count(), 2);
+}
+
 /// `--idle-watts` is split over the sockets, is that of the machine where its meter alone is read, and the model's where there is no counter.
 #[test]
 fn idle_watts_are_split() {

@@ -32,17 +32,17 @@ const SAME_TIME: f64 = 0.01;
 pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
     let known = |row: &&LedgerRow| row.measured > MicroJoules::ZERO;
     let rows = || profile.ledger.iter().filter(known);
-    let meters: Vec<&LedgerRow> = rows().filter(|row| row.class == DomainClass::Psys).collect();
+    let is_meter = |row: &&LedgerRow| row.class == DomainClass::Psys && is_outer(profile, row);
+    let meters: Vec<&LedgerRow> = rows().filter(is_meter).collect();
     let parts: Vec<&LedgerRow> =
         rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
-    let is_whole = profile.parts.is_empty() && meters.iter().all(|row| is_outer(profile, row));
     let of_s = profile.run.duration_ns() as f64 / 1e9;
     let read = |rows: &[&LedgerRow]| {
         rows.iter().map(|row| of_s - unread_ns(profile, row) as f64 / 1e9).fold(of_s, f64::min)
     };
     let (read_s, parts_s) = (read(&meters), read(&parts));
     let same_time = (read_s - parts_s).abs() < SAME_TIME * of_s;
-    let is_there = is_whole && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
+    let is_there = profile.parts.is_empty() && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
     is_there.then_some(OuterLine { meters, parts, of_s, read_s, same_time })
 }
 

@@ -149,8 +149,10 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let (total, cores) = (total_row(profile), cores_row(profile));
     let outer = outer_line(profile);
     let rest = outer.as_ref().and_then(OuterLine::rest_row);
+    let beside_cores = cores.as_ref().and_then(|cores| beside_cores_row(profile, cores));
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
-    let listed: Vec<&LedgerRow> = of_domains.chain(&rest).chain(&total).chain(&cores).collect();
+    let listed: Vec<&LedgerRow> =
+        of_domains.chain(&rest).chain(&total).chain(&cores).chain(&beside_cores).collect();
     let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
     // What is modelled says so below the table.
     let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
@@ -182,8 +184,8 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let words: &[&str] = if modelled { &["domain"] } else { &["domain", "quality"] };
     let heads = words.iter().copied().chain(parts.iter().map(|part| part.0));
     let row = |row: &&LedgerRow| {
-        // The rest is nobody's, and so in no column but the first.
-        let is_rest = rest.as_ref().is_some_and(|rest| std::ptr::eq(*row, rest));
+        // A rest is nobody's, and so in no column but the first.
+        let is_rest = rest.iter().chain(&beside_cores).any(|rest| std::ptr::eq(*row, rest));
         let energies = parts.iter().map(|part| scale.show(part.1(row))).enumerate();
         let energies = energies.map(|(at, text)| if is_rest && at > 0 { String::new() } else { text });
         let described = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()];
@@ -229,6 +231,16 @@ fn cores_row(profile: &Profile) -> Option<LedgerRow> {
     let rows: Vec<&LedgerRow> = run::ledger_of(profile, choice).collect();
     let name = format!("{} cores (in package)", rows.len());
     (!rows.is_empty()).then(|| sum_of(&rows, name, run::quality(profile, choice)))
+}
+
+/// What the cores leave over of their packages: caches, memory controllers, links. None where both do not fit
+/// each other.
+fn beside_cores_row(profile: &Profile, cores: &LedgerRow) -> Option<LedgerRow> {
+    let packages = DomainChoice::Class(DomainClass::Package);
+    let whole: MicroJoules = run::known_rows(profile, packages).map(|row| row.measured).sum();
+    let quality = run::quality(profile, packages)?.max(cores.quality);
+    let row = LedgerRow::empty("rest of package".to_owned(), DomainClass::Package, quality);
+    (whole >= cores.measured).then(|| LedgerRow { measured: whole - cores.measured, ..row })
 }
 
 fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> LedgerRow {

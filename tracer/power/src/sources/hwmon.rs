@@ -1,18 +1,23 @@
-//! Energy sensors of `/sys/class/hwmon`: Intel's discrete GPUs (`i915`, `xe`) and the sockets of AMD's `amd_energy` and `zenergy`.
+//! Energy sensors of `/sys/class/hwmon`: Intel's discrete GPUs (`i915`, `xe`), the sockets of AMD's
+//! `amd_energy` and `zenergy`, and the cores of Ampere's `altra_hwmon`.
 //!
-//! `energyN_input` is a counter in microjoules that the driver keeps in 64 bits (Documentation/hwmon/sysfs-interface.rst,
-//! Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon, Linux v6.12): it has no range and does not turn over. On `xe` the sensor
-//! `card` contains `pkg`. Leaves out power sensors, whose readings are moments and no energy, and chips that this version does not know.
+//! `energyN_input` is a counter in microjoules that the driver keeps in 64 bits
+//! (Documentation/hwmon/sysfs-interface.rst, Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon,
+//! Linux v6.12): it has no range and does not turn over. On `xe` the sensor `card` contains `pkg`.
+//! `altra_hwmon` (Ampere's own driver, a chip a socket) has `Core Energy 000` and so on. Leaves out power
+//! sensors, whose readings are moments and no energy, and chips that this version does not know.
 
 use crate::counter_file::CounterFile;
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::source::{Attempt, PowerSource, measured_source};
 use crate::sysfs::{chip_and_file, entries, names, text};
-use energy_trace_model::ids::{DomainId, SocketId};
+use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceNote, Whole,
 };
+use energy_trace_system::host::topology::read_sockets_at;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +26,7 @@ use std::time::Duration;
 pub(super) const KIND: SourceKind = SourceKind {
     word: NAME,
     takes_file: false,
-    help: "Energy sensors under /sys/class/hwmon: Intel GPUs, sockets of older AMD servers",
+    help: "Energy sensors under /sys/class/hwmon: Intel GPUs, sockets of older AMD servers, cores of Ampere's",
     title: "energy sensors (hwmon)",
     quality: Quality::Measured,
     why_not_auto: always,
@@ -71,13 +76,20 @@ impl Sensor {
     }
 }
 
-/// The chips whose energy is understood (Linux 6.12: drivers/gpu/drm/xe, i915; AMD's and the community's for Zen).
-const KNOWN_CHIPS: [&str; 4] = ["xe", "i915", "amd_energy", "zenergy"];
+/// The chips whose energy is understood (Linux 6.12: drivers/gpu/drm/xe, i915; AMD's and the community's for
+/// Zen; Ampere's for Altra).
+const KNOWN_CHIPS: [&str; 5] = ["xe", "i915", "amd_energy", "zenergy", ALTRA];
 
-/// Whether a label is as drivers write them: `card`, `pkg`, `Esocket0`, `Ecore012`, or the file's own name, `energy1`.
+/// Ampere's driver.
+const ALTRA: &str = "altra_hwmon";
+/// How its labels of cores begin.
+const ALTRA_CORE: &str = "Core Energy ";
+
+/// Whether a label is as drivers write them: `card`, `pkg`, `Esocket0`, `Ecore012`, `Core Energy 012`, or the
+/// file's own name, `energy1`.
 fn is_usual(label: &str) -> bool {
     let word = label.trim_end_matches(|c: char| c.is_ascii_digit());
-    label.len() <= 16 && ["card", "pkg", "Esocket", "Ecore", "energy"].contains(&word)
+    label.len() <= 16 && ["card", "pkg", "Esocket", "Ecore", "energy", ALTRA_CORE].contains(&word)
 }
 
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
@@ -90,8 +102,9 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Sourc
         source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     let (mut hwmon, mut gpu) = (Hwmon { domains: Vec::new(), files: Vec::new() }, first_gpu);
+    let cores = cores_of(&sensors, sysfs);
     for sensor in &sensors {
-        let opened = part_of(sensor, &sensors, gpu).and_then(|domain| {
+        let opened = part_of(sensor, &sensors, gpu, &cores).and_then(|domain| {
             let file = CounterFile::open(sensor.input.clone());
             let unreadable = |e: io::Error| {
                 let path = sensor.input.display().to_string();
@@ -134,8 +147,39 @@ fn read_sensors_at(root: &Path) -> Vec<Sensor> {
     sensors
 }
 
+/// The CPU of each of Altra's sensors. Its chips are the sockets in their order, and its sensors the socket's
+/// CPUs in theirs; the driver leaves out a core that has counted nothing, and then nobody knows which is
+/// whose.
+fn cores_of<'a>(sensors: &'a [Sensor], sysfs: &Path) -> BTreeMap<&'a Path, CpuId> {
+    let mut cpus = BTreeMap::<SocketId, Vec<CpuId>>::new();
+    for (cpu, socket) in read_sockets_at(sysfs) {
+        cpus.entry(socket).or_default().push(cpu);
+    }
+    let is_core = |sensor: &&Sensor| sensor.chip == ALTRA && sensor.label.starts_with(ALTRA_CORE);
+    let mut chips = BTreeMap::<usize, Vec<&Path>>::new();
+    let mut folders = Vec::new();
+    for sensor in sensors.iter().filter(is_core) {
+        let folder = sensor.input.parent();
+        let chip = folders.iter().position(|known| *known == folder).unwrap_or(folders.len());
+        if chip == folders.len() {
+            folders.push(folder);
+        }
+        chips.entry(chip).or_default().push(&sensor.input);
+    }
+    if chips.len() != cpus.len() {
+        return BTreeMap::new();
+    }
+    let pairs = chips.into_values().zip(cpus.into_values()).filter(|(files, cpus)| files.len() == cpus.len());
+    pairs.flat_map(|(files, cpus)| files.into_iter().zip(cpus)).collect()
+}
+
 /// What a sensor measures, or why it is not read.
-fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, IgnoredReason> {
+fn part_of(
+    sensor: &Sensor,
+    all: &[Sensor],
+    gpu: u32,
+    cores: &BTreeMap<&Path, CpuId>,
+) -> Result<Domain, IgnoredReason> {
     let same_chip = |other: &&Sensor| other.input.parent() == sensor.input.parent();
     match sensor.chip.as_str() {
         "xe" | "i915" => {
@@ -152,6 +196,10 @@ fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, IgnoredR
             }
             _ => Err(IgnoredReason::PartOf(Whole::Socket)),
         },
+        ALTRA => {
+            let cpu = *cores.get(sensor.input.as_path()).ok_or(IgnoredReason::UnknownChip)?;
+            Ok(domain(sensor, format!("core-{cpu}"), DomainClass::Core, Scope::Core(cpu, cpu)))
+        }
         chip if chip.starts_with("i915_gt") => Err(IgnoredReason::PartOf(Whole::Card)),
         _ => Err(IgnoredReason::UnknownChip),
     }
@@ -237,6 +285,26 @@ mod tests {
         gpus.read(&mut attempts);
         let values: Vec<_> = attempts.into_iter().map(|a| a.counter_uj).collect();
         assert_eq!(values, [Ok(414_000_000), Ok(77)]);
+    }
+
+    /// Two chips of Altra are two sockets; where a core of one has no sensor, nobody knows which of its
+    /// sensors is whose.
+    #[test]
+    fn cores_of_altra() {
+        let tree = tempfile::tempdir().unwrap();
+        for (cpu, socket) in [(0, "36"), (1, "36"), (2, "37"), (3, "37")] {
+            let folder = tree.path().join(format!("devices/system/cpu/cpu{cpu}/topology"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("physical_package_id"), socket).unwrap();
+        }
+        fs::write(tree.path().join("devices/system/cpu/online"), "0-3\n").unwrap();
+        let both = [(1, Some("Core Energy 000"), "7000"), (2, Some("Core Energy 001"), "8000")];
+        write_chip(tree.path(), 4, "altra_hwmon", &both);
+        write_chip(tree.path(), 5, "altra_hwmon", &both);
+        let domains = || find(tree.path(), 0, Duration::from_millis(20)).1.domains;
+        assert_eq!(domains(), ["core-0", "core-1", "core-2", "core-3"]);
+        fs::remove_file(tree.path().join("class/hwmon/hwmon4/energy2_input")).unwrap();
+        assert_eq!(domains(), ["core-2", "core-3"]);
     }
 
     /// No sensor is an ordinary result with its reason.

@@ -20,7 +20,9 @@ mod server_watts;
 
 use super::kind::SourceKind;
 
-/// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
+/// Every kind of power source, in the order in which they are looked for: a later one sees which domains the
+/// earlier ones have. The log of a machine's meter, which the user names, stands before other meters of the
+/// whole machine.
 pub const SOURCES: [&SourceKind; 10] = [
     &powercap::KIND,
     &perf::KIND,
@@ -28,9 +30,9 @@ pub const SOURCES: [&SourceKind; 10] = [
     &amdgpu::KIND,
     &hwmon::KIND,
     &host::KIND,
+    &replay::KIND,
     &hwmon_power::KIND,
     &battery::KIND,
-    &replay::KIND,
     &model::KIND,
 ];
 

@@ -1,10 +1,13 @@
 //! Which power sensors of which chips are understood: what each measures, by the driver's name and the sensor's label.
 //!
-//! Where the labels come from: `power_meter` (drivers/hwmon/acpi_power_meter.c) shows the firmware's own text in `power1_oem_info`, and
-//! NVIDIA's firmware for Grace (edk2-nvidia, `TH500` power meters) writes there which of its rails it is; `apm_xgene` is
-//! drivers/hwmon/xgene-hwmon.c (X-Gene, Ampere eMAG and Altra), `smpro_hwmon` drivers/hwmon/smpro-hwmon.c (Altra), and the labels of
-//! `ina3221` are those of Jetson's device trees (tegra234-p3701, -p3767). Labels of SCMI (drivers/hwmon/scmi-hwmon.c) are each board's own,
-//! and none is known here. Leaves out which of them are read, as some contain others (`mod.rs`).
+//! Where the labels come from: `power_meter` (drivers/hwmon/acpi_power_meter.c) shows the firmware's own text
+//! in `power1_oem_info`, and NVIDIA's firmware for Grace (edk2-nvidia, `TH500` power meters) writes there
+//! which of its rails it is; `apm_xgene` is drivers/hwmon/xgene-hwmon.c (X-Gene, Ampere eMAG and Altra),
+//! `smpro_hwmon` drivers/hwmon/smpro-hwmon.c (Altra), and the labels of `ina3221` are those of Jetson's
+//! device trees (tegra234-p3701 and -p3767; NVIDIA's own for Nano, TX2 and Xavier). What supplies of 5 V feed
+//! is not known, and the carrier board's inputs do not hold the module's. Labels of SCMI
+//! (drivers/hwmon/scmi-hwmon.c) are each board's own, and none is known here. Leaves out which of them are
+//! read, as some contain others (`mod.rs`).
 
 /// What a sensor measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +37,22 @@ pub(super) fn what_is(chip: &str, label: &str, number: u32) -> Option<What> {
         ("smpro_hwmon", "power3 DIMM VRD1") => Some(What::Memory("dram-vrd1", number)),
         ("smpro_hwmon", "power4 DIMM VRD2") => Some(What::Memory("dram-vrd2", number)),
         ("smpro_hwmon", "power5 RCA VRD") => Some(What::Beside("pcie", number)),
-        ("ina3221", "VDD_IN") => Some(What::Machine("board")),
-        ("ina3221", "VDD_CPU_GPU_CV" | "VDD_CPU_CV") => Some(What::Package(0)),
-        ("ina3221", "VDD_SOC" | "VDD_GPU_SOC") => Some(What::Beside("soc", 0)),
+        ("ina3221", label) => jetson(label),
+        _ => None,
+    }
+}
+
+/// The rails of a Jetson's module.
+fn jetson(label: &str) -> Option<What> {
+    match label {
+        "VDD_IN" | "POM_5V_IN" => Some(What::Machine("board")),
+        "VDD_CPU_GPU_CV" | "VDD_CPU_GPU" | "VDD_CPU_CV" | "VDD_SYS_CPU" | "POM_5V_CPU" | "CPU" => {
+            Some(What::Package(0))
+        }
+        "VDD_SOC" | "VDD_GPU_SOC" | "VDD_SYS_SOC" | "SOC" => Some(What::Beside("soc", 0)),
+        "VDD_SYS_GPU" | "POM_5V_GPU" | "GPU" => Some(What::Beside("graphics", 0)),
+        "CV" => Some(What::Beside("vision", 0)),
+        "VDD_SYS_DDR" | "VDDRQ" | "VDDQ_VDD2_1V8AO" => Some(What::Memory("dram", 0)),
         _ => None,
     }
 }
@@ -75,7 +91,11 @@ mod tests {
             assert!(!is_usual("power_meter", other));
         }
         assert_eq!(what_is("apm_xgene", "CPU power", 1), Some(What::Package(1)));
-        assert_eq!(what_is("ina3221", "VIN_SYS_5V0", 0), None);
+        assert_eq!(what_is("ina3221", "POM_5V_IN", 0), Some(What::Machine("board")));
+        assert_eq!(what_is("ina3221", "VDDRQ", 0), Some(What::Memory("dram", 0)));
+        for other in ["VIN_SYS_5V0", "SYS5V", "VDD_MUX", "NC"] {
+            assert_eq!(what_is("ina3221", other, 0), None);
+        }
         assert_eq!(what_is("corsairpsu", "power total", 0), None);
     }
 }
