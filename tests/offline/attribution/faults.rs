@@ -196,9 +196,10 @@ fn every_source_and_fault() {
 /// What a power sensor shows (milliseconds, microwatts); `None`: it is no number.
 type PowerFault = fn(u64, u64) -> Option<u64>;
 
-const POWER_FAULTS: [(&str, PowerFault); 8] = [
+const POWER_FAULTS: [(&str, PowerFault); 9] = [
     ("none", |_, uw| Some(uw)),
     ("always 0", |_, _| Some(0)),
+    ("always the same", |_, _| Some(10_000_000)),
     ("stands still from 1 s on", |ms, uw| Some(if ms < 1_000 { uw } else { 10_000_000 })),
     ("text or nothing from 8 s to 9 s", |ms, uw| (!(8_000..9_000).contains(&ms)).then_some(uw)),
     ("text or nothing from 8 s to 11 s", |ms, uw| (!(8_000..11_000).contains(&ms)).then_some(uw)),
@@ -207,11 +208,17 @@ const POWER_FAULTS: [(&str, PowerFault); 8] = [
     ("1,000 times too large", |_, uw| Some(uw * 1_000)),
 ];
 
+/// What the machine draws, in microwatts, with the noise of a sensor: a milliwatt up and down.
+fn noisy(now: u64) -> u64 {
+    let uw = if now <= 2_000 { 10_000_000 } else { 25_000_000 };
+    if now / 50 % 2 == 0 { uw - 1_000 } else { uw + 1_000 }
+}
+
 /// Sums as a recording has them (`PowerSum`): means of 50 ms, each times the time since the one before; behind 2 s of silence they begin again.
 fn summed(fault: PowerFault) -> Vec<Reading> {
     let (mut sum_uj, mut last) = (0, 0);
     let mut reading = |now: u64| {
-        let shown = fault(now, if now <= 2_000 { 10_000_000 } else { 25_000_000 });
+        let shown = fault(now, noisy(now));
         let value = shown.map(|uw| {
             let silent = now - last > 2_000;
             sum_uj = if silent { 0 } else { sum_uj + uw * (now - last) / 1_000 };
@@ -223,8 +230,9 @@ fn summed(fault: PowerFault) -> Vec<Reading> {
     (0..=SECONDS * 1_000).step_by(50).map(&mut reading).collect()
 }
 
-/// The same of a sensor of power: what it says of a moment is believed or not, and no power is made up for a silence. A sensor that stands still at a
-/// power that the machine may draw is not found out. The table is that of the page.
+/// The same of a sensor of power: what it says of a moment is believed or not, and no power is made up for a
+/// silence. A sensor that stands still while the program begins to work is found out, one that never shows
+/// another value is not. The table is that of the page.
 #[test]
 fn every_fault_of_a_power_sensor() {
     let sensor = meter("power sensor", "hwmon-power", DomainClass::Package, 50, 50);

@@ -2,7 +2,7 @@
 
 use super::conservation::{assert_conserved, empty, ms, sample, slice};
 use energy_trace_attribution::attribute;
-use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
@@ -164,6 +164,36 @@ fn a_meter_alone_and_psys() {
     let profile = attribute(&recording(&with_psys), &Options::default());
     assert!(json(&profile)["meta"].get("whole").is_none());
     assert!(!screens(&profile)[0].contains("the machine drew"));
+}
+
+/// A module holds its package, and that its cores: each level's rest has a row, and the leaves are the module's joules exactly.
+#[test]
+fn modules_and_cores() {
+    let socket = Scope::Socket(SocketId::new(0));
+    let core = |cpu| Scope::Core(CpuId::new(cpu), CpuId::new(cpu));
+    let parts = [
+        part("package-0", DomainClass::Package, socket, SourceId::HwmonPower, 50, [6, 11]),
+        part("core-0", DomainClass::Core, core(0), SourceId::Hwmon, 10, [1, 9]),
+        part("core-1", DomainClass::Core, core(1), SourceId::Hwmon, 10, [1, 0]),
+        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [15, 13]),
+    ];
+    let profile = attribute(&recording(&parts), &Options::default());
+    assert_conserved(&profile);
+    let measured = |name: &str| profile.ledger.iter().find(|row| row.domain == name).unwrap().measured;
+    let whole = &json(&profile)["meta"]["whole"];
+    let [first, table] = screens(&profile);
+    let rest = MicroJoules::from_uj(whole["rest_uj"].as_i64().unwrap_or_else(|| panic!("{first}")));
+    assert_eq!(whole["domains"], serde_json::json!(["module-0"]));
+    assert_eq!(rest + measured("package-0"), measured("module-0"));
+    let cores = measured("core-0") + measured("core-1");
+    let shown = |name: &str| {
+        let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
+        let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+        number.unwrap_or_else(|| panic!("{table}"))
+    };
+    let beside_cores = (measured("package-0") - cores).as_joules();
+    assert!((shown("rest of package") - beside_cores).abs() < 1.0, "{table}");
+    assert!((shown("rest of module-0") - rest.as_joules()).abs() < 1.0, "{table}");
 }
 
 /// Whether the program runs at a moment: bursts of half a second to two, with rests as irregular.

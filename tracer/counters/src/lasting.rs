@@ -70,7 +70,7 @@ impl Timeline {
     }
 
     /// The same with gaps in the place of these intervals.
-    fn without(mut self, refused: &[Range<usize>], why: GapReason) -> Self {
+    pub(super) fn without(mut self, refused: &[Range<usize>], why: GapReason) -> Self {
         if refused.is_empty() {
             return self;
         }

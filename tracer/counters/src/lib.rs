@@ -37,6 +37,7 @@
 
 mod believed;
 mod counter;
+mod hanging;
 mod lag;
 mod lasting;
 mod model;
@@ -45,7 +46,7 @@ mod readings;
 
 pub use counter::grown;
 pub use lag::{Lag, fit_lag, shift};
-pub use model::{GRID_NS, intervals_of_model};
+pub use model::{GRID_NS, LoadCurve, intervals_of_model};
 pub use physics::Physics;
 pub use readings::intervals_of_readings;
 

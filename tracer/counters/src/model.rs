@@ -5,7 +5,8 @@
 //! ```
 //!
 //! This is the simplest of the utilisation models: power linear in CPU use (Fan, Weber, Barroso: Power
-//! provisioning for a warehouse-sized computer, ISCA 2007). It knows nothing of frequency, vector units or
+//! provisioning for a warehouse-sized computer, ISCA 2007), or by a curve where one is known: the first CPUs
+//! that are busy cost more than the last (`LoadCurve`). It knows nothing of frequency, vector units or
 //! memory, so every number that comes of it is called estimated. Time is cut on a grid of 20 ms, as counters
 //! are read. Both terms are rounded as running totals and then differenced, so that the intervals sum to the
 //! rounded total whatever their number.
@@ -21,11 +22,45 @@ pub const GRID_NS: u64 = 20_000_000;
 /// No more cells than this (23 hours of 20 ms): a longer span, or a nonsensical one, gets a coarser grid.
 const MOST_CELLS: u64 = 1 << 22;
 
+/// How power above idle goes with load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadCurve {
+    /// Logical CPUs of the domain.
+    pub cpus: u64,
+    /// Power at a tenth of the load, in thousandths of that at full load.
+    pub tenth: u32,
+    /// The same at half of it.
+    pub half: u32,
+}
+
+impl LoadCurve {
+    /// The busy time at full load that draws as much as these CPUs do, which were busy for so long in so
+    /// long.
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by the check")]
+    fn at_full_load(self, busy_ns: u64, of_ns: u64) -> u64 {
+        let whole = u128::from(self.cpus) * u128::from(of_ns);
+        let (tenth, half) = (u128::from(self.tenth), u128::from(self.half));
+        let point = |load: u128, power: u128| (whole * load / 1_000, whole * power / 1_000);
+        let points = [point(0, 0), point(100, tenth), point(500, half), point(1_000, 1_000)];
+        let busy = u128::from(busy_ns);
+        let line = |pair: &[(u128, u128)]| match pair {
+            [(from, low), (to, high)] if busy <= *to && to > from => {
+                Some(low + (busy - from) * high.saturating_sub(*low) / (to - from))
+            }
+            _ => None,
+        };
+        // More than all of them is no load: some CPUs are not known.
+        let drawn = points.windows(2).find_map(line).unwrap_or(busy);
+        drawn.min(u128::from(u64::MAX)) as u64
+    }
+}
+
 /// What a model says about `span`. `busy` are the times in which CPUs of the scope ran something, one span
 /// for each CPU and stretch, in any order.
 pub fn intervals_of_model(
     idle: MicroWatts,
     core: MicroWatts,
+    curve: Option<LoadCurve>,
     busy: impl Iterator<Item = Span>,
     span: Span,
 ) -> Timeline {
@@ -36,7 +71,8 @@ pub fn intervals_of_model(
     for (cell, busy_ns) in busy_of_cells(busy, span, cell_ns).into_iter().enumerate() {
         let from = (cell as u64) * cell_ns;
         let to = from.saturating_add(cell_ns).min(span.ns());
-        busy_total = busy_total.saturating_add(busy_ns);
+        let drawing_ns = curve.map_or(busy_ns, |curve| curve.at_full_load(busy_ns, to.saturating_sub(from)));
+        busy_total = busy_total.saturating_add(drawing_ns);
         let (idle_now, core_now) = (idle.over_ns(to), core.over_ns(busy_total));
         let energy = (idle_now - idle_before) + (core_now - core_before);
         (idle_before, core_before) = (idle_now, core_now);
@@ -54,7 +90,7 @@ fn after(start: KtimeNs, ns: u64) -> KtimeNs {
 
 /// Busy time in each cell. Whole cells are counted as steps up and down and summed once, so that a long
 /// stretch costs as much as a short one.
-fn busy_of_cells(busy: impl Iterator<Item = Span>, span: Span, cell_ns: u64) -> Vec<u64> {
+pub(super) fn busy_of_cells(busy: impl Iterator<Item = Span>, span: Span, cell_ns: u64) -> Vec<u64> {
     let count = usize::try_from(span.ns().div_ceil(cell_ns)).unwrap_or(0);
     let mut partial = vec![0_u64; count];
     let mut steps = vec![0_i64; count + 1];
@@ -85,7 +121,7 @@ fn add(cells: &mut [u64], cell: usize, ns: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{GRID_NS, Span, busy_of_cells, intervals_of_model};
+    use super::{GRID_NS, LoadCurve, Span, busy_of_cells, intervals_of_model};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroWatts;
     use proptest::prelude::*;
@@ -99,11 +135,29 @@ mod tests {
     fn idle_and_busy() {
         let watts = |w| MicroWatts::from_watts(w).unwrap();
         let busy = [span(1_000_000_000, 1_025_000_000)];
-        let timeline =
-            intervals_of_model(watts(10.0), watts(5.0), busy.into_iter(), span(1_000_000_000, 1_050_000_000));
+        let span_of_run = span(1_000_000_000, 1_050_000_000);
+        let timeline = intervals_of_model(watts(10.0), watts(5.0), None, busy.into_iter(), span_of_run);
         let energies: Vec<_> = timeline.intervals.iter().map(|i| i.energy.as_uj()).collect();
         assert_eq!(energies, [300_000, 225_000, 100_000]);
         assert_eq!(timeline.intervals[2].span, span(1_040_000_000, 1_050_000_000));
+    }
+
+    /// Of ten CPUs at 1 W each, one that is busy draws 2.2 W, five 6.9, all ten 10; between these power goes
+    /// in straight lines.
+    #[test]
+    fn load_curve() {
+        let curve = LoadCurve { cpus: 10, tenth: 220, half: 690 };
+        let at = |cpus: u64| curve.at_full_load(cpus * 10_000_000, 20_000_000) / 10_000;
+        assert_eq!(
+            [0, 1, 2, 6, 10, 15, 20, 30].map(at),
+            [0, 2_200, 4_400, 9_100, 13_800, 16_900, 20_000, 30_000]
+        );
+        let none = LoadCurve { cpus: 0, ..curve };
+        assert_eq!(none.at_full_load(7, 20_000_000), 7);
+        let watt = MicroWatts::from_uw(1_000_000);
+        let one = std::iter::once(span(0, 20_000_000));
+        let timeline = intervals_of_model(MicroWatts::default(), watt, Some(curve), one, span(0, 20_000_000));
+        assert_eq!(timeline.intervals[0].energy.as_uj(), 44_000);
     }
 
     /// A span of centuries gets a coarser grid instead of all the memory.
@@ -112,6 +166,7 @@ mod tests {
         let timeline = intervals_of_model(
             MicroWatts::from_uw(1),
             MicroWatts::from_uw(1),
+            None,
             std::iter::empty(),
             span(0, u64::MAX),
         );
@@ -134,7 +189,7 @@ mod tests {
             let cells = busy_of_cells(busy.iter().copied(), whole, GRID_NS);
             prop_assert_eq!(cells.iter().sum::<u64>(), inside);
             let (idle, core) = (MicroWatts::from_uw(7_654_321), MicroWatts::from_uw(3_210_987));
-            let timeline = intervals_of_model(idle, core, busy.into_iter(), whole);
+            let timeline = intervals_of_model(idle, core, None, busy.into_iter(), whole);
             prop_assert_eq!(timeline.energy(), idle.over_ns(length) + core.over_ns(inside));
             prop_assert_eq!(timeline.intervals.iter().map(|i| i.span.ns()).sum::<u64>(), length);
         }

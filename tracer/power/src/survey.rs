@@ -8,7 +8,7 @@ use super::plan::PowerPlan;
 use super::set::PowerSet;
 use super::sources::SOURCES;
 use energy_trace_model::recording::record::{
-    Ignored, IgnoredReason, PowerDiagnostic, Sensor, SensorValue, Source, SourceId,
+    Domain, Ignored, IgnoredReason, PowerDiagnostic, Sensor, SensorValue, Source, SourceId,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +21,8 @@ const WATCHED: Duration = Duration::from_millis(650);
 pub struct Survey {
     /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
     pub sources: Vec<Source>,
+    /// What a recording would hold: each domain, the model's too.
+    pub domains: Vec<Domain>,
     /// What a reader should know before believing their numbers.
     pub diagnostics: Vec<PowerDiagnostic>,
     /// Sensors of temperature and clocks, and what each says now.
@@ -42,8 +44,9 @@ pub fn survey(plan: &PowerPlan) -> Survey {
     }
     set.find_sensors(&plan.sysfs);
     let sensors = set.read_sensors();
+    let domains = set.domains().to_vec();
     let (sources, diagnostics) = set.examine(WATCHED);
-    Survey { sources, diagnostics, sensors }
+    Survey { sources, domains, diagnostics, sensors }
 }
 
 /// Adds a source; one that cannot be taken says why.

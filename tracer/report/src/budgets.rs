@@ -3,7 +3,7 @@
 //! What counts is the energy that the program was charged with, as the report shows it; its interval is said beside it. Leaves out the
 //! sentences (`sentences/budgets.rs`) and the exit status (the program).
 
-use super::uncertainty::of_program;
+use super::uncertainty::of_total;
 use super::{named, run};
 use crate::missing::Missing;
 use energy_trace_certainty::Uncertainty;
@@ -87,7 +87,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice);
     let (used, uncertainty, seen) = match &budget.call {
-        None => (run::target(profile, choice), of_program(profile), true),
+        None => (run::target(profile, choice), of_total(profile), true),
         Some(name) => match named::used(profile, name) {
             Some((used, uncertainty)) => (used, uncertainty, true),
             None => (MicroJoules::ZERO, None, false),

@@ -238,7 +238,7 @@ mod tests {
         let budget: Budget = "100J".parse().unwrap();
         let page = text(&estimated_training(), &[budget]);
         for part in [
-            "## Energy of `python3 examples/torch_train.py 20`\n\n**20.00 s, 281 J (estimated)",
+            "## Energy of `python3 examples/torch_train.py 20`\n\n**20.00 s, 281 J (estimated, 99.5 J to 772 J)",
             "- ❌ budget exceeded: the program used 281 J of 100 J (estimated)\n",
             "| package-0 | 408 J | 281 J | 7.25 J | 120 J | 0 J |\n",
             "| total | J | API call |\n|--:|--:|---|\n| 30.4% | 85.37 | `torch_train.py:22 → torch.autograd.backward` |\n",

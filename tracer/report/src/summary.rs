@@ -9,7 +9,7 @@ use super::missing::unread_ns;
 use super::outer_line::outer_line;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
-use super::uncertainty::of_program;
+use super::uncertainty::of_total;
 use super::work::{self, work_named};
 use super::{DomainChoice, run};
 use anstyle::Style;
@@ -321,15 +321,25 @@ pub(crate) fn used(profile: &Profile) -> String {
     let joules = energy.as_joules();
     let word = basis(profile, choice, quality);
     let read_ns = time_ns.saturating_sub(unread_of(profile, choice)).max(1);
-    let sure = of_program(profile).map(|sure| plus_minus(energy, Some(&sure))).filter(|sure| sure != "-");
+    let (sure, range) = how_sure(profile, energy);
     format!(
-        "{} s   {}{} ({word})   {} on average   {}",
+        "{} s   {}{sure} ({word}{range})   {} on average   {}",
         seconds(time_ns),
         in_unit(joules, "J"),
-        sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
         in_unit(joules * 1e9 / (read_ns as f64), "W"),
         in_unit(joules / 3600.0, "Wh"),
     )
+}
+
+/// ` ±2%`, or of a model's energy its range, `, 10.2 J to 29.1 J`.
+fn how_sure(profile: &Profile, energy: MicroJoules) -> (String, String) {
+    let Some(sure) = of_total(profile) else { return <(String, String)>::default() };
+    if run::is_modelled(profile, run::headline(profile)) {
+        let [low, high] = [sure.ci95.0, sure.ci95.1].map(|end| in_unit(end.as_joules(), "J"));
+        return (String::new(), format!(", {low} to {high}"));
+    }
+    let text = plus_minus(energy, Some(&sure));
+    (if text == "-" { String::new() } else { format!(" {text}") }, String::new())
 }
 
 /// Nanoseconds of the run that the numbers are of.

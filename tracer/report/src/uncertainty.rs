@@ -6,7 +6,7 @@
 use super::fold::Cost;
 use super::{DomainChoice, run, sampling_error};
 use energy_trace_certainty::{HowSure as _, Uncertainty};
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 
@@ -84,9 +84,44 @@ pub(crate) fn of_program(profile: &Profile) -> Option<Uncertainty> {
     is_known.then(|| profile.certainty.of_all(included, run::target(profile, choice)))
 }
 
+/// How sure a total is, with what a model's watts may be off: that is the same for all that one machine runs,
+/// so it is in no difference and in no share.
+pub(crate) fn of_total(profile: &Profile) -> Option<Uncertainty> {
+    let choice = run::headline(profile);
+    let total = run::target(profile, choice);
+    let counted = of_program(profile);
+    let rows = run::ledger_of(profile, choice);
+    let modelled = rows.filter_map(|row| Some((row, of_model(profile, row)?))).collect::<Vec<_>>();
+    if modelled.is_empty() || profile.part.is_some() {
+        return counted;
+    }
+    let mut sure = counted.unwrap_or(Uncertainty { ci95: (total, total), bounds: None });
+    for (row, (low, high)) in modelled {
+        sure.ci95 = (sure.ci95.0 - (row.target - low), sure.ci95.1 + (high - row.target));
+    }
+    Some(sure)
+}
+
+/// The range of a model's joules in one domain. None where a counter or sensor has them, and where the watts
+/// were given.
+fn of_model(profile: &Profile, row: &LedgerRow) -> Option<(MicroJoules, MicroJoules)> {
+    let mut sources = profile.run.header.sources.iter();
+    let source = sources.find(|source| source.domains.contains(&row.domain))?;
+    let times = |part: u64| {
+        let uj = i128::from(row.target.as_uj()) * i128::from(part) / 1_000;
+        MicroJoules::from_uj(i64::try_from(uj).unwrap_or(i64::MAX))
+    };
+    let [low, high] = source.range_of_model()?.map(times);
+    Some((low, high))
+}
+
 /// The same of its energy in one domain, by the domain's place in the ledger.
 pub(crate) fn of_program_in(profile: &Profile, domain: usize) -> Option<Uncertainty> {
-    let row = profile.ledger.get(domain).filter(|row| row.quality != Quality::Estimated)?;
+    let row = profile.ledger.get(domain)?;
+    if row.quality == Quality::Estimated {
+        let range = of_model(profile, row).filter(|_| profile.part.is_none());
+        return range.map(|ci95| Uncertainty { ci95, bounds: None });
+    }
     let is_known = profile.part.is_none() && domain < profile.certainty.domains.len();
     is_known.then(|| profile.certainty.of_all(|place, _| place == domain, row.target))
 }

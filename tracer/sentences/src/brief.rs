@@ -15,11 +15,8 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{
     CallDiagnostic, KernelFallback, LaunchDiagnostic, PowerDiagnostic, PythonNotCounted, Quality,
-    RecordingDiagnostic, SourceNote,
+    RecordingDiagnostic, Source,
 };
-use energy_trace_model::units::MicroWatts;
-
-const MODEL_DEFAULTS: &str = "may be off by 2x: no energy counter, joules are CPU time times a constant";
 
 /// What was found, in lines that fit a terminal of 80 columns: what is the same of several domains or processes is said once.
 pub fn in_brief<'a>(found: impl Iterator<Item = &'a Diagnostic>) -> Vec<String> {
@@ -279,18 +276,9 @@ fn first_part(sentence: &str) -> String {
 }
 
 /// How far the model's own watts may be off.
-fn doubt_of_model(note: &SourceNote) -> Option<String> {
-    match note {
-        SourceNote::ModelDefaults => Some(MODEL_DEFAULTS.to_owned()),
-        SourceNote::ModelOfServers { busy: [low, median, high], .. } => {
-            let times = |power: &MicroWatts| power.as_watts() / median.as_watts();
-            let (low, high) = (times(low), times(high));
-            Some(format!(
-                "may be {low:.1} to {high:.1} times that: no energy counter, joules are CPU time times a constant"
-            ))
-        }
-        _ => None,
-    }
+fn doubt_of_model(source: &Source) -> Option<String> {
+    let [low, high] = source.range_of_model()?.map(|part| part as f64 / 1e3);
+    Some(format!("may be {low:.1} to {high:.1} times that: no counter, only CPU time times a constant"))
 }
 
 /// That energy was modelled, and how wrong that may be; `None` where it was counted.
@@ -299,8 +287,8 @@ pub fn model_in_brief(profile: &Profile) -> Option<String> {
         .filter(|row| row.quality == Quality::Estimated)
         .map(|row| row.domain.as_str())
         .collect();
-    let sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
-    let doubt = sources.flat_map(|source| &source.notes).find_map(doubt_of_model);
+    let mut sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
+    let doubt = sources.find_map(doubt_of_model);
     match (modelled.is_empty(), doubt) {
         (true, _) => None,
         (false, Some(doubt)) => Some(doubt),

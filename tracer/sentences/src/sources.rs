@@ -168,6 +168,15 @@ pub fn source_note(note: &SourceNote) -> String {
                 range(busy)
             )
         }
+        SourceNote::LoadCurve { half, guest: true, .. } => {
+            format!("{LOAD_UNKNOWN} {:.1} times as much as at full load", f64::from(*half) / 500.0)
+        }
+        SourceNote::LoadCurve { tenth, half, guest: false } => {
+            let [tenth, half] = [tenth, half].map(|part| f64::from(*part) / 10.0);
+            format!(
+                "at a tenth of the load the CPUs draw {tenth:.0} % of their power above idle, at half {half:.0} %"
+            )
+        }
     }
 }
 
@@ -180,8 +189,11 @@ const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: al
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
 const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
 const SHARES: &str = "trust shares more than totals, or set --model-watts idle=W,core=W";
-const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
-                              by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
+const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU), where nine in ten \
+                              servers with other CPUs have 1.2 to 9.6 W busy: trust shares more than totals, or set --model-watts \
+                              idle=W,core=W";
+const LOAD_UNKNOWN: &str =
+    "this is a guest, and how busy its host is is not known: each busy CPU of a host at half load draws";
 
 /// How idle power was found, and what it is worth.
 pub fn idle_origin(origin: &IdleOrigin) -> String {

@@ -10,7 +10,8 @@ use crate::ledger::result::Metered;
 use crate::split::by_time::idle_of;
 use crate::time::busy_cpus::activity;
 use crate::timeline::{
-    EnergyInterval, Lag, Physics, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
+    EnergyInterval, Lag, LoadCurve, Physics, Span, Timeline, fit_lag, intervals_of_model,
+    intervals_of_readings, shift,
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
@@ -94,12 +95,18 @@ fn busy_in(spans: &[EnergyInterval], domain: &Domain, basis: &Basis<'_>) -> Vec<
 
 fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: Span) -> Timeline {
     match &domain.origin {
-        Origin::Counter { .. } => {
+        Origin::Counter { source, .. } => {
             let physics = physics_of(domain, basis);
             let seen = intervals_of_readings(readings, &physics, span).without_sleep(basis.woke);
             let seen = match physics.idle {
                 Some(idle) => seen.above_idle(idle, |spans| busy_in(spans, domain, basis)),
                 None => seen,
+            };
+            let is_power = source.traits().steps_seldom && !matches!(domain.scope, Scope::Gpu(_));
+            let segments = basis.segments_of(domain);
+            let seen = match is_power {
+                true => seen.without_hanging(basis.cpus.count(domain.scope), || segments.busy()),
+                false => seen,
             };
             let is_gpu = matches!(domain.scope, Scope::Gpu(_));
             let counts = is_gpu && !is_summed(domain, basis.recording);
@@ -108,9 +115,19 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
         Origin::Model { idle, core } => {
             let segments = basis.segments_of(domain);
             let busy = segments.iter().map(|segment| segment.span);
-            intervals_of_model(*idle, *core, busy, span)
+            intervals_of_model(*idle, *core, curve_of(domain, basis), busy, span)
         }
     }
+}
+
+/// How a model's power goes with the load of its CPUs, where the recording says so and the CPUs are known.
+fn curve_of(domain: &Domain, basis: &Basis<'_>) -> Option<LoadCurve> {
+    let mut notes = basis.recording.header.sources.iter().flat_map(|source| &source.notes);
+    let cpus = basis.cpus.count(domain.scope) as u64;
+    notes.find_map(|note| match *note {
+        SourceNote::LoadCurve { tenth, half, guest: false } => Some(LoadCurve { cpus, tenth, half }),
+        _ => None,
+    })
 }
 
 /// The idle power of a domain whose CPUs were busy while it was to be measured; `None` where what was

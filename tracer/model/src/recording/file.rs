@@ -404,7 +404,6 @@ mod tests {
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
         WorkFailure, WorkSource,
     };
-    use crate::units::MicroWatts;
     use serde::Serialize;
     use std::io::Read as _;
 
@@ -455,16 +454,11 @@ mod tests {
             number(&CopyOutcome::ProcessGone),
             number(&SourceId::Host),
             number(&IgnoredReason::CardTellsPowerOnly),
-            number(&SourceNote::ModelOfServers {
-                kind: text(),
-                results: 0,
-                idle: <[MicroWatts; 3]>::default(),
-                busy: <[MicroWatts; 3]>::default(),
-            }),
+            number(&SourceNote::LoadCurve { tenth: 0, half: 0, guest: false }),
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [40, 3, 10, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 17, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 1 }, known));
+        let known = [40, 3, 10, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 18, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 2 }, known));
     }
 }

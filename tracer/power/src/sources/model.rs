@@ -4,7 +4,7 @@
 
 use crate::error::PowerError;
 use crate::kind::{Discovered, Meter, Request, SourceKind};
-use crate::sources::server_watts::{Servers, servers_at};
+use crate::sources::server_watts::{LOAD_CURVE, Servers, is_guest_at, servers_at};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, Quality, Scope, Source, SourceId,
@@ -99,6 +99,10 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
     if idle.is_none() || core.is_none() {
         notes.push(servers.map_or(SourceNote::ModelDefaults, note_of));
     }
+    // What the user gives is taken as it is.
+    let is_guest = servers.filter(|_| core.is_none()).and_then(|_| is_guest_at(sysfs));
+    let [tenth, half] = LOAD_CURVE;
+    notes.extend(is_guest.map(|guest| SourceNote::LoadCurve { tenth, half, guest }));
     let source = Source {
         id: SourceId::Model,
         domains: domains.iter().map(|d| d.name.clone()).collect(),
@@ -173,14 +177,18 @@ mod tests {
     fn watts_by_kind_of_cpu() {
         let tree = tree(&["0", "0"]);
         let modalias = tree.path().join("devices/system/cpu/modalias");
-        fs::write(modalias, "cpu:type:x86,ven0002fam0019mod0001:feature:,0000\n").unwrap();
+        fs::write(&modalias, "cpu:type:x86,ven0002fam0019mod0001:feature:,0000\n").unwrap();
         let model = model_at(tree.path(), None, None);
         let Origin::Model { idle, core } = model.domains[0].origin else { panic!("a counter") };
-        assert_eq!((idle.as_uw(), core.as_uw()), (848_000, 1_492_000));
-        assert!(matches!(&model.source.notes[1], SourceNote::ModelOfServers { results: 28, .. }));
+        assert_eq!((idle.as_uw(), core.as_uw()), (844_000, 1_406_000));
+        assert!(matches!(&model.source.notes[1], SourceNote::ModelOfServers { results: 21, .. }));
+        assert!(matches!(model.source.notes[2], SourceNote::LoadCurve { guest: false, .. }));
+        assert_eq!(model.source.range_of_model(), Some([700, 1_299]));
+        fs::write(&modalias, "cpu:type:x86,ven0002fam0019mod0001:feature:,009F\n").unwrap();
+        assert_eq!(model_at(tree.path(), None, None).source.range_of_model(), Some([700, 1_797]));
         let watts = MicroWatts::from_uw(5_000_000);
         let given = model_at(tree.path(), Some(watts), Some(watts));
-        assert_eq!(given.source.notes.len(), 1);
+        assert_eq!((given.source.notes.len(), given.source.range_of_model()), (1, None));
         assert!(
             matches!(given.domains[0].origin, Origin::Model { idle, core } if (idle, core) == (watts, watts))
         );
