@@ -3,6 +3,7 @@
 //! A fixture is the part of a sysfs that speaks of energy, a file and its text on each line, with where it comes from. Leaves out reading
 //! the counters (`power.rs`).
 
+use energy_trace::doctor::{self, DoctorPlan};
 use energy_trace_model::recording::record::SourceId;
 use energy_trace_model::recording::record::{Domain, Origin, Quality, SensorQuantity, Source};
 use energy_trace_power::survey::survey;
@@ -55,7 +56,7 @@ fn machines() -> Vec<Machine> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/machines");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 23, "fixtures are missing: {files:?}");
+    assert!(files.len() >= 30, "fixtures are missing: {files:?}");
     files.iter().map(|file| lay_out(file)).collect()
 }
 
@@ -125,6 +126,35 @@ fn machines_have_their_temperatures() {
         with_sensors += usize::from(!told.is_empty());
     }
     assert!(with_sensors >= 4, "{with_sensors}");
+}
+
+/// What a stranger reads of each machine: one sentence first, what to do, then what is there. The part of
+/// `doctor` that speaks of power, in a terminal of 80 columns; without NVML, whose library is this machine's
+/// and not the fixture's.
+#[test]
+fn doctor_on_each_machine() {
+    let mut said = String::new();
+    for machine in machines() {
+        let sysfs = machine.sysfs.path().to_owned();
+        let nvml_lib = Some(sysfs.join("no.so"));
+        let plan = DoctorPlan { rootfs: PathBuf::from("/"), sysfs: sysfs.clone(), nvml_lib, typed: vec![] };
+        let mut findings = doctor::examine_power(&plan);
+        findings.retain(|finding| !finding.text.contains("NVML)"));
+        for finding in &mut findings {
+            finding.text = finding.text.replace(sysfs.to_str().unwrap(), "/sys");
+        }
+        let mut out = Vec::new();
+        doctor::write_text(&mut out, &findings, false, Some(80)).unwrap();
+        said += &format!("## {}\n\n{}\n", machine.name, String::from_utf8(out).unwrap());
+    }
+    let long = said.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(long, None);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/golden/doctor.txt");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&golden, &said).unwrap();
+    }
+    let wanted = fs::read_to_string(&golden).unwrap_or_default();
+    assert!(wanted == said, "{} differs; BLESS=1 takes the new text:\n{said}", golden.display());
 }
 
 /// `doctor` tells of the same domains as a recording takes.

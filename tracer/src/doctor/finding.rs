@@ -32,26 +32,35 @@ pub struct Finding {
     pub text: String,
     /// What to do about it; where nothing is wrong, nothing.
     pub fix: Option<String>,
-    /// Whether energy is estimated for it: the one thing that whoever records has to know.
+    /// What whoever records has to know of their energy first.
     #[serde(skip)]
-    pub estimates: bool,
+    pub energy: Option<Energy>,
+}
+
+/// What a recording's energy would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Energy {
+    /// Measured, of these parts of the machine: `CPUs, memory and the whole machine`.
+    Measured(String),
+    /// Estimated; how many times as much it may be, where that is known: `0.7 to 1.3`.
+    Estimated(Option<String>),
 }
 
 impl Finding {
     pub(super) fn unused(area: &'static str, text: impl Into<String>) -> Self {
-        Self { area, level: Level::Unused, text: text.into(), fix: None, estimates: false }
+        Self { area, level: Level::Unused, text: text.into(), fix: None, energy: None }
     }
 
     pub(super) fn ok(area: &'static str, text: impl Into<String>) -> Self {
-        Self { area, level: Level::Ok, text: text.into(), fix: None, estimates: false }
+        Self { area, level: Level::Ok, text: text.into(), fix: None, energy: None }
     }
 
     pub(super) fn warn(area: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { area, level: Level::Warn, text: text.into(), fix: Some(fix.into()), estimates: false }
+        Self { area, level: Level::Warn, text: text.into(), fix: Some(fix.into()), energy: None }
     }
 
     pub(super) fn fail(area: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { area, level: Level::Fail, text: text.into(), fix: Some(fix.into()), estimates: false }
+        Self { area, level: Level::Fail, text: text.into(), fix: Some(fix.into()), energy: None }
     }
 }
 

@@ -13,5 +13,6 @@ mod power;
 mod show;
 
 pub use examine::examine;
-pub use finding::{DoctorPlan, Finding, Level, can_record};
+pub use finding::{DoctorPlan, Energy, Finding, Level, can_record};
+pub use power::examine as examine_power;
 pub use show::{write_json, write_text};

@@ -1,22 +1,24 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
-use super::finding::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Energy, Finding};
 use super::gpu_kernel_tier;
 use energy_trace_model::recording::record::{
-    IgnoredReason, PowerDiagnostic, Quality, Sensor, SensorValue, Source, SourceId,
+    Domain, DomainClass, IgnoredReason, Origin, PowerDiagnostic, Quality, Sensor, SensorValue, Source,
+    SourceId,
 };
 use energy_trace_power::survey::survey;
 use energy_trace_power::{PowerPlan, SOURCES};
 use energy_trace_sentences::{NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note};
+use std::collections::BTreeSet;
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
-pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
+pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let survey = survey(&PowerPlan {
         sysfs: plan.sysfs.clone(),
         nvml_lib: plan.nvml_lib.clone(),
         ..PowerPlan::default()
     });
-    let mut findings = describe(&survey.sources);
+    let mut findings = describe(&survey.sources, &survey.domains);
     findings.extend(survey.diagnostics.iter().map(of_device));
     findings.push(of_sensors(&survey.sensors));
     let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
@@ -42,17 +44,52 @@ fn of_device(found: &PowerDiagnostic) -> Finding {
 }
 
 /// What was found comes first, then what is not used, then what that means.
-fn describe(sources: &[Source]) -> Vec<Finding> {
+fn describe(sources: &[Source], domains: &[Domain]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = sources.iter().filter_map(found).collect();
     findings.extend(sources.iter().flat_map(unused));
-    let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
-    if !sources.iter().any(measures) {
-        let unplug = if has_battery(sources) { UNPLUG } else { "" };
-        let text = "no energy counter on this machine: results will be estimates";
-        let finding = Finding::warn("power", text, format!("{unplug}{GET_COUNTER}"));
-        findings.push(Finding { estimates: true, ..finding });
+    let measures = |source: &&Source| source.quality == Quality::Measured && !source.domains.is_empty();
+    match sources.iter().find(measures) {
+        None => findings.push(estimated(sources)),
+        Some(_) => {
+            let energy = Some(Energy::Measured(parts_of(domains)));
+            findings.first_mut().into_iter().for_each(|first| first.energy.clone_from(&energy));
+        }
     }
     findings
+}
+
+fn estimated(sources: &[Source]) -> Finding {
+    let unplug = if has_battery(sources) { UNPLUG } else { "" };
+    let text = "no energy counter on this machine: results will be estimates";
+    let range = sources.iter().find_map(Source::range_of_model);
+    let range = range.map(|ends| ends.map(|end| end as f64 / 1e3));
+    let range = range.map(|[low, high]| format!("{low:.1} to {high:.1}"));
+    let finding = Finding::warn("power", text, format!("{unplug}{GET_COUNTER}"));
+    Finding { energy: Some(Energy::Estimated(range)), ..finding }
+}
+
+/// `CPUs, memory and the whole machine`, or `GPUs; that of CPUs is estimated`.
+fn parts_of(domains: &[Domain]) -> String {
+    let is_counted = |domain: &&Domain| matches!(domain.origin, Origin::Counter { .. });
+    let classes: BTreeSet<DomainClass> =
+        domains.iter().filter(is_counted).map(|domain| domain.class).collect();
+    let words: Vec<&str> = classes.into_iter().filter_map(word_of).collect();
+    let parts = match words.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        all => all.concat(),
+    };
+    let is_modelled = domains.iter().any(|domain| matches!(domain.origin, Origin::Model { .. }));
+    if is_modelled { format!("{parts}; that of CPUs is estimated") } else { parts }
+}
+
+const fn word_of(class: DomainClass) -> Option<&'static str> {
+    match class {
+        DomainClass::Package => Some("CPUs"),
+        DomainClass::Dram => Some("memory"),
+        DomainClass::Gpu => Some("GPUs"),
+        DomainClass::Psys => Some("the whole machine"),
+        DomainClass::Core => None,
+    }
 }
 
 /// Whether there is a battery that would measure the machine.
@@ -109,13 +146,13 @@ mod tests {
     /// A machine with the model only is warned about; one with a counter is not. What is ignored is named with its reason.
     #[test]
     fn estimates_are_a_warning() {
-        let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])]);
+        let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])], &[]);
         assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
         let mirror = Ignored {
             domain: "intel-rapl-mmio:0".into(),
             reason: IgnoredReason::SameCounter { first: "package-0".into() },
         };
-        let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
+        let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])], &[]);
         assert!(measured.iter().all(|f| f.level <= Level::Ok));
         assert!(
             measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))

@@ -1,6 +1,6 @@
 //! Findings as text for people and as JSON for programs.
 
-use super::finding::{Finding, Level, can_record};
+use super::finding::{Energy, Finding, Level, can_record};
 use energy_trace_names::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub fn write_text(
     width: Option<u16>,
 ) -> io::Result<()> {
     let width = width.map_or(FILE_WIDTH, usize::from);
-    write_wrapped(out, verdict(findings), 0, width)?;
+    write_wrapped(out, &verdict(findings), 0, width)?;
     write_fixes(out, findings, color, width)?;
     if can_record(findings) {
         writeln!(out)?;
@@ -63,18 +63,28 @@ fn write_fixes(out: &mut dyn Write, findings: &[Finding], color: bool, width: us
 }
 
 /// What the findings come to, in one sentence.
-fn verdict(findings: &[Finding]) -> &'static str {
+fn verdict(findings: &[Finding]) -> String {
     let worst = findings.iter().map(|finding| finding.level).max();
-    let estimates = findings.iter().any(|finding| finding.estimates);
-    match (worst, estimates) {
+    let energy = findings.iter().find_map(|finding| finding.energy.as_ref());
+    let of = match energy {
+        Some(Energy::Measured(parts)) if !parts.is_empty() => format!(" of {parts}"),
+        _ => String::new(),
+    };
+    match (worst, energy) {
         (Some(Level::Fail), _) => {
-            "This machine cannot record yet. Fix what is marked `fail` and run doctor again."
+            "This machine cannot record yet. Fix what is marked `fail` and run doctor again.".to_owned()
         }
-        (_, true) => "This machine can record; energy would be ESTIMATED: it has no energy counter.",
-        (Some(Level::Warn), false) => {
-            "This machine can record, and measures energy, with the limits marked `warn`."
+        (_, Some(Energy::Estimated(range))) => {
+            let times = range.as_ref().map(|range| format!(" (it may be {range} times that)"));
+            format!(
+                "This machine can record; energy would be ESTIMATED{}: it has no energy counter.",
+                times.unwrap_or_default()
+            )
         }
-        _ => "This machine can record, and measures energy.",
+        (Some(Level::Warn), _) => {
+            format!("This machine can record, and measures energy{of}, with the limits marked `warn`.")
+        }
+        _ => format!("This machine can record, and measures energy{of}."),
     }
 }
 
@@ -119,7 +129,7 @@ fn mark(level: Level, color: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, write_json, write_text};
+    use super::{Energy, Finding, write_json, write_text};
 
     fn findings() -> Vec<Finding> {
         vec![Finding::ok("kernel", "Linux 6.1"), Finding::fail("btf", "missing", "another kernel")]
@@ -149,9 +159,15 @@ mod tests {
     #[test]
     fn estimates_are_announced() {
         let first = |findings: &[Finding]| text(findings, Some(80)).lines().next().unwrap().to_owned();
-        let no_counter = Finding { estimates: true, ..Finding::warn("power", "no counter", "buy one") };
+        let of = |energy, finding| Finding { energy: Some(energy), ..finding };
+        let range = Energy::Estimated(Some("0.7 to 1.3".to_owned()));
+        let no_counter = of(range, Finding::warn("power", "no counter", "buy one"));
+        let counter = of(Energy::Measured("CPUs and memory".to_owned()), Finding::ok("power", "RAPL"));
         let fine = Finding::ok("kernel", "Linux 6.1");
-        assert!(first(&[fine.clone(), no_counter]).contains("ESTIMATED"));
+        let estimated = first(&[fine.clone(), no_counter]);
+        assert!(estimated.contains("ESTIMATED (it may be 0.7 to 1.3 times that)"), "{estimated}");
+        let measured = first(&[fine.clone(), counter]);
+        assert_eq!(measured, "This machine can record, and measures energy of CPUs and memory.");
         assert!(first(&[fine.clone(), Finding::warn("tracefs", "closed", "open it")]).contains("`warn`"));
         assert_eq!(first(&[fine]), "This machine can record, and measures energy.");
     }
