@@ -15,6 +15,7 @@ mod cli;
 mod counts;
 mod hostile;
 mod power;
+mod power_files;
 mod probe;
 mod receivers;
 mod session;
