@@ -17,7 +17,7 @@ pub struct Format {
 }
 
 /// What this version writes.
-pub const FORMAT: Format = Format { major: 1, minor: 1 };
+pub const FORMAT: Format = Format { major: 1, minor: 2 };
 
 impl Format {
     /// Whether this version reads it.
