@@ -4,6 +4,7 @@
 //! `attribution/` splits the energy, `report/` shows it. `docs/architecture.md` has the picture, the rooms and the invariants.
 
 pub mod cli;
+pub mod collector;
 pub mod doctor;
 pub mod finisher;
 pub mod plan;

@@ -55,6 +55,8 @@ pub struct RecordPlan {
     pub duration: Option<Duration>,
     /// The recording file.
     pub recording: PathBuf,
+    /// The rank of the command among those that were started with it.
+    pub rank: Option<u32>,
     /// The flame graph, if one is wanted.
     pub svg: Option<PathBuf>,
     /// The most joules that the run, and calls in it, may use.

@@ -2,10 +2,11 @@
 //!
 //! Runs the real binary as root; BPF programs load. Leaves out signals (`signals.rs`) and what the numbers are.
 
+use energy_trace_model::profile::Profile;
 use energy_trace_tests::place::{Disk, Place, Talk, assert_code, assert_says, eventually, text};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn place() -> Place {
@@ -233,16 +234,43 @@ fn attached_until_a_signal() {
     }
 }
 
-/// A control group in which energy-trace is itself: its own processes are not recorded, and the recording ends with the last of the others.
-#[test]
-fn a_group_with_energy_trace_in_it() {
+/// Makes a control group; its path below the mount of all.
+fn new_group(name: &str) -> PathBuf {
     let root = Path::new("/sys/fs/cgroup");
     let mounted = |name: &&str| root.join(name).join("cgroup.procs").exists();
     let mount = ["", "unified", "pids"].into_iter().find(mounted).expect("control groups");
-    let name = format!("energy-trace-test-{}", std::process::id());
-    let group = Path::new(mount).join(&name);
-    let procs = root.join(&group).join("cgroup.procs");
+    let group = Path::new(mount).join(name);
     std::fs::create_dir(root.join(&group)).unwrap();
+    group
+}
+
+/// A program that is put into a control group and then executed is that group's, and so are its children: as runtimes of containers, systemd
+/// and Slurm do it.
+#[test]
+fn the_group_of_a_program() {
+    let name = format!("energy-trace-test-{}.service", std::process::id());
+    let group = Path::new("/sys/fs/cgroup").join(new_group(&name));
+    let place = place();
+    let script = r#"echo 0 > "$0/cgroup.procs" && exec sh -c 'sleep 0.1; true'"#;
+    let mut arguments = vec!["--power", "none", "--no-svg", "--", "sh", "-c", script];
+    arguments.push(group.to_str().unwrap());
+    assert_code(&place.run(&arguments), 0);
+    let recording = recording(&place);
+    let groups = Profile::of_run(&recording);
+    let groups = groups.groups_of_processes();
+    let of = |program: &str| recording.processes.iter().rposition(|process| process.name == program).unwrap();
+    let path = format!("/{name}");
+    assert_eq!((groups[of("sh")], groups[of("sleep")]), (Some(path.as_str()), Some(path.as_str())));
+    assert!(recording.control_groups.len() < recording.processes.len(), "{:?}", recording.control_groups);
+    std::fs::remove_dir(group).unwrap();
+}
+
+/// A control group in which energy-trace is itself: its own processes are not recorded, and the recording ends with the last of the others.
+#[test]
+fn a_group_with_energy_trace_in_it() {
+    let (root, name) = (Path::new("/sys/fs/cgroup"), format!("energy-trace-test-{}", std::process::id()));
+    let group = new_group(&name);
+    let procs = root.join(&group).join("cgroup.procs");
     let place = place();
     // The shell puts itself into the group and becomes the command.
     let inside = |command: Command| {

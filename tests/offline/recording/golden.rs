@@ -7,7 +7,7 @@ use super::file::write_all;
 use super::records::{frame, records};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{DomainId, FrameId, Pid, StackId, ThreadKey, WorkId};
+use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, WorkId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::format::FORMAT;
@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many kinds of record there are.
-const KINDS: usize = 41;
+const KINDS: usize = 43;
 
 const fn at(ns: u64) -> KtimeNs {
     KtimeNs::from_ns(ns)
@@ -78,6 +78,8 @@ fn more_of_the_program() -> Vec<Record> {
         Record::Waits(vec![Wait { at: at(3_000), thread, stack }]),
         Record::Wakes(vec![Wake { at: at(5_000), thread, waker: thread }]),
         Record::PoolLoop(FrameId::new(0)),
+        Record::ControlGroup(ProcessKey::new(0), "/system.slice/train.service".to_owned()),
+        Record::Rank(3),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! A profile in the formats of other tools, one file a format.
+//! A profile in the formats of other tools, one file or folder a format.
 //!
 //! ```
 //! use energy_trace_export::Format;
@@ -15,6 +15,8 @@ mod chrome;
 mod emissions;
 #[cfg(feature = "firefox")]
 mod firefox;
+#[cfg(feature = "parquet")]
+pub mod fleet;
 mod greenlight;
 #[cfg(feature = "protobuf")]
 mod otlp;
@@ -29,6 +31,8 @@ mod stacks;
 mod stacks_json;
 mod texts;
 mod timed;
+#[cfg(any(feature = "parquet", feature = "protobuf"))]
+mod workloads;
 
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::OverTime;
@@ -85,7 +89,23 @@ impl ExportOptions {
     }
 }
 
-type Writing = fn(&mut dyn Write, &Input<'_>, &ExportOptions) -> io::Result<()>;
+/// A file of a format that is a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its path in the folder, made of letters, digits and `-._=`, with `/` between folders.
+    pub key: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Writing {
+    File(WritingFile),
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "what is a folder is Parquet"))]
+    Folder(fn(&Input<'_>, &ExportOptions) -> io::Result<Vec<Object>>),
+}
+
+type WritingFile = fn(&mut dyn Write, &Input<'_>, &ExportOptions) -> io::Result<()>;
 
 /// A format, by its place in `FORMATS`.
 #[derive(Debug)]
@@ -101,20 +121,29 @@ pub struct Format {
     write: Writing,
 }
 
-const fn text(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: false, is_timed: false, write }
+const fn text(name: &'static str, help: &'static str, write: WritingFile) -> Format {
+    Format { name, help, is_binary: false, is_timed: false, write: Writing::File(write) }
 }
 
-const fn binary(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: true, is_timed: false, write }
+const fn binary(name: &'static str, help: &'static str, write: WritingFile) -> Format {
+    Format { name, help, is_binary: true, is_timed: false, write: Writing::File(write) }
 }
 
-const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: false, is_timed: true, write }
+const fn timed(name: &'static str, help: &'static str, write: WritingFile) -> Format {
+    Format { name, help, is_binary: false, is_timed: true, write: Writing::File(write) }
 }
 
-const fn timed_binary(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: true, is_timed: true, write }
+const fn timed_binary(name: &'static str, help: &'static str, write: WritingFile) -> Format {
+    Format { name, help, is_binary: true, is_timed: true, write: Writing::File(write) }
+}
+
+#[cfg(feature = "parquet")]
+const fn timed_folder(
+    name: &'static str,
+    help: &'static str,
+    write: fn(&Input<'_>, &ExportOptions) -> io::Result<Vec<Object>>,
+) -> Format {
+    Format { name, help, is_binary: true, is_timed: true, write: Writing::Folder(write) }
 }
 
 /// All formats, in the order of the help.
@@ -141,6 +170,12 @@ pub static FORMATS: &[Format] = &[
         "Each unit of work over time, with the program's joules, for the same",
         parquet::write_work,
     ),
+    #[cfg(feature = "parquet")]
+    timed_folder(
+        "parquet-fleet",
+        "A folder of tables by minutes, workloads and stacks, for questions to many machines",
+        fleet::write,
+    ),
     text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];
@@ -151,12 +186,33 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// Writes a profile in this format.
+    /// Whether it is a folder of files.
+    pub const fn is_folder(&self) -> bool {
+        matches!(self.write, Writing::Folder(_))
+    }
+
+    /// Writes a profile in this format; of one that is a folder, its files behind each other.
     ///
     /// # Errors
     /// When the writer refuses.
     pub fn write(&self, out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
-        (self.write)(out, input, options)
+        match self.write {
+            Writing::File(write) => write(out, input, options),
+            Writing::Folder(_) => {
+                self.objects(input, options)?.iter().try_for_each(|object| out.write_all(&object.bytes))
+            }
+        }
+    }
+
+    /// The files of a format that is a folder; of any other, none.
+    ///
+    /// # Errors
+    /// When the profile cannot be written so.
+    pub fn objects(&self, input: &Input<'_>, options: &ExportOptions) -> io::Result<Vec<Object>> {
+        match self.write {
+            Writing::File(_) => Ok(Vec::new()),
+            Writing::Folder(write) => write(input, options),
+        }
     }
 }
 

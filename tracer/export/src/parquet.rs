@@ -300,7 +300,7 @@ impl<'a> Writer<'a> {
 }
 
 /// The same number for the same frames, in every recording.
-fn number_of(frames: &[&str]) -> i64 {
+pub(crate) fn number_of(frames: &[&str]) -> i64 {
     let mut hash = Sha256::new();
     for frame in frames {
         hash.update(frame.as_bytes());

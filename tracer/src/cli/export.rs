@@ -7,9 +7,10 @@ use super::arguments::ArgumentsArgs;
 use super::carbon::CarbonArgs;
 use super::choices;
 use super::failure::Failure;
-use super::output::{part_of, read_recording, write_to};
+use super::output::{part_of, read_recording, write_folder, write_to};
 use super::range::RangeArgs;
 use super::stacks::StackArgs;
+use crate::collector::{Collector, Endpoint, Next, Outbox, Refused};
 use clap::Args;
 use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_export::{ExportOptions, Format, Input};
@@ -18,6 +19,10 @@ use energy_trace_report::DomainChoice;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long a collector is asked again that is busy or away.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the user typed after `export`.
 #[derive(Debug, Args)]
@@ -30,9 +35,13 @@ pub(super) struct ExportArgs {
     #[arg(long, value_parser = choices::export_format())]
     pub format: &'static Format,
 
-    /// Output file; standard output if not given
+    /// Output file, or folder where the format is one; standard output if not given
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+
+    /// Send `--format otlp` to an OpenTelemetry collector, such as http://localhost:4318, instead of writing it
+    #[arg(long, value_name = "URL", conflicts_with = "output")]
+    pub send: Option<Endpoint>,
 
     /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
@@ -69,8 +78,14 @@ pub(super) struct ExportArgs {
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let format = args.format;
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
+    if args.send.is_some() && format.name != "otlp" {
+        return Err(Failure::usage("--send is for --format otlp, which collectors take"));
+    }
+    if format.is_folder() && args.output.is_none() {
+        return Err(Failure::usage(format!("{} is a folder: name one with -o", format.name)));
+    }
     // A page is megabytes of text that nobody reads.
-    if to_terminal && (format.is_binary || format.name == "html") {
+    if to_terminal && args.send.is_none() && (format.is_binary || format.name == "html") {
         return Err(Failure::usage(format!("{} is not for a terminal: name a file with -o", format.name)));
     }
     let recording = read_recording(&args.file)?;
@@ -93,5 +108,44 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         grid_mg_per_kwh: args.carbon.mg_per_kwh(),
     };
     let input = Input { profile: &profile, over_time: over_time.as_ref(), bins };
+    if let (true, Some(folder)) = (format.is_folder(), &args.output) {
+        return write_folder(
+            folder,
+            &format.objects(&input, &options).map_err(|error| Failure::own(&error))?,
+        );
+    }
+    if let Some(collector) = &args.send {
+        let mut message = Vec::new();
+        format.write(&mut message, &input, &options).map_err(|error| Failure::own(&error))?;
+        return send(message, collector);
+    }
     write_to(args.output.as_deref(), |out| format.write(out, &input, &options))
+}
+
+/// Why profiles did not get to a collector.
+#[derive(Debug, thiserror::Error)]
+enum NotSent {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("no collector took the profiles within {} s", PATIENCE.as_secs())]
+    Nobody,
+}
+
+/// Sends a message until it is taken or refused.
+fn send(message: Vec<u8>, endpoint: &Endpoint) -> Result<ExitCode, Failure> {
+    let (collector, start) = (Collector::new(endpoint.clone()), Instant::now());
+    let mut outbox = Outbox::new(std::process::id());
+    outbox.put(message);
+    loop {
+        match outbox.next(start.elapsed()) {
+            Next::Idle => return Ok(ExitCode::SUCCESS),
+            Next::WaitUntil(then) if then > PATIENCE => return Err(Failure::own(&NotSent::Nobody)),
+            Next::WaitUntil(then) => std::thread::sleep(then.saturating_sub(start.elapsed())),
+            Next::Send(message) => {
+                if let Some(refused) = outbox.answered(collector.send(&message), start.elapsed()) {
+                    return Err(Failure::own(&NotSent::Refused(refused)));
+                }
+            }
+        }
+    }
 }

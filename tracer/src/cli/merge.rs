@@ -20,7 +20,7 @@ pub(super) struct MergeArgs {
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
 
-    /// Recordings, each with the label that its stacks and rows get: LABEL=FILE, else the name of the file or of its machine
+    /// Recordings, each with the label that its stacks and rows get: LABEL=FILE, else its rank, or the name of the file or of its machine
     #[arg(value_name = "[LABEL=]FILE", required = true, num_args = 1..)]
     pub recordings: Vec<String>,
 }
@@ -85,16 +85,22 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     write_private(&args.out, &whole)
 }
 
-/// What was typed, else names of files where they differ, else names of machines.
+/// What was typed, else ranks where all have one of their own, else names of files where they differ, else names of machines.
 fn labels(inputs: &[Input], parts: &[Part]) -> Vec<String> {
     let stems: Vec<String> = inputs.iter().map(Input::stem).collect();
     let host = |part: &Part| part.recording.host.as_ref().map(|host| host.name.clone()).unwrap_or_default();
+    let rank = |part: &Part| part.recording.rank.map(|rank| format!("rank{rank}")).unwrap_or_default();
     let hosts: Vec<String> = parts.iter().map(host).collect();
     let differ = |names: &[String]| {
         names.iter().collect::<BTreeSet<_>>().len() == names.len()
             && names.iter().all(|name| !name.is_empty())
     };
-    let names = if differ(&stems) || !differ(&hosts) { stems } else { hosts };
+    let ranks: Vec<String> = parts.iter().map(rank).collect();
+    let names = match (differ(&ranks), differ(&stems) || !differ(&hosts)) {
+        (true, _) => ranks,
+        (false, true) => stems,
+        (false, false) => hosts,
+    };
     inputs.iter().zip(names).map(|(input, name)| input.label.clone().unwrap_or(name)).collect()
 }
 
@@ -140,5 +146,21 @@ mod tests {
         assert_eq!(of(["a/x.data", "b/x.data"], ["n", "n"]), ["x", "x"]);
         assert_eq!(of(["left=a/x.data", "right=b/x.data"], ["n", "n"]), ["left", "right"]);
         assert_eq!(of(["=x.data", "y.data"], ["n", "n"]), ["=x", "y"]);
+    }
+
+    /// Ranks tell apart before names do, where each recording has one of its own.
+    #[test]
+    fn ranks_are_labels() {
+        let ranked = |rank| {
+            let mut part = part("n");
+            part.recording.rank = rank;
+            part
+        };
+        let of = |ranks: [Option<u32>; 2]| {
+            labels(&["a.data", "left=b.data"].map(Input::parse), &ranks.map(ranked))
+        };
+        assert_eq!(of([Some(0), Some(1)]), ["rank0", "left"]);
+        assert_eq!(of([Some(0), Some(0)]), ["a", "left"]);
+        assert_eq!(of([Some(0), None]), ["a", "left"]);
     }
 }

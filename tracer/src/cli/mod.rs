@@ -26,6 +26,7 @@ mod output;
 mod pages;
 mod per_work;
 mod range;
+mod rank;
 mod record;
 mod report;
 mod resolve;

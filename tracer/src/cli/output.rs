@@ -3,19 +3,22 @@
 use super::failure::Failure;
 use super::range::RangeArgs;
 use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
+use energy_trace_export::Object;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_system::allocator::{READING, keep_small_blocks, return_large_blocks};
 use nix::unistd::geteuid;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Readable by its owner only.
 const PRIVATE: u32 = 0o600;
+/// The same of a folder.
+const PRIVATE_FOLDER: u32 = 0o700;
 
 /// Why a result could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +89,19 @@ pub(super) fn write_over(
 /// Writes a recording over anything: whoever could read the file before cannot any more.
 pub(super) fn write_private(path: &Path, recording: &[u8]) -> Result<ExitCode, Failure> {
     write_bytes(Some(path), recording, Mode::OfAll)
+}
+
+/// Writes files into a folder, which is made where there is none.
+pub(super) fn write_folder(folder: &Path, objects: &[Object]) -> Result<ExitCode, Failure> {
+    for object in objects {
+        let path = folder.join(&object.key);
+        let made = path
+            .parent()
+            .map_or(Ok(()), |parent| DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(parent));
+        made.map_err(|source| Failure::own(&WriteError { path: path.clone(), source }))?;
+        write_to(Some(&path), |out| out.write_all(&object.bytes))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Which files only their owner can read: as the recording, of which they are made.

@@ -21,6 +21,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// The flame graph, where nobody names it.
+pub(super) const SVG: &str = "energy-trace.svg";
+
 /// What the user typed for a recording.
 #[derive(Debug, Args)]
 pub(super) struct RecordArgs {
@@ -45,12 +48,12 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Recording file to write; an existing one is kept as FILE.old
+    /// Recording file to write; an existing one is kept as FILE.old. %r is the rank under srun and mpirun
     #[arg(help_heading = "Output", short, long, value_name = "FILE", default_value = "energy-trace.data")]
     pub output: PathBuf,
 
     /// Flame graph file to write
-    #[arg(help_heading = "Output", long, value_name = "FILE", default_value = "energy-trace.svg")]
+    #[arg(help_heading = "Output", long, value_name = "FILE", default_value = SVG)]
     pub svg: PathBuf,
 
     /// Write no flame graph

@@ -3,7 +3,8 @@
 //! Reads the environment and asks the terminal, but changes nothing. Leaves out doing it (`session`).
 
 use super::common::Common;
-use super::record::RecordArgs;
+use super::rank::{self, NoRank, flame_graph, with_rank};
+use super::record::{RecordArgs, SVG};
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
@@ -14,6 +15,7 @@ use energy_trace_power::{PowerPlan, SourceChoice};
 use energy_trace_probe::{CountName, count_names_of};
 use energy_trace_symbols::Detail;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,6 +49,9 @@ pub(super) enum PlanError {
         "--work …=calls:FUNCTION counts named functions, and --count alone the entry functions of frameworks: name them, --count=NAME"
     )]
     CountsAll,
+    /// A file's name has a place for the rank, and there is none.
+    #[error(transparent)]
+    Rank(#[from] NoRank),
     /// Who typed `sudo` could not be made out.
     #[error(transparent)]
     User(#[from] UserError),
@@ -58,8 +63,12 @@ const JIT_NAMES: [(&str, &str); 2] = [("ONEDNN_JIT_PROFILE", "2"), ("DNNL_JIT_PR
 /// Resolves what was typed.
 pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanError> {
     let target = target(args)?;
-    if !args.no_svg && args.output == args.svg {
-        return Err(PlanError::SameFile(args.output.clone()));
+    let rank = rank::rank(|name| std::env::var(name).ok());
+    let recording = with_rank(&args.output, rank)?;
+    let svg = (!args.no_svg).then(|| flame_graph(&args.svg, &args.output, OsStr::new(SVG)));
+    let svg = svg.map(|svg| with_rank(&svg, rank)).transpose()?;
+    if svg.as_ref() == Some(&recording) {
+        return Err(PlanError::SameFile(recording));
     }
     let owner = InvokingUser::from_environment()?;
     let run_as = if args.as_root { None } else { owner.clone() };
@@ -82,8 +91,10 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         oldest_kernel: args.oldest_kernel,
         power: power(args),
         duration: args.duration,
-        recording: args.output.clone(),
-        svg: (!args.no_svg).then(|| args.svg.clone()),
+        recording,
+        // Of what ran already nobody knows it.
+        rank: rank.filter(|_| !args.command.is_empty()),
+        svg,
         budgets: args.budgets.all(),
         live: false,
         screen: screen(common, !args.command.is_empty()),

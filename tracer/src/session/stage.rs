@@ -217,8 +217,9 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
     let cores = header::cores(plan);
     let cores = (!cores.is_empty()).then_some(Record::Cores(cores));
     let host = Record::Host(read_host_at(Path::new("/")));
+    let rank = plan.rank.map(Record::Rank);
     let work = (0..).zip(&plan.work).map(|(id, counter)| Record::Work(WorkId::new(id), counter.clone()));
-    [Record::Header(header), host].into_iter().chain(cores).chain(domains).chain(work).collect()
+    [Record::Header(header), host].into_iter().chain(rank).chain(cores).chain(domains).chain(work).collect()
 }
 
 /// With `-v`: what the power sources are, before the run.

@@ -247,10 +247,11 @@ fn otlp(bytes: &[u8]) -> Found {
     {
         let kind = profile.sample_type.unwrap();
         let text = |at: i32| texts[usize::try_from(at).unwrap()].as_str();
-        let sum = profile.samples.iter().flat_map(|sample| &sample.values).sum();
+        let sum = profile.samples.iter().flat_map(|sample| &sample.values).sum::<i64>();
+        let add = |to: &mut Option<i64>| *to = Some(to.unwrap_or(0) + sum);
         match (text(kind.kind), text(kind.unit)) {
-            ("energy", _) => found.energy = Some(sum),
-            ("cpu", "nanoseconds" | "ns") => found.cpu_ns = Some(sum),
+            ("energy", _) => add(&mut found.energy),
+            ("cpu", "nanoseconds" | "ns") => add(&mut found.cpu_ns),
             other => panic!("{other:?}"),
         }
     }

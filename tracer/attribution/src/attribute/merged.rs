@@ -146,6 +146,7 @@ fn machine(group: &[&Part]) -> Machine {
     let names: BTreeSet<&str> =
         group.iter().filter_map(|part| Some(part.recording.host.as_ref()?.name.as_str())).collect();
     let labels: Vec<&str> = group.iter().map(|part| part.label.as_str()).collect();
+    let ranks: Vec<Option<u32>> = group.iter().map(|part| part.recording.rank).collect();
     let label = match (labels.as_slice(), names.first()) {
         ([label], _) => (*label).to_owned(),
         (_, Some(name)) if !name.is_empty() => (*name).to_owned(),
@@ -153,6 +154,10 @@ fn machine(group: &[&Part]) -> Machine {
     };
     let recordings = group.iter().map(|part| part.recording.clone()).collect();
     let (recording, ranges) = joined(recordings);
-    let part = |(label, processes): (&str, _)| PartOfProfile { label: label.to_owned(), processes };
-    Machine { parts: labels.into_iter().zip(ranges).map(part).collect(), label, recording }
+    let part = |((label, processes), rank): ((&str, _), _)| PartOfProfile {
+        label: label.to_owned(),
+        processes,
+        rank,
+    };
+    Machine { parts: labels.into_iter().zip(ranges).zip(ranks).map(part).collect(), label, recording }
 }

@@ -1,18 +1,20 @@
-//! OpenTelemetry profiles as a file: a `ProfilesData` message with two profiles over one dictionary, energy in microjoules and CPU time in
-//! nanoseconds.
+//! OpenTelemetry profiles: a `ProfilesData` message over one dictionary, in which each container has a resource of its own with two profiles,
+//! energy in microjoules and CPU time in nanoseconds. Programs in no container have one a systemd unit, else one a program.
 //!
 //! Every stack is there, those with energy below zero too, so that sums are exact. Attributes are named as OpenTelemetry's conventions name
-//! them. Leaves out sending it anywhere, times of samples, and links to traces.
+//! them. Leaves out sending it anywhere, names of pods, times of samples, and links to traces.
 
 mod messages;
 
 use super::stacks::{FrameNumber, StackCost, Stacks};
 use super::texts::Texts;
+use super::workloads::workloads_of;
 use super::{ExportOptions, Input};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::shown::shown;
+use energy_trace_names::workload::Workload;
 use energy_trace_report::folded::Per;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use messages::{
     AnyValue, Attribute, Dictionary, Function, KeyValue, Line, Link, Location, Mapping, Profile,
     ProfilesData, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, Value, ValueType,
@@ -65,20 +67,39 @@ impl<'a> Writer<'a> {
 
     fn data(mut self, input: &Input<'_>) -> ProfilesData {
         let stacks = self.stacks;
-        let identities: Vec<Sample> = stacks.list.iter().map(|cost| self.sample(cost)).collect();
+        let samples: Vec<(&StackCost, Sample)> =
+            stacks.list.iter().map(|cost| (cost, self.sample(cost))).collect();
+        let services = services_of(stacks);
+        let mut by_service: IndexMap<&Service, Vec<&(&StackCost, Sample)>> = IndexMap::new();
+        for (service, sample) in services.iter().zip(&samples) {
+            by_service.entry(service).or_default().push(sample);
+        }
+        if by_service.is_empty() {
+            by_service.insert(&NOBODY, vec![]);
+        }
+        let resources = by_service.iter().map(|(service, samples)| self.resource(input, service, samples));
+        let resource_profiles = resources.collect();
+        ProfilesData { resource_profiles, dictionary: Some(self.dictionary()) }
+    }
+
+    /// The profiles of one service.
+    fn resource(
+        &mut self,
+        input: &Input<'_>,
+        service: &Service,
+        samples: &[&(&StackCost, Sample)],
+    ) -> ResourceProfiles {
         let time = |cost: &StackCost| i64::try_from(cost.time_ns).unwrap_or(i64::MAX);
-        let energy = stacks
+        let energy = self
+            .stacks
             .has_energy()
-            .then(|| self.profile(input, ("energy", "microjoules"), &identities, |cost| cost.energy.as_uj()));
-        let cpu = self.profile(input, ("cpu", "nanoseconds"), &identities, time);
+            .then(|| self.profile(input, ("energy", "microjoules"), samples, |cost| cost.energy.as_uj()));
+        let cpu = self.profile(input, ("cpu", "nanoseconds"), samples, time);
         let scope = Scope { name: "energy-trace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let profiles =
             ScopeProfiles { scope: Some(scope), profiles: energy.into_iter().chain([cpu]).collect() };
-        let resource = Some(resource(stacks));
-        ProfilesData {
-            resource_profiles: vec![ResourceProfiles { resource, scope_profiles: vec![profiles] }],
-            dictionary: Some(self.dictionary()),
-        }
+        let resource = Some(service.resource(self.stacks));
+        ResourceProfiles { resource, scope_profiles: vec![profiles] }
     }
 
     fn dictionary(self) -> Dictionary {
@@ -98,11 +119,11 @@ impl<'a> Writer<'a> {
         &mut self,
         input: &Input<'_>,
         (kind, unit): (&str, &str),
-        identities: &[Sample],
+        samples: &[&(&StackCost, Sample)],
         value: impl Fn(&StackCost) -> i64,
     ) -> Profile {
         let run = &input.profile.run;
-        let spent = self.stacks.list.iter().zip(identities).map(|(cost, sample)| (value(cost), sample));
+        let spent = samples.iter().map(|(cost, sample)| (value(cost), sample));
         let samples = spent
             .filter(|(value, _)| *value != 0)
             .map(|(value, sample)| Sample { values: vec![value], ..sample.clone() })
@@ -206,16 +227,51 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn resource(stacks: &Stacks<'_>) -> Resource {
-    let text = |key: &str, text: String| KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(Value::Text(text)) }),
+/// Whose stacks share a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Service {
+    /// The unit, else the program; none of what is no program's.
+    name: Option<String>,
+    container: Option<String>,
+    pod: Option<String>,
+}
+
+/// What is no program's, or nothing at all.
+static NOBODY: Service = Service { name: None, container: None, pod: None };
+
+/// Whose each stack is.
+fn services_of(stacks: &Stacks<'_>) -> Vec<Service> {
+    let workloads = workloads_of(&stacks.profile);
+    let of = |cost: &StackCost| {
+        let Some(holder) = cost.holder else { return Service::default() };
+        let thread = stacks.profile.threads.get(holder.index());
+        let workload = thread.and_then(|thread| workloads.get(thread.process.index()));
+        let Workload { pod_uid, container_id, unit, .. } = workload.cloned().unwrap_or_default();
+        let name = unit.unwrap_or_else(|| stacks.names_of(holder).0);
+        Service { name: Some(name), container: container_id, pod: pod_uid }
     };
-    Resource {
-        attributes: vec![
-            text("service.name", "energy-trace".to_owned()),
-            text("process.command_line", stacks.title()),
-        ],
+    stacks.list.iter().map(of).collect()
+}
+
+impl Service {
+    fn resource(&self, stacks: &Stacks<'_>) -> Resource {
+        let host = stacks.profile.run.host.as_ref().map(|host| shown(&host.name).into_owned());
+        let name = self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("energy-trace");
+        let attributes = [
+            ("service.name", Some(name.to_owned())),
+            ("container.id", self.container.clone()),
+            ("k8s.pod.uid", self.pod.clone()),
+            ("host.name", host),
+            ("process.command_line", Some(stacks.title())),
+        ];
+        let known = attributes
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, text.filter(|text| !text.is_empty())?)));
+        let attribute = |(key, text): (&str, String)| KeyValue {
+            key: key.to_owned(),
+            value: Some(AnyValue { value: Some(Value::Text(text)) }),
+        };
+        Resource { attributes: known.map(attribute).collect() }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the programs that open these files (`cargo xtask consumers`).
 
+mod fleet;
 mod parquet;
 #[path = "../../../../tests/offline/report/recording_builder.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -90,18 +91,17 @@ fn sums(profile: &Profile, format: &str, options: ExportOptions) -> (i64, i64) {
             (values.iter().map(|value| value[0]).sum(), values.iter().map(|value| value[1]).sum())
         }
         "otlp" => {
-            let data = Message::of(&bytes);
-            let resource = data.messages(1).next().unwrap();
-            let scope = resource.messages(2).next().unwrap();
-            let profiles: Vec<i64> = scope
-                .messages(2)
-                .map(|profile| profile.messages(2).map(|sample| sum(&sample, 4)).sum())
-                .collect();
-            match *profiles {
-                [energy, time] => (energy, time),
-                [time] => (0, time),
-                _ => panic!("{profiles:?}"),
-            }
+            let of_resource = |resource: Message<'_>| {
+                let scope = resource.messages(2).next().unwrap();
+                let profile = |profile: Message<'_>| profile.messages(2).map(|sample| sum(&sample, 4)).sum();
+                match *scope.messages(2).map(profile).collect::<Vec<i64>>() {
+                    [energy, time] => (energy, time),
+                    [time] => (0, time),
+                    ref profiles => panic!("{profiles:?}"),
+                }
+            };
+            let resources = Message::of(&bytes).messages(1).map(of_resource).collect::<Vec<_>>();
+            (resources.iter().map(|(energy, _)| energy).sum(), resources.iter().map(|(_, time)| time).sum())
         }
         "json" => (of(&json()["stacks"], "energy_uj"), of(&json()["stacks"], "cpu_ns")),
         "speedscope" => {
@@ -247,6 +247,35 @@ fn otlp_tables_are_whole() {
     for function in dictionary.messages(3) {
         (1..=3).for_each(|field| inside(function.number(field), 5));
     }
+}
+
+/// A container has a resource of its own, which names it, its pod and its machine; what is in none has one a unit or program. No location
+/// is there twice.
+#[test]
+fn otlp_has_a_resource_for_each_container() {
+    let profile = fleet::workloads();
+    let bytes = export(&profile, "otlp", ExportOptions::default());
+    let data = Message::of(&bytes);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let attributes = |resource: &Message<'_>| -> Vec<String> {
+        let resource = resource.messages(1).next().unwrap();
+        let value = |of: &Message<'_>| text(of.messages(2).next().unwrap().bytes(1).next().unwrap());
+        let all =
+            resource.messages(1).map(|of| format!("{}={}", text(of.bytes(1).next().unwrap()), value(&of)));
+        all.filter(|attribute| !attribute.starts_with("process.command_line")).collect()
+    };
+    let energy = |resource: &Message<'_>| -> i64 {
+        let scope = resource.messages(2).next().unwrap();
+        scope.messages(2).next().unwrap().messages(2).map(|sample| sum(&sample, 4)).sum()
+    };
+    let found: Vec<_> = data.messages(1).map(|of| (attributes(&of), energy(&of))).collect();
+    let pod = ["service.name=x", "container.id=web", "k8s.pod.uid=7f1d2e3c-0a1b-4c5d-8e9f-001122334455"];
+    let with_host =
+        |of: &[&str]| of.iter().chain(&["host.name=node7"]).map(|text| (*text).to_owned()).collect();
+    assert_eq!(found, [(with_host(&pod), 21), (with_host(&pod[..1]), 4_300)]);
+    let locations: Vec<&[u8]> = data.messages(2).next().unwrap().bytes(2).collect();
+    let different: std::collections::BTreeSet<_> = locations.iter().collect();
+    assert_eq!(different.len(), locations.len());
 }
 
 /// Power tracks hold what domains measured, and slices lie within each other and within the run.

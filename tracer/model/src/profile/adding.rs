@@ -35,6 +35,8 @@ impl Profile {
         self.stacks.extend(other.stacks.into_iter().map(|node| behind.node(node)));
         self.build_ids.extend(other.build_ids);
         self.public_names.join(other.public_names);
+        let groups = other.control_groups.into_iter();
+        self.control_groups.extend(groups.map(|(key, group)| (behind.process_key(key), group)));
         let frame = |count: CallCount| CallCount { frame: behind.frame(count.frame), ..count };
         self.calls.extend(other.calls.into_iter().map(frame));
         self.ledger.extend(other.ledger);

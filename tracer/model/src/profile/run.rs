@@ -43,6 +43,8 @@ pub struct Run {
     pub clocks: Clocks,
     /// Where the program's code comes from.
     pub project: Option<Project>,
+    /// The rank of the program among those that were started with it.
+    pub rank: Option<u32>,
 }
 
 /// What was learned of one GPU.
@@ -76,6 +78,7 @@ impl Run {
             sensor_cost: recording.sensor_cost,
             clocks: recording.clocks.clone(),
             project: recording.project.clone(),
+            rank: recording.rank,
         }
     }
 

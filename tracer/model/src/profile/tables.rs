@@ -168,6 +168,8 @@ pub struct PartOfProfile {
     pub label: String,
     /// The numbers of its processes.
     pub processes: Range<u32>,
+    /// The rank that it was recorded as.
+    pub rank: Option<u32>,
 }
 
 /// What a recording means. Per class, exactly: Σ rows = Σ ledger targets.
@@ -191,6 +193,8 @@ pub struct Profile {
     pub public_names: PublicNames,
     /// On what the functions of frames were called, where that tells more than their names.
     pub called_on: BTreeMap<FrameId, CalledOn>,
+    /// Paths of processes' control groups; who is not here has its parent's.
+    pub control_groups: BTreeMap<ProcessKey, String>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// What functions were called with, where that was asked for.
@@ -225,6 +229,7 @@ impl Profile {
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
             called_on: recording.called_on.clone(),
+            control_groups: recording.control_groups.clone(),
             calls: recording.calls.clone(),
             input_sizes: recording.input_sizes.clone(),
             ..Self::default()
@@ -233,8 +238,26 @@ impl Profile {
 
     /// The label of the recording that a process is of, where several were merged.
     pub fn label_of(&self, process: ProcessKey) -> Option<&str> {
-        let part = self.parts.iter().find(|part| part.processes.contains(&process.get()));
-        part.map(|part| part.label.as_str())
+        self.part_of(process).map(|part| part.label.as_str())
+    }
+
+    /// The rank as which the recording was made that a process is of.
+    pub fn rank_of(&self, process: ProcessKey) -> Option<u32> {
+        self.part_of(process).map_or(self.run.rank, |part| part.rank)
+    }
+
+    fn part_of(&self, process: ProcessKey) -> Option<&PartOfProfile> {
+        self.parts.iter().find(|part| part.processes.contains(&process.get()))
+    }
+
+    /// The path of each process's control group: its own, or its parent's, who has a smaller number.
+    pub fn groups_of_processes(&self) -> Vec<Option<&str>> {
+        let mut groups: Vec<Option<&str>> = Vec::with_capacity(self.processes.len());
+        for process in &self.processes {
+            let parents = process.parent.and_then(|parent| groups.get(parent.index()).copied().flatten());
+            groups.push(self.control_groups.get(&process.key).map(String::as_str).or(parents));
+        }
+        groups
     }
 
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.

@@ -13,7 +13,7 @@ use super::record::{
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, FrameId, StackId, ThreadKey};
+use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId, ThreadKey};
 use thiserror::Error;
 
 /// Why a record cannot belong to this recording.
@@ -136,6 +136,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Work(..) | Record::WorkReadings(..) => add_of_work(to, record),
         Record::InputSizes(sizes) => add_input_sizes(to, sizes),
         Record::CalledOn(id, on) => add_called_on(to, id, on),
+        Record::ControlGroup(process, path) => add_control_group(to, process, path),
         Record::Inlined(id, names) => {
             defined(&to.frames, "frame", id.get())?;
             late.add_inlined(id, names);
@@ -155,6 +156,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         | Record::LaunchStacks(_) => add_of_gpu(to, record),
         Record::SensorCost(_)
         | Record::Project(_)
+        | Record::Rank(_)
         | Record::Summary(_)
         | Record::Host(_)
         | Record::Library(_) => {
@@ -167,6 +169,12 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
 fn add_readings(to: &mut Recording, domain: DomainId, readings: Vec<Reading>) -> Result<(), Nonsense> {
     defined(&to.domains, "domain", domain.get())?;
     to.readings.entry(domain).or_default().extend(readings);
+    Ok(())
+}
+
+fn add_control_group(to: &mut Recording, process: ProcessKey, path: String) -> Result<(), Nonsense> {
+    defined(&to.processes, "process", process.get())?;
+    to.control_groups.insert(process, path);
     Ok(())
 }
 
@@ -195,6 +203,7 @@ fn set(to: &mut Recording, record: Record) {
     match record {
         Record::SensorCost(cost) => to.sensor_cost = Some(cost),
         Record::Project(project) => to.project = Some(project),
+        Record::Rank(rank) => to.rank = Some(rank),
         Record::Summary(summary) => to.summary = Some(summary),
         Record::Host(host) => to.host = Some(host),
         Record::Library(library) => {

@@ -77,6 +77,11 @@ fn join_programs(to: &mut Recording, from: Recording, behind: &Behind) {
     to.public_names.join(from.public_names);
     to.calls.extend(from.calls.into_iter().map(|count| behind.count(count)));
     to.called_on.extend(from.called_on.into_iter().map(|(frame, on)| (behind.frame(frame), on)));
+    let groups = from.control_groups.into_iter();
+    to.control_groups.extend(groups.map(|(key, group)| (behind.process_key(key), group)));
+    if to.rank != from.rank {
+        to.rank = None;
+    }
     let moved = |sizes: InputSizes| InputSizes { frame: behind.frame(sizes.frame), ..sizes };
     to.input_sizes.extend(from.input_sizes.into_iter().map(moved));
     to.background.extend(from.background.into_iter().map(|process| behind.other(process)));
@@ -185,13 +190,16 @@ impl Behind {
     }
 
     fn process(&self, process: Process) -> Process {
-        let moved = |key: ProcessKey| ProcessKey::new(key.get().saturating_add(self.processes));
-        Process { key: moved(process.key), parent: process.parent.map(moved), ..process }
+        let parent = process.parent.map(|parent| self.process_key(parent));
+        Process { key: self.process_key(process.key), parent, ..process }
+    }
+
+    const fn process_key(&self, key: ProcessKey) -> ProcessKey {
+        ProcessKey::new(key.get().saturating_add(self.processes))
     }
 
     fn thread(&self, thread: Thread) -> Thread {
-        let process = ProcessKey::new(thread.process.get().saturating_add(self.processes));
-        Thread { key: self.thread_key(thread.key), process, ..thread }
+        Thread { key: self.thread_key(thread.key), process: self.process_key(thread.process), ..thread }
     }
 
     fn node(&self, node: StackNode) -> StackNode {

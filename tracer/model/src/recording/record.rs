@@ -125,6 +125,10 @@ pub enum Record {
     Work(WorkId, WorkCounter),
     /// What a counter of work said.
     WorkReadings(WorkId, Vec<WorkReading>),
+    /// The path of a process's control group, where it is not its parent's.
+    ControlGroup(ProcessKey, String),
+    /// The rank of the program among those that were started with it (Slurm, MPI).
+    Rank(u32),
 }
 
 /// What tells calls of one function apart.

@@ -9,7 +9,7 @@ use super::record::{
     Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
 };
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, FrameId, StackId};
+use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId};
 use crate::units::MicroWatts;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,10 @@ pub struct Recording {
     pub public_names: PublicNames,
     /// On what the functions of frames were called, where that tells more than their names.
     pub called_on: BTreeMap<FrameId, CalledOn>,
+    /// Paths of processes' control groups; who is not here has its parent's.
+    pub control_groups: BTreeMap<ProcessKey, String>,
+    /// The rank of the program among those that were started with it.
+    pub rank: Option<u32>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// Counters of work and what they said, by `WorkId`.

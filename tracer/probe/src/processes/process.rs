@@ -10,10 +10,13 @@ use super::maps_budget::Credit;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ThreadKey, Tid};
 use energy_trace_model::recording::record;
+use energy_trace_names::workload::path_in;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::detect::Interpreter;
 use foldhash::HashMap;
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 use tracer_ebpf::wire::{AddressSpace as Block, HotspotLayout};
@@ -34,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) command_bytes: usize,
     /// The user that it belongs to, where that could be told.
     pub(crate) owner: u32,
+    /// The path of its control group, when that was last read.
+    pub(crate) group: Arc<str>,
     /// Whether all its evaluations belong to one chain of frames, when that was asked last.
     pub(crate) one_chain: Cell<Option<(KtimeNs, bool)>>,
     /// When thread-local variables of its interpreter were last looked for.
@@ -89,6 +94,7 @@ impl Process {
 pub(crate) fn new_process(record: record::Process, owner: u32, launcher: bool) -> Process {
     Process {
         owner,
+        group: Arc::default(),
         command_bytes: size(&record.command),
         one_chain: Cell::new(None),
         variables_at: KtimeNs::default(),
@@ -126,6 +132,27 @@ pub(crate) fn is_this_program(file: Option<(u64, u64)>) -> bool {
 /// The path of the program: the first file that is mapped as code.
 pub(crate) fn program_of(space: &AddressSpace) -> String {
     space.mappings().iter().find(|m| m.file.is_some()).map(|m| m.path.clone()).unwrap_or_default()
+}
+
+/// Bytes of a control group's path that are kept: those of pods and jobs have 200.
+const LONGEST_GROUP: usize = 1024;
+/// Bytes of `/proc/PID/cgroup` that are read: a line for each hierarchy.
+const MOST_OF_GROUPS: u64 = 16 << 10;
+
+/// The path of a process's control group, by the hierarchy that says most; empty where it is gone. It is the kernel's own memory.
+pub(crate) fn read_group(pid: Pid) -> String {
+    let mut groups = Vec::new();
+    let file = File::open(format!("/proc/{pid}/cgroup"));
+    if file.and_then(|file| file.take(MOST_OF_GROUPS).read_to_end(&mut groups)).is_err() {
+        return String::new();
+    }
+    let groups = String::from_utf8_lossy(&groups);
+    let mut path = path_in(&groups).unwrap_or_default().to_owned();
+    if path.len() > LONGEST_GROUP {
+        path.truncate(path.floor_char_boundary(LONGEST_GROUP));
+        path.truncate(path.rfind('/').unwrap_or_default());
+    }
+    path
 }
 
 /// The kernel's name for a process or thread, which is the kernel's own memory; empty where it is gone. `of`: its folder in `/proc`.

@@ -4,7 +4,7 @@
 
 use super::commands::Commands;
 use super::eval_frame::EvalFrame;
-use super::process::{Process, is_this_program, new_process, program_of, read_name};
+use super::process::{Process, is_this_program, new_process, program_of, read_group, read_name};
 use crate::records::RecordSender;
 use crate::tables::files::Files;
 use crate::tables::mapping_pool::Pool;
@@ -147,7 +147,9 @@ impl Processes {
                 let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
                 let record = record::Process { key, pid, parent: None, name, command, runtime: None };
                 out.send(Record::Process(record.clone()));
-                place.insert(new_process(record, owner, launcher))
+                let mut process = new_process(record, owner, launcher);
+                process.group = told_group(pid, key, process.group, out);
+                place.insert(process)
             }
         }
     }
@@ -178,13 +180,14 @@ impl Processes {
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
         let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
-        let (owner, launcher) = (origin.owner, origin.launcher);
+        let (owner, launcher, group) = (origin.owner, origin.launcher, Arc::clone(&origin.group));
         let command = self.commands.share(owner, bytes, &name);
         let (hotspot, has_v8) = (origin.hotspot, origin.has_v8);
         let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
         self.begin(pid, name, New { command, owner, launcher }, Some(parent), out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
             child.command_bytes = bytes;
+            child.group = group;
             if let Some(block) = &block {
                 maps.point_space(pid, **block);
             }
@@ -214,12 +217,18 @@ impl Processes {
                 let old = std::mem::replace(process, new_process(record, owner, launcher));
                 process.threads = old.threads;
                 process.parent = old.parent;
+                process.group = told_group(pid, process.record.key, old.group, out);
                 self.release(old.block);
             }
             _ => {
                 let old = self.by_pid.remove(&pid);
                 let parent = old.as_ref().and_then(|p| p.parent);
                 self.begin(pid, name, new, parent, out);
+                let parents =
+                    parent.and_then(|parent| self.by_pid.get(&parent)).map(|of| Arc::clone(&of.group));
+                self.with(pid, |process| {
+                    process.group = told_group(pid, process.record.key, parents.unwrap_or_default(), out);
+                });
                 self.release(old.and_then(|p| p.block));
             }
         }
@@ -443,6 +452,17 @@ fn look_at(pid: Pid, peeker: &Peeker, commands: &mut Commands) -> New {
     let owner = program.owner.unwrap_or(u32::MAX);
     let command = commands.take(owner, program.command, program.is_cut);
     New { command, owner, launcher: is_this_program(program.file) }
+}
+
+/// The path of a process's control group, which is told where it is another than `known`: its parent's, or what was told.
+fn told_group(pid: Pid, key: ProcessKey, known: Arc<str>, out: &RecordSender) -> Arc<str> {
+    let path = read_group(pid);
+    // Whose group nobody tells is in the root's.
+    if path.is_empty() || *path == *known || (known.is_empty() && path == "/") {
+        return known;
+    }
+    out.send(Record::ControlGroup(key, path.clone()));
+    path.into()
 }
 
 fn next_key(next: &mut u32) -> ProcessKey {

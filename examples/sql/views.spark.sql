@@ -1,0 +1,10 @@
+-- The same for Spark and Sail.
+CREATE OR REPLACE TEMPORARY VIEW energy USING parquet OPTIONS (path 'spool/energy');
+CREATE OR REPLACE TEMPORARY VIEW ledger USING parquet OPTIONS (path 'spool/ledger');
+CREATE OR REPLACE TEMPORARY VIEW all_stacks USING parquet OPTIONS (path 'spool/stacks');
+CREATE OR REPLACE TEMPORARY VIEW stacks AS
+SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call
+FROM all_stacks GROUP BY stack_id;
+CREATE OR REPLACE TEMPORARY VIEW frames AS
+SELECT DISTINCT stack_id, EXPLODE(frames) AS frame FROM all_stacks;
+CREATE OR REPLACE TEMPORARY VIEW pods USING csv OPTIONS (path 'spool/pods.csv', header 'true', inferSchema 'true');

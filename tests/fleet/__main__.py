@@ -1,0 +1,122 @@
+"""Asks real engines what a fleet used, by the product's own SQL: `cargo xtask fleet`.
+
+All engines must give the same microjoules, and those of the recording's own report. The fleet is the recording's machine and eight more, with
+its rows on fifteen days. Leaves out what the numbers mean.
+
+    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import duckdb
+
+from engines import ENGINES
+
+SQL = pathlib.Path(__file__).parents[2] / "examples/sql"
+QUESTIONS = sorted(path.stem for path in SQL.glob("*.sql") if not path.stem.startswith("views"))
+HOSTS, DAYS = 8, 15
+
+
+def export(program, recording, spool):
+    command = [program, "export", recording, "--format", "parquet-fleet", "-o", spool]
+    subprocess.run(command, check=True)
+    return {str(path.relative_to(spool)): path.read_bytes() for path in spool.rglob("*.parquet")}
+
+
+def target_of(program, recording):
+    report = json.loads(subprocess.check_output([program, "report", recording, "--format", "json"]))
+    return sum(row["target_uj"] for row in report["ledger"] if row["class"] in ("package", "dram", "gpu"))
+
+
+def add_machines(spool):
+    """Copies of the machine on other days, some of them a pod's or a job's, with keys as the product makes them."""
+    whose = {0: "'7f1d2e3c-0a1b-4c5d-8e9f-00112233445' || $host AS pod_uid", 1: "CAST($host AS BIGINT) AS slurm_job, '0' AS slurm_step"}
+    first = {table: [str(path) for path in (spool / table).rglob("*.parquet")] for table in ("energy", "stacks", "ledger")}
+    for host in range(HOSTS):
+        for day in range(DAYS):
+            change = f"'node{host}' AS host, window_start - INTERVAL {day} DAY AS window_start"
+            of = {"energy": ", ".join([change, *filter(None, [whose.get(host % 3, "").replace("$host", str(host))])]), "ledger": change}
+            for table, paths in first.items():
+                date = duckdb.execute("SELECT CAST(min(window_start) AS DATE) - ? FROM read_parquet(?)", [day, first["ledger"]]).fetchone()[0]
+                place = spool / table / f"date={str(date)[:10]}"
+                place.mkdir(parents=True, exist_ok=True)
+                chosen = f"* REPLACE ({of[table]})" if table in of else "*"
+                rows = f"SELECT {chosen} FROM read_parquet({paths}, hive_partitioning = false)"
+                duckdb.execute(f"COPY ({rows}) TO '{place}/node{host}-b{host}-{day:013}.parquet' (FORMAT parquet)")
+    pods = "".join(f"7f1d2e3c-0a1b-4c5d-8e9f-00112233445{host},web,team{host},{host + 1}\n" for host in (0, 3))
+    (spool / "pods.csv").write_text("pod_uid,namespace,team,budget_j\n" + pods)
+
+
+def cell(value):
+    """A value as all engines have it."""
+    if value is None or isinstance(value, str) and not value.lstrip("-").isdigit():
+        return value
+    return int(value)
+
+
+def rows_of(rows):
+    return sorted((tuple(map(cell, row)) for row in rows), key=repr)
+
+
+def ask(name, spool, expected):
+    """Every question, by an engine; what differs from `expected` is an error."""
+    start, answers = time.monotonic(), {}
+    with ENGINES[name](SQL, spool) as engine:
+        began = time.monotonic()
+        for question in QUESTIONS:
+            answers[question] = rows_of(engine.rows((SQL / f"{question}.sql").read_text()))
+    print(f"{name}: {len(QUESTIONS)} questions in {time.monotonic() - began:.1f} s, started in {began - start:.1f} s", flush=True)
+    for question, rows in (expected or {}).items():
+        if rows != answers[question]:
+            differ = [pair for pair in zip(rows, answers[question]) if pair[0] != pair[1]][:3]
+            sys.exit(f"{name} answers {question} otherwise: {len(rows)} and {len(answers[question])} rows, {differ}")
+    return answers
+
+
+def look(answers, target_uj):
+    """What any fleet's answers must be."""
+    check = answers["check"]
+    assert check and all(row[4] == row[5] == 0 for row in check), f"tables do not add up: {check}"
+    copies = 1 + HOSTS * DAYS
+    total = sum(row[3] for row in check)
+    assert total == copies * target_uj, f"{total} microjoules, and {copies} times {target_uj} were charged"
+    for question, column in (("top_functions", 1), ("api_calls", 1), ("workloads", 5)):
+        found = sum(row[column] for row in answers[question])
+        assert found == total, f"{question}: {found} of {total} microjoules"
+    weeks = [sum(row[column] for row in answers["week_before"]) for column in (1, 2)]
+    assert weeks[0] > weeks[1] > 0, weeks
+    assert any(row[0] == "team3" for row in answers["budgets"]) and any(row[0] is None for row in answers["budgets"]), answers["budgets"]
+    print(f"{total} microjoules of {copies} days of machines: tables, ledger and report agree", flush=True)
+
+
+def main(program, recording, folder, engines):
+    folder = pathlib.Path(folder)
+    spool, again = folder / "spool", folder / "again"
+    for place in (spool, again):
+        shutil.rmtree(place, ignore_errors=True)
+    first, second = export(program, recording, spool), export(program, recording, again)
+    assert first == second and len(first) % 3 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
+    add_machines(spool)
+    expected = ask("duckdb", spool, None)
+    target_uj = target_of(program, recording)
+    look(expected, target_uj)
+    for engine in engines:
+        if engine == "s3":
+            from store import over_s3
+
+            over_s3(folder, spool, lambda name, place: ask(name, place, expected))
+        elif engine == "otlp":
+            import otlp
+
+            otlp.check(program, recording, target_uj)
+        elif engine != "duckdb":
+            ask(engine, spool, expected)
+
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+main(*sys.argv[1:4], sys.argv[4:])

@@ -1,0 +1,142 @@
+//! Tables of a fleet of machines (Parquet), for engines that ask many hosts at once: `energy` by workload and
+//! stack, `stacks` by what their frames are called, and `ledger`, in which every domain adds up.
+//!
+//! Energy is in whole microjoules and no row is in two tables, so that any engine's sums are those of the
+//! recording. Names of files and bytes follow from the recording alone: whoever uploads it twice has the same
+//! objects.
+//!
+//! * `gather`: what each window of a profile holds; `objects`: the tables as files; `keys`: what these are
+//!   called.
+//!
+//! Leaves out the questions (`sql/`), and where files go.
+
+mod gather;
+mod keys;
+mod objects;
+
+use crate::{ExportOptions, Input, Object};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::DomainClass;
+use energy_trace_names::workload::Workload;
+use indexmap::IndexSet;
+use keys::Machine;
+use std::collections::HashMap;
+use std::io;
+
+/// Windows of one machine, to be written as three tables.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    machine: Machine,
+    windows: Vec<Window>,
+    programs: IndexSet<Program>,
+    stacks: HashMap<i64, OfStack>,
+    energy: HashMap<Key, Spent>,
+    ledger: Vec<Accounts>,
+}
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Window {
+    /// Nanoseconds since 1970-01-01 UTC.
+    start_ns: u64,
+    length_ns: u64,
+}
+
+/// Whose energy it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Program {
+    workload: Workload,
+    name: String,
+}
+
+/// What tells rows of `energy` apart: positions in the tables above, and a stack's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    program: usize,
+    stack: i64,
+    window: usize,
+    /// None where there is no power source.
+    class: Option<DomainClass>,
+}
+
+/// What such a row holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spent {
+    uj: i64,
+    cpu_ns: u64,
+    samples: u64,
+    /// 95 %, where the profile knows it.
+    interval: Option<(i64, i64)>,
+    quality: Option<&'static str>,
+}
+
+/// A stack by the names of its frames.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OfStack {
+    /// Outermost first.
+    frames: Vec<String>,
+    kinds: Vec<&'static str>,
+    module: Option<String>,
+    api_call: Option<String>,
+}
+
+/// Numbers of a ledger's row.
+const ACCOUNTS: usize = 7;
+
+/// A domain's ledger in a window.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Accounts {
+    window: usize,
+    domain: String,
+    class: DomainClass,
+    quality: &'static str,
+    /// In the order of their columns: measured, target, other, idle, uncore, residual, unattributed.
+    uj: [i64; ACCOUNTS],
+    /// Events that were lost and CPU time of energy-trace itself, in the last window and first domain of a
+    /// profile alone.
+    lost: u64,
+    tracer_cpu_ns: u64,
+    warnings: Vec<String>,
+}
+
+impl Fleet {
+    /// Adds a profile: by windows of a minute where it is known over time, else as one window.
+    ///
+    /// # Errors
+    /// When it is of several machines: their counters are told apart by labels alone.
+    pub fn add(&mut self, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+        let machine = Machine::of(input.profile).ok_or_else(|| {
+            io::Error::other(
+                "the recording is of several machines: export those of each one, merged or not, by themselves",
+            )
+        })?;
+        if self.windows.is_empty() {
+            self.machine = machine;
+        }
+        gather::add(self, input, options);
+        Ok(())
+    }
+
+    /// The tables of each day.
+    ///
+    /// # Errors
+    /// When a table is larger than its format can say.
+    pub fn objects(&self) -> io::Result<Vec<Object>> {
+        objects::of(self)
+    }
+}
+
+/// All of a recording.
+pub(super) fn write(input: &Input<'_>, options: &ExportOptions) -> io::Result<Vec<Object>> {
+    let mut fleet = Fleet::default();
+    fleet.add(input, options)?;
+    fleet.objects()
+}
+
+/// Codes of what is to be known before a number is believed.
+fn warnings(profile: &Profile) -> Vec<String> {
+    let mut codes: Vec<String> = profile.diagnostics.iter().map(|found| found.code().to_owned()).collect();
+    codes.sort();
+    codes.dedup();
+    codes
+}

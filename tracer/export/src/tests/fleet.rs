@@ -1,0 +1,212 @@
+//! Tables of a fleet: what engines sum is the recording's, to the microjoule, and a second export is the
+//! first.
+
+use super::parquet::{self, Cell};
+use super::recording_builder::RecordingBuilder;
+use super::training_runs::{gpu_training, measured_training};
+use super::{export, over_time, target};
+use crate::fleet::Fleet;
+use crate::{ExportOptions, Format, Input, Object};
+use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::{PartOfProfile, Profile};
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Host, Quality};
+use std::collections::BTreeMap;
+
+type Columns = BTreeMap<String, Vec<Cell>>;
+
+/// 2026-08-01T23:59:59.97Z: three hundredths of a second before another minute, and another day.
+const ALMOST_MIDNIGHT_NS: u64 = 1_785_628_799_970_000_000;
+
+fn objects(profile: &Profile, is_over_time: bool) -> Vec<Object> {
+    let over_time = is_over_time.then(|| over_time(profile));
+    let bins = over_time.as_ref().map_or(0..0, |over_time| 0..over_time.bins.count());
+    let input = Input { profile, over_time: over_time.as_ref(), bins };
+    Format::named("parquet-fleet").unwrap().objects(&input, &ExportOptions::default()).unwrap()
+}
+
+/// The rows of a table, of all days.
+fn table(objects: &[Object], name: &str) -> Columns {
+    let mut all = Columns::new();
+    for object in objects.iter().filter(|object| object.key.starts_with(&format!("{name}/"))) {
+        for (column, cells) in parquet::columns(&object.bytes) {
+            all.entry(column).or_default().extend(cells);
+        }
+    }
+    all
+}
+
+fn known(mut profile: Profile) -> Profile {
+    profile.run.host =
+        Some(Host { name: "node7".into(), boot: "3f2a1b4c-99aa-4b5c-8d7e-0123456789ab".into() });
+    profile
+}
+
+/// Rows sum to what programs were charged with, a ledger's parts to what was measured, by window and class,
+/// however the run is cut.
+#[test]
+fn every_sum_is_exact() {
+    for mut profile in [known(measured_training()), known(gpu_training(true))] {
+        for anchor in [profile.run.header.anchor.unix_ns, ALMOST_MIDNIGHT_NS] {
+            profile.run.header.anchor.unix_ns = anchor;
+            for is_over_time in [false, true] {
+                let objects = objects(&profile, is_over_time);
+                let (energy, ledger) = (table(&objects, "energy"), table(&objects, "ledger"));
+                assert_eq!(parquet::sum(&energy["microjoules"]), target(&profile));
+                let parts = ["target", "other", "idle", "uncore", "residual", "unattributed"];
+                let parts = parts.map(|part| parquet::sum(&ledger[&format!("{part}_uj")]));
+                let measured = parquet::sum(&ledger["measured_uj"]);
+                // The bins of this test have a part of the ledger alone, and not where the rows are.
+                if !is_over_time {
+                    assert_eq!(parts.iter().sum::<i64>(), measured);
+                    let of_rows = by_window_and_class(&energy, "microjoules");
+                    assert_eq!(of_rows, by_window_and_class(&ledger, "target_uj"));
+                }
+                let of_ledger = profile.ledger.iter().filter(|row| row.class.adds_up());
+                assert_eq!(measured, of_ledger.map(|row| row.measured.as_uj()).sum::<i64>());
+                let time: u64 = profile.rows.iter().map(|row| row.time_ns).sum();
+                let samples: u64 = profile.rows.iter().map(|row| row.samples).sum();
+                assert_eq!(parquet::sum(&energy["cpu_ns"]).cast_unsigned(), time);
+                assert_eq!(parquet::sum(&energy["samples"]).cast_unsigned(), samples);
+            }
+        }
+    }
+}
+
+/// Microjoules by window and class, where there are any.
+fn by_window_and_class(table: &Columns, column: &str) -> BTreeMap<String, i64> {
+    let mut sums = BTreeMap::new();
+    for ((start, class), uj) in table["window_start"].iter().zip(&table["class"]).zip(&table[column]) {
+        *sums.entry(format!("{start:?} {class:?}")).or_default() += parquet::sum(std::slice::from_ref(uj));
+    }
+    sums.retain(|_, uj| *uj != 0);
+    sums
+}
+
+/// The same recording gives the same objects; a run over midnight one of each day, with its own first window.
+#[test]
+fn keys_and_bytes_stay() {
+    let mut profile = known(measured_training());
+    profile.run.header.anchor.unix_ns = ALMOST_MIDNIGHT_NS;
+    let once = objects(&profile, true);
+    assert_eq!(once, objects(&profile, true));
+    let keys: Vec<&str> = once.iter().map(|object| object.key.as_str()).collect();
+    assert_eq!(keys[0], "energy/date=2026-08-01/node7-3f2a1b4c99aa-0000000005000.parquet");
+    assert_eq!(keys[5], "ledger/date=2026-08-02/node7-3f2a1b4c99aa-0000000005050.parquet");
+    assert_eq!(keys.len(), 6);
+}
+
+/// Every stack of `energy` is in `stacks` once, with its frames; its number does not hang on the machine.
+#[test]
+fn stacks_are_known_once() {
+    let objects = objects(&known(measured_training()), true);
+    let (energy, stacks) = (table(&objects, "energy"), table(&objects, "stacks"));
+    let mut numbers = Vec::new();
+    for ((number, frames), function) in
+        stacks["stack_id"].iter().zip(&stacks["frames"]).zip(&stacks["function"])
+    {
+        let Cell::Texts(frames) = frames else { panic!("{frames:?}") };
+        assert_eq!(frames.last().map(|last| Cell::Text(last.clone())), Some(function.clone()));
+        numbers.push(format!("{number:?}"));
+    }
+    let mut once = numbers.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), numbers.len());
+    assert!(energy["stack_id"].iter().all(|number| once.contains(&format!("{number:?}"))));
+    assert!(stacks["api_call"].contains(&Cell::Text("torch.autograd.backward".into())), "{stacks:?}");
+}
+
+/// Stacks are those of `--format parquet`, by the same numbers, also where frames are folded.
+#[test]
+fn stacks_are_those_of_the_other_table() {
+    let mut b = RecordingBuilder::new("python3 x.py", 1);
+    let process = b.process(7, "python3", Some("3.11.2"));
+    let thread = b.thread(process, 7, "python3");
+    let main = b.python("x", "main", "x.py", 1);
+    let interpreter = b.frame(FrameKind::Native, "/usr/bin/python3.11", "_PyEval_EvalFrameDefault");
+    let (inner, outer) = (b.stack(&[main, interpreter]), b.stack(&[interpreter, main]));
+    b.spent(thread, Some(inner), 5, 900, 90);
+    b.spent(thread, Some(outer), 7, 900, 90);
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let profile = known(b.build());
+    let numbers = |columns: &Columns, name: &str| {
+        let mut numbers: Vec<String> = columns[name].iter().map(|number| format!("{number:?}")).collect();
+        numbers.sort();
+        numbers.dedup();
+        numbers
+    };
+    let other = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+    assert_eq!(numbers(&table(&objects(&profile, true), "energy"), "stack_id"), numbers(&other, "stack"));
+}
+
+/// A run of a pod's process, its child, and a job's rank.
+pub(super) fn workloads() -> Profile {
+    let mut b = RecordingBuilder::new("x", 1);
+    let frame = b.frame(FrameKind::Native, "/x", "work");
+    let stack = b.stack(&[frame]);
+    for (pid, uj) in [(7, 1), (8, 20), (9, 300), (10, 4_000)] {
+        let process = b.process(pid, "x", None);
+        let thread = b.thread(process, pid, "x");
+        b.spent(thread, Some(stack), uj, 900, 90);
+    }
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let mut profile = known(b.build());
+    profile.processes[1].parent = Some(ProcessKey::new(0));
+    let pod = format!("/kubepods/pod{}/web", "7f1d2e3c-0a1b-4c5d-8e9f-001122334455");
+    profile.control_groups.insert(ProcessKey::new(0), pod);
+    profile.control_groups.insert(ProcessKey::new(2), "/slurm/uid_0/job_6/step_0/task_3".into());
+    profile
+}
+
+fn of_workloads(profile: &Profile, column: &str) -> Vec<(Cell, i64)> {
+    let energy = table(&objects(profile, false), "energy");
+    let uj = energy["microjoules"].iter().map(|uj| parquet::sum(std::slice::from_ref(uj)));
+    energy[column].iter().cloned().zip(uj).collect()
+}
+
+/// A child is its parent's workload's; jobs and ranks are those of the control group.
+#[test]
+fn rows_have_their_workload() {
+    let profile = workloads();
+    let nobody = Cell::Missing;
+    let mut containers = of_workloads(&profile, "container_id");
+    containers.sort_by_key(|(_, uj)| *uj);
+    let web = Cell::Text("web".into());
+    assert_eq!(containers, [(web, 21), (nobody.clone(), 300), (nobody.clone(), 4_000)]);
+    let mut ranks = of_workloads(&profile, "rank");
+    ranks.sort_by_key(|(_, uj)| *uj);
+    assert_eq!(ranks, [(nobody.clone(), 21), (Cell::Number(3), 300), (nobody, 4_000)]);
+}
+
+/// Of a merged recording each part has its rank; of several machines it is refused.
+#[test]
+fn merged_recordings() {
+    let mut profile = workloads();
+    let part = |processes, rank| PartOfProfile { label: String::new(), processes, rank };
+    profile.parts = vec![part(0..2, Some(0)), part(2..4, Some(1))];
+    let ranks = of_workloads(&profile, "rank");
+    assert!(
+        ranks.contains(&(Cell::Number(1), 4_000)) && ranks.contains(&(Cell::Number(3), 300)),
+        "{ranks:?}"
+    );
+    profile.run.host = None;
+    let input = Input { profile: &profile, over_time: None, bins: 0..0 };
+    let refused = Fleet::default().add(&input, &ExportOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("several machines"));
+}
+
+/// Names of control groups hold nothing that a terminal obeys, and windows of an agent stand one behind the
+/// other.
+#[test]
+fn windows_are_added() {
+    let mut profile = workloads();
+    profile.control_groups.insert(ProcessKey::new(3), "/system.slice/a\u{1b}[2J.service".into());
+    let mut fleet = Fleet::default();
+    for _ in 0..2 {
+        let input = Input { profile: &profile, over_time: None, bins: 0..0 };
+        fleet.add(&input, &ExportOptions::default()).unwrap();
+    }
+    let energy = table(&fleet.objects().unwrap(), "energy");
+    assert_eq!(parquet::sum(&energy["microjoules"]), 2 * 4_321);
+    assert!(energy["unit"].contains(&Cell::Text("a\\x1b[2J.service".into())), "{:?}", energy["unit"]);
+}

