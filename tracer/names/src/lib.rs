@@ -2,7 +2,7 @@
 //!
 //! `names` makes a frame's name from what is recorded of it, `short_names` leaves out the arguments of templates, `native_frames` folds frames
 //! of native code into the Python frames that they serve, `api_names` knows calls of frameworks by their public names, `patterns` matches the
-//! names of functions that are counted, and `shown` writes out what a terminal would obey:
+//! names of functions that are counted, `workload` knows whose work a control group does, and `shown` writes out what a terminal would obey:
 //!
 //! ```
 //! use energy_trace_names::{file_name, shown::shown};
@@ -20,6 +20,7 @@ pub mod native_frames;
 pub mod patterns;
 pub mod short_names;
 pub mod shown;
+pub mod workload;
 
 pub use cells::cell_of;
 pub use names::{
