@@ -13,6 +13,7 @@ pub mod command;
 mod consumers;
 pub mod cross;
 mod demo;
+mod fleet;
 pub mod frameworks;
 mod fuzz;
 pub mod kernel;
@@ -97,6 +98,8 @@ enum Task {
     CheckLines,
     /// Open each export with a program that people open it with, and compare its energy with the report's; fetches these programs.
     Consumers(consumers::Options),
+    /// Have a real Prometheus scrape the agent on simulated power, and ask it for the sum rule; fetches Debian's; needs root.
+    Fleet,
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
     /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
@@ -148,6 +151,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Oracle(options) => oracle::task(&workspace, &options),
         Task::CheckLines => oracle::check_lines(&workspace),
         Task::Consumers(options) => consumers::task(&workspace, &options),
+        Task::Fleet => fleet::task(&workspace),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
         Task::Package(options) => package::task(&workspace, &options),
