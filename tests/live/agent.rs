@@ -1,6 +1,6 @@
 //! The agent on simulated power, with two pods that burn: the sum rule at each scrape, who got what, and what its processes may do.
 //!
-//! Pods are control groups as the kubelet names them. `prometheus` asks a real Prometheus and is for `cargo xtask fleet`. Leaves out what a page
+//! Pods are control groups as the kubelet names them. `prometheus` asks a real Prometheus and is for `cargo xtask fleet-prometheus`. Leaves out what a page
 //! says (`tracer/report/src/agent_page.rs`).
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
@@ -264,16 +264,17 @@ fn an_address_in_use() {
     assert!(!agent.status.success() && said.contains(&address) && said.contains("--listen"), "{said}");
 }
 
-/// Where `cargo xtask fleet` has put Prometheus.
+/// Where `cargo xtask fleet-prometheus` has put Prometheus.
 const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
 const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
      + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
 
 /// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing.
 #[test]
-#[ignore = "fetches Prometheus: `cargo xtask fleet`"]
+#[ignore = "fetches Prometheus: `cargo xtask fleet-prometheus`"]
 fn prometheus() {
-    let programs = PathBuf::from(std::env::var_os(PROMETHEUS).expect("`cargo xtask fleet` says where it is"));
+    let programs =
+        PathBuf::from(std::env::var_os(PROMETHEUS).expect("`cargo xtask fleet-prometheus` says where it is"));
     let simulation = simulation();
     let agent = Agent::start(&simulation, &["--window", "2s"]);
     let _pods = [Pod::start(&simulation, 0, 5), Pod::start(&simulation, 1, 20)];

@@ -13,7 +13,7 @@ pub mod command;
 mod consumers;
 pub mod cross;
 mod demo;
-mod fleet;
+mod fleet_prometheus;
 pub mod frameworks;
 mod fuzz;
 pub mod kernel;
@@ -99,7 +99,7 @@ enum Task {
     /// Open each export with a program that people open it with, and compare its energy with the report's; fetches these programs.
     Consumers(consumers::Options),
     /// Have a real Prometheus scrape the agent on simulated power, and ask it for the sum rule; fetches Debian's; needs root.
-    Fleet,
+    FleetPrometheus,
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
     /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
@@ -151,7 +151,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Oracle(options) => oracle::task(&workspace, &options),
         Task::CheckLines => oracle::check_lines(&workspace),
         Task::Consumers(options) => consumers::task(&workspace, &options),
-        Task::Fleet => fleet::task(&workspace),
+        Task::FleetPrometheus => fleet_prometheus::task(&workspace),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
         Task::Package(options) => package::task(&workspace, &options),

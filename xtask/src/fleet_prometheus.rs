@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: the agent with the programs that platform teams run. So far Debian's Prometheus, unpacked into the cache folder, which
-//! scrapes an agent on simulated power and is asked for the sum rule.
+//! `cargo xtask fleet-prometheus`: Debian's Prometheus, unpacked into the cache folder, scrapes an agent on simulated power and is asked for the
+//! sum rule.
 //!
 //! Not part of `cargo xtask test`: it fetches 19 MB and watches for more than a minute. What is checked is a test of its own
 //! (`tests/live/agent.rs`).
@@ -18,7 +18,7 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     let folder = workspace.tools().join("prometheus");
     let programs = folder.join("root/usr/bin");
     if !programs.join("promtool").exists() {
-        eprintln!("fleet: Debian's prometheus into {}", folder.display());
+        eprintln!("fleet-prometheus: Debian's prometheus into {}", folder.display());
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let log = workspace.log();
         let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
