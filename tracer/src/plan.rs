@@ -11,6 +11,7 @@ use energy_trace_probe::event::EventChoice;
 use energy_trace_report::budgets::Budget;
 use energy_trace_symbols::Detail;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ pub struct RecordPlan {
     pub budgets: Vec<Budget>,
     /// Show what is recorded while it is, and keep no file.
     pub live: bool,
+    /// Show it as metrics, for as long as the machine runs.
+    pub agent: Option<AgentPlan>,
     /// How to talk to the user.
     pub screen: Screen,
     /// Where the root of the file system is, for what the kernel offers.
@@ -71,6 +74,15 @@ pub struct RecordPlan {
     pub typed: Vec<OsString>,
     /// The program's file, where sudo made it another one than the user's shell runs.
     pub program: Option<PathBuf>,
+}
+
+/// Where an agent's metrics are, and how often they change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentPlan {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The time from one attribution to the next.
+    pub window: Duration,
 }
 
 /// How to talk to the user, all of it on stderr.

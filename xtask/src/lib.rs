@@ -14,6 +14,7 @@ mod consumers;
 pub mod cross;
 mod demo;
 mod fleet;
+mod fleet_prometheus;
 pub mod frameworks;
 mod fuzz;
 pub mod kernel;
@@ -100,6 +101,8 @@ enum Task {
     Consumers(consumers::Options),
     /// Ask the tables of a fleet by real engines and an object store, and record ranks of mpirun; fetches these.
     Fleet(fleet::Options),
+    /// Have a real Prometheus scrape the agent on simulated power, and ask it for the sum rule; fetches Debian's; needs root.
+    FleetPrometheus,
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
     /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
@@ -152,6 +155,7 @@ fn perform(task: Task) -> Result<()> {
         Task::CheckLines => oracle::check_lines(&workspace),
         Task::Consumers(options) => consumers::task(&workspace, &options),
         Task::Fleet(options) => fleet::task(&workspace, &options),
+        Task::FleetPrometheus => fleet_prometheus::task(&workspace),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
         Task::Package(options) => package::task(&workspace, &options),

@@ -2,6 +2,7 @@
 //!
 //! Leaves out what each of them does.
 
+mod by_process;
 mod merged;
 
 use crate::charging::basis::Basis;
@@ -24,7 +25,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::Accounting;
 use energy_trace_model::profile::over_time::Bins;
-use energy_trace_model::profile::{Options, OverTime, Profile, View};
+use energy_trace_model::profile::{DomainByProcess, Options, OverTime, Profile, View};
 use energy_trace_model::recording::Recording;
 use std::borrow::Cow;
 
@@ -83,6 +84,14 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
     }
     let span = span_of(&recording);
     attribute_in_bins(recording, options, Bins::over(span.start, span.end))
+}
+
+/// By domain and process alone, of a recording that is not merged: no stack is made a row, and how sure it is is not
+/// worked out.
+pub fn attribute_by_process(recording: Recording, options: &Options) -> Vec<DomainByProcess> {
+    let mut recording = Cow::Owned(recording);
+    let (_, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
+    by_process::of(&found.results, &found.time.owners, &recording.threads)
 }
 
 /// Of a recording that is not merged.
@@ -224,6 +233,7 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
 
 #[cfg(test)]
 mod tests {
+    mod by_process;
     mod delegation;
     mod gpu;
     mod merged;

@@ -67,6 +67,17 @@ impl MicroJoules {
         let signed = |part: u64| Self(i64::try_from(part).unwrap_or(i64::MAX) * self.0.signum());
         Some(parts.into_iter().map(signed).collect())
     }
+
+    /// Parts of the same sum, or of zero if that is below, none of which is below zero: those above have what is left.
+    pub fn not_below_zero(parts: Vec<Self>) -> Vec<Self> {
+        if parts.iter().all(|part| *part >= Self::ZERO) {
+            return parts;
+        }
+        let sum: Self = parts.iter().copied().sum();
+        let weights: Vec<u64> = parts.iter().map(|part| u64::try_from(part.as_uj()).unwrap_or(0)).collect();
+        let shares = sum.max(Self::ZERO).split(&weights);
+        shares.unwrap_or_else(|| vec![Self::ZERO; weights.len()])
+    }
 }
 
 /// What a weight of this total has of an amount, and what is left of the division. In 64 bits, which nearly always are enough, it takes a tenth of

@@ -21,6 +21,8 @@ use energy_trace_model::recording::record::DomainClass;
 use std::fmt;
 use std::str::FromStr;
 
+pub mod agent_page;
+pub mod agent_totals;
 pub mod budget_line;
 pub mod budgets;
 pub mod carbon;

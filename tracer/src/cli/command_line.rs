@@ -4,7 +4,7 @@
 
 use super::common::Common;
 use super::{
-    compare, debug, diff, doctor, export, first_word, flamegraph, merge, pages, record, report, top,
+    agent, compare, debug, diff, doctor, export, first_word, flamegraph, merge, pages, record, report, top,
 };
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -29,7 +29,7 @@ pub(super) struct Cli {
 }
 
 const USAGE: &str = "sudo energy-trace [OPTIONS] PROGRAM [ARGS]...
-       energy-trace top|report|flamegraph|export|diff|merge|compare|doctor [OPTIONS]";
+       energy-trace top|agent|report|flamegraph|export|diff|merge|compare|doctor [OPTIONS]";
 
 const EXAMPLES: &str = "Examples:
   Run a program, show which functions used the energy, and write
@@ -64,6 +64,11 @@ const TOP_EXAMPLES: &str = "Examples:
   sudo energy-trace top -p 1234
   sudo energy-trace top python3 train.py";
 
+const AGENT_EXAMPLES: &str = "Examples:
+  sudo energy-trace agent
+  sudo energy-trace agent --listen 10.0.0.7:9464   for a Prometheus elsewhere
+  curl localhost:9464/metrics";
+
 const MERGE_EXAMPLES: &str = "Examples:
   energy-trace merge job.data rank0.data rank1.data
   energy-trace merge job.data login=a/energy-trace.data node7=b/energy-trace.data";
@@ -91,6 +96,9 @@ pub(super) enum Command {
     /// Show what draws power now: by domain, process, API call and function
     #[command(after_help = TOP_EXAMPLES)]
     Top(Box<top::TopArgs>),
+    /// Serve the machine's energy by pod, unit and job to Prometheus, always
+    #[command(after_help = AGENT_EXAMPLES)]
+    Agent(agent::AgentArgs),
     /// Show a recording as a table, JSON or CSV; needs no privileges
     #[command(after_help = REPORT_EXAMPLES)]
     Report(report::ReportArgs),
@@ -126,6 +134,7 @@ impl Command {
         match self {
             Self::Record(_) => "record",
             Self::Top(_) => "top",
+            Self::Agent(_) => "agent",
             Self::Report(_) => "report",
             Self::Flamegraph(_) => "flamegraph",
             Self::Export(_) => "export",

@@ -4,6 +4,7 @@
 //! `run` does what was typed. Leaves out doing it (`session`, `report`, `doctor`).
 
 mod accounting;
+mod agent;
 mod arguments;
 mod budget;
 mod carbon;

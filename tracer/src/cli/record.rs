@@ -11,7 +11,7 @@ use super::resolve::{PlanError, resolve};
 use super::work;
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::session;
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
@@ -174,6 +174,14 @@ pub(super) struct ModelWatts {
     pub core: Option<MicroWatts>,
 }
 
+/// Options of which none is typed.
+pub(super) fn defaults() -> Result<RecordArgs, Failure> {
+    let command = RecordArgs::augment_args(clap::Command::new("record").no_binary_name(true));
+    let matches = command.try_get_matches_from([""; 0]);
+    let defaults = matches.and_then(|matches| RecordArgs::from_arg_matches(&matches));
+    defaults.map_err(|error| Failure::usage(error.to_string()))
+}
+
 /// Records.
 pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
     run_plan(&resolve(args, common).map_err(refused)?)
@@ -206,7 +214,7 @@ pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
 }
 
 /// A time with its unit, or a bare number of seconds, as sleep(1) and timeout(1) take it.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let bare = text.parse().ok().map(Duration::try_from_secs_f64);
     let parsed = match bare {
         Some(seconds) => seconds.map_err(|error| error.to_string()),
@@ -219,7 +227,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_watts(text: &str) -> Result<MicroWatts, String> {
+pub(super) fn parse_watts(text: &str) -> Result<MicroWatts, String> {
     let watts = text.parse().ok().and_then(MicroWatts::from_watts);
     watts.ok_or_else(|| "expected watts, such as 12.5".into())
 }

@@ -4,7 +4,9 @@
 
 use super::command_line::{Cli, Command, parse};
 use super::unprivileged::give_up_privileges;
-use super::{compare, debug, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top};
+use super::{
+    agent, compare, debug, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top,
+};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::io::Write;
@@ -27,6 +29,7 @@ pub fn run() -> ExitCode {
         Some(Command::Diff(args)) => give_up_privileges().and_then(|()| diff::run(&args, &common)),
         Some(Command::Merge(args)) => give_up_privileges().and_then(|()| merge::run(&args)),
         Some(Command::Top(args)) => top::run(&args, &common),
+        Some(Command::Agent(args)) => agent::run(&args, &common),
         Some(Command::Compare(args)) => compare::run(&args, &common),
         Some(Command::Pages(args)) => give_up_privileges().and_then(|()| pages::run(&args)),
         Some(Command::Debug(args)) => give_up_privileges().and_then(|()| debug::run(&args)),

@@ -9,7 +9,7 @@ use super::record::{self, ModelWatts, RecordArgs, parse_model};
 use super::resolve::resolve;
 use super::work;
 use crate::plan::{GpuLevel, ProgressStyle};
-use clap::{Args, FromArgMatches as _};
+use clap::Args;
 use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_power::SourceChoice;
 use std::ffi::OsString;
@@ -97,9 +97,6 @@ pub(super) fn run(args: &TopArgs, common: &Common) -> Result<ExitCode, Failure> 
 
 /// The same as options of a recording.
 fn recording(args: &TopArgs) -> Result<RecordArgs, Failure> {
-    let command = RecordArgs::augment_args(clap::Command::new("record").no_binary_name(true));
-    let matches = command.try_get_matches_from([""; 0]);
-    let defaults = matches.and_then(|matches| RecordArgs::from_arg_matches(&matches));
     let all = args.all || (args.command.is_empty() && args.pid.is_empty() && args.cgroup.is_none());
     Ok(RecordArgs {
         command: args.command.clone(),
@@ -114,7 +111,7 @@ fn recording(args: &TopArgs) -> Result<RecordArgs, Failure> {
         work: args.work.clone(),
         work_allow_remote: args.work_allow_remote,
         as_root: args.as_root,
-        ..defaults.map_err(|error| Failure::usage(error.to_string()))?
+        ..record::defaults()?
     })
 }
 

@@ -116,6 +116,13 @@ impl Finisher {
         }
     }
 
+    /// So many events were lost so far. Whether the finisher hears of it is its own affair.
+    pub fn lost(&self, events: u64) {
+        if let Some(child) = &self.child {
+            let _told_again = child.channel.send(&Request::Lost(events), &[], Some(Duration::ZERO));
+        }
+    }
+
     /// Attributes and draws. The recording must be written by now.
     ///
     /// # Errors

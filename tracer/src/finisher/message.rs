@@ -16,6 +16,8 @@ pub(super) enum Request {
     Prefetch,
     Project,
     Began,
+    /// So many events were lost so far; nobody waits for an answer.
+    Lost(u64),
     Finish,
     Show,
     Budgets,

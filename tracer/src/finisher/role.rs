@@ -7,6 +7,8 @@ use super::outputs::Outputs;
 use super::prefetch::Prefetch;
 use super::project::ProjectSearch;
 use super::results::Results;
+use crate::agent::{self, Agent};
+use crate::live::Watcher;
 use crate::plan::RecordPlan;
 use crate::top::View;
 use caps::{Capability, CapsHashSet};
@@ -21,7 +23,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 /// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     // Who draws sets the terminal right when its parent is gone, and ends then by itself.
-    let bound = || if plan.live { Ok(()) } else { parent.die_with_it() };
+    let draws = plan.live && plan.agent.is_none();
+    let bound = || if draws { Ok(()) } else { parent.die_with_it() };
     let become_user = become_user(plan).and_then(|()| bound());
     let mut state = State {
         plan,
@@ -29,7 +32,7 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
         prefetch: None,
         project: None,
         outputs: None,
-        view: None,
+        watcher: None,
         began: false,
         results: None,
     };
@@ -43,8 +46,11 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 }
 
 /// The invoking user under sudo, else who we are, without capabilities. A root that nobody has called by sudo keeps the right to write into
-/// folders of others, which is what it is root for; its number alone, 0, owns the system's files anyway.
+/// folders of others, which is what it is root for; its number alone, 0, owns the system's files anyway. An agent writes nothing.
 fn become_user(plan: &RecordPlan) -> io::Result<()> {
+    if plan.agent.is_some() {
+        return agent::become_nobody();
+    }
     match &plan.owner {
         Some(user) => renounce(Some(&user.role())),
         None if geteuid().is_root() => {
@@ -60,8 +66,8 @@ struct State<'a> {
     prefetch: Option<Prefetch>,
     project: Option<ProjectSearch>,
     outputs: Option<Outputs>,
-    /// Instead of files, where somebody looks while it is recorded.
-    view: Option<View>,
+    /// Instead of files, where somebody takes what is recorded at once.
+    watcher: Option<Box<dyn Watcher>>,
     /// Whether the command runs: from now on files are kept.
     began: bool,
     results: Option<Results>,
@@ -75,7 +81,7 @@ impl State<'_> {
                 Err(error) => return error,
             };
             let Some(answer) = self.answer(&request) else { continue };
-            let pipe = self.view.as_mut().and_then(View::take_writing_end);
+            let pipe = self.watcher.as_mut().and_then(|watcher| watcher.take_writing_end());
             let recording = self.outputs.as_ref().map(|outputs| outputs.recording().as_fd());
             let recording = recording.or_else(|| pipe.as_ref().map(|pipe| pipe.as_fd()));
             let files: Vec<BorrowedFd<'_>> =
@@ -97,7 +103,11 @@ impl State<'_> {
             Request::Project => Answer::Project(self.project.take().map(ProjectSearch::finish)),
             Request::Began => {
                 self.began = true;
-                self.view.iter_mut().for_each(View::begin);
+                self.watcher.iter_mut().for_each(|watcher| watcher.begin());
+                return None;
+            }
+            Request::Lost(events) => {
+                self.watcher.iter_mut().for_each(|watcher| watcher.lost(*events));
                 return None;
             }
             Request::Finish => self.finish(),
@@ -116,9 +126,8 @@ impl State<'_> {
 
     fn finish(&mut self) -> Answer {
         self.began = true;
-        if let Some(view) = &mut self.view {
-            view.end();
-            return Answer::Done;
+        if let Some(watcher) = &mut self.watcher {
+            return watcher.end().map_or_else(Answer::Refused, |()| Answer::Done);
         }
         let Some(outputs) = &mut self.outputs else {
             return Answer::Refused("there is no recording to make a result of".into());
@@ -141,9 +150,9 @@ impl State<'_> {
         }
         self.prefetch = Prefetch::begin(self.plan);
         if self.plan.live {
-            return match View::new(self.plan.screen.color) {
-                Ok(view) => {
-                    self.view = Some(view);
+            return match watcher(self.plan) {
+                Ok(watcher) => {
+                    self.watcher = Some(watcher);
                     Answer::Prepared
                 }
                 Err(error) => refuse(&error),
@@ -165,6 +174,13 @@ impl State<'_> {
             outputs.discard();
         }
     }
+}
+
+fn watcher(plan: &RecordPlan) -> io::Result<Box<dyn Watcher>> {
+    Ok(match &plan.agent {
+        Some(agent) => Box::new(Agent::new(agent)?),
+        None => Box::new(View::new(plan.screen.color)?),
+    })
 }
 
 fn refuse(error: &(dyn std::error::Error + 'static)) -> Answer {

@@ -83,7 +83,8 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
         progress.clear();
     }
     let mut stage = started?;
-    let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
+    let watched = Watched { viewer: viewer.as_ref(), finisher: &roles.finisher };
+    let stop = watch(plan, &mut control, &mut stage, &mut progress, &watched).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
     drop(viewer);
     if let Some(forward) = roles.forward.as_ref().filter(|_| !control.command_is_running()) {
@@ -93,13 +94,22 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 
+/// How often an agent hears what was lost.
+const BETWEEN_LOSSES: Duration = Duration::from_secs(10);
+
+/// Who sees the recording while it is made.
+struct Watched<'a> {
+    viewer: Option<&'a Viewer>,
+    finisher: &'a Finisher,
+}
+
 /// Waits until the recording has to stop, drawing progress meanwhile.
 async fn watch(
     plan: &RecordPlan,
     control: &mut Control,
     stage: &mut Stage,
     progress: &mut Progress,
-    viewer: Option<&Viewer>,
+    watched: &Watched<'_>,
 ) -> Result<Stop, SessionError> {
     let began = Instant::now();
     let gone = stage.exit_condition.met();
@@ -107,6 +117,8 @@ async fn watch(
     let period = progress.period();
     let mut tick = tokio::time::interval(period.unwrap_or(Duration::from_mins(1)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut losses = tokio::time::interval(BETWEEN_LOSSES);
+    losses.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
             event = control.event() => match event? {
@@ -116,7 +128,7 @@ async fn watch(
             },
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
-            () = gone_away(viewer) => {
+            () = gone_away(watched.viewer) => {
                 control.interrupt_command();
                 return Ok(Stop::Requested);
             }
@@ -129,6 +141,7 @@ async fn watch(
             _ = tick.tick(), if period.is_some() => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
             }
+            _ = losses.tick(), if plan.agent.is_some() => watched.finisher.lost(stage.tracer.live().lost),
         }
     }
 }

@@ -3,13 +3,12 @@
 //! Leaves out the terminal itself and what a screen says.
 
 use super::terminal::{self, Terminal};
+use crate::live::{LAG, PIECE, Pipe, Watcher};
 use energy_trace_attribution::{attribute_over_time_owned, attribute_owned};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::{Options, OverTime};
 use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_report::top::{Screen, Section, Totals};
-use nix::fcntl::OFlag;
-use nix::unistd::pipe2;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,17 +17,13 @@ use std::time::{Duration, Instant};
 
 /// How long a window is.
 const WINDOW: Duration = Duration::from_secs(2);
-/// So much of what comes is left for the next window: slices are ended once a second, and records gathered for a second.
-const LAG: Duration = Duration::from_millis(2_500);
 /// Milliseconds between two looks at the terminal's size.
 const LOOK_MS: u16 = 250;
-/// Bytes that are read at once.
-const PIECE: usize = 1 << 18;
 
 /// Who looks: from the pipe's making to the terminal as it was.
 pub(crate) struct View {
     color: bool,
-    ends: (Option<File>, Option<OwnedFd>),
+    pipe: Pipe,
     thread: Option<JoinHandle<io::Result<Totals>>>,
 }
 
@@ -38,27 +33,25 @@ impl View {
     /// # Errors
     /// When there is none to be had.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
-        let (reading, writing) = pipe2(OFlag::O_CLOEXEC)?;
-        // More than a second of records; where it may not be so large it is as it was.
-        let _ = nix::fcntl::fcntl(&reading, nix::fcntl::FcntlArg::F_SETPIPE_SZ(1 << 20));
-        Ok(Self { color, ends: (Some(reading.into()), Some(writing)), thread: None })
+        Ok(Self { color, pipe: Pipe::new()?, thread: None })
     }
+}
 
-    /// The end for the recorder, once.
-    pub(crate) const fn take_writing_end(&mut self) -> Option<OwnedFd> {
-        self.ends.1.take()
+impl Watcher for View {
+    fn take_writing_end(&mut self) -> Option<OwnedFd> {
+        self.pipe.writing.take()
     }
 
     /// Begins to draw.
-    pub(crate) fn begin(&mut self) {
-        let (Some(pipe), color) = (self.ends.0.take(), self.color) else { return };
+    fn begin(&mut self) {
+        let (Some(pipe), color) = (self.pipe.reading.take(), self.color) else { return };
         self.thread = std::thread::Builder::new().name("screen".into()).spawn(move || look(pipe, color)).ok();
     }
 
     /// Waits for the end of the recording, or takes what there is where somebody has had enough; says what was used in a line.
-    pub(crate) fn end(&mut self) {
-        self.ends = (None, None);
-        let Some(thread) = self.thread.take() else { return };
+    fn end(&mut self) -> Result<(), String> {
+        self.pipe.close();
+        let Some(thread) = self.thread.take() else { return Ok(()) };
         let line = match thread.join() {
             Ok(Ok(totals)) if !totals.is_empty() => totals.last_line(),
             Ok(Ok(_)) => {
@@ -68,6 +61,7 @@ impl View {
             Err(_) => "energy-trace: the screen ended: an error in energy-trace".into(),
         };
         let _ = writeln!(io::stderr(), "{line}");
+        Ok(())
     }
 }
 

@@ -119,7 +119,7 @@ impl DomainResult {
         let mut energies = self.of_owner.clone();
         energies.push(self.row.other);
         let whole: MicroJoules = energies.iter().copied().sum();
-        let mut lifted = not_below_zero(energies);
+        let mut lifted = MicroJoules::not_below_zero(energies);
         self.row.idle += whole.min(MicroJoules::ZERO);
         self.row.other = lifted.pop().unwrap_or_default();
         if let Some(energy) = self.row.unattributed.get_mut(&UnattributedReason::NoLaunchData) {
@@ -128,22 +128,13 @@ impl DomainResult {
         }
         // Where owners are charged by time alone, both are the same.
         let is_by_time = self.by_time == self.of_owner;
-        self.by_time =
-            if is_by_time { lifted.clone() } else { not_below_zero(std::mem::take(&mut self.by_time)) };
+        self.by_time = if is_by_time {
+            lifted.clone()
+        } else {
+            MicroJoules::not_below_zero(std::mem::take(&mut self.by_time))
+        };
         self.of_owner = lifted;
     }
-}
-
-/// The same sum, or zero if that is below, of which those above zero have what is left.
-fn not_below_zero(energies: Vec<MicroJoules>) -> Vec<MicroJoules> {
-    if energies.iter().all(|energy| *energy >= MicroJoules::ZERO) {
-        return energies;
-    }
-    let sum: MicroJoules = energies.iter().copied().sum();
-    let weights: Vec<u64> =
-        energies.iter().map(|energy| u64::try_from(energy.as_uj()).unwrap_or(0)).collect();
-    let shares = sum.max(MicroJoules::ZERO).split(&weights);
-    shares.unwrap_or_else(|| vec![MicroJoules::ZERO; weights.len()])
 }
 
 /// Where a domain's numbers come from. Shares of a counter are at best apportioned:

@@ -1,5 +1,6 @@
 //! What a recording means: joules per thread and stack and the ledger that they add up in (`tables`).
 //!
+//! * `by_process`: the same by domain and process alone.
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
 //! * `over_time`: energy in bins of time, and the profile of a part of a run.
@@ -11,6 +12,7 @@
 
 mod adding;
 pub mod arguments;
+mod by_process;
 pub mod certainty;
 pub mod diagnostics;
 pub mod options;
@@ -21,6 +23,7 @@ mod tables;
 pub mod validity;
 pub mod work;
 
+pub use by_process::DomainByProcess;
 pub use options::{Options, View};
 pub use over_time::{OverTime, PartOfRun};
 pub use tables::{EnergyByClass, LedgerRow, PartOfProfile, Profile, ProfileRow, UnattributedReason};

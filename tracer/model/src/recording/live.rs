@@ -5,7 +5,7 @@
 
 use super::assembly::Assembly;
 use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
-use super::record::{CutReason, Reading, Slice, Summary};
+use super::record::{CutReason, Process, Reading, Slice, Summary};
 use super::tables::Recording;
 use crate::clock::KtimeNs;
 use std::time::Duration;
@@ -75,6 +75,11 @@ impl IncrementalReader {
             self.last = slices.chain(samples).chain(readings).fold(self.last, KtimeNs::max);
         }
         self.last
+    }
+
+    /// All processes so far, in the order of their keys.
+    pub fn processes(&mut self) -> &[Process] {
+        self.assembly.so_far().map_or(&[], |recording| &recording.processes)
     }
 
     /// What lies between the end of the last window (at first, the recording's start) and this moment; `None` where nothing does. What is later is

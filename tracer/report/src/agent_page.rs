@@ -1,0 +1,385 @@
+//! An agent's page of metrics, as Prometheus reads it: OpenMetrics 1.0, or the older text format for those who
+//! ask for no other (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//!
+//! Joules are written from integers, with six digits behind the point: a library's counters are floats, which
+//! tell microjoules apart up to 4 GJ. Leaves out adding up (`agent_totals`) and serving.
+
+use super::agent_totals::{Domain, PARTS, Totals, Who};
+use energy_trace_model::recording::record::Quality;
+use energy_trace_model::units::MicroJoules;
+use energy_trace_names::shown::shown;
+use energy_trace_names::workload::Workload;
+use std::fmt::{self, Display, Write as _};
+
+/// How a page is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The text format 0.0.4.
+    Text,
+}
+
+impl Format {
+    /// What the header `Accept` of a request asks for.
+    pub fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// The header `Content-Type` of its pages.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// What the agent itself takes, and what it could not do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnCost {
+    /// CPU time of its processes, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Their resident memory in bytes.
+    pub resident_bytes: u64,
+    /// Samples and stretches of CPU time that were lost.
+    pub lost: u64,
+    /// Windows that ended before their time, as too much was waiting.
+    pub early: u64,
+    /// The end of the last window, in nanoseconds since 1970 UTC.
+    pub window_end_unix_ns: u64,
+}
+
+/// Labels, the empty ones too.
+type Labels<'a> = [(&'a str, &'a str)];
+
+/// The page.
+pub fn page(totals: &Totals, cost: &OwnCost, format: Format) -> String {
+    let mut page = Page { text: String::new(), format };
+    page.domains(totals);
+    page.workloads(totals);
+    page.ledger(totals);
+    page.cost(totals, cost);
+    if format == Format::OpenMetrics {
+        page.text.push_str("# EOF\n");
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    format: Format,
+}
+
+impl Page {
+    fn domains(&mut self, totals: &Totals) {
+        self.counter(
+            "energy_trace_domain_joules",
+            "Energy by the domain's counter, or by a model where quality is estimated.",
+        );
+        for domain in &totals.domains {
+            let quality = quality(domain.quality);
+            self.of_domain(
+                "energy_trace_domain_joules_total",
+                domain,
+                &[("quality", quality)],
+                Joules(domain.energy),
+            );
+        }
+        self.counter(
+            "energy_trace_domain_covered_seconds",
+            "Time of which the counter says what was drawn; the rest is missing.",
+        );
+        for domain in &totals.domains {
+            self.of_domain(
+                "energy_trace_domain_covered_seconds_total",
+                domain,
+                &[],
+                Seconds(domain.covered_ns),
+            );
+        }
+        self.gauge(
+            "energy_trace_domain_by_power",
+            "1: learned powers divided the last window; 0: CPU time alone.",
+        );
+        for domain in &totals.domains {
+            self.of_domain("energy_trace_domain_by_power", domain, &[], u8::from(domain.by_power));
+        }
+    }
+
+    fn workloads(&mut self, totals: &Totals) {
+        self.counter(
+            "energy_trace_workload_joules",
+            "Energy of a pod's container, a systemd unit or a Slurm step.",
+        );
+        for (who, held) in &totals.workloads {
+            let job = job_of(who);
+            let labels = labels_of(who, &job);
+            for (domain, energy) in totals.domains.iter().zip(&held.energy) {
+                self.of_domain("energy_trace_workload_joules_total", domain, &labels, Joules(*energy));
+            }
+        }
+        self.counter(
+            "energy_trace_ended_joules",
+            "Energy of workloads that ended, and have no series any more.",
+        );
+        for domain in &totals.domains {
+            self.of_domain("energy_trace_ended_joules_total", domain, &[], Joules(domain.ended));
+        }
+    }
+
+    fn ledger(&mut self, totals: &Totals) {
+        self.counter("energy_trace_ledger_joules", "Energy that is no workload's.");
+        for domain in &totals.domains {
+            for (part, energy) in PARTS.into_iter().zip(domain.parts) {
+                self.of_domain("energy_trace_ledger_joules_total", domain, &[("part", part)], Joules(energy));
+            }
+        }
+    }
+
+    fn cost(&mut self, totals: &Totals, cost: &OwnCost) {
+        self.counter("energy_trace_agent_cpu_seconds", "CPU time of the agent's processes.");
+        self.sample("energy_trace_agent_cpu_seconds_total", &[], Seconds(cost.cpu_ns));
+        self.gauge("energy_trace_agent_resident_memory_bytes", "Memory of the agent's processes.");
+        self.sample("energy_trace_agent_resident_memory_bytes", &[], cost.resident_bytes);
+        self.counter("energy_trace_agent_lost_events", "Samples and stretches of CPU time that were lost.");
+        self.sample("energy_trace_agent_lost_events_total", &[], cost.lost);
+        self.counter("energy_trace_agent_windows", "Windows that were attributed.");
+        self.sample("energy_trace_agent_windows_total", &[], totals.windows);
+        self.counter(
+            "energy_trace_agent_early_windows",
+            "Windows that ended early, as too much was waiting.",
+        );
+        self.sample("energy_trace_agent_early_windows_total", &[], cost.early);
+        self.gauge("energy_trace_agent_workloads", "Workloads with a series.");
+        self.sample("energy_trace_agent_workloads", &[], totals.workloads.len());
+        self.gauge("energy_trace_agent_window_end_timestamp_seconds", "End of the last window.");
+        let end = Seconds(cost.window_end_unix_ns);
+        self.sample("energy_trace_agent_window_end_timestamp_seconds", &[], end);
+        self.gauge("energy_trace_agent_build_info", "1, with the agent's version.");
+        self.sample("energy_trace_agent_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    }
+
+    /// Announces a counter. In the older format it has the name of its samples.
+    fn counter(&mut self, name: &str, help: &str) {
+        let total = if self.format == Format::Text { "_total" } else { "" };
+        self.put(format_args!("# HELP {name}{total} {help}\n# TYPE {name}{total} counter\n"));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str) {
+        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
+    }
+
+    fn of_domain(&mut self, name: &str, domain: &Domain, more: &Labels<'_>, value: impl Display) {
+        let domain = [("domain", domain.name.as_str()), ("class", domain.class.name())];
+        self.sample(name, &[&domain, more].concat(), value);
+    }
+
+    /// A line. A label that is empty is the same as none.
+    fn sample(&mut self, name: &str, labels: &Labels<'_>, value: impl Display) {
+        self.text.push_str(name);
+        let mut before = '{';
+        for (label, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+            self.put(format_args!("{before}{label}=\"{}\"", Escaped(value)));
+            before = ',';
+        }
+        let end = if before == ',' { "} " } else { " " };
+        self.put(format_args!("{end}{value}\n"));
+    }
+
+    fn put(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = self.text.write_fmt(text);
+    }
+}
+
+const fn quality(quality: Quality) -> &'static str {
+    match quality {
+        Quality::Measured => "measured",
+        Quality::Apportioned => "apportioned",
+        Quality::Estimated => "estimated",
+    }
+}
+
+/// The number of a Slurm job in words; empty where there is none.
+fn job_of(who: &Who) -> String {
+    match who {
+        Who::Known(workload, _) => workload.slurm_job.map_or_else(String::new, |job| job.to_string()),
+        Who::Unseen | Who::Other => String::new(),
+    }
+}
+
+/// What tells workloads apart. No unit is called `none`, `unknown` or `other`: theirs end in `.service` or `.scope`.
+fn labels_of<'a>(who: &'a Who, job: &'a str) -> Vec<(&'a str, &'a str)> {
+    let (workload, namespace) = match who {
+        Who::Known(workload, namespace) => (workload, namespace),
+        Who::Unseen => return vec![("unit", "unknown")],
+        Who::Other => return vec![("unit", "other")],
+    };
+    if *workload == Workload::default() {
+        return vec![("unit", "none")];
+    }
+    let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
+    vec![
+        ("namespace", text(namespace)),
+        ("pod_uid", text(&workload.pod_uid)),
+        ("container_id", text(&workload.container_id)),
+        ("unit", text(&workload.unit)),
+        ("slurm_job", job),
+        ("slurm_step", text(&workload.slurm_step)),
+    ]
+}
+
+/// Microjoules in joules, exactly.
+struct Joules(MicroJoules);
+
+impl Display for Joules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (uj, sign) = (self.0.as_uj().unsigned_abs(), if self.0 < MicroJoules::ZERO { "-" } else { "" });
+        write!(f, "{sign}{}.{:06}", uj / 1_000_000, uj % 1_000_000)
+    }
+}
+
+/// Nanoseconds in seconds, exactly.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+/// A label's value between its quotes; what would move a terminal is written out.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        shown(self.0).chars().try_for_each(|c| match c {
+            '\\' | '"' => write!(f, "\\{c}"),
+            c => f.write_char(c),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::agent_totals::tests::{pod, sums, uj, window};
+    use super::super::agent_totals::{Totals, Who};
+    use super::{Format, Joules, OwnCost, page};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::ProcessKey;
+    use energy_trace_names::workload::Workload;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn totals() -> Totals {
+        let mut totals = Totals::default();
+        let job = Workload { slurm_job: Some(6), slurm_step: Some("0".into()), ..Workload::default() };
+        let hostile = Workload { unit: Some("a\"b\\c\n\u{1b}[2J.service".into()), ..Workload::default() };
+        let whos = [
+            pod(1),
+            Who::Known(job, None),
+            Who::Known(hostile, None),
+            Who::Known(Workload::default(), None),
+            Who::Unseen,
+            Who::Known(Workload { pod_uid: Some("u".into()), ..Workload::default() }, Some("shop".into())),
+        ];
+        let who = |process: ProcessKey| whos[process.get() as usize].clone();
+        for name in ["package-0", "dram-0"] {
+            let shares = [1_000_001, 2, 3, 4, 5, 6];
+            totals.add(&[window(name, (0, 7), &shares)], KtimeNs::from_ns(1), &who, &BTreeSet::new());
+        }
+        totals
+    }
+
+    const COST: OwnCost = OwnCost {
+        cpu_ns: 1_500_000_000,
+        resident_bytes: 77,
+        lost: 3,
+        early: 0,
+        window_end_unix_ns: 60_000_000_000,
+    };
+
+    /// Samples by name and labels, in microjoules where they are joules.
+    fn samples(page: &str) -> BTreeMap<String, i64> {
+        let lines = page.lines().filter(|line| !line.starts_with('#'));
+        let sample = |line: &str| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (whole, part) = value.split_once('.').unwrap_or((value, "0"));
+            (
+                series.to_owned(),
+                whole.parse::<i64>().unwrap() * 1_000_000 + part[..part.len().min(6)].parse::<i64>().unwrap(),
+            )
+        };
+        lines.map(sample).collect()
+    }
+
+    /// The sum rule holds on the page, domain by domain; every series is there once, with its labels.
+    #[test]
+    fn a_page() {
+        let totals = totals();
+        let text = page(&totals, &COST, Format::OpenMetrics);
+        let samples = samples(&text);
+        assert_eq!(samples.len(), text.lines().filter(|line| !line.starts_with('#')).count());
+        for (number, domain) in ["package-0", "dram-0"].into_iter().enumerate() {
+            let label = format!("{{domain=\"{domain}\"");
+            let sum = |family: &str| -> i64 {
+                let of = samples.iter().filter(|(series, _)| series.starts_with(&format!("{family}{label}")));
+                of.map(|(_, value)| value).sum()
+            };
+            let counter = sum("energy_trace_domain_joules_total");
+            let parts: i64 = ["workload", "ended", "ledger"]
+                .map(|family| sum(&format!("energy_trace_{family}_joules_total")))
+                .iter()
+                .sum();
+            assert_eq!((parts, counter), (counter, sums(&totals)[number].as_uj()), "{domain}");
+            assert_eq!(counter, 1_000_021 + 1_037);
+        }
+        for line in [
+            r#"energy_trace_domain_joules_total{domain="package-0",class="package",quality="measured"} 1.001058"#,
+            r#"energy_trace_workload_joules_total{domain="package-0",class="package",pod_uid="pod-00001"} 1.000001"#,
+            r#"energy_trace_workload_joules_total{domain="dram-0",class="package",slurm_job="6",slurm_step="0"} 0.000002"#,
+            r#"energy_trace_workload_joules_total{domain="dram-0",class="package",unit="a\"b\\c\\x0a\\x1b[2J.service"} 0.000003"#,
+            r#"energy_trace_workload_joules_total{domain="dram-0",class="package",unit="none"} 0.000004"#,
+            r#"energy_trace_workload_joules_total{domain="dram-0",class="package",unit="unknown"} 0.000005"#,
+            r#"energy_trace_workload_joules_total{domain="dram-0",class="package",namespace="shop",pod_uid="u"} 0.000006"#,
+            r#"energy_trace_ledger_joules_total{domain="package-0",class="package",part="unattributed"} 0.000007"#,
+            "energy_trace_agent_cpu_seconds_total 1.500000000",
+            "energy_trace_agent_windows_total 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("\n# EOF\n"));
+    }
+
+    /// Both formats have the same samples; each family is announced once, by the name that the format wants.
+    #[test]
+    fn formats() {
+        let [open, text] = [Format::OpenMetrics, Format::Text].map(|format| page(&totals(), &COST, format));
+        assert_eq!(samples(&open), samples(&text));
+        assert!(open.contains("\n# TYPE energy_trace_workload_joules counter\n"), "{open}");
+        assert!(text.contains("\n# TYPE energy_trace_workload_joules_total counter\n"), "{text}");
+        assert!(!text.contains("# EOF"));
+        for page in [open, text] {
+            let types: Vec<&str> = page.lines().filter(|line| line.starts_with("# TYPE")).collect();
+            assert_eq!(types.iter().collect::<BTreeSet<_>>().len(), types.len());
+        }
+        let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3";
+        assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
+        assert_eq!((Format::accepted("*/*"), Format::accepted("")), (Format::Text, Format::Text));
+    }
+
+    /// No digit is lost, where a float would lose some too.
+    #[test]
+    fn joules_are_exact() {
+        for (value, text) in [
+            (0, "0.000000"),
+            (1, "0.000001"),
+            (1 << 53, "9007199254.740992"),
+            ((1 << 53) + 1, "9007199254.740993"),
+            (i64::MAX, "9223372036854.775807"),
+            (-1, "-0.000001"),
+        ] {
+            assert_eq!(Joules(uj(value)).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Takes a recording from the pipe while it is made, attributes a window after the other, and makes the page of what they have together.
+//!
+//! Records may come late: a window is attributed some seconds after its end, when later ones have come. Where too much waits, as on a machine of
+//! very many switches, a window ends early. Leaves out when windows end, whose processes are, and who asks for the page.
+
+use super::cost::Cost;
+use super::groups::{Groups, PODS};
+use super::listener::{Listener, Pages};
+use super::wall::close_world;
+use super::windows::{end_after, next_end};
+use crate::live::{LAG, PIECE, Pipe, Watcher};
+use crate::plan::AgentPlan;
+use energy_trace_attribution::attribute_by_process;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::profile::Options;
+use energy_trace_model::recording::live::IncrementalReader;
+use energy_trace_report::agent_page::{Format, OwnCost, page};
+use energy_trace_report::agent_totals::Totals;
+use energy_trace_system::clock::{anchor, now};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Milliseconds between two looks at the clock.
+const LOOK_MS: u16 = 250;
+/// For so long records that should have come are waited for.
+const LATEST: Duration = Duration::from_secs(10);
+/// Bytes of records that may wait for the end of their window.
+const MOST_WAITING: usize = 8 << 20;
+
+/// From the socket to the last window.
+pub(crate) struct Agent {
+    pipe: Pipe,
+    listener: Option<Listener>,
+    address: SocketAddr,
+    window: Duration,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Agent {
+    /// Listens, and shuts the world out. Nothing is answered yet.
+    ///
+    /// # Errors
+    /// When nobody can listen there, with what to do about it; and when the system refuses anything else.
+    pub(crate) fn new(plan: &AgentPlan) -> io::Result<Self> {
+        let socket = TcpListener::bind(plan.listen).map_err(|error| {
+            let text = format!("cannot listen on {}: {error}; name another place with --listen", plan.listen);
+            io::Error::new(error.kind(), text)
+        })?;
+        let address = socket.local_addr()?;
+        let (pipe, listener) = (Pipe::new()?, Listener::new(socket)?);
+        close_world()?;
+        Ok(Self {
+            pipe,
+            listener: Some(listener),
+            address,
+            window: plan.window,
+            lost: Arc::default(),
+            thread: None,
+        })
+    }
+}
+
+impl Watcher for Agent {
+    fn take_writing_end(&mut self) -> Option<OwnedFd> {
+        self.pipe.writing.take()
+    }
+
+    fn begin(&mut self) {
+        let (Some(pipe), Some(listener)) = (self.pipe.reading.take(), self.listener.take()) else { return };
+        let watching = Watching::new(self.window, Arc::clone(&self.lost));
+        let pages = watching.pages.clone();
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        // Without a thread nobody has the pipe, which ends the recording.
+        self.thread = thread("windows").spawn(move || watching.run(pipe)).ok();
+        let _ = thread("listener").spawn(move || listener.serve(&pages));
+        // A closed stderr is nobody's failure.
+        let _ = writeln!(io::stderr(), "energy-trace: metrics on http://{}/metrics", self.address);
+    }
+
+    fn lost(&mut self, events: u64) {
+        self.lost.store(events, Ordering::Relaxed);
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.pipe.close();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(format!("the agent ended: {error}")),
+            Some(Err(_)) | None => Err("the agent ended: an error in energy-trace".into()),
+        }
+    }
+}
+
+/// What is known now.
+struct Watching {
+    live: IncrementalReader,
+    groups: Groups,
+    totals: Totals,
+    cost: Cost,
+    lost: Arc<AtomicU64>,
+    pages: Pages,
+    window: Duration,
+    /// When the window ends.
+    end: KtimeNs,
+    /// Bytes that came since the last one ended.
+    waiting: usize,
+    /// Windows that ended early.
+    early: u64,
+}
+
+impl Watching {
+    fn new(window: Duration, lost: Arc<AtomicU64>) -> Self {
+        let mut watching = Self {
+            live: IncrementalReader::default(),
+            groups: Groups::new("/proc", PODS),
+            totals: Totals::default(),
+            cost: Cost::of_recorder(),
+            lost,
+            pages: Pages::default(),
+            window,
+            end: end_after(now(), window, anchor()),
+            waiting: 0,
+            early: 0,
+        };
+        watching.show(now());
+        watching
+    }
+
+    /// Until the recording ends.
+    fn run(mut self, mut pipe: File) -> io::Result<()> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            if has_bytes(&pipe)? {
+                let read = pipe.read(&mut piece)?;
+                if read == 0 {
+                    let end = self.live.last();
+                    self.attribute(end);
+                    return Ok(());
+                }
+                self.take(piece.get(..read).unwrap_or_default())?;
+            }
+            self.end_windows();
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.live.push(bytes).map_err(io::Error::other)?;
+        self.waiting = self.waiting.saturating_add(bytes.len());
+        self.groups.look_at_new(self.live.processes());
+        Ok(())
+    }
+
+    /// Ends the window where it is time.
+    fn end_windows(&mut self) {
+        let now = now();
+        if self.waiting > MOST_WAITING {
+            self.early += 1;
+            let enough = self.live.last().as_ns().saturating_sub(LAG.as_nanos() as u64);
+            self.attribute(KtimeNs::from_ns(enough));
+        } else if now >= self.end + LATEST || now >= self.end + LAG && self.live.last() >= self.end + LAG {
+            self.attribute(self.end);
+            self.end = next_end(self.end, now, self.window, anchor());
+        }
+    }
+
+    fn attribute(&mut self, until: KtimeNs) {
+        self.waiting = 0;
+        let Some(window) = self.live.window(until) else { return };
+        let living = self.groups.look_at_living();
+        let energy = attribute_by_process(window, &Options::default());
+        self.totals.add(&energy, until, &|process| self.groups.who(process), &living);
+        self.show(until);
+    }
+
+    /// Makes the page anew.
+    fn show(&mut self, until: KtimeNs) {
+        let (cpu_ns, resident_bytes) = self.cost.now();
+        let cost = OwnCost {
+            cpu_ns,
+            resident_bytes,
+            lost: self.lost.load(Ordering::Relaxed),
+            early: self.early,
+            window_end_unix_ns: anchor().unix_ns_of(until),
+        };
+        let [open_metrics, text] =
+            [Format::OpenMetrics, Format::Text].map(|format| page(&self.totals, &cost, format));
+        self.pages.set(open_metrics, text);
+    }
+}
+
+/// Whether there is something to read, waiting for a moment.
+fn has_bytes(pipe: &File) -> io::Result<bool> {
+    let mut files = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut files, PollTimeout::from(LOOK_MS)) {
+        Err(Errno::EINTR) => Ok(false),
+        ready => Ok(ready? > 0),
+    }
+}

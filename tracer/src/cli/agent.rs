@@ -1,0 +1,142 @@
+//! `energy-trace agent`: the machine's energy by workload, always, as metrics.
+//!
+//! Its options are those of a recording of the whole machine, as far as they mean something here. Leaves out recording (`session`) and the
+//! agent (`agent`).
+
+use super::choices;
+use super::common::Common;
+use super::failure::Failure;
+use super::record::{self, ModelWatts, RecordArgs, parse_duration, parse_model, parse_watts};
+use super::resolve::resolve;
+use crate::plan::{AgentPlan, GpuLevel, ProgressStyle};
+use clap::Args;
+use energy_trace_model::units::MicroWatts;
+use energy_trace_power::SourceChoice;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Windows that are neither too short for a counter nor too long for whoever looks.
+const WINDOWS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
+
+/// What the user typed after `agent`.
+#[derive(Debug, Args)]
+pub(super) struct AgentArgs {
+    /// Where to listen: an address and a port, or a port of this machine alone
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464", value_parser = parse_address)]
+    pub listen: SocketAddr,
+
+    /// How often the numbers change, at multiples of it in UTC: 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_window)]
+    pub window: Duration,
+
+    /// Stack samples per second, per CPU, at random distances
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub frequency: u32,
+
+    /// Power source
+    #[arg(long, value_name = "SOURCE", help = choices::power_help(), long_help = choices::power_long_help())]
+    pub power: Vec<SourceChoice>,
+
+    /// Power readings per second, on average
+    #[arg(long, value_name = "HZ", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub power_hz: u32,
+
+    /// Directory where sysfs is mounted
+    #[arg(long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
+    pub sysfs: PathBuf,
+
+    /// How finely GPU energy is attributed
+    #[arg(long, value_name = "LEVEL", default_value = "launch", value_parser = choices::gpu_level())]
+    pub gpu: GpuLevel,
+
+    /// Idle power of all CPU sockets in watts, instead of measuring it for one second before the start
+    #[arg(long, value_name = "W", value_parser = parse_watts)]
+    pub idle_watts: Option<MicroWatts>,
+
+    /// Watts for the power model: of the idle machine, and added by each busy CPU
+    #[arg(long, value_name = "idle=W,core=W", value_parser = parse_model)]
+    pub model_watts: Option<ModelWatts>,
+}
+
+/// Runs until a signal.
+pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let mut plan = resolve(&recording(args)?, common).map_err(record::refused)?;
+    plan.live = true;
+    plan.agent = Some(AgentPlan { listen: args.listen, window: args.window });
+    plan.svg = None;
+    plan.screen.progress = ProgressStyle::Off;
+    // There is no summary of what does not end.
+    plan.screen.quiet = true;
+    record::run_plan(&plan)
+}
+
+/// The same as options of a recording.
+fn recording(args: &AgentArgs) -> Result<RecordArgs, Failure> {
+    Ok(RecordArgs {
+        all: true,
+        frequency: args.frequency,
+        power: args.power.clone(),
+        power_hz: args.power_hz,
+        sysfs: args.sysfs.clone(),
+        gpu: args.gpu,
+        idle_watts: args.idle_watts,
+        model_watts: args.model_watts,
+        ..record::defaults()?
+    })
+}
+
+/// `ADDRESS:PORT`, or a port of this machine alone.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let here = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    let named = |text: &str| text.strip_prefix("localhost:").and_then(|port| port.parse().ok()).map(here);
+    let port = text.trim_start_matches(':').parse().ok().map(here);
+    let address = text.parse().ok().or_else(|| named(text)).or(port);
+    address
+        .ok_or_else(|| "write it as 127.0.0.1:9464, [::1]:9464, 0.0.0.0:9464 (all networks) or 9464".into())
+}
+
+fn parse_window(text: &str) -> Result<Duration, String> {
+    let window = parse_duration(text)?;
+    if WINDOWS.contains(&window) { Ok(window) } else { Err("a window is of 1s to 1h".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command_line::{Command, parse};
+    use super::{Duration, parse_address, recording};
+
+    /// The whole machine is recorded, at rates that cost little; this machine alone may ask unless somebody says otherwise.
+    #[test]
+    fn defaults() {
+        let Some(Command::Agent(args)) = parse(["energy-trace", "agent"]).unwrap().command else { panic!() };
+        let of = recording(&args).unwrap();
+        assert_eq!((of.all, of.frequency, of.power_hz), (true, 19, 10));
+        assert_eq!(
+            (args.listen.to_string().as_str(), args.window),
+            ("127.0.0.1:9464", Duration::from_mins(1))
+        );
+        assert!(args.listen.ip().is_loopback());
+    }
+
+    /// Addresses and ports; what is neither, and windows that are too short or too long, are refused.
+    #[test]
+    fn options() {
+        for (typed, address) in [
+            ("9464", "127.0.0.1:9464"),
+            (":1", "127.0.0.1:1"),
+            ("localhost:7", "127.0.0.1:7"),
+            ("0.0.0.0:9464", "0.0.0.0:9464"),
+            ("[::1]:9464", "[::1]:9464"),
+        ] {
+            assert_eq!(parse_address(typed).unwrap().to_string(), address);
+        }
+        for wrong in ["", "x", "example.org:80", "127.0.0.1", "70000", "127.0.0.1:x"] {
+            assert!(parse_address(wrong).is_err(), "{wrong}");
+        }
+        for (window, is_right) in [("1s", true), ("60", true), ("1h", true), ("0.5", false), ("61m", false)] {
+            assert_eq!(parse(["energy-trace", "agent", "--window", window]).is_ok(), is_right, "{window}");
+        }
+    }
+}

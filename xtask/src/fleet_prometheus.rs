@@ -1,0 +1,38 @@
+//! `cargo xtask fleet-prometheus`: Debian's Prometheus, unpacked into the cache folder, scrapes an agent on simulated power and is asked for the
+//! sum rule.
+//!
+//! Not part of `cargo xtask test`: it fetches 19 MB and watches for more than a minute. What is checked is a test of its own
+//! (`tests/live/agent.rs`).
+
+use crate::command::run;
+use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::target::Target;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result};
+use std::fs;
+
+/// By name, with its figures.
+const TEST: [&str; 4] = ["agent::prometheus", "--exact", "--ignored", "--nocapture"];
+
+pub(crate) fn task(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.tools().join("prometheus");
+    let programs = folder.join("root/usr/bin");
+    if !programs.join("promtool").exists() {
+        eprintln!("fleet-prometheus: Debian's prometheus into {}", folder.display());
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let log = workspace.log();
+        let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
+        apt.unpack_alone("prometheus", &folder.join("root"))?;
+    }
+    run(workspace.cargo().args([
+        "build",
+        "--package",
+        "energy-trace",
+        "--package",
+        "test-programs",
+        "--bins",
+    ]))?;
+    let mut test = workspace.cargo();
+    test.args(["test", "--package", "test-programs", "--test", "live", "--"]).args(TEST);
+    run(test.env("ENERGY_TRACE_PROMETHEUS", &programs))
+}
