@@ -2,6 +2,7 @@
 //!
 //! Leaves out how the stages are started (`stage.rs`) and stopped (`finish.rs`).
 
+use super::caller::{Caller, gone_silent};
 use super::checks;
 use super::control::{Control, Event};
 use super::error::SessionError;
@@ -72,6 +73,7 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
 async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Result<Ended, SessionError> {
     let file = control.set_up(roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
+    let caller = plan.control.then(Caller::listen_to).transpose()?;
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     if plan.target.command().is_empty() {
@@ -80,9 +82,13 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     let started = start(plan, &mut control, &mut roles, writer).await;
     progress.clear();
     let mut stage = started?;
-    let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
+    if caller.is_some() {
+        Caller::tell_beginning(stage.start);
+    }
+    let others = Others { viewer, caller };
+    let stop = watch(plan, &mut control, &mut stage, &mut progress, &others).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
-    drop(viewer);
+    drop(others);
     if let Some(forward) = roles.forward.as_ref().filter(|_| !control.command_is_running()) {
         // What the command printed stands before what we say, and is counted.
         forward.drain();
@@ -96,7 +102,7 @@ async fn watch(
     control: &mut Control,
     stage: &mut Stage,
     progress: &mut Progress,
-    viewer: Option<&Viewer>,
+    others: &Others,
 ) -> Result<Stop, SessionError> {
     let began = Instant::now();
     let gone = stage.exit_condition.met();
@@ -113,7 +119,8 @@ async fn watch(
             },
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
-            () = gone_away(viewer) => {
+            () = gone_silent(others.caller.as_ref()) => return Ok(Stop::Requested),
+            () = gone_away(others.viewer.as_ref()) => {
                 control.interrupt_command();
                 return Ok(Stop::Requested);
             }
@@ -128,6 +135,12 @@ async fn watch(
             }
         }
     }
+}
+
+/// Who else has a say in when it ends.
+struct Others {
+    viewer: Option<Viewer>,
+    caller: Option<Caller>,
 }
 
 /// Where somebody looks: their end of the pipe that the recording goes into.
