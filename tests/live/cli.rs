@@ -23,6 +23,7 @@ fn wrong_usage() {
         "-p 0",
         "-p 1 -- touch ran",
         "-p 1 -a",
+        "--control -- touch ran",
         "--cgroup x -- touch ran",
         "-F 0 -- touch ran",
         "--duration 0 -- touch ran",

@@ -13,6 +13,7 @@
 mod attribution;
 mod ebpf;
 mod power;
+mod python;
 mod recording;
 mod report;
 mod unwind;

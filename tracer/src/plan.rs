@@ -54,6 +54,8 @@ pub struct RecordPlan {
     pub power: PowerPlan,
     /// When to stop at the latest.
     pub duration: Option<Duration>,
+    /// Whether stdin and stdout lead to a program that has to know when the recording begins, and says when it is to end.
+    pub control: bool,
     /// The recording file.
     pub recording: PathBuf,
     /// The rank of the command among those that were started with it.

@@ -37,10 +37,11 @@ const BY_NAME: [&str; 5] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 13] = [
+const SIDE_BY_SIDE: [&str; 14] = [
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
+    "session::control::",
     "session::launch::",
     "session::limits::",
     "session::outputs::",

@@ -25,6 +25,7 @@ mod page;
 mod portable;
 pub mod private_apt;
 pub mod product;
+mod python;
 mod rows;
 pub mod setup;
 pub mod target;
@@ -107,6 +108,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
     Page(page::Options),
+    /// Try the Python package on every CPython of this machine, its magic in Jupyter, its plugin in pytest; needs root, fetches both.
+    Python(python::Options),
     /// Make what people install: tar.gz, deb, rpm, a wheel for pip, checksums and a list of parts, in target/package.
     Package(package::Options),
     /// Check the house rules that neither rustc nor clippy knows.
@@ -158,6 +161,7 @@ fn perform(task: Task) -> Result<()> {
         Task::FleetPrometheus => fleet_prometheus::task(&workspace),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
+        Task::Python(options) => python::task(&workspace, &options),
         Task::Package(options) => package::task(&workspace, &options),
         Task::Tidy => tidy(&workspace),
     }

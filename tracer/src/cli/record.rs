@@ -48,6 +48,10 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
+    /// For programs that attach: print a line of JSON when the recording begins, and end it with stdin, or when anything comes there
+    #[arg(help_heading = "What to record", long, conflicts_with = "command")]
+    pub control: bool,
+
     /// Recording file to write; an existing one is kept as FILE.old. %r is the rank under srun and mpirun
     #[arg(help_heading = "Output", short, long, value_name = "FILE", default_value = "energy-trace.data")]
     pub output: PathBuf,

@@ -91,6 +91,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         oldest_kernel: args.oldest_kernel,
         power: power(args),
         duration: args.duration,
+        control: args.control,
         recording,
         // Of what ran already nobody knows it.
         rank: rank.filter(|_| !args.command.is_empty()),

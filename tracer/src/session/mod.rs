@@ -11,6 +11,7 @@
 //! cover it whole. Output paths are the finisher's alone. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
 
 mod account;
+mod caller;
 mod checks;
 mod control;
 mod error;

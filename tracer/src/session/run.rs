@@ -2,6 +2,7 @@
 //!
 //! Leaves out how the stages are started (`stage.rs`) and stopped (`finish.rs`).
 
+use super::caller::{Caller, gone_silent};
 use super::checks;
 use super::control::{Control, Event};
 use super::error::SessionError;
@@ -72,6 +73,7 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
 async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Result<Ended, SessionError> {
     let file = control.set_up(roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
+    let caller = plan.control.then(Caller::listen_to).transpose()?;
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     if plan.target.command().is_empty() {
@@ -83,10 +85,13 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
         progress.clear();
     }
     let mut stage = started?;
-    let watched = Watched { viewer: viewer.as_ref(), finisher: &roles.finisher };
+    if caller.is_some() {
+        Caller::tell_beginning(stage.start);
+    }
+    let watched = Watched { viewer, caller, finisher: &roles.finisher };
     let stop = watch(plan, &mut control, &mut stage, &mut progress, &watched).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
-    drop(viewer);
+    drop(watched);
     if let Some(forward) = roles.forward.as_ref().filter(|_| !control.command_is_running()) {
         // What the command printed stands before what we say, and is counted.
         forward.drain();
@@ -97,9 +102,10 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
 /// How often an agent hears what was lost.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(10);
 
-/// Who sees the recording while it is made.
+/// Who sees the recording while it is made, or has a say in when it ends.
 struct Watched<'a> {
-    viewer: Option<&'a Viewer>,
+    viewer: Option<Viewer>,
+    caller: Option<Caller>,
     finisher: &'a Finisher,
 }
 
@@ -128,7 +134,8 @@ async fn watch(
             },
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
-            () = gone_away(watched.viewer) => {
+            () = gone_silent(watched.caller.as_ref()) => return Ok(Stop::Requested),
+            () = gone_away(watched.viewer.as_ref()) => {
                 control.interrupt_command();
                 return Ok(Stop::Requested);
             }

@@ -46,7 +46,8 @@ const KINDS: [Kind; 4] = [
     },
     Kind {
         ending: ".whl",
-        install: "python3 -m venv /opt/v && /opt/v/bin/pip install --no-index $PACKAGE && /opt/v/bin/pip check",
+        install: "python3 -m venv /opt/v && /opt/v/bin/pip install --no-index $PACKAGE && /opt/v/bin/pip check && \
+                  /opt/v/bin/python -c 'import energy_trace as e; assert e._program.find() == \"/opt/v/bin/energy-trace\"'",
         program: "/opt/v/bin/energy-trace",
         remove: "/opt/v/bin/pip uninstall -y energy-trace",
     },

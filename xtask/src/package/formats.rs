@@ -4,6 +4,7 @@
 //! out what is inside (`tree.rs`).
 
 use super::floor::Glibc;
+use super::python;
 use super::tree::{DOC, LIBRARY, copy_tree, files_below, install};
 use crate::command::{read_output, run, run_logged};
 use crate::target::Target;
@@ -145,7 +146,7 @@ impl Release<'_> {
         ))
     }
 
-    /// What pip installs: the program goes where Python's scripts are, the rest below the environment's folder.
+    /// What pip installs: the program goes where Python's scripts are, its Python package where others are, the rest below the environment's folder.
     pub(crate) fn wheel(&self) -> Result<PathBuf> {
         let folder = self.fresh("wheel")?;
         let name = format!("energy_trace-{}", self.version);
@@ -159,6 +160,7 @@ impl Release<'_> {
         for file in ["LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.gz"] {
             install(&self.tree.join(DOC).join(file), &info.join("licenses").join(file), 0o644)?;
         }
+        python::lay_out(self.workspace, &folder, &info)?;
         fs::write(info.join("METADATA"), self.metadata()?)?;
         let tag = format!("manylinux_{}_{}_{}", self.glibc.major, self.glibc.minor, self.target.arch());
         let about = format!(

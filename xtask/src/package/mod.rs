@@ -1,13 +1,14 @@
 //! `cargo xtask package`: what people install, in `target/package`, and with `--check` each of it installed and used on a bare Debian 12.
 //!
 //! `build` makes the files, `floor` refuses those that need a newer C library than is promised, `parts` says what is inside, `tree` lays all
-//! out as below `/usr`, `formats` wraps that, `check` installs it. Leaves out publishing.
+//! out as below `/usr`, `python` what the wheel has besides, `formats` wraps that, `check` installs it. Leaves out publishing.
 
 mod build;
 mod check;
 mod floor;
 mod formats;
 mod parts;
+pub(crate) mod python;
 mod tree;
 
 use crate::apt::{self, package};

@@ -1,0 +1,169 @@
+"""The Python package by itself, on any interpreter from 3.8 on, with nothing installed: `python3 -m unittest discover tests/python`.
+
+`ENERGY_TRACE` names the program. Leaves out what needs root, Jupyter or pytest (`check.py`).
+"""
+
+import contextlib
+import doctest
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "tracer/python"
+RECORDING = ROOT / "tests/fixtures/golden/format/recording-1.1.data"
+sys.path.insert(0, str(PACKAGE))
+
+import energy_trace  # noqa: E402
+from energy_trace import _mark, _program, _read, _recorder  # noqa: E402
+
+# A recorder's library: it takes the places of NVTX's functions, and writes down what they are called with.
+LIBRARY = r"""
+#include <stdio.h>
+#include <stddef.h>
+struct exports { size_t bytes; int (*table_of)(int, void ****, unsigned *); };
+static int push(const char *name) { fprintf(stderr, "push %s\n", name); return 0; }
+static int pop(void) { fprintf(stderr, "pop\n"); return 0; }
+int InitializeInjectionNvtx2(const void *(*give)(unsigned)) {
+    const struct exports *exports = give(1);
+    void ***rows; unsigned size;
+    if (give(3) || exports->table_of(9, &rows, &size) || !exports->table_of(1, &rows, &size) || rows[0]) return 0;
+    *rows[9] = (void *)push; *rows[11] = (void *)pop;
+    return 1;
+}
+"""
+
+
+def python(code, **environment):
+    """What an interpreter prints that runs this beside the package."""
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE), **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.stdout.decode() + done.stderr.decode()
+
+
+@contextlib.contextmanager
+def script(name, text):
+    """A folder with a program in it that is a shell script."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(path, 0o755)
+        yield path
+
+
+class Import(unittest.TestCase):
+    def test_nothing_but_the_standard_library(self):
+        code = "import energy_trace, sys; print(sorted({'IPython', 'numpy', 'pandas', 'polars', 'pytest'} & set(sys.modules)))"
+        self.assertEqual(python(code).strip(), "[]")
+
+    def test_examples(self):
+        for module in (energy_trace, _mark, _read):
+            failed, tried = doctest.testmod(module)
+            self.assertEqual((failed, tried > 0), (0, True), module.__name__)
+
+
+class Range(unittest.TestCase):
+    def test_nothing_happens_without_a_recorder(self):
+        function = len
+        self.assertIs(energy_trace.range("a")(function), function)
+        with self.assertRaises(ZeroDivisionError), energy_trace.range("a"):
+            1 // 0
+
+    def test_code_that_stops_is_refused(self):
+        async def waits():
+            pass
+
+        with self.assertRaisesRegex(TypeError, "inside"):
+            energy_trace.range("a")(waits)
+
+    @unittest.skipIf(shutil.which("cc") is None, "there is no C compiler")
+    def test_a_recorder_hears_of_ranges(self):
+        code = """if True:
+            import energy_trace
+            @energy_trace.range("decode")
+            def decode(): return 1
+            try:
+                with energy_trace.range("prefill"):
+                    decode()
+                    raise KeyError
+            except KeyError: pass
+            with energy_trace.range("\\udc80"): pass
+            with energy_trace.range(7): pass"""
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "libenergy_trace_cupti.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=LIBRARY.encode(), check=True)
+            heard = python(code, NVTX_INJECTION64_PATH=library).split("\n")
+            self.assertEqual(heard, ["push prefill", "push decode", "pop", "pop", "push ?", "pop", "push 7", "pop", ""])
+            other = os.path.join(folder, "libother.so")
+            os.rename(library, other)
+            self.assertEqual(python(code, NVTX_INJECTION64_PATH=other), "")
+            self.assertEqual(python(code, NVTX_INJECTION64_PATH=library), "", "one that is gone")
+
+
+class Read(unittest.TestCase):
+    def test_the_table_is_written_and_read(self):
+        library = types.ModuleType("polars")
+        library.read_parquet = lambda file: (os.path.exists(file), pathlib.Path(file).read_bytes()[:4])
+        with mock.patch.dict(sys.modules, {"polars": library}):
+            for table in ("stacks", "readings", "work"):
+                read = energy_trace.read(RECORDING, table, library="polars", options=["--view", "physical"])
+                self.assertEqual(read, (True, b"PAR1"))
+
+    def test_every_installed_library_reads_it(self):
+        for library in filter(_read._reads_parquet, ("pandas", "polars")):
+            frame = energy_trace.read(RECORDING, "readings", library=library)
+            self.assertEqual(sum(frame["target_uj"]), 120, library)
+            self.assertEqual(set(energy_trace.read(RECORDING, "work", library=library)["unit"]), {"token"})
+            self.assertIn("function", energy_trace.read(RECORDING).columns)
+
+    def test_what_is_wrong_is_said(self):
+        for words, named in ((("x", "rows"), {}), (("x",), {"library": "spark"})):
+            with self.assertRaisesRegex(ValueError, "one of"):
+                energy_trace.read(*words, **named)
+        with mock.patch.object(_read, "_is_there", return_value=False):
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, "pip install"):
+                energy_trace.read(RECORDING)
+        with mock.patch.object(_read, "_library"):
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, "no-such.data"):
+                energy_trace.read("no-such.data")
+        with mock.patch.dict(os.environ, {"ENERGY_TRACE": "/no/such/program"}):
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, "ENERGY_TRACE=/no/such/program"):
+                _program.find()
+
+
+class Recorder(unittest.TestCase):
+    """Against programs that only do as if."""
+
+    def test_it_begins_and_ends_through_pipes(self):
+        told = 'echo "$@" >&2; echo \'{"event":"recording","start_ns":1}\'; cat; exit 7'
+        with script("energy-trace", told) as program, mock.patch.dict(os.environ, {"ENERGY_TRACE": program}):
+            recorder = _recorder.Recorder(["-F", "99"])
+            recorder.start()
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, f"-p {os.getpid()} --control .*-F 99"):
+                recorder.stop()
+            recorder.close()
+            self.assertFalse(os.path.exists(os.path.dirname(recorder.recording)))
+
+    def test_what_does_not_begin_says_why(self):
+        with script("energy-trace", "echo nothing to record >&2; exit 2") as program:
+            with mock.patch.dict(os.environ, {"ENERGY_TRACE": program}):
+                with self.assertRaisesRegex(energy_trace.EnergyTraceError, "^nothing to record$"):
+                    _recorder.Recorder().start()
+
+    def test_without_rights_it_says_what_to_do(self):
+        with script("sudo", "echo sudo: a password is required >&2; exit 1") as sudo, script("energy-trace", "") as program:
+            changed = {"ENERGY_TRACE": program, "PATH": os.path.dirname(sudo) + ":" + os.environ["PATH"]}
+            with mock.patch.dict(os.environ, changed), mock.patch.object(os, "geteuid", return_value=1000):
+                with self.assertRaisesRegex(energy_trace.EnergyTraceError, "password is required.*\n.*NOPASSWD: " + program):
+                    _recorder.Recorder().start()
+
+
+if __name__ == "__main__":
+    unittest.main()

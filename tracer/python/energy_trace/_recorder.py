@@ -1,0 +1,97 @@
+"""A recording of this very process, by a program that has more rights: `energy-trace record -p PID --control`.
+
+Where the user may not record, sudo starts it, and asks for nothing. The recorder ends with the pipe to it, so it never outlives this
+process. Leaves out what is shown of a recording.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from typing import List, Optional, Sequence, Tuple
+
+from . import _program
+from ._program import EnergyTraceError
+
+
+class Recorder:
+    """Records from `start` to `stop`, into the file `recording` of a folder that goes with `close`."""
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._program = _program.find()
+        self._options = list(options)
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._folder = tempfile.TemporaryDirectory(prefix="energy-trace-")
+        self.recording = os.path.join(self._folder.name, "energy-trace.data")
+
+    def start(self) -> None:
+        """Returns when the recording has begun."""
+        record = ["record", "-p", str(os.getpid()), "--control", "--no-svg", "--color", "never"]
+        words = [*_rights(self._program), self._program, *record, "-o", self.recording, *self._options]
+        self._stderr = tempfile.TemporaryFile()
+        # A session of its own: Ctrl-C is this process's.
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
+        )
+        try:
+            assert self._process.stdout is not None
+            if not self._process.stdout.readline():
+                _, said = self._end()
+                raise EnergyTraceError(_refusal(words, said))
+        except BaseException:
+            self.close()
+            raise
+
+    def stop(self) -> None:
+        """Returns when the recording is whole."""
+        if self._process is not None:
+            status, said = self._end()
+            if status != 0:
+                raise EnergyTraceError(said)
+
+    def close(self) -> None:
+        """Removes the recording, of which nothing more is wanted."""
+        if self._process is not None:
+            self._end()
+        self._folder.cleanup()
+
+    def _end(self) -> Tuple[int, str]:
+        """Its status, and what it said."""
+        process, self._process = self._process, None
+        assert process is not None
+        with self._stderr, process:
+            process.communicate()
+            self._stderr.seek(0)
+            return process.returncode, _program.reason(self._stderr.read(), process.returncode)
+
+
+def _refusal(words: List[str], said: str) -> str:
+    if words[0] != "sudo" or not said.startswith("sudo:"):
+        return said
+    program = words[2]
+    return (
+        f"only root may record, and `sudo -n {program}` was refused ({said.splitlines()[0][6:]}).\n"
+        f"A line in /etc/sudoers.d allows it: `{_user()} ALL=(root) NOPASSWD: {program}`; "
+        "only root may be able to write that file and its folder."
+    )
+
+
+def _rights(program: str) -> List[str]:
+    """What stands before the program: nothing for root, and where its file has capabilities."""
+    if os.geteuid() == 0:
+        return []
+    try:
+        os.getxattr(program, "security.capability")
+        return []
+    except OSError:
+        return ["sudo", "-n"]
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"#{os.getuid()}"

@@ -1,0 +1,92 @@
+//! `cargo xtask python`: the Python package as users have it, on every interpreter, in a real Jupyter and in pytest.
+//!
+//! The checks are `tests/python`. What they import comes from PyPI, into the cache folder; `xtask/pythons` fetches more interpreters. Leaves
+//! out the wheel itself (`package --check`) and what needs none of that (`tests/offline/python.rs`).
+
+use crate::command::{find, run, run_logged};
+use crate::package::python::lay_out;
+use crate::product;
+use crate::setup::Purpose;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The versions that were looked at, beside what they bring.
+const PACKAGES: [&str; 12] = [
+    "ipykernel==7.4.0",
+    "mypy==2.4.1",
+    "nbclient==0.11.0",
+    "nbconvert==7.17.2",
+    "nbformat==5.11.1",
+    "numpy==2.5.5",
+    "pandas==3.1.1",
+    "pandas-stubs==3.1.0.261029",
+    "polars==2.1.0",
+    "pyarrow==26.0.1",
+    "pytest==9.2.0",
+    "pytest-xdist==3.8.0",
+];
+
+/// What was typed.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The energy-trace to use; target/release/energy-trace if not given.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Write a picture of a notebook into this folder (takes chromium and node).
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
+}
+
+/// Tries everything.
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
+    let program = match &options.program {
+        Some(program) => fs::canonicalize(program).context("cannot find the program")?,
+        None => {
+            product::build(workspace, Purpose::Build)?;
+            workspace.binary()
+        }
+    };
+    let build = ["build", "--quiet", "--package", "energy-trace-tests", "--bin", "powercap-sim"];
+    run(workspace.cargo().args(build))?;
+    let site = workspace.target().join("python");
+    install(workspace, &site)?;
+    let mut check = Command::new(environment(workspace)?.join("bin/python"));
+    check.arg(workspace.root().join("tests/python")).env("PYTHONPATH", &site).env("ENERGY_TRACE", program);
+    check.env("POWERCAP_SIM", workspace.target().join("debug/powercap-sim"));
+    if let Some(pictures) = &options.pictures {
+        fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
+        check.env("PICTURES", fs::canonicalize(pictures)?);
+    }
+    run(&mut check).context("the lines above say what is wrong")
+}
+
+/// The package as pip would leave it, in a folder of its own.
+fn install(workspace: &Workspace, site: &Path) -> Result<()> {
+    if site.exists() {
+        fs::remove_dir_all(site)?; // modules of an earlier version
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let info = site.join(format!("energy_trace-{version}.dist-info"));
+    lay_out(workspace, site, &info)?;
+    let metadata = format!("Metadata-Version: 2.4\nName: energy-trace\nVersion: {version}\n");
+    Ok(fs::write(info.join("METADATA"), metadata)?)
+}
+
+/// Jupyter, pytest and what reads frames; fetches what is missing.
+fn environment(workspace: &Workspace) -> Result<PathBuf> {
+    let venv = workspace.venvs().join("python");
+    let (list, wanted) = (venv.join("requirements.txt"), PACKAGES.join("\n"));
+    if fs::read_to_string(&list).is_ok_and(|text| text == wanted) {
+        return Ok(venv);
+    }
+    eprintln!("python: {} from PyPI into {}", PACKAGES.join(", "), venv.display());
+    let log = workspace.log();
+    let python = find("/usr/bin/python3").or_else(|| find("python3")).context("there is no python3")?;
+    run_logged(Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv), &log)?;
+    run_logged(Command::new(venv.join("bin/pip")).arg("install").args(PACKAGES), &log)?;
+    fs::write(&list, wanted)?;
+    Ok(venv)
+}
