@@ -211,7 +211,7 @@ const POWER_FAULTS: [(&str, PowerFault); 9] = [
 /// What the machine draws, in microwatts, with the noise of a sensor: a milliwatt up and down.
 fn noisy(now: u64) -> u64 {
     let uw = if now <= 2_000 { 10_000_000 } else { 25_000_000 };
-    if now / 50 % 2 == 0 { uw - 1_000 } else { uw + 1_000 }
+    if (now / 50).is_multiple_of(2) { uw - 1_000 } else { uw + 1_000 }
 }
 
 /// Sums as a recording has them (`PowerSum`): means of 50 ms, each times the time since the one before; behind 2 s of silence they begin again.
