@@ -108,7 +108,7 @@ def _show(recording: str, options: Any) -> None:
         _keep(recording, page, options.o)
     # The recording goes, or has another name.
     summary = "\n".join(_kept_lines(summary, options.get("o"))).rstrip()
-    shown = f"<pre>{html.escape(summary)}</pre>"
+    shown = f'<pre style="font-family: monospace; line-height: 1.25; overflow-x: auto">{html.escape(summary)}</pre>'
     if "no-page" not in options:
         shown += _frame(page, options.get("o"))
     display({"text/plain": summary, "text/html": shown}, raw=True)  # type: ignore[no-untyped-call]
