@@ -10,17 +10,26 @@ use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::report::Report;
 use std::path::{Path, PathBuf};
 
-/// Moves itself to a group where there is one, computes for so many seconds, and says its number and the kernel's account of its CPU time.
-const BURNER: &str = r"
-import os, resource, sys, time
-if sys.argv[1]:
-    with open(sys.argv[1] + '/cgroup.procs', 'w') as group:
-        group.write('0')
-end = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < end:
-    pass
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(os.getpid(), int(1e9 * (used.ru_utime + used.ru_stime)))
+/// Two processes that move to a group each, where there is one, and compute for two and a half seconds and for one and a half; says their numbers and the
+/// kernel's account of their CPU time, when they have ended.
+const BURNERS: &str = r"
+import os, sys, time
+
+def start(group, seconds):
+    pid = os.fork()
+    if pid:
+        return pid
+    if group:
+        with open(group + '/cgroup.procs', 'w') as procs:
+            procs.write('0')
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    os._exit(0)
+
+for pid in [start(sys.argv[1], 2.5), start(sys.argv[2], 1.5)]:
+    used = os.wait4(pid, 0)[2]
+    print(pid, int(1e9 * (used.ru_utime + used.ru_stime)))
 ";
 
 /// Two processes that hand a byte to and fro for so many seconds, and say how often.
@@ -81,12 +90,11 @@ fn processes_have_their_time() {
     let (place, simulation) = (place(), Simulation::start(&Options::default()).unwrap());
     let groups = ["et-sums-a", "et-sums-b"].map(Group::new);
     let folder = |at: usize| groups[at].as_ref().map_or("", |group| group.0.to_str().unwrap());
-    place.write("burner.py", 0o644, BURNER);
-    let script =
-        format!("python3 burner.py '{}' 2.5 & python3 burner.py '{}' 1.5; wait", folder(0), folder(1));
+    place.write("burners.py", 0o644, BURNERS);
     let sysfs = simulation.sysfs().to_str().unwrap().to_owned();
     let options = ["record", "-a", "--slices", "no", "-F", "19", "--no-svg", "--path.sysfs", &sysfs];
-    let output = place.run(&[&options[..], &["--as-root", "--", "sh", "-c", &script]].concat());
+    let burners = ["--as-root", "--", "python3", "burners.py", folder(0), folder(1)];
+    let output = place.run(&[&options[..], &burners].concat());
     assert_code(&output, 0);
     assert_says(&output, &["CPU time was summed by process"]);
     let recording = read(&place.path("energy-trace.data")).unwrap();

@@ -18,6 +18,9 @@ use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid, ProcessKey, ThreadKey};
 use std::collections::BTreeMap;
 
+/// Within this time a sample shows who runs on a CPU.
+const NEAR_NS: u64 = 500_000_000;
+
 /// Lays out what was summed. Of a recording in the making: once for each sum, with the samples that have come.
 pub fn lay_out(recording: &mut Recording) {
     let totals = std::mem::take(&mut recording.totals);
@@ -40,7 +43,8 @@ struct Seen {
 /// The moments of samples, in order.
 struct Samples<'a> {
     of_cpu: BTreeMap<CpuId, Vec<Seen>>,
-    of_process: BTreeMap<ProcessKey, Vec<(KtimeNs, ThreadKey)>>,
+    /// Of each process on each CPU, and on all.
+    of_process: BTreeMap<(ProcessKey, Option<CpuId>), Vec<(KtimeNs, ThreadKey)>>,
     recording: &'a Recording,
 }
 
@@ -51,7 +55,9 @@ impl<'a> Samples<'a> {
             let Some((process, pid)) = samples.process_of(sample.thread) else { continue };
             let seen = Seen { at: sample.at, thread: sample.thread, pid };
             samples.of_cpu.entry(sample.cpu).or_default().push(seen);
-            samples.of_process.entry(process).or_default().push((sample.at, sample.thread));
+            for cpu in [Some(sample.cpu), None] {
+                samples.of_process.entry((process, cpu)).or_default().push((sample.at, sample.thread));
+            }
         }
         samples.of_cpu.values_mut().for_each(|of| of.sort_by_key(|seen| seen.at));
         samples.of_process.values_mut().for_each(|of| of.sort_unstable());
@@ -109,16 +115,24 @@ impl<'a> Samples<'a> {
         of_cpu.get(until(totals.start)..until(totals.end)).unwrap_or_default()
     }
 
-    /// The thread of a process whose sample, on any CPU, is nearest to this time; without one the one that is named.
+    /// The thread of a process whose sample is nearest to this time: on the CPU within half a second, where threads come back to, else on any;
+    /// without one the thread that is named.
     fn nearest(&self, named: ThreadKey, totals: &CpuTotals) -> ThreadKey {
-        let of = self.process_of(named).and_then(|(process, _)| self.of_process.get(&process));
-        let of = of.map_or(&[][..], Vec::as_slice);
+        let Some((process, _)) = self.process_of(named) else { return named };
         let middle = totals.start.midpoint(totals.end);
-        let after = of.partition_point(|(at, _)| *at < middle);
+        let here = self.nearest_of((process, Some(totals.cpu)), middle).filter(|(away, _)| *away < NEAR_NS);
+        let nearest = here.or_else(|| self.nearest_of((process, None), middle));
+        nearest.map_or(named, |(_, thread)| thread)
+    }
+
+    /// The nearest sample: how far away, and of which thread.
+    fn nearest_of(&self, key: (ProcessKey, Option<CpuId>), moment: KtimeNs) -> Option<(u64, ThreadKey)> {
+        let of = self.of_process.get(&key)?;
+        let after = of.partition_point(|(at, _)| *at < moment);
         let before = after.checked_sub(1).and_then(|before| of.get(before));
-        let distance = |at: KtimeNs| middle.ns_since(at).max(at.ns_since(middle));
-        let nearest = before.into_iter().chain(of.get(after)).min_by_key(|(at, _)| distance(*at));
-        nearest.map_or(named, |&(_, thread)| thread)
+        let away =
+            |&(at, thread): &(KtimeNs, ThreadKey)| (moment.ns_since(at).max(at.ns_since(moment)), thread);
+        before.into_iter().chain(of.get(after)).map(away).min_by_key(|(away, _)| *away)
     }
 }
 
