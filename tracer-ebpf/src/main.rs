@@ -11,7 +11,7 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{count, gpu, groups, sample, sched, tasks, waits};
+    use crate::probes::{count, gpu, groups, sample, sched, tasks, totals, waits};
     use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
     use aya_ebpf::programs::{
         PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
@@ -26,6 +26,13 @@ mod hooks {
     #[raw_tracepoint(tracepoint = "sched_switch")]
     fn on_switch(_ctx: RawTracePointContext) -> i32 {
         sched::leave_cpu();
+        0
+    }
+
+    /// Attached to nothing: user space runs it on a CPU.
+    #[raw_tracepoint(tracepoint = "sched_switch")]
+    fn on_reading(ctx: RawTracePointContext) -> i32 {
+        totals::read(ctx.arg::<u64>(0));
         0
     }
 

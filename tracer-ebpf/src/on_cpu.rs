@@ -55,6 +55,21 @@ pub struct CpuState {
     pub run: Run,
     /// The last announcements of mappings.
     pub announced: Announced,
+    /// Into which of two maps CPU time is summed: 0 or 1.
+    pub turn: u64,
+}
+
+/// Processes on CPUs whose time may be summed between two readings of power.
+pub const MOST_TOTALS: u32 = 1 << 14;
+
+/// Whose time is summed, and where.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TotalKey {
+    /// The CPU.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
 }
 
 /// Time on a CPU of those who are not targets; `head.at_ns` is its end, `head.pid` the process or 0, `head.tid` 0.
@@ -72,7 +87,8 @@ pub struct BackgroundEvent {
 
 const _: () = {
     assert!(size_of::<Run>() == 40);
-    assert!(size_of::<CpuState>() == 72);
+    assert!(size_of::<CpuState>() == 80);
+    assert!(size_of::<TotalKey>() == 8);
     assert!(size_of::<BackgroundEvent>() == 48);
 };
 

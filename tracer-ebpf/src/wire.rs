@@ -181,7 +181,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 pub use crate::arch::register;
 pub use crate::hotspot_layout::HotspotLayout;
-pub use crate::on_cpu::{BackgroundEvent, CpuState, Run};
+pub use crate::on_cpu::{BackgroundEvent, CpuState, MOST_TOTALS, Run, TotalKey};
 pub use crate::python_layout::PythonLayout;
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
@@ -259,6 +259,8 @@ pub struct Settings {
     pub push_times: u32,
     /// Offset of `in_execve` in `task_struct`, in bits; 0: not known.
     pub task_in_execve: u32,
+    /// 1: CPU time is summed by process between readings of power, and nothing is sent of a switch.
+    pub totals: u32,
 }
 
 /// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
@@ -317,8 +319,10 @@ pub mod lost {
     pub const EVENTS_BUSY: u32 = 12;
     /// Stacks of launches, or what belongs to them, that found no room in the ring buffer.
     pub const LAUNCH_ROOM: u32 = 13;
+    /// Turns on a CPU of processes that found no room in the maps of CPU time.
+    pub const TOTALS: u32 = 14;
     /// How many there are.
-    pub const COUNT: u32 = 14;
+    pub const COUNT: u32 = 15;
 }
 
 /// How long pushes into the ring buffers took, the index into the `PUSH_TIMES` map: of each ring the longest, then how many were shorter than
@@ -394,7 +398,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 52);
+    assert!(size_of::<Settings>() == 56);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

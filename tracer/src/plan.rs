@@ -22,6 +22,8 @@ pub struct RecordPlan {
     pub target: Target,
     /// Whether every other process is a target too.
     pub system_wide: bool,
+    /// Whether it is told who ran at each switch; else CPU time is summed between readings of power, which is for `system_wide` alone.
+    pub slices: bool,
     /// Whom the command runs as; `None`: as energy-trace itself.
     pub run_as: Option<InvokingUser>,
     /// What is set in the command's environment.

@@ -3,4 +3,5 @@
 mod jitter;
 mod pauses;
 mod sampling;
+mod summed;
 mod verifier;

@@ -37,6 +37,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         rootfs: "/".into(),
         push_times: false,
         system_wide: false,
+        sum_time: false,
         group: Some(GroupId { number: 1, hierarchy: 0 }),
         verbose: false,
         unwinding: Unwinding::Kernel,

@@ -10,6 +10,7 @@ mod long_runs;
 mod merged;
 mod outer_line;
 mod over_time;
+mod summed;
 mod traced;
 mod validity;
 mod world;

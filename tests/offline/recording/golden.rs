@@ -7,15 +7,15 @@ use super::file::write_all;
 use super::records::{frame, records};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, WorkId};
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, WorkId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::format::FORMAT;
 use energy_trace_model::recording::record::{
-    CalledOn, CounterValue, Domain, DomainClass, Frame, FrameKind, GpuBusy, GpuMeter, GpuMeterKind, GpuUse,
-    GpuWait, Host, InstalledPackage, KernelTier, LaunchStacks, Launched, Launches, Library, Name, Origin,
-    Reading, Record, Scope, StackNode, Wait, Wake, WorkCounter, WorkFailure, WorkReading, WorkSource,
-    WorkUnits,
+    CalledOn, CounterValue, CpuOwner, CpuTotals, Domain, DomainClass, Frame, FrameKind, GpuBusy, GpuMeter,
+    GpuMeterKind, GpuUse, GpuWait, Host, InstalledPackage, KernelTier, LaunchStacks, Launched, Launches,
+    Library, Name, Origin, Reading, Record, Scope, StackNode, Wait, Wake, WorkCounter, WorkFailure,
+    WorkReading, WorkSource, WorkUnits,
 };
 use energy_trace_report::json::{self, JsonOptions, SCHEMA};
 use serde_json::Value;
@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many kinds of record there are.
-const KINDS: usize = 43;
+const KINDS: usize = 44;
 
 const fn at(ns: u64) -> KtimeNs {
     KtimeNs::from_ns(ns)
@@ -80,6 +80,12 @@ fn more_of_the_program() -> Vec<Record> {
         Record::PoolLoop(FrameId::new(0)),
         Record::ControlGroup(ProcessKey::new(0), "/system.slice/train.service".to_owned()),
         Record::Rank(3),
+        Record::CpuTotals(vec![CpuTotals {
+            cpu: CpuId::new(1),
+            start: at(2_000),
+            end: at(3_000),
+            of: vec![(CpuOwner::Target(thread), 400), (CpuOwner::Other, 70)],
+        }]),
     ]
 }
 

@@ -9,7 +9,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{RecordingWriter, read};
 use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{
-    CpuOwner, Process, Record, Sample, Slice, StackNode, StackStatus, Summary, Thread,
+    CpuOwner, CpuTotals, Process, Record, Sample, Slice, StackNode, StackStatus, Summary, Thread,
 };
 use energy_trace_model::units::MicroJoules;
 use std::fs::{self, File};
@@ -60,22 +60,54 @@ fn records() -> Vec<Record> {
     records
 }
 
-fn file() -> (Vec<u8>, Recording) {
+/// The same second without slices: what was summed comes each 40 ms.
+fn summed() -> Vec<Record> {
+    let sum = |record| match record {
+        Record::Slices(slices) => {
+            let one = |slice: &Slice| CpuTotals {
+                cpu: slice.cpu,
+                start: KtimeNs::from_ns(slice.start.as_ns().saturating_sub(10 * MS)),
+                end: slice.end,
+                of: vec![(slice.who, slice.end.ns_since(slice.start))],
+            };
+            Record::CpuTotals(slices.iter().map(one).collect())
+        }
+        other => other,
+    };
+    records().into_iter().map(sum).collect()
+}
+
+fn file_of(records: &[Record]) -> (Vec<u8>, Recording) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.data");
     let mut writer = RecordingWriter::over(File::create(&path).unwrap(), &path).unwrap();
-    for record in records() {
-        writer.write(&record).unwrap();
+    for record in records {
+        writer.write(record).unwrap();
         writer.flush().unwrap();
     }
     writer.finish().unwrap();
     (fs::read(&path).unwrap(), read(&path).unwrap())
 }
 
+fn file() -> (Vec<u8>, Recording) {
+    file_of(&records())
+}
+
 /// Time, samples and joules of all windows are those of the whole, and each window balances.
 #[test]
 fn windows_are_the_whole() {
-    let (bytes, whole) = file();
+    assert_windows_are_the_whole(file());
+}
+
+/// So they are where CPU time was summed, and where it lies within a sum is made up once.
+#[test]
+fn windows_of_sums_are_the_whole() {
+    let (bytes, whole) = file_of(&summed());
+    assert!(whole.totals.is_empty() && whole.slices.len() > 70, "{}", whole.slices.len());
+    assert_windows_are_the_whole((bytes, whole));
+}
+
+fn assert_windows_are_the_whole((bytes, whole): (Vec<u8>, Recording)) {
     let whole = attribute(&whole, &Options::default());
     for piece in [1, 7, 100, 4_096, bytes.len()] {
         let mut live = IncrementalReader::default();

@@ -9,6 +9,7 @@ use energy_trace_certainty::HowSure as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::random::Random;
@@ -44,12 +45,18 @@ pub struct Outcome {
 
 /// Runs a scenario once.
 pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    run_changed(scenario, seed, |_| ())
+}
+
+/// The same, the recording changed before it is attributed.
+pub fn run_changed(scenario: &Scenario, seed: u64, change: impl FnOnce(&mut Recording)) -> Outcome {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(11));
     let world = (scenario.world)(&mut random);
     let (_, tracks) = world.integrate(&[]);
     let mut recording = recording::of(&world);
     world.observe(&mut recording, &tracks, seed);
     let mut truth = world.integrate(&blind_of(&recording)).0;
+    change(&mut recording);
     let physical = attribute(&recording, &Options::default());
     let profile = match &world.asks {
         None => physical.clone(),

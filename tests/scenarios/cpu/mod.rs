@@ -5,4 +5,5 @@ pub mod engine;
 pub mod measure;
 pub mod recording;
 pub mod scenarios;
+pub mod summed;
 pub mod table;

@@ -28,6 +28,7 @@ static SETTINGS: Settings = Settings {
     task_ran: 0,
     push_times: 0,
     task_in_execve: 0,
+    totals: 0,
 };
 
 /// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own
@@ -84,6 +85,13 @@ pub(crate) static FULL_RULES: Array<FullRule> = Array::with_max_entries(MAX_FULL
 pub(crate) fn settings() -> Settings {
     // SAFETY: the static is initialized, and volatile keeps the compiler from using the value it was compiled with.
     unsafe { core::ptr::read_volatile(&raw const SETTINGS) }
+}
+
+/// Whether CPU time is summed and nothing sent of a switch: all settings would be fourteen loads at each.
+#[inline(always)]
+pub(crate) fn sums_time() -> bool {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(&raw const SETTINGS.totals) != 0 }
 }
 
 /// Adds one to a counter.

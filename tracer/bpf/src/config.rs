@@ -25,6 +25,8 @@ pub struct TraceConfig {
     pub push_times: bool,
     /// Every process is a target.
     pub system_wide: bool,
+    /// Sum CPU time by process between readings of power, and tell nothing of switches; with `system_wide` alone.
+    pub sum_time: bool,
     /// Processes that come into this control group are targets.
     pub group: Option<GroupId>,
     /// Who unwinds native frames.

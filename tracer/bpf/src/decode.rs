@@ -113,6 +113,9 @@ pub struct Capture<'a> {
 pub struct Comm([u8; 16]);
 
 impl Comm {
+    /// The tracer's.
+    pub const OWN: Self = Self(*b"energy-trace\0\0\0\0");
+
     /// As text, up to its zero.
     pub fn text(self) -> String {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `object` loads and attaches, with what `settings` says of the running kernel (`btf`); `row_maps` and `process_maps` are written by user
-//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls; `sampling`
+//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls; `totals` takes out CPU time that is summed; `sampling`
 //! opens the events that sample, on CPUs that come and go; `config` says what a trace is asked to do. The only package that depends on `aya`.
 //! Leaves out what events mean (package `probe`).
 
@@ -30,6 +30,7 @@ pub mod row_maps;
 pub mod sampling;
 mod settings;
 mod time_order;
+pub mod totals;
 pub mod uprobe_multi;
 
 pub use btf::{BtfError, KernelTypes};

@@ -8,7 +8,9 @@ use super::per_cpu;
 use super::process_maps::{Maps, Targets};
 use super::rings::Rings;
 use super::row_maps::RowMaps;
+use super::sampling::cpus::Cpus;
 use super::settings::read_settings;
+use super::totals::Totals;
 use super::uprobe_multi::{MultiLink, MultiProbe};
 use crate::config::TraceConfig;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
@@ -26,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracer_ebpf::count::MOST_FUNCTIONS;
-use tracer_ebpf::wire::{CpuState, lost, push};
+use tracer_ebpf::wire::{CpuState, MOST_TOTALS, lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
 pub(crate) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
@@ -46,11 +48,14 @@ fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
 fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static str, u32)> {
     let scratch = if config.gpu { 2 * cpus } else { cpus };
     let functions = if config.count { MOST_FUNCTIONS } else { 1 };
+    let totals = if config.sum_time { MOST_TOTALS } else { 1 };
     let mut entries = vec![
         ("SCRATCH", scratch),
         ("RAW", scratch),
         ("SAMPLES", sample_bytes(config.unwinding, online)),
         ("EVENTS", RING_BYTES),
+        ("TOTALS_EVEN", totals),
+        ("TOTALS_ODD", totals),
         ("CALL_COUNTS", functions),
         ("OUTERMOST", if config.count { 4 * functions } else { 1 }),
     ];
@@ -67,11 +72,20 @@ const SWITCHES: [(&str, &str); 2] = [("on_switch", "sched_switch"), ("on_waking"
 const LIVES: [(&str, &str); 3] =
     [("on_fork", "sched_process_fork"), ("on_exec", "sched_process_exec"), ("on_exit", "sched_process_exit")];
 
+/// What user space runs at a reading of power, where CPU time is summed; it is loaded as what it might be attached to.
+const ON_READING: (&str, &str) = ("on_reading", "sched_switch");
+
+/// Those that are attached: where CPU time is summed nobody waits for anybody.
+fn switches(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
+    SWITCHES.into_iter().take(if config.sum_time { 1 } else { SWITCHES.len() })
+}
+
 /// The one for a control group.
 const ATTACH: (&str, &str) = ("on_attach", "cgroup_attach_task");
 
 fn tracepoints(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
-    SWITCHES.into_iter().chain(LIVES).chain(config.group.is_some().then_some(ATTACH))
+    let on_reading = config.sum_time.then_some(ON_READING);
+    switches(config).chain(LIVES).chain(config.group.is_some().then_some(ATTACH)).chain(on_reading)
 }
 
 /// Loaded programs and the maps that user space writes.
@@ -190,6 +204,20 @@ impl Object {
         Ok(Rings::new(map(&mut ebpf, "SAMPLES")?, map(&mut ebpf, "EVENTS")?))
     }
 
+    /// What takes summed CPU time out, from now on; can be had once, before switches are followed.
+    pub fn take_totals(&mut self, cpus: Cpus) -> Result<Totals, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        let program: &mut RawTracePoint = program(&mut ebpf, ON_READING.0)?;
+        let program =
+            program.fd().map_err(|e| ProbeError::Object(e.to_string()))?.as_fd().try_clone_to_owned()?;
+        let mut take = |name: &str| {
+            ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))
+        };
+        let maps = [take("TOTALS_EVEN")?, take("TOTALS_ODD")?];
+        let others = [take("NO_ROOM")?, take("READ_AT")?];
+        Ok(Totals::new(program, maps, others, cpus))
+    }
+
     /// Makes a process a target.
     pub fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
         self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
@@ -230,14 +258,14 @@ impl Object {
     }
 
     /// What follows the time on CPUs: from now on there are events all the time, and somebody has to take them.
-    pub fn attach_switches(&mut self) -> Result<(), ProbeError> {
+    pub fn attach_switches(&mut self, config: &TraceConfig) -> Result<(), ProbeError> {
         // Who runs now came before. On CPUs that can be visited a switch says it better at once.
         let mut state = [0; size_of::<CpuState>() / 8];
         state[0] = energy_trace_system::clock::now().as_ns();
         if let Some(map) = lock(&self.ebpf).map("CPU_STATE") {
             per_cpu::write(map, 0, &state, self.cpus)?;
         }
-        self.attach_raw(SWITCHES.into_iter())
+        self.attach_raw(switches(config))
     }
 
     fn attach_raw(

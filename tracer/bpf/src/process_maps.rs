@@ -6,7 +6,8 @@
 use aya::maps::{Array, HashMap, MapData};
 use energy_trace_model::ids::{Pid, ProcessKey};
 use energy_trace_unwind::cpython::detect::Interpreter;
-use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, PythonLayout, changes};
+use std::collections::BTreeSet;
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, OURS, PythonLayout, changes};
 
 /// The processes that are targets, and since when.
 pub(crate) type Targets = HashMap<MapData, u32, u64>;
@@ -38,6 +39,12 @@ impl Maps {
         let _gone = self.pythons.remove(&pid.get());
         let _gone = self.hotspots.remove(&pid.get());
         self.count();
+    }
+
+    /// The tracer's own processes, which are no targets while everybody else is.
+    pub fn own(&self) -> BTreeSet<Pid> {
+        let forked = self.targets.iter().flatten().filter(|(_, since)| *since == OURS);
+        forked.map(|(pid, _)| pid).chain([std::process::id()]).map(Pid::new).collect()
     }
 
     /// Writes a block of the mapping pool and makes it the process's.

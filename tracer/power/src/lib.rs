@@ -32,7 +32,7 @@ pub use error::PowerError;
 pub use kind::SourceKind;
 pub use meter_log::ReplayError;
 pub use plan::{PowerPlan, SourceChoice};
-pub use reading::{PowerEnd, PowerTask};
+pub use reading::{AtReadings, PowerEnd, PowerTask};
 pub use sensors::SensorReader;
 pub use set::{PowerSet, open};
 pub use source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource};

@@ -7,7 +7,9 @@ use super::error::{PowerError, ignored_reasons};
 use super::idle;
 use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
-use super::reading::{self, Beside, Clocks, CrossCheck, LiveReplay, OpenSource, PowerTask, Sensors};
+use super::reading::{
+    self, AtReadings, Beside, Clocks, CrossCheck, LiveReplay, OpenSource, PowerTask, Sensors,
+};
 use super::sensors;
 use super::source::PowerSource;
 use super::sources::{SOURCES, model};
@@ -44,6 +46,7 @@ pub struct PowerSet {
     pub(super) disagreements: Vec<PowerDiagnostic>,
     /// What to know of devices before believing their numbers.
     pub(super) of_devices: Vec<PowerDiagnostic>,
+    at_readings: Option<AtReadings>,
 }
 
 /// Opens what the plan asks for.
@@ -95,6 +98,7 @@ impl PowerSet {
             check: None,
             disagreements: Vec::new(),
             of_devices: Vec::new(),
+            at_readings: None,
         }
     }
 
@@ -108,6 +112,11 @@ impl PowerSet {
         &self.domains
     }
 
+    /// What is called just before each reading, but for those of GPUs.
+    pub fn call_at_readings(&mut self, call: Option<AtReadings>) {
+        self.at_readings = call;
+    }
+
     /// Takes the first readings and keeps reading on threads until `PowerTask::stop`.
     ///
     /// # Errors
@@ -116,7 +125,7 @@ impl PowerSet {
         self.show();
         let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
         let beside = Beside { clocks: self.clocks, sensors: self.sensors };
-        reading::start(self.live, self.replays, beside, self.period, diagnostics, records)
+        reading::start(self.live, self.replays, beside, self.period, diagnostics, records, self.at_readings)
     }
 
     /// Chooses what the progress line shows: domains that add up, or psys alone where nothing else is read.

@@ -9,6 +9,7 @@ use super::collect::losses::{
     closed_files, count_into, events_refused, files_not_read, losses_of, not_answering, push_times, shortages,
 };
 use super::collect::reader::Reader;
+use super::collect::totals::TimeReader;
 use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
@@ -58,6 +59,7 @@ pub struct Tracer {
     sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
     reader: Option<Reader>,
+    time: Option<Arc<TimeReader>>,
     diagnostics: Vec<RecordingDiagnostic>,
     resolver: Option<Resolver>,
     peeker: Option<Peeker>,
@@ -90,6 +92,7 @@ impl Tracer {
             sampling: None,
             sampler: None,
             reader: None,
+            time: None,
             diagnostics: Vec::new(),
             resolver: None,
             peeker: None,
@@ -200,8 +203,16 @@ impl Tracer {
         collector.ready_tables(go_on);
         self.object.forget_ended();
         self.attach_to_calls(&mut collector, peeker)?;
-        self.object.attach_switches()?;
-        collector.cannot_visit(&visit(&self.cpus.online()));
+        let totals = self.config.sum_time.then(|| self.object.take_totals(self.cpus)).transpose()?;
+        self.object.attach_switches(&self.config)?;
+        if let Some(totals) = totals {
+            let (reader, summed) = TimeReader::start(totals)?;
+            (self.time, collector.summed) = (Some(reader), Some(summed));
+            self.diagnostics.push(RecordingDiagnostic::TimeSummed);
+        }
+        if self.time.is_none() {
+            collector.cannot_visit(&visit(&self.cpus.online()));
+        }
         let start = energy_trace_system::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
@@ -242,7 +253,9 @@ impl Tracer {
             return Ok(None);
         }
         let worker = Arc::clone(&collector.stacks.worker);
-        Ok(Some(LiveNames::start(self.cpus.online(), self.config.reader, worker, start)?))
+        // Slices have an end to be seen; what is summed does not.
+        let cpus = if self.time.is_none() { self.cpus.online() } else { Vec::new() };
+        Ok(Some(LiveNames::start(cpus, self.config.reader, worker, start)?))
     }
 
     /// Starts to sample, by the event and at the rate that can be had.
@@ -261,6 +274,12 @@ impl Tracer {
             self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
         }
         Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+    }
+
+    /// What is to be called whenever power is read; `None` where CPU time is not summed.
+    pub fn at_readings(&self) -> Option<Arc<dyn Fn() + Send + Sync>> {
+        let time = Arc::clone(self.time.as_ref()?);
+        Some(Arc::new(move || time.read()))
     }
 
     /// The CPUs that are online.
@@ -322,7 +341,13 @@ impl Tracer {
         let end = energy_trace_system::clock::now();
         self.object.stop_counting();
         // A switch on each CPU ends the slices that are open.
-        let cpus_out_of_reach = visit(&self.cpus.online()).len();
+        let cpus_out_of_reach = match &self.time {
+            Some(time) => {
+                time.read();
+                0
+            }
+            None => visit(&self.cpus.online()).len(),
+        };
         // A daemon forks twice just when its first process ends.
         let living = self.living();
         self.object.detach();

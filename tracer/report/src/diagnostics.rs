@@ -113,6 +113,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         RecordingDiagnostic::RecordingCut { .. }
         | RecordingDiagnostic::SampleRateLimited { .. }
         | RecordingDiagnostic::SamplesNotJittered { .. }
+        | RecordingDiagnostic::TimeSummed
         | RecordingDiagnostic::MachinePaused { .. }
         | RecordingDiagnostic::SamplesMissing { .. }
         | RecordingDiagnostic::MappingsFull { .. }

@@ -128,6 +128,9 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::SamplesNotJittered { .. } => {
             "samples were evenly spaced: a loop in step with them is seen in part".to_owned()
         }
+        RecordingDiagnostic::TimeSummed => {
+            "CPU time was summed by process: nothing within 0.1 s is known".to_owned()
+        }
         RecordingDiagnostic::NamesNotLookedUp { files } => {
             format!("functions of {} have no names: gone before they were read", counted(*files, "file"))
         }

@@ -23,6 +23,9 @@ pub const fn loss(reason: &LossReason) -> &'static str {
         LossReason::LaunchStacksBusy => "stacks of GPU launches: another thread's was being taken",
         LossReason::UnknownGpu => "launches: GPU not known",
         LossReason::Undecodable => "events that could not be decoded",
+        LossReason::CpuTotals => {
+            "turns on a CPU: no room to sum them by process, so they are other processes'"
+        }
     }
 }
 

@@ -63,6 +63,11 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
         }
+        RecordingDiagnostic::TimeSummed => {
+            "CPU time was summed by process between readings of power (--slices no): threads share their process's as their samples show, \
+             what happened within a tenth of a second is not known, and workers are charged by themselves"
+                .to_owned()
+        }
         RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
             "{}: if a loop of the program keeps step with them, only a part of it is seen; `{}` before the next recording leaves room",
             without_jitter(*hz, *limit),

@@ -140,6 +140,14 @@ pub(super) fn unwinding() -> impl TypedValueParser<Value = Unwinding> {
     ])
 }
 
+/// Whether turns on CPUs are recorded.
+pub(super) fn slices() -> impl TypedValueParser<Value = bool> {
+    one_of(&[
+        (true, "yes", "Each turn of a thread"),
+        (false, "no", "Sums of each process, between readings of power"),
+    ])
+}
+
 /// What makes the kernel take a sample.
 pub(super) fn sample_event() -> impl TypedValueParser<Value = EventChoice> {
     one_of(&[

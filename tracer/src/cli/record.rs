@@ -11,7 +11,7 @@ use super::resolve::{PlanError, resolve};
 use super::work;
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::session;
-use clap::{Args, FromArgMatches as _};
+use clap::{ArgAction, Args, FromArgMatches as _};
 use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
@@ -43,6 +43,11 @@ pub(super) struct RecordArgs {
     /// Record every process of the machine, until the program ends or Ctrl-C
     #[arg(help_heading = "What to record", short, long)]
     pub all: bool,
+
+    /// With -a, how CPU time is recorded. Sums cost far less where threads switch very often, and tell less: threads share the time of
+    /// their process as their samples show, what happens within a tenth of a second is not known, and workers are charged by themselves
+    #[arg(help_heading = "Sampling", long, value_name = "WHETHER", action = ArgAction::Set, value_parser = choices::slices(), default_value = "yes", requires = "all")]
+    pub slices: bool,
 
     /// Stop recording after this time: seconds, or 90s, 5m, 1h30m; the program keeps running
     #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
@@ -93,7 +98,7 @@ pub(super) struct RecordArgs {
     pub power: Vec<SourceChoice>,
 
     /// Power readings per second, on average
-    #[arg(help_heading = "Energy", long, value_name = "HZ", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(help_heading = "Energy", long, value_name = "HZ", default_value = "100", default_value_if("slices", "no", "10"), value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub power_hz: u32,
 
     /// Directory where sysfs is mounted

@@ -52,6 +52,9 @@ pub(super) enum PlanError {
     /// A file's name has a place for the rank, and there is none.
     #[error(transparent)]
     Rank(#[from] NoRank),
+    /// What an option tells is not recorded without slices.
+    #[error("{0} needs to know who runs when: leave --slices no out")]
+    NeedsSlices(&'static str),
     /// Who typed `sudo` could not be made out.
     #[error(transparent)]
     User(#[from] UserError),
@@ -75,6 +78,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
     Ok(RecordPlan {
         target,
         system_wide: args.all,
+        slices: args.slices,
         run_as,
         environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
         owner,
@@ -84,7 +88,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         push_times: args.push_times,
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
-        gpu: args.gpu,
+        gpu: gpu(args)?,
         work: work(args)?,
         count: counted(args)?,
         input_sizes: args.input_sizes,
@@ -104,6 +108,15 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         typed: std::env::args_os().collect(),
         program: None,
     })
+}
+
+/// How far GPU energy is followed: launches are told with the switches of their threads.
+fn gpu(args: &RecordArgs) -> Result<GpuLevel, PlanError> {
+    match args.gpu {
+        level if args.slices => Ok(level),
+        GpuLevel::Kernel => Err(PlanError::NeedsSlices("--gpu kernel")),
+        level => Ok(level.min(GpuLevel::Device)),
+    }
 }
 
 /// The units of work, where each can be counted here.

@@ -123,6 +123,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         rootfs: plan.rootfs.clone(),
         push_times: false,
         system_wide: false,
+        sum_time: false,
         group: None,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,

@@ -132,6 +132,7 @@ async fn start_stages(
         // The receiver is here.
         let _ = records.send(Record::Project(project));
     });
+    power.call_at_readings(tracer.at_readings());
     let started = power.start(records.clone());
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
@@ -181,6 +182,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         rootfs: plan.rootfs.clone(),
         push_times: plan.push_times,
         system_wide: plan.system_wide,
+        sum_time: plan.system_wide && !plan.slices,
         group: group_of(plan)?,
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,

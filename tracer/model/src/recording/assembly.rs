@@ -6,12 +6,13 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
+    CallCount, CalledOn, Clocks, CpuOwner, CpuTotals, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
     InputSizes, InstalledPackage, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading,
     Record, Sample, SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
     WorkSeries,
 };
 use super::tables::Recording;
+use super::totals::lay_out;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId, ThreadKey};
 use thiserror::Error;
@@ -79,6 +80,7 @@ impl Assembly {
         let mut recording = self.recording?;
         self.late.apply(&mut recording);
         mark_gpu_waits(&mut recording);
+        lay_out(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
         recording.samples.sort_by_key(|sample| sample.at);
@@ -113,6 +115,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
         Record::Stack(id, node) => add_stack(to, id, node),
         Record::Slices(slices) => add_slices(to, slices),
+        Record::CpuTotals(totals) => add_totals(to, totals),
         Record::Samples(samples) => add_samples(to, samples),
         Record::Cores(cores) => add_cores(to, cores),
         Record::Frequencies(read) => add_frequencies(to, &read),
@@ -320,13 +323,24 @@ fn add_unseen(to: &mut Recording, stretches: Vec<Unsampled>) -> Result<(), Nonse
 }
 
 fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
-    slices.iter().try_for_each(|slice| match slice.who {
+    slices.iter().try_for_each(|slice| owner_defined(to, slice.who))?;
+    to.slices.extend(slices);
+    Ok(())
+}
+
+fn add_totals(to: &mut Recording, totals: Vec<CpuTotals>) -> Result<(), Nonsense> {
+    let mut owners = totals.iter().flat_map(|of_cpu| &of_cpu.of);
+    owners.try_for_each(|(who, _)| owner_defined(to, *who))?;
+    to.totals.extend(totals);
+    Ok(())
+}
+
+fn owner_defined(to: &Recording, who: CpuOwner) -> Result<(), Nonsense> {
+    match who {
         CpuOwner::Target(thread) => thread_defined(to, thread),
         CpuOwner::Background(key) => defined(&to.background, "background process", key.get()),
         CpuOwner::Other => Ok(()),
-    })?;
-    to.slices.extend(slices);
-    Ok(())
+    }
 }
 
 fn add_samples(to: &mut Recording, samples: Vec<Sample>) -> Result<(), Nonsense> {

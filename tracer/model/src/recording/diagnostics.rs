@@ -145,6 +145,8 @@ pub enum RecordingDiagnostic {
     },
     /// What was found about budgets that owners share.
     Owners(OwnerDiagnostic),
+    /// CPU time was summed by process between readings of power.
+    TimeSummed,
 }
 
 /// A process whose memory or files could not be looked at.
@@ -183,6 +185,7 @@ impl RecordingDiagnostic {
             Self::ProcessesNotAnswering { .. } => "processes-not-answering",
             Self::CommandLinesCut { .. } => "command-lines-cut",
             Self::Owners(owners) => owners.code(),
+            Self::TimeSummed => "time-summed",
         }
     }
 }

@@ -398,7 +398,6 @@ mod tests {
         Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
         read_opening,
     };
-    use crate::ids::WorkId;
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
         LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
@@ -441,16 +440,17 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::WorkReadings(WorkId::new(0), Vec::new())),
+            number(&Record::CpuTotals(Vec::new())),
             number(&WorkSource::Prometheus { url: text(), metric: text() }),
             number(&WorkFailure::System { error: text() }),
-            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::StacksCut { samples: 0, most: 0 })),
+            number(&RecordingDiagnostic::TimeSummed),
+            number(&OwnerDiagnostic::StacksCut { samples: 0, most: 0 }),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
-            number(&LossReason::Undecodable),
+            number(&LossReason::CpuTotals),
             number(&CopyOutcome::ProcessGone),
             number(&SourceId::Host),
             number(&IgnoredReason::CardTellsPowerOnly),
@@ -458,7 +458,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [40, 3, 10, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 18, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 2 }, known));
+        let known = [43, 3, 10, 21, 5, 4, 8, 5, 7, 13, 16, 6, 10, 36, 18, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 3 }, known));
     }
 }

@@ -7,6 +7,7 @@ use super::assembly::Assembly;
 use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
 use super::record::{CutReason, Process, Reading, Slice, Summary};
 use super::tables::Recording;
+use super::totals::lay_out;
 use crate::clock::KtimeNs;
 use std::time::Duration;
 
@@ -72,6 +73,7 @@ impl IncrementalReader {
             let slices = recording.slices.iter().map(|slice| slice.end);
             let samples = recording.samples.iter().map(|sample| sample.at);
             let readings = recording.readings.values().filter_map(|of| of.last()).map(|reading| reading.at);
+            let slices = slices.chain(recording.totals.iter().map(|totals| totals.end));
             self.last = slices.chain(samples).chain(readings).fold(self.last, KtimeNs::max);
         }
         self.last
@@ -91,6 +93,7 @@ impl IncrementalReader {
             return None;
         }
         self.done = Some(until);
+        lay_out(recording);
         let mut window = recording.clone();
         window.summary = Some(Summary { start: from, end: until, ..Summary::default() });
         cut(&mut window, from, until);

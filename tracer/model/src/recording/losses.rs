@@ -39,11 +39,13 @@ pub enum LossReason {
     UnknownGpu,
     /// Events that could not be decoded.
     Undecodable,
+    /// Turns on a CPU of processes whose time found no room where it is summed: it is others'.
+    CpuTotals,
 }
 
 impl LossReason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Samples,
         Self::SamplesBusy,
         Self::Slices,
@@ -60,6 +62,7 @@ impl LossReason {
         Self::LaunchStacksBusy,
         Self::UnknownGpu,
         Self::Undecodable,
+        Self::CpuTotals,
     ];
 
     /// Whether a ring buffer was full: a lower rate loses fewer.

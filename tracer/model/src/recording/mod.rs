@@ -2,7 +2,7 @@
 //! file (`file`) of which format (`format`).
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
-//! `moving` sets their clocks. `live` reads one while it is written.
+//! `moving` sets their clocks. `totals` lays CPU time out that was summed. `live` reads one while it is written.
 //!
 //! Leaves out what they mean in joules (`profile`).
 
@@ -37,6 +37,7 @@ mod sources;
 pub mod synthetic_frame;
 mod tables;
 mod thermal;
+pub mod totals;
 mod wire;
 mod work;
 

@@ -129,6 +129,8 @@ pub enum Record {
     ControlGroup(ProcessKey, String),
     /// The rank of the program among those that were started with it (Slurm, MPI).
     Rank(u32),
+    /// CPU time of processes between two readings of power, where no slices are recorded.
+    CpuTotals(Vec<CpuTotals>),
 }
 
 /// What tells calls of one function apart.
@@ -296,6 +298,19 @@ pub struct Slice {
     pub start: KtimeNs,
     /// When it left.
     pub end: KtimeNs,
+}
+
+/// The CPU time of processes on one CPU between two readings of power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTotals {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The reading before.
+    pub start: KtimeNs,
+    /// This one.
+    pub end: KtimeNs,
+    /// Nanoseconds of each process; `Target` has any of its threads.
+    pub of: Vec<(CpuOwner, u64)>,
 }
 
 /// A stretch of a target's time on a CPU in which no sample came though many were due: the machine stood still, or samples were lost.

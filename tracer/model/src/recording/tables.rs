@@ -4,9 +4,9 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host,
-    InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries,
-    Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
+    BackgroundProcess, CallCount, CalledOn, Clocks, CpuTotals, Domain, Frame, GpuMeter, GpuUse, GpuWork,
+    Header, Host, InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost,
+    SensorSeries, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId};
@@ -66,6 +66,8 @@ pub struct Recording {
     pub background: Vec<BackgroundProcess>,
     /// On-CPU time, ordered by CPU and start.
     pub slices: Vec<Slice>,
+    /// CPU time that was summed and is not laid out yet: none in a whole recording.
+    pub totals: Vec<CpuTotals>,
     /// Stretches of targets' time that no sample saw, ordered by CPU and start.
     pub unsampled: Vec<Unsampled>,
     /// Samples, ordered by time.

@@ -12,6 +12,6 @@ mod sensors;
 
 pub(super) use cpu_clocks::Clocks;
 pub(super) use cross_check::CrossCheck;
+pub use reader::{AtReadings, PowerEnd, PowerTask};
 pub(super) use reader::{Beside, LiveReplay, OpenSource, start};
-pub use reader::{PowerEnd, PowerTask};
 pub(super) use sensors::Sensors;

@@ -57,6 +57,9 @@ pub(crate) struct LiveReplay {
     pub(crate) ids: Vec<DomainId>,
 }
 
+/// What is called just before each reading of the counters of a machine; it has to be quick.
+pub type AtReadings = Arc<dyn Fn() + Send + Sync>;
+
 /// What is read beside the counters, each on a thread of its own.
 pub(crate) struct Beside {
     /// The clocks of CPUs.
@@ -116,6 +119,7 @@ pub(crate) fn start(
     period: Duration,
     diagnostics: Vec<PowerDiagnostic>,
     records: Sender<Record>,
+    at_readings: Option<AtReadings>,
 ) -> io::Result<PowerTask> {
     let start = energy_trace_system::clock::anchor();
     let (stop, stopped) = watch::channel(false);
@@ -123,6 +127,7 @@ pub(crate) fn start(
     for live in sources {
         let gauge = Arc::new(AtomicU64::new(UNKNOWN));
         let mut reader = Reader::new(live, records.clone(), Arc::clone(&gauge));
+        reader.at_readings = at_readings.clone().filter(|_| reader.live.source.gpu_meters().is_none());
         reader.round();
         reader.flush();
         readers.push(run_on_thread("energy-power", reader.run(period, stopped.clone()))?);
@@ -226,6 +231,7 @@ struct Reader {
     slept_ns: u64,
     records: Sender<Record>,
     gauge: Arc<AtomicU64>,
+    at_readings: Option<AtReadings>,
     end: ReaderEnd,
 }
 
@@ -268,7 +274,8 @@ impl Reader {
         let last_flush = energy_trace_system::clock::now();
         let slept_ns = energy_trace_system::clock::slept_ns();
         let end = ReaderEnd::default();
-        Self { live, tracks, attempts: Vec::new(), rounds: 0, last_flush, slept_ns, records, gauge, end }
+        let (attempts, rounds, at_readings) = (Vec::new(), 0, None);
+        Self { live, tracks, attempts, rounds, last_flush, slept_ns, records, gauge, at_readings, end }
     }
 
     async fn run(mut self, period: Duration, mut stopped: watch::Receiver<bool>) -> ReaderEnd {
@@ -307,6 +314,9 @@ impl Reader {
     /// Reads every domain of the source once.
     fn round(&mut self) {
         self.notice_sleep(energy_trace_system::clock::slept_ns());
+        if let Some(at_reading) = &self.at_readings {
+            at_reading();
+        }
         let before = energy_trace_system::clock::now();
         self.attempts.clear();
         self.live.source.read(&mut self.attempts);

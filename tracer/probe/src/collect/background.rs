@@ -38,6 +38,13 @@ impl BackgroundProcesses {
         Slice { cpu: head.cpu, who, start, end: head.at }
     }
 
+    /// A process of the tracer's own, which ran for so long.
+    pub(crate) fn own(&mut self, pid: Pid, ns: u64, out: &RecordSender) -> CpuOwner {
+        let who = self.occupant(pid, Comm::OWN, out);
+        self.times.entry(pid).or_insert((Comm::OWN, 0)).1 += ns;
+        who
+    }
+
     /// Those that had most CPU time, so many of them.
     pub(crate) fn busiest(&self, most: usize) -> Vec<OtherProcess> {
         let all = self.times.iter();

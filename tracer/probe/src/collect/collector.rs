@@ -6,12 +6,14 @@ use super::housekeeping::Housekeeping;
 use super::live::LiveNames;
 use super::samples::SampleCollector;
 use super::sampling_gaps::SamplingGaps;
+use super::totals::SummedTime;
 use crate::count::Counting;
 use crate::gpu::GpuCollector;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::python_frames::note_code_objects;
 use energy_trace_bpf::config::TraceAccount;
 use energy_trace_bpf::decode::{Event, EventContext, decode_event};
+use energy_trace_bpf::totals::CpuTimes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
 use energy_trace_unwind::address_space::FileKey;
@@ -30,6 +32,8 @@ pub(crate) struct Collector {
     /// Calls that are counted, where that was asked for.
     pub(crate) counting: Option<Counting>,
     housekeeping: Housekeeping,
+    /// Where CPU time is summed.
+    pub(crate) summed: Option<SummedTime>,
     /// Where somebody looks meanwhile.
     pub(crate) live: Option<LiveNames>,
     /// Events that could not be read: none, unless the build is inconsistent.
@@ -43,6 +47,7 @@ impl Collector {
             samples: SampleCollector::new(),
             gpu: GpuCollector::default(),
             counting: None,
+            summed: None,
             live: None,
             housekeeping: Housekeeping::new(energy_trace_system::clock::now()),
             damaged: 0,
@@ -171,6 +176,7 @@ impl Collector {
         let updates = self.stacks.processes.files.drain_updates();
         self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
+        self.take_summed(|summed| summed.take(now));
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
             counting.look(&mut self.stacks);
@@ -186,8 +192,18 @@ impl Collector {
         }
     }
 
+    /// Takes in CPU time that was summed. Who ran is known: its events came before.
+    fn take_summed(&mut self, take: impl FnOnce(&SummedTime) -> Vec<CpuTimes>) {
+        let summed = self.summed.as_ref().map(take).unwrap_or_default();
+        if !summed.is_empty() {
+            let own = self.stacks.maps.own();
+            summed.into_iter().for_each(|times| self.samples.summed(times, &own, &mut self.stacks));
+        }
+    }
+
     /// Sends all that was kept back; nothing comes any more.
     pub(crate) fn finish(&mut self, end: KtimeNs) {
+        self.take_summed(SummedTime::taken);
         self.samples.end_open_slices(end, &mut self.stacks);
         // Later than any waits.
         self.samples.release(KtimeNs::from_ns(u64::MAX), None, &mut self.stacks);

@@ -27,6 +27,7 @@ pub(crate) fn losses_of(counters: &[u64]) -> BTreeMap<LossReason, u64> {
         (lost::CODES, LossReason::CodeObjects),
         (lost::SAMPLES_BUSY, LossReason::SamplesBusy),
         (lost::EVENTS_BUSY, LossReason::EventsBusy),
+        (lost::TOTALS, LossReason::CpuTotals),
     ];
     let mut out = BTreeMap::new();
     for (index, reason) in reasons {

@@ -9,11 +9,14 @@ use crate::records::RecordSender;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::stack_copies::{Unwound, Waiting};
 use energy_trace_bpf::decode::{Comm, EventContext};
+use energy_trace_bpf::totals::CpuTimes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
+use energy_trace_model::recording::record::{
+    CpuOwner, CpuTotals, Record, Sample, Slice, Unsampled, Wait, Wake,
+};
 use energy_trace_unwind::merge::WalkedStack;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tracer_ebpf::wire::end;
 
 /// Records that are kept back at most before they are sent on.
@@ -28,6 +31,7 @@ pub(super) struct SampleCollector {
     unseen: Vec<Unsampled>,
     /// CPUs that cannot be visited, and the first sample in the slice that is open there.
     pub(super) out_of_reach: HashMap<CpuId, Option<EventContext>>,
+    totals: Vec<CpuTotals>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     awaiting_interpreter: Vec<AwaitingInterpreter>,
@@ -67,6 +71,7 @@ impl SampleCollector {
             sampling_gaps: SamplingGaps::new(1, energy_trace_system::clock::now()),
             unseen: Vec::new(),
             out_of_reach: HashMap::new(),
+            totals: Vec::new(),
             samples: Vec::new(),
             awaiting_interpreter: Vec::new(),
             deferred: Vec::new(),
@@ -92,6 +97,23 @@ impl SampleCollector {
         self.unseen.extend(self.sampling_gaps.add_run(run));
         let who = CpuOwner::Target(stacks.thread(head.pid, head.tid, None));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
+    }
+
+    /// What processes ran on a CPU between two readings of power; the tracer's `own` are no targets.
+    pub(super) fn summed(&mut self, times: CpuTimes, own: &BTreeSet<Pid>, stacks: &mut StackBuilder) {
+        let CpuTimes { cpu, start, end, of, no_room_ns } = times;
+        let mut owned = Vec::with_capacity(of.len() + 1);
+        for (pid, ns) in of {
+            let who = if own.contains(&pid) {
+                self.background.own(pid, ns, stacks.records())
+            } else {
+                self.sampling_gaps.add_time(ns);
+                CpuOwner::Target(stacks.thread(pid, Tid::new(pid.get()), None))
+            };
+            owned.push((who, ns));
+        }
+        owned.extend((no_room_ns > 0).then_some((CpuOwner::Other, no_room_ns)));
+        self.totals.push(CpuTotals { cpu, start, end, of: owned });
     }
 
     /// Ends the slices of CPUs that could not be visited: who was sampled there has not left since.
@@ -221,6 +243,7 @@ impl SampleCollector {
     pub(super) fn flush(&mut self, out: &RecordSender) {
         send(&mut self.slices, Record::Slices, out);
         send(&mut self.unseen, Record::Unsampled, out);
+        send(&mut self.totals, Record::CpuTotals, out);
         send(&mut self.samples, Record::Samples, out);
         send(&mut self.waits, Record::Waits, out);
         send(&mut self.wakes, Record::Wakes, out);

@@ -112,6 +112,11 @@ impl SamplingGaps {
         }
     }
 
+    /// A target ran for so long, nobody knows when: stretches without samples are not looked for.
+    pub(crate) const fn add_time(&mut self, ns: u64) {
+        self.seen_ns += ns;
+    }
+
     /// A target was sampled.
     pub(crate) fn sample(&mut self, cpu: CpuId, at: KtimeNs) {
         let shortest = self.short_ns();

@@ -50,6 +50,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         },
         R::CommandLinesCut { programs: 2 },
         R::ReaderDied,
+        R::TimeSummed,
         R::Owners(O::FilesNotKept { files: vec![(Owner::User(7), 2)], most: 9 }),
         R::Owners(O::FilesRefused { questions: vec![(Owner::User(7), 2), (Owner::Several, 1)] }),
         R::Owners(O::ReaderLost { times: 2, again: true }),
