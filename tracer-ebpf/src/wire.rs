@@ -154,6 +154,8 @@ pub struct SampleHead {
     pub guess_depth: u16,
     /// Zero.
     pub reserved: [u8; 4],
+    /// The path of ranges that the thread is in, as `ranges` has it; 0: none.
+    pub range: u64,
 }
 
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.
@@ -259,6 +261,8 @@ pub struct Settings {
     pub push_times: u32,
     /// Offset of `in_execve` in `task_struct`, in bits; 0: not known.
     pub task_in_execve: u32,
+    /// 1: ranges are recorded.
+    pub ranges: u32,
 }
 
 /// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
@@ -317,8 +321,10 @@ pub mod lost {
     pub const EVENTS_BUSY: u32 = 12;
     /// Stacks of launches, or what belongs to them, that found no room in the ring buffer.
     pub const LAUNCH_ROOM: u32 = 13;
+    /// Threads, paths and labels of ranges that found no room, or could not be read.
+    pub const RANGES: u32 = 14;
     /// How many there are.
-    pub const COUNT: u32 = 14;
+    pub const COUNT: u32 = 15;
 }
 
 /// How long pushes into the ring buffers took, the index into the `PUSH_TIMES` map: of each ring the longest, then how many were shorter than
@@ -392,9 +398,9 @@ const _: () = {
     assert!(size_of::<EventHead>() == 24);
     assert!(size_of::<SliceEvent>() == 40);
     assert!(size_of::<TaskEvent>() == 48);
-    assert!(size_of::<SampleHead>() == 56);
+    assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 52);
+    assert!(size_of::<Settings>() == 56);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

@@ -45,6 +45,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         reader: None,
         gpu: true,
         count: true,
+        ranges: true,
         live: false,
         oldest_kernel,
     })

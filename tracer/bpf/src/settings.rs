@@ -36,6 +36,7 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         task_ran: offset("se.sum_exec_runtime")?,
         push_times: u32::from(config.push_times),
         task_in_execve: types.bit_of("task_struct", "in_execve").unwrap_or(0),
+        ranges: u32::from(config.ranges),
     };
     Ok((settings, group.unwrap_or_default()))
 }

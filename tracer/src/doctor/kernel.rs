@@ -131,6 +131,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         reader: None,
         gpu: false,
         count: false,
+        ranges: false,
         live: false,
         oldest_kernel: false,
     }) {

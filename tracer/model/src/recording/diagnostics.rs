@@ -7,6 +7,7 @@
 use super::account::AccountDiagnostic;
 use super::calls::CallDiagnostic;
 use super::owners::OwnerDiagnostic;
+use super::ranges::RangeDiagnostic;
 use crate::ids::Pid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -145,6 +146,8 @@ pub enum RecordingDiagnostic {
     },
     /// What was found about budgets that owners share.
     Owners(OwnerDiagnostic),
+    /// What was found about ranges that programs mark.
+    Ranges(RangeDiagnostic),
 }
 
 /// A process whose memory or files could not be looked at.
@@ -183,6 +186,7 @@ impl RecordingDiagnostic {
             Self::ProcessesNotAnswering { .. } => "processes-not-answering",
             Self::CommandLinesCut { .. } => "command-lines-cut",
             Self::Owners(owners) => owners.code(),
+            Self::Ranges(ranges) => ranges.code(),
         }
     }
 }
@@ -202,6 +206,12 @@ impl From<CallDiagnostic> for RecordingDiagnostic {
 impl From<AccountDiagnostic> for RecordingDiagnostic {
     fn from(account: AccountDiagnostic) -> Self {
         Self::Account(account)
+    }
+}
+
+impl From<RangeDiagnostic> for RecordingDiagnostic {
+    fn from(ranges: RangeDiagnostic) -> Self {
+        Self::Ranges(ranges)
     }
 }
 

@@ -399,10 +399,11 @@ mod tests {
         read_opening,
     };
     use crate::ids::WorkId;
+    use crate::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
     use crate::recording::record::{
-        AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
-        LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
-        WorkFailure, WorkSource,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, FrameKind, IdleOrigin, IgnoredReason, InUse,
+        LaunchDiagnostic, LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId,
+        SourceNote, WorkFailure, WorkSource,
     };
     use serde::Serialize;
     use std::io::Read as _;
@@ -444,7 +445,11 @@ mod tests {
             number(&Record::WorkReadings(WorkId::new(0), Vec::new())),
             number(&WorkSource::Prometheus { url: text(), metric: text() }),
             number(&WorkFailure::System { error: text() }),
-            number(&RecordingDiagnostic::Owners(OwnerDiagnostic::StacksCut { samples: 0, most: 0 })),
+            number(&RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked))),
+            number(&RangeDiagnostic::Unknown { samples: 0, of: 0, lost: 0 }),
+            number(&RangesNotRecorded::NotMarked),
+            number(&FrameKind::Range),
+            number(&OwnerDiagnostic::StacksCut { samples: 0, most: 0 }),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
             number(&PythonNotCounted::NotLoaded),
@@ -458,7 +463,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [40, 3, 10, 20, 4, 8, 5, 7, 13, 15, 6, 10, 36, 18, 3, 2];
+        let known = [40, 3, 10, 21, 2, 3, 6, 5, 4, 8, 5, 7, 13, 15, 6, 10, 36, 18, 3, 2];
         assert_eq!((FORMAT, last), (Format { major: 1, minor: 2 }, known));
     }
 }
