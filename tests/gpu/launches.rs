@@ -6,7 +6,7 @@
 use super::seen::{LIMIT, assert_counts, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
-use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
+use energy_trace_model::recording::record::{DomainClass, FrameKind, LaunchStacks};
 use energy_trace_model::recording::record::{LaunchDiagnostic, RecordingDiagnostic};
 use energy_trace_sentences::recorded;
 use energy_trace_tests::breadth::some_or_all;
@@ -78,6 +78,31 @@ fn replays_belong_to_the_stacks_that_captured() {
     for (above, below) in in_graphs {
         assert!(above.iter().any(|name| name == "replay") && below > 2, "{above:?}");
     }
+}
+
+/// What one function launches belongs to the range in which it is launched.
+#[test]
+fn launches_belong_to_ranges() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let data = folder.path().join("energy-trace.data");
+    command.args(["record", "--no-svg", "--as-root", "--ranges", "--power", "nvml", "-o"]).arg(&data);
+    command.arg("--").arg(program).args(["1", "ranges"]);
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    let recording = read(&data).unwrap();
+    let in_range = |name: &str| -> u64 {
+        let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
+        let is_in = |stack| {
+            let mut frames = recording.frames_of(stack);
+            frames.next().is_some_and(|(_, frame)| frame.kind == FrameKind::Range && frame.name == name)
+        };
+        launched.filter(|launched| is_in(launched.stack)).map(|launched| launched.count).sum()
+    };
+    let (prefill, decode) = (in_range("prefill"), in_range("decode"));
+    assert!(prefill > 10 && decode == 3 * prefill, "{prefill} and {decode}");
+    assert_eq!(prefill + decode, gpu.truth().unwrap().len() as u64);
 }
 
 /// A copy to memory that is not pinned is where a decode loop waits: nearly each replay of its graph ends with one.

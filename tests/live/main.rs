@@ -18,6 +18,7 @@ mod hostile;
 mod power;
 mod power_files;
 mod probe;
+mod ranges;
 mod receivers;
 mod session;
 mod study;

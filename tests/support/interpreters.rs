@@ -65,6 +65,12 @@ pub fn nuitka() -> Option<PathBuf> {
     python.exists().then_some(python)
 }
 
+/// The Python that has the package nvtx, where `cargo xtask test --all` has put it.
+pub fn nvtx() -> Option<PathBuf> {
+    let python = cache::folder()?.join("venvs/nvtx/bin/python");
+    python.exists().then_some(python)
+}
+
 /// The x of a folder `…3.x.y`, `…-3.xt`.
 fn minor_of(folder: &Path) -> Option<u32> {
     let version = folder.file_name()?.to_str()?.rsplit('-').next()?;

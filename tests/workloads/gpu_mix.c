@@ -1,11 +1,12 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|ranges|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
-//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
+//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; ranges: one function launches in two ranges; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #define PROGRAM "gpu_mix"
 #include "gpu_loop.h"
+#include "nvtx.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,20 @@ static void fork_between(double seconds, void *stream) {
     eager(seconds / 2, stream);
 }
 
+// The same function launches in two ranges, three times as often in one.
+STUB void ranges(double seconds, void *stream) {
+    nvtx_begin();
+    for (double end = now() + seconds; now() < end;) {
+        push("prefill");
+        dense(stream);
+        pop();
+        push("decode");
+        for (int i = 0; i < 3; i++) dense(stream);
+        check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+        pop();
+    }
+}
+
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
     const char *mode = argc > 2 ? argv[2] : "eager";
@@ -211,6 +226,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "capture")) capture_only(seconds, stream);
     else if (!strcmp(mode, "streams")) streams(seconds, stream);
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);
+    else if (!strcmp(mode, "ranges")) ranges(seconds, stream);
     else if (!strcmp(mode, "rate")) rate(seconds, stream, argc > 3 ? atof(argv[3]) : 10000);
     else return 2;
     return cudaDeviceSynchronize();

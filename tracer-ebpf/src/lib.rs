@@ -30,6 +30,7 @@ pub mod native;
 pub mod on_cpu;
 pub mod python;
 pub mod python_layout;
+pub mod ranges;
 pub mod reach;
 pub mod rows;
 pub mod saved_stack_pointer;

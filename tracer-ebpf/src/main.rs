@@ -11,7 +11,7 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{count, gpu, groups, sample, sched, tasks, totals, waits};
+    use crate::probes::{count, gpu, groups, ranges, sample, sched, tasks, totals, waits};
     use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
     use aya_ebpf::programs::{
         PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
@@ -87,6 +87,12 @@ mod hooks {
     #[uprobe]
     fn on_counted_call(ctx: ProbeContext) -> u32 {
         count::enter(&ctx);
+        0
+    }
+
+    #[uprobe]
+    fn on_range(ctx: ProbeContext) -> u32 {
+        ranges::told(&ctx);
         0
     }
 

@@ -154,6 +154,8 @@ pub struct SampleHead {
     pub guess_depth: u16,
     /// Zero.
     pub reserved: [u8; 4],
+    /// The path of ranges that the thread is in, as `ranges` has it; 0: none.
+    pub range: u64,
 }
 
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.
@@ -261,6 +263,8 @@ pub struct Settings {
     pub task_in_execve: u32,
     /// 1: CPU time is summed by process between readings of power, and nothing is sent of a switch.
     pub totals: u32,
+    /// 1: ranges are recorded.
+    pub ranges: u32,
 }
 
 /// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
@@ -321,8 +325,10 @@ pub mod lost {
     pub const LAUNCH_ROOM: u32 = 13;
     /// Turns on a CPU of processes that found no room in the maps of CPU time.
     pub const TOTALS: u32 = 14;
+    /// Threads, paths and labels of ranges that found no room, or could not be read.
+    pub const RANGES: u32 = 15;
     /// How many there are.
-    pub const COUNT: u32 = 15;
+    pub const COUNT: u32 = 16;
 }
 
 /// How long pushes into the ring buffers took, the index into the `PUSH_TIMES` map: of each ring the longest, then how many were shorter than
@@ -396,9 +402,9 @@ const _: () = {
     assert!(size_of::<EventHead>() == 24);
     assert!(size_of::<SliceEvent>() == 40);
     assert!(size_of::<TaskEvent>() == 48);
-    assert!(size_of::<SampleHead>() == 56);
+    assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 56);
+    assert!(size_of::<Settings>() == 60);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

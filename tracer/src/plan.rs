@@ -46,6 +46,8 @@ pub struct RecordPlan {
     pub gpu: GpuLevel,
     /// Functions whose calls are counted, where calls are.
     pub count: Option<Vec<CountName>>,
+    /// Record the ranges that programs mark.
+    pub ranges: bool,
     /// Units of work that are counted.
     pub work: Vec<WorkCounter>,
     /// Note the sizes of arguments of Python functions.

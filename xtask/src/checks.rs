@@ -101,7 +101,9 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 /// Everything that is built by now, and the benchmarks; what failed.
 fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
     let nuitka = options.all.then(|| frameworks::install_nuitka(workspace));
-    let mut failed: Vec<_> = nuitka.and_then(Result::err).into_iter().collect();
+    let nvtx = options.all.then(|| frameworks::install_nvtx(workspace));
+    let installed = nuitka.into_iter().chain(nvtx);
+    let mut failed: Vec<_> = installed.filter_map(Result::err).collect();
     let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
     let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
         let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();

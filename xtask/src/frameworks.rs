@@ -62,6 +62,10 @@ const PY_SPY: Environment =
 const NUITKA: Environment =
     Environment { folder: "nuitka", alone: &[], requirements: &["nuitka==4.3.3"], examples: &[] };
 
+/// What marks ranges in Python, from PyPI.
+const NVTX: Environment =
+    Environment { folder: "nvtx", alone: &[], requirements: &["nvtx==0.2.17"], examples: &[] };
+
 /// An energy meter to compare with, from PyPI, and another one, from crates.io.
 const CODECARBON: Environment =
     Environment { folder: "codecarbon", alone: &[], requirements: &["codecarbon==3.3.2"], examples: &[] };
@@ -128,6 +132,11 @@ pub fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
 pub fn install_nuitka(workspace: &Workspace) -> Result<()> {
     apt::install(&[package("python3-dev", "Nuitka compiles with its headers")], &workspace.log())?;
     ensure(workspace, &NUITKA)
+}
+
+/// Installs what marks ranges in Python.
+pub fn install_nvtx(workspace: &Workspace) -> Result<()> {
+    ensure(workspace, &NVTX)
 }
 
 /// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).

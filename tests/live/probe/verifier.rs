@@ -46,6 +46,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         reader: None,
         gpu: true,
         count: true,
+        ranges: true,
         live: false,
         oldest_kernel,
     })

@@ -128,7 +128,7 @@ fn screen(profile: &Profile) -> String {
 
 /// What becomes of a budget of all that the machine draws: only what is not known can be more.
 fn verdict(profile: &Profile) -> Verdict {
-    let budget = Budget { call: None, optional: false, limit: MicroJoules::from_uj(TRUTH_UJ) };
+    let budget = Budget { call: None, range: None, optional: false, limit: MicroJoules::from_uj(TRUTH_UJ) };
     budgets::worst(&budgets::check(profile, &[budget]))
 }
 

@@ -266,6 +266,7 @@ fn the_sampler_knows_what_it_touches() {
         "OPEN_CALLS",
         "PUSH_TIMES",
         "PYTHONS",
+        "RANGE_WORDS",
         "RAW",
         "ROWS",
         "SAMPLES",

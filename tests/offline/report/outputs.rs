@@ -96,6 +96,7 @@ fn table_by_everything() {
         ("library", By::Library),
         ("thread", By::Thread),
         ("process", By::Process),
+        ("range", By::Range),
     ] {
         let text =
             table_text(&run, &TableOptions { by, width: Some(100), rows: 5, ..TableOptions::default() });

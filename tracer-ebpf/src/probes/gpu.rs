@@ -10,6 +10,7 @@ use super::gpu_arguments::{Arguments, arguments, launched, node, register_of, wo
 use super::gpu_stack;
 use super::maps::{current, head, is_target};
 use super::open_calls::{OPEN_CALLS, OpenCall};
+use super::ranges;
 use super::rings::{NO_WAKEUP, reserve_event, send_event};
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
@@ -166,7 +167,8 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) -> 
         return NOT_DUE;
     }
     let returns_to = arguments.returns_to;
-    let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
+    // What is launched in several ranges has a stack in each.
+    let site = hash(hash(hash(hash(u64::from(what), returns_to), arguments.sp), a), ranges::path_of(tid));
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
     let caller = CALLERS.get_ptr_mut(&tid);
@@ -207,7 +209,7 @@ fn launched_with(arguments: &Arguments, pid: u32, tid: u32) -> u32 {
     let [correlation, function, name, node, ..] = arguments.registers;
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
-    let site = hash(hash(u64::from(call::LAUNCHED), function), arguments.sp);
+    let site = hash(hash(hash(u64::from(call::LAUNCHED), function), arguments.sp), ranges::path_of(tid));
     let (a, b) = (correlation & 0xffff_ffff, name & 0xffff_ffff);
     let mut event = GpuEvent { head: event_head, call: call::LAUNCHED, flags: 0, a, b, site, stream: node };
     let caller = CALLERS.get_ptr_mut(&tid);

@@ -8,6 +8,7 @@ use super::last_process::know;
 use super::maps::{count, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
+use super::ranges;
 use super::raw;
 use super::rings::{Events, NO_WAKEUP, send_event};
 use super::scratch::{scratch, walking};
@@ -61,6 +62,7 @@ extern "C" fn begin_launch() -> u32 {
         return 0;
     }
     begun.head = SampleHead { head: EventHead { kind: kind::GPU_STACK, ..event }, ..SampleHead::default() };
+    begun.head.range = ranges::path_of(event.tid);
     begun.codes.begin(event.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     begun.walk.cursor = 0;

@@ -29,6 +29,7 @@ static SETTINGS: Settings = Settings {
     push_times: 0,
     task_in_execve: 0,
     totals: 0,
+    ranges: 0,
 };
 
 /// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own

@@ -12,6 +12,7 @@ pub(crate) mod maps;
 pub(crate) mod native_walk;
 mod open_calls;
 pub(crate) mod python_walk;
+pub(crate) mod ranges;
 pub(crate) mod raw;
 pub(crate) mod registers;
 pub(crate) mod rings;

@@ -8,6 +8,7 @@ use super::last_process::know;
 use super::maps::{COUNTDOWN, count, current, head, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
+use super::ranges;
 use super::raw;
 use super::rings::Samples;
 use super::scratch::{pause, resume, scratch};
@@ -103,6 +104,7 @@ extern "C" fn begin_sample(pid: u32, tid: u32) -> u32 {
     }
     count(lost::TAKEN);
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.head.range = ranges::path_of(tid);
     begun.codes.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     1

@@ -8,6 +8,7 @@ use super::last_process::changed;
 use super::maps::{
     ADDRESS_SPACES, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings,
 };
+use super::ranges;
 use super::rings::{WAKEUP, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
@@ -86,6 +87,7 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
     let _absent = ADDRESS_SPACES.remove(&pid);
     let _absent = PYTHONS.remove(&pid);
     let _absent = HOTSPOTS.remove(&pid);
+    ranges::forget(pid);
     changed();
     debug!(ctx, "process {} executes another program", pid);
     send(kind::EXEC, 0);
@@ -94,8 +96,9 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
 /// `current` ends. Its pid stays a target: its last slice is still to come, and a pid that comes back is settled at its fork.
 #[inline(always)]
 pub(crate) fn exit() {
-    let (pid, _) = current();
+    let (pid, tid) = current();
     if is_target(pid) {
+        ranges::forget(tid);
         send(kind::EXIT, 0);
     }
 }

@@ -6,6 +6,7 @@
 //! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
 
 use super::maps::{PYTHONS, current, head_at, is_target, settings};
+use super::ranges;
 use super::rings::{Events, NO_WAKEUP, output, send_event};
 use super::scratch::repeat;
 use super::user_memory::{FrameMemory, UserMemory};
@@ -160,6 +161,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     begun.hash = 0;
     begun.head = SampleHead { head: head_at(kind::WAIT, pid, tid, now), ..SampleHead::default() };
     begun.head.native_end = end::NOTHING;
+    begun.head.range = ranges::path_of(tid);
     begun.window.clear();
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
@@ -171,7 +173,9 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     if done.head.python_end == end::RUNNING {
         done.head.python_end = end::TOO_DEEP;
     }
-    let hash = done.hash | 1;
+    let mut hash = done.hash;
+    mix(&mut hash, done.head.range);
+    let hash = hash | 1;
     if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
 }
 

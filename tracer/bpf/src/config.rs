@@ -43,6 +43,8 @@ pub struct TraceConfig {
     pub gpu: bool,
     /// Count calls of functions of machine code.
     pub count: bool,
+    /// Record the ranges that programs mark.
+    pub ranges: bool,
     /// Somebody looks while it is recorded: end slices and find names now and then, not only at the end.
     pub live: bool,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.

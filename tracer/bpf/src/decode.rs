@@ -26,6 +26,8 @@ pub struct EventContext {
     pub tid: Tid,
     /// When.
     pub at: KtimeNs,
+    /// The path of ranges that the thread is in, where the event has a stack; 0: none.
+    pub range: u64,
 }
 
 /// A code object that a sample holds: where it is, the bytes that tell it from others, and the globals that it runs with.
@@ -136,6 +138,7 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         pid: Pid::new(head.pid),
         tid: Tid::new(head.tid),
         at: KtimeNs::from_ns(head.at_ns),
+        range: range_of(head.kind, bytes),
     };
     Some(match head.kind {
         kind::SAMPLE => {
@@ -181,6 +184,11 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         kind::RAW => return decode_capture(place, bytes),
         _ => return None,
     })
+}
+
+fn range_of(what: u32, bytes: &[u8]) -> u64 {
+    let has_stack = matches!(what, kind::SAMPLE | kind::WAIT | kind::GPU_STACK);
+    if has_stack { read::<SampleHead>(bytes).map_or(0, |head| head.range) } else { 0 }
 }
 
 fn decode_code(bytes: &[u8]) -> Option<CodeSight> {

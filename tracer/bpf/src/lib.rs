@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `object` loads and attaches, with what `settings` says of the running kernel (`btf`); `row_maps` and `process_maps` are written by user
-//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls; `totals` takes out CPU time that is summed; `sampling`
+//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls, `totals` takes out CPU time
+//! that is summed, `ranges` names ranges; `sampling`
 //! opens the events that sample, on CPUs that come and go; `config` says what a trace is asked to do. The only package that depends on `aya`.
 //! Leaves out what events mean (package `probe`).
 
@@ -25,6 +26,7 @@ pub mod log;
 pub mod object;
 pub mod per_cpu;
 pub mod process_maps;
+pub mod ranges;
 pub mod rings;
 pub mod row_maps;
 pub mod sampling;

@@ -6,6 +6,7 @@ use super::call_counts::CallCounts;
 use super::error::ProbeError;
 use super::per_cpu;
 use super::process_maps::{Maps, Targets};
+use super::ranges::{self, RangeMaps};
 use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::sampling::cpus::Cpus;
@@ -28,6 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracer_ebpf::count::MOST_FUNCTIONS;
+use tracer_ebpf::ranges::MOST;
 use tracer_ebpf::wire::{CpuState, MOST_TOTALS, lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
@@ -59,6 +61,9 @@ fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static st
         ("CALL_COUNTS", functions),
         ("OUTERMOST", if config.count { 4 * functions } else { 1 }),
     ];
+    if config.ranges {
+        entries.extend(ranges::MAPS.map(|map| (map, MOST)));
+    }
     if !config.gpu {
         // What only programs on GPU libraries write.
         entries.extend(["CALLERS", "OPEN_CALLS", "SITES"].map(|map| (map, 1)));
@@ -100,7 +105,9 @@ pub struct Object {
     together: Option<Arc<[MultiProbe; 2]>>,
     /// What counts calls, or why nothing can; `None` where nothing is to be counted, or once it is taken.
     pub counting: Option<Result<CallCounts, String>>,
-    /// Its program.
+    /// What programs tell of their ranges, or why they cannot; `None` where nobody is to, or once it is taken.
+    pub ranges: Option<Result<RangeMaps, String>>,
+    /// The program that counts.
     counting_fd: Option<RawFd>,
     /// The maps, until the collector takes them.
     pub maps: Option<Maps>,
@@ -129,6 +136,7 @@ pub struct LoadedProgram {
 enum Link {
     Raw(RawTracePointLink),
     Classic(TracePointLink),
+    Probe(UProbeLink),
 }
 
 impl Object {
@@ -159,6 +167,7 @@ impl Object {
             _ => Ok(config.gpu),
         };
         let counter = config.count.then(|| load_counter(&ebpf, &mut loaded));
+        let ranges = config.ranges.then(|| load_ranges(&mut ebpf, &mut loaded));
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
             targets: again,
@@ -183,6 +192,7 @@ impl Object {
             launches,
             together,
             counting,
+            ranges,
             counting_fd,
             maps: Some(maps),
             targets,
@@ -281,6 +291,19 @@ impl Object {
         Ok(())
     }
 
+    /// Has programs tell of their ranges: where they call this place of a file.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn attach_ranges(&mut self, path: &Path, offset: u64) -> Result<(), ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        let uprobe: &mut UProbe = program(&mut ebpf, ranges::ON_RANGE)?;
+        let point = UProbeAttachPoint { location: offset.into(), cookie: None };
+        let link = uprobe.attach(point, path, UProbeScope::AllProcesses).and_then(|id| uprobe.take_link(id));
+        self.links.push(Link::Probe(link.map_err(|error| ProbeError::attach(ranges::ON_RANGE, &error))?));
+        Ok(())
+    }
+
     /// The programs, for the sampler.
     pub const fn programs(&self) -> &Arc<Mutex<Ebpf>> {
         &self.ebpf
@@ -367,6 +390,18 @@ fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<boo
 
 const ON_CALL: &str = "on_gpu_call";
 const ON_RETURN: &str = "on_gpu_return";
+
+/// Loads the program that is told of ranges, and gives what it keeps.
+fn load_ranges(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<RangeMaps, String> {
+    let mut all = || {
+        loaded.push(load::<UProbe>(ebpf, ranges::ON_RANGE, UProbe::load)?);
+        Ok::<_, ProbeError>(RangeMaps {
+            paths: map(ebpf, "RANGE_PATHS")?,
+            labels: map(ebpf, "RANGE_LABELS")?,
+        })
+    };
+    all().map_err(|error| error.to_string())
+}
 
 /// Loads the program that counts calls; it needs Linux 6.6, which takes thousands of probes at once.
 fn load_counter(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<MultiProbe, String> {

@@ -37,6 +37,7 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         push_times: u32::from(config.push_times),
         task_in_execve: types.bit_of("task_struct", "in_execve").unwrap_or(0),
         totals: u32::from(config.sum_time),
+        ranges: u32::from(config.ranges),
     };
     Ok((settings, group.unwrap_or_default()))
 }

@@ -14,12 +14,15 @@
 //! for each launch (`tally`), and sends the sums ten times a second over a Unix socket (`ship`, `wire`). Nothing here is fatal to the program:
 //! no panic leaves a callback, and what does not work is said over the socket and left alone. Leaves out stacks: a probe at
 //! `energy_trace_launched`, which is called at the end of each launch with its correlation number, joins them.
+//!
+//! For `--ranges` the same library hears of the ranges that a program marks (`ranges`), without a GPU.
 
 mod calls;
 mod cupti;
 mod listen;
 mod names;
 mod nodes;
+pub mod ranges;
 mod records;
 mod shared;
 mod ship;

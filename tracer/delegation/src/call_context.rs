@@ -276,7 +276,11 @@ impl Libraries {
                         this.above.insert(library)
                     };
                 }
-                FrameKind::Native | FrameKind::Inlined | FrameKind::Kernel | FrameKind::Gpu => (),
+                FrameKind::Native
+                | FrameKind::Inlined
+                | FrameKind::Kernel
+                | FrameKind::Gpu
+                | FrameKind::Range => (),
             }
         }
         this

@@ -140,12 +140,13 @@ impl<'a> JoinedStacks<'a> {
         self.calls.of_worker(worker, &python).to_vec()
     }
 
-    /// The frames of who asked: its Python frames and what native frames lie between them.
+    /// The frames of who asked: the ranges that it is in, its Python frames and what native frames lie between them.
     fn requester(&mut self, thread: ThreadKey, stack: StackId) -> Vec<FrameId> {
         if let Some(known) = self.requesters.get(&(thread, stack)) {
             return known.clone();
         }
-        let mut frames = Vec::new();
+        let ranges = self.recording.frames_of(stack).filter(|(_, frame)| frame.kind == FrameKind::Range);
+        let mut frames: Vec<FrameId> = ranges.map(|(id, _)| id).collect();
         let mut place = None;
         for (id, frame) in self.recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Python) {
             place = self.natives.below(thread, place, frame);
@@ -203,6 +204,7 @@ impl<'a> Natives<'a> {
                 }
                 // Where frames are missing, another sample may know more.
                 FrameKind::Special => return,
+                FrameKind::Range => (),
                 FrameKind::Native | FrameKind::Inlined | FrameKind::Kernel | FrameKind::Gpu => {
                     natives.push(id);
                 }

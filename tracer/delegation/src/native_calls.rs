@@ -45,6 +45,7 @@ impl<'a> NativeCalls<'a> {
                 FrameKind::Native | FrameKind::Inlined => natives.push(id),
                 // Where frames are missing, another sample may know more.
                 FrameKind::Special => return,
+                FrameKind::Range => (),
                 FrameKind::Kernel | FrameKind::Gpu => break,
             }
         }

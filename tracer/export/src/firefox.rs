@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOpti
 struct Writer<'a> {
     timed: &'a Timed<'a>,
     profile: Profile,
-    categories: [(FrameKind, CategoryHandle); 6],
+    categories: [(FrameKind, CategoryHandle); 7],
     processes: HashMap<Option<ProcessKey>, ProcessHandle>,
     has_energy: bool,
 }
@@ -60,6 +60,7 @@ impl<'a> Writer<'a> {
             (FrameKind::Kernel, "Kernel", CategoryColor::Orange),
             (FrameKind::Gpu, "GPU", CategoryColor::Purple),
             (FrameKind::Special, "No code", CategoryColor::Gray),
+            (FrameKind::Range, "Range", CategoryColor::Yellow),
         ]
         .map(|(kind, name, color)| (kind, profile.add_category(name, color)));
         Self { timed, profile, categories, processes: HashMap::new(), has_energy }

@@ -154,7 +154,8 @@ impl<'a> Stacks<'a> {
     pub(crate) fn path(&self, cost: &StackCost) -> Vec<FrameNumber> {
         let mut path = cost.roots.clone();
         if let Some(stack) = cost.stack {
-            path.extend(self.profile.frames_of(stack).map(|(id, _)| id.index()));
+            let ranges = self.profile.ranges_of(stack);
+            path.extend(ranges.chain(self.profile.frames_of(stack)).map(|(id, _)| id.index()));
         }
         path
     }

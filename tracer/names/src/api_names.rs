@@ -169,7 +169,11 @@ impl ApiNames {
                     .find(|(prefix, ..)| is_symbol(&frame.name, prefix))
                     .map(|&(_, name, rule)| (name, rule))?
             }
-            FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => return None,
+            FrameKind::Kernel
+            | FrameKind::Gpu
+            | FrameKind::Special
+            | FrameKind::Inlined
+            | FrameKind::Range => return None,
         };
         let Named { framework, name, of_class, runs_function } = self.names.get(name)?;
         Some(ApiName { framework, name, rule, of_class: *of_class, runs_function: *runs_function })

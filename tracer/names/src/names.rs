@@ -36,7 +36,7 @@ pub fn name_and_rule(frame: &Frame) -> (String, NameRule) {
     let name = match frame.kind {
         FrameKind::Python if frame.module.is_empty() => name,
         FrameKind::Python => format!("{}.{name}", frame.module),
-        FrameKind::Native | FrameKind::Special => name,
+        FrameKind::Native | FrameKind::Special | FrameKind::Range => name,
         FrameKind::Kernel => format!("{name}_[k]"),
         FrameKind::Gpu => format!("{name}_[g]"),
         FrameKind::Inlined => format!("{name}_[i]"),
@@ -91,7 +91,7 @@ pub fn library_name(frame: &Frame) -> String {
         FrameKind::Native | FrameKind::Inlined => file_name(&frame.module).to_owned(),
         FrameKind::Kernel => "[kernel]".to_owned(),
         FrameKind::Gpu => "[gpu]".to_owned(),
-        FrameKind::Special => frame_name(frame),
+        FrameKind::Special | FrameKind::Range => frame_name(frame),
     }
 }
 

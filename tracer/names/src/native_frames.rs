@@ -74,7 +74,7 @@ impl Role {
             FrameKind::Python if is_import(&frame.file) => Self::Interpreter,
             FrameKind::Python => Self::Python,
             FrameKind::Special if is_nameless_python(frame) => Self::Python,
-            FrameKind::Special => Self::Mark,
+            FrameKind::Special | FrameKind::Range => Self::Mark,
             FrameKind::Native | FrameKind::Inlined if is_interpreter(file_name(&frame.module)) => {
                 Self::Interpreter
             }
@@ -135,6 +135,8 @@ impl<'a> Folding<'a> {
         }
         // What was not known twice over is not known once.
         path.dedup_by(|next, before| self.are_one_mark(next.1, before.1));
+        let ranges = self.profile.ranges_of(stack).map(|(id, _)| self.role(id));
+        path.splice(..0, ranges.collect::<Vec<_>>());
         // A stack that was damaged stays one: its number is in no table.
         let folded = self.interned(&path).unwrap_or(StackId::new(u32::MAX));
         self.done.insert(stack, folded);

@@ -17,6 +17,7 @@ use super::records::RecordSender;
 use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
 use super::stacks::naming::{send_names, send_public_names};
+use super::stacks::ranges::{Ranges, place_in};
 use super::tables::files::Files;
 use energy_trace_bpf::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
 use energy_trace_bpf::error::ProbeError;
@@ -31,12 +32,14 @@ use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
+use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
 use energy_trace_model::recording::record::{
     CallDiagnostic, Jitter, LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic,
     Unwinding,
 };
 use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
 use energy_trace_system::host::process_times::ProcessTimes;
+use energy_trace_unwind::elf::path_of;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -55,6 +58,8 @@ pub struct Tracer {
     gpu_search: Vec<PathBuf>,
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
+    /// The library that tells of ranges.
+    tells_ranges: Option<PathBuf>,
     /// What samples and how often, once it does.
     sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
@@ -89,6 +94,7 @@ impl Tracer {
             gpu_search: Vec::new(),
             gpu_devices: Vec::new(),
             injected: None,
+            tells_ranges: None,
             sampling: None,
             sampler: None,
             reader: None,
@@ -164,6 +170,11 @@ impl Tracer {
         self.injected = Some((library, socket));
     }
 
+    /// Listens to the library that tells of ranges and that targets will load, once it is started.
+    pub fn listen_to_ranges(&mut self, library: PathBuf) {
+        self.tells_ranges = Some(library);
+    }
+
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
     /// As soon as it is not to `go_on`, what runs already is waited for no more.
     ///
@@ -235,6 +246,7 @@ impl Tracer {
                 collector.gpu.listen(Listener::start(socket)?);
             }
         }
+        self.attach_to_ranges(collector);
         match self.object.counting.take() {
             Some(Ok(counts)) => {
                 let (names, files) = std::mem::take(&mut self.to_count);
@@ -245,6 +257,25 @@ impl Tracer {
             None => (),
         }
         Ok(())
+    }
+
+    /// Listens to the library that targets load for their ranges.
+    fn attach_to_ranges(&mut self, collector: &mut Collector) {
+        let (Some(maps), Some(library)) = (self.object.ranges.take(), self.tells_ranges.take()) else {
+            return;
+        };
+        let worker = Arc::clone(&collector.stacks.worker);
+        let mut attach = || {
+            let (file, offset) = place_in(&library, &worker)?;
+            self.object.attach_ranges(&path_of(&file), offset).map_err(|error| error.to_string())
+        };
+        match maps.and_then(|maps| attach().map(|()| maps)) {
+            Ok(maps) => collector.stacks.ranges = Ranges::new(maps),
+            Err(error) => {
+                let why = RangesNotRecorded::NoLibrary { error };
+                self.diagnostics.push(RangeDiagnostic::NotRecorded(why).into());
+            }
+        }
     }
 
     /// Where somebody looks meanwhile.
@@ -373,6 +404,8 @@ impl Tracer {
                 self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
+                let found = collector.stacks.ranges.diagnostics(counters[lost::RANGES as usize]);
+                self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
                 self.diagnostics.extend(closed_files(&collector.stacks.libraries));
                 let found = send_counts(&mut collector, python);
                 self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));

@@ -13,7 +13,8 @@ use energy_trace_sentences as sentences;
 /// `budget exceeded: torch.autograd.backward used 2.41 J of 2.00 J (±4%)`.
 pub fn budget(checked: &Checked) -> String {
     let Checked { budget, used, seen, missing, verdict, .. } = checked;
-    let what = budget.call.as_deref().unwrap_or("the program");
+    let of_range = budget.range.as_ref().map(|name| format!("range {name}"));
+    let what = of_range.as_deref().or(budget.call.as_deref()).unwrap_or("the program");
     let limit = in_unit(budget.limit.as_joules(), "J");
     match verdict {
         Verdict::NotJudged => {
@@ -26,6 +27,9 @@ pub fn budget(checked: &Checked) -> String {
         Verdict::NotMeasured => {
             format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
         }
+        Verdict::Unknown if budget.range.is_some() => format!(
+            "budget not checked: no sample shows a {what}; record with --ranges, and report with --by range shows names"
+        ),
         Verdict::Unknown => unknown(what, checked.meant.as_deref()),
         Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),
         Verdict::Exceeded | Verdict::Kept => {

@@ -4,7 +4,7 @@
 //! sentences (`sentences/budgets.rs`) and the exit status (the program).
 
 use super::uncertainty::of_total;
-use super::{named, run};
+use super::{named, ranges, run};
 use crate::missing::Missing;
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
@@ -18,6 +18,8 @@ use std::str::FromStr;
 pub struct Budget {
     /// The API call or function that it is for; `None`: the whole program.
     pub call: Option<String>,
+    /// The range that it is for.
+    pub range: Option<String>,
     /// How much.
     pub limit: MicroJoules,
     /// Whether a run may be without the call.
@@ -86,12 +88,12 @@ pub fn worst(checked: &[Checked]) -> Verdict {
 fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice);
-    let (used, uncertainty, seen) = match &budget.call {
+    let of_call = || budget.call.as_ref().map(|name| named::used(profile, name));
+    let of_part = budget.range.as_ref().map(|name| ranges::used(profile, name)).or_else(of_call);
+    let (used, uncertainty, seen) = match of_part {
         None => (run::target(profile, choice), of_total(profile), true),
-        Some(name) => match named::used(profile, name) {
-            Some((used, uncertainty)) => (used, uncertainty, true),
-            None => (MicroJoules::ZERO, None, false),
-        },
+        Some(Some((used, uncertainty))) => (used, uncertainty, true),
+        Some(None) => (MicroJoules::ZERO, None, false),
     };
     let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
     let verdict = match (quality, &missing) {
@@ -141,8 +143,17 @@ impl FromStr for Budget {
 
     /// `10J`: of the whole program.
     fn from_str(text: &str) -> Result<Self, NoBudget> {
-        Ok(Self { call: None, limit: energy(text)?, optional: false })
+        Ok(Self { call: None, range: None, limit: energy(text)?, optional: false })
     }
+}
+
+fn named_energy(text: &str) -> Result<(String, MicroJoules), NoBudget> {
+    // Names may hold `=` (`operator==`), energies never do.
+    let (name, limit) = text.rsplit_once('=').ok_or(NoBudget::Name)?;
+    if name.trim().is_empty() {
+        return Err(NoBudget::Name);
+    }
+    Ok((name.trim().to_owned(), energy(limit)?))
 }
 
 impl Budget {
@@ -151,12 +162,17 @@ impl Budget {
     /// # Errors
     /// When it is not of this form.
     pub fn of_call(text: &str) -> Result<Self, NoBudget> {
-        // Names may hold `=` (`operator==`), energies never do.
-        let (name, limit) = text.rsplit_once('=').ok_or(NoBudget::Name)?;
-        if name.trim().is_empty() {
-            return Err(NoBudget::Name);
-        }
-        Ok(Self { call: Some(name.trim().to_owned()), limit: energy(limit)?, optional: false })
+        let (name, limit) = named_energy(text)?;
+        Ok(Self { call: Some(name), range: None, limit, optional: false })
+    }
+
+    /// The same of a range.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_range(text: &str) -> Result<Self, NoBudget> {
+        let (name, limit) = named_energy(text)?;
+        Ok(Self { call: None, range: Some(name), limit, optional: false })
     }
 
     /// The same of a call that a run may be without.

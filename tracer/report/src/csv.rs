@@ -164,5 +164,6 @@ pub const fn kind_word(kind: FrameKind) -> &'static str {
         FrameKind::Gpu => "gpu",
         FrameKind::Special => "special",
         FrameKind::Inlined => "inlined",
+        FrameKind::Range => "range",
     }
 }

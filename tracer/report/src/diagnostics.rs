@@ -131,6 +131,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         )
         | RecordingDiagnostic::Launches(_)
         | RecordingDiagnostic::Calls(_)
+        | RecordingDiagnostic::Ranges(_)
         | RecordingDiagnostic::Account(_)
         | RecordingDiagnostic::Power(_) => true,
     }

@@ -71,7 +71,7 @@ impl Hue {
 /// The hue of a label.
 pub(crate) const fn hue(kind: LabelKind) -> Hue {
     match kind {
-        LabelKind::Holder => Hue::Holder,
+        LabelKind::Holder | LabelKind::Frame(FrameKind::Range) => Hue::Holder,
         LabelKind::Frame(FrameKind::Python) => Hue::Python,
         LabelKind::Frame(FrameKind::Native) => Hue::Native,
         LabelKind::Frame(FrameKind::Inlined) => Hue::Inlined,

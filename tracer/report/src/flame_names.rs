@@ -44,9 +44,9 @@ const fn separator(kind: LabelKind) -> Option<&'static str> {
     match kind {
         LabelKind::Frame(FrameKind::Python) => Some("."),
         LabelKind::Frame(FrameKind::Native | FrameKind::Inlined | FrameKind::Gpu) => Some("::"),
-        LabelKind::Frame(FrameKind::Kernel | FrameKind::Special) | LabelKind::Holder | LabelKind::Ledger => {
-            None
-        }
+        LabelKind::Frame(FrameKind::Kernel | FrameKind::Special | FrameKind::Range)
+        | LabelKind::Holder
+        | LabelKind::Ledger => None,
     }
 }
 

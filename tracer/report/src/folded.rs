@@ -206,7 +206,8 @@ fn labels<'a>(
         None => labels.push(mark(SyntheticFrame::Unsampled.name())),
         Some(stack) => labels.extend(
             profile
-                .frames_of(stack)
+                .ranges_of(stack)
+                .chain(profile.frames_of(stack))
                 .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
         ),
     }

@@ -121,6 +121,7 @@ const fn kind(kind: FrameKind) -> &'static str {
         FrameKind::Gpu => "GPU kernel",
         FrameKind::Special => "mark that stands for no code",
         FrameKind::Inlined => "function that the compiler put into its caller",
+        FrameKind::Range => "range that the program marks",
     }
 }
 
@@ -156,6 +157,7 @@ fn function(frame: &Frame) -> Stage {
             ("debug information about this address", "tracer/symbols/src/symbolizer.rs")
         }
         (FrameKind::Kernel, _) => ("the kernel's list of symbols", "tracer/naming/src/frames.rs"),
+        (FrameKind::Range, _) => ("what the program calls it", "tracer/cupti/src/ranges/label.rs"),
         (FrameKind::Gpu, _) => ("what was told of the kernel that ran", "tracer/probe/src/gpu/kernels.rs"),
         (FrameKind::Special, _) => return synthetic(frame),
     };

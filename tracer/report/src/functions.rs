@@ -225,7 +225,7 @@ fn identity(frame: &Frame) -> Identity<'_> {
             Identity::Python { module, name, file: "", first_line: 0 }
         }
         FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
-        FrameKind::Special => Identity::Mark(name),
+        FrameKind::Special | FrameKind::Range => Identity::Mark(name),
         FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu | FrameKind::Inlined => {
             let name = if is_nameless(frame) { "" } else { name };
             Identity::Symbol { kind: *kind, module, name }

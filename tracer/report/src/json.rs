@@ -132,6 +132,7 @@ struct WholeLine {
 #[derive(Serialize)]
 struct BudgetLine<'a> {
     call: Option<&'a str>,
+    range: Option<&'a str>,
     limit_uj: i64,
     used_uj: i64,
     ci95_uj: Option<[i64; 2]>,
@@ -370,6 +371,7 @@ impl<'a> From<&'a Checked> for BudgetLine<'a> {
     fn from(checked: &'a Checked) -> Self {
         Self {
             call: checked.budget.call.as_deref(),
+            range: checked.budget.range.as_deref(),
             limit_uj: checked.budget.limit.as_uj(),
             used_uj: checked.used.as_uj(),
             ci95_uj: checked.uncertainty.map(|of| [of.ci95.0.as_uj(), of.ci95.1.as_uj()]),

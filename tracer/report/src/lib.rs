@@ -43,6 +43,7 @@ pub mod markdown;
 mod missing_unwind_info;
 pub mod own_rows;
 pub mod per_work;
+mod ranges;
 pub mod rest;
 pub mod rows;
 pub mod summary;
@@ -106,11 +107,13 @@ pub enum By {
     Thread,
     /// A process.
     Process,
+    /// A range that the program marks.
+    Range,
 }
 
 impl By {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Function,
         Self::Python,
         Self::Line,
@@ -120,6 +123,7 @@ impl By {
         Self::Library,
         Self::Thread,
         Self::Process,
+        Self::Range,
     ];
 
     /// Its word in JSON, as on the command line.
@@ -134,6 +138,7 @@ impl By {
             Self::Library => "library",
             Self::Thread => "thread",
             Self::Process => "process",
+            Self::Range => "range",
         }
     }
 }

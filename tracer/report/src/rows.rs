@@ -8,6 +8,7 @@ use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
+use super::ranges::range_rows;
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_certainty::Uncertainty;
@@ -70,6 +71,7 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
         By::Library => frame_rows(profile, &uncertainties, library_name),
         By::Thread => thread_rows(profile, &uncertainties),
         By::Process => process_rows(profile, &uncertainties),
+        By::Range => range_rows(profile, &uncertainties),
     };
     if by == By::Api {
         let calls = by_api(profile);

@@ -320,6 +320,9 @@ impl Sections<'_> {
             }
             By::Thread => self.section(out, "Threads", "thread", rows(By::Thread), Rank::Own),
             By::Process => self.section(out, "Processes", "process", rows(By::Process), Rank::Own),
+            By::Range => {
+                self.section(out, "Ranges, with those within them", "range", rows(By::Range), Rank::Total)
+            }
         }
     }
 

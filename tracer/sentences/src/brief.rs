@@ -9,6 +9,7 @@ use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
+use super::ranges::range_in_brief;
 use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
@@ -150,6 +151,7 @@ fn recorded_in_brief(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::Launches(found) => launches_in_brief(found),
         RecordingDiagnostic::Account(found) => account_in_brief(found),
         RecordingDiagnostic::Owners(found) => owner_in_brief(found),
+        RecordingDiagnostic::Ranges(found) => range_in_brief(found),
         RecordingDiagnostic::Calls(found) => calls_in_brief(found),
         other => first_part(&recorded(other)),
     }

@@ -21,6 +21,7 @@ mod launches;
 mod losses;
 mod owners;
 mod power;
+mod ranges;
 mod recording;
 mod sensors;
 mod sources;

@@ -5,6 +5,7 @@ use super::calls::call_fact;
 use super::launches::launch_fact;
 use super::owners::owner_fact;
 use super::power::{advice, power_fact};
+use super::ranges::range_fact;
 use super::{counted, in_seconds, were};
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic, Unanswering};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
@@ -59,6 +60,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::Calls(found) => call_fact(found),
         RecordingDiagnostic::Account(found) => account_fact(found),
         RecordingDiagnostic::Owners(found) => owner_fact(found),
+        RecordingDiagnostic::Ranges(found) => range_fact(found),
         RecordingDiagnostic::Power(found) => {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())

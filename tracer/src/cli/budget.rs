@@ -1,4 +1,4 @@
-//! `--budget` and `--budget-call`, and the exit status that they lead to: the same for `record` and `report`.
+//! `--budget`, `--budget-call` and `--budget-range`, and the exit status that they lead to: the same for `record` and `report`.
 //!
 //! Leaves out holding them against a run (`report::budgets`).
 
@@ -28,6 +28,10 @@ pub(super) struct BudgetArgs {
     #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_call)]
     pub budget_call: Vec<Budget>,
 
+    /// The same for a range that the program marks, such as prefill=2J, with `record --ranges`; of all ranges of this name together
+    #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_range)]
+    pub budget_range: Vec<Budget>,
+
     /// The same for what a run may be without
     #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_call)]
     pub budget_call_optional: Vec<Budget>,
@@ -37,12 +41,17 @@ impl BudgetArgs {
     /// All of them.
     pub(super) fn all(&self) -> Vec<Budget> {
         let optional = self.budget_call_optional.iter().cloned().map(Budget::that_may_be_absent);
-        self.budget.iter().chain(&self.budget_call).cloned().chain(optional).collect()
+        let named = self.budget_call.iter().chain(&self.budget_range);
+        self.budget.iter().chain(named).cloned().chain(optional).collect()
     }
 }
 
 fn of_call(text: &str) -> Result<Budget, NoBudget> {
     Budget::of_call(text)
+}
+
+fn of_range(text: &str) -> Result<Budget, NoBudget> {
+    Budget::of_range(text)
 }
 
 /// The status to end with: that of the command where it failed; then what became of the budgets. One that cannot be checked is a failure of

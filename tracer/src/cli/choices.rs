@@ -76,6 +76,11 @@ pub(super) fn rows() -> impl TypedValueParser<Value = By> {
         (By::Library, "library", "Libraries, Python packages and the kernel"),
         (By::Thread, "thread", "Threads"),
         (By::Process, "process", "Processes"),
+        (
+            By::Range,
+            "range",
+            "Ranges that the program marks (`record --ranges`), each within those around it",
+        ),
     ])
 }
 

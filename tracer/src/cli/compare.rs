@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Longest suite file.
 const MOST_BYTES: u64 = 1 << 20;
 /// Options of `record` that a study decides itself.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "command",
     "pid",
     "cgroup",
@@ -38,6 +38,7 @@ const OWN: [&str; 11] = [
     "budget",
     "budget_call",
     "budget_call_optional",
+    "budget_range",
 ];
 
 /// What the user typed after `compare`.

@@ -146,6 +146,12 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
 
+    /// Record the ranges that the program marks: NVTX (C, Python's nvtx, torch.cuda.nvtx, emit_nvtx) and Intel's ITT (emit_itt, oneDNN).
+    /// Shown by `report --by range` and in flame graphs. Needs no GPU; a range costs the program some 0.2 µs. Sets NVTX_INJECTION64_PATH and
+    /// INTEL_LIBITTNOTIFY64 for the program, where they are not set
+    #[arg(help_heading = "Sampling", long)]
+    pub ranges: bool,
+
     /// Show joules per unit of work: token, request, step. SOURCE has the running number of units: calls:FUNCTION counts calls, as
     /// --count does; stdout:REGEX finds it in lines that the program prints, as the first group of a regular expression: step (\d+);
     /// file:PATH is a number that something keeps in a file, read ten times a second as the invoking user; prometheus:URL#METRIC is a

@@ -53,7 +53,7 @@ pub(super) struct ReportArgs {
     pub view: View,
 
     /// Show joules per unit of work, as `record --work NAME=…` counted it, of the time alone in which units were done
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["summary", "budget", "budget_call", "budget_call_optional"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["summary", "budget", "budget_call", "budget_range", "budget_call_optional"])]
     pub per_work: Option<String>,
 
     /// Drop C++ template arguments in tables

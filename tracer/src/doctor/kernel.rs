@@ -132,6 +132,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         reader: None,
         gpu: false,
         count: false,
+        ranges: false,
         live: false,
         oldest_kernel: false,
     }) {

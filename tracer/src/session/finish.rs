@@ -11,9 +11,7 @@ use crate::plan::RecordPlan;
 use crate::tracee::launch::{CommandEnd, shell_status};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::FileError;
-use energy_trace_model::recording::record::{
-    AccountDiagnostic, LaunchDiagnostic, Record, RecordingDiagnostic, Summary,
-};
+use energy_trace_model::recording::record::{AccountDiagnostic, Record, RecordingDiagnostic, Summary};
 use energy_trace_power::PowerEnd;
 use energy_trace_probe::TraceEnd;
 use energy_trace_report::budgets::Verdict;
@@ -34,10 +32,13 @@ pub(super) async fn finish(
     if !control.command_is_running() {
         progress.attributing(&stage.tracer.live());
     }
-    let kernels = std::mem::take(&mut stage.kernels);
-    let finished = finish_all(plan, &mut control, finisher, stage, stop, &kernels.found, &mut progress).await;
+    let (kernels, ranges) = (std::mem::take(&mut stage.kernels), std::mem::take(&mut stage.ranges));
+    let of_kernels = kernels.found.iter().cloned().map(RecordingDiagnostic::from);
+    let found = of_kernels.chain(ranges.found.iter().cloned().map(RecordingDiagnostic::from)).collect();
+    let finished = finish_all(plan, &mut control, finisher, stage, stop, found, &mut progress).await;
     if control.command_is_running() {
         kernels.leave();
+        ranges.leave();
     }
     finished
 }
@@ -48,10 +49,10 @@ async fn finish_all(
     finisher: &Finisher,
     stage: Stage,
     stop: Stop,
-    launches: &[LaunchDiagnostic],
+    before: Vec<RecordingDiagnostic>,
     progress: &mut Progress,
 ) -> Result<Ended, SessionError> {
-    let stopped = stop_stages(stage, stop, control.end(), launches);
+    let stopped = stop_stages(stage, stop, control.end(), before);
     let stopped = control.finish(stopped).await?;
     if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
         if control.command_is_running() {
@@ -95,10 +96,9 @@ async fn stop_stages(
     stage: Stage,
     stop: Stop,
     command: Option<CommandEnd>,
-    launches: &[LaunchDiagnostic],
+    before: Vec<RecordingDiagnostic>,
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, account, exit_condition: _, kernels: _, python, work } =
-        stage;
+    let Stage { tracer, power, records, writer, start, account, python, work, .. } = stage;
     if let Some(work) = work {
         // Its last readings are of the recording's time.
         work.stop().await;
@@ -115,7 +115,7 @@ async fn stop_stages(
     let power = power.stop().await;
     let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
-    trace.diagnostics.extend(launches.iter().cloned().map(RecordingDiagnostic::from));
+    trace.diagnostics.extend(before);
     let recorded = Recorded { trace: &trace.account, lost: &trace.lost, of_ns: end.ns_since(start) };
     let found = account.diagnostics(counted, &recorded);
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));

@@ -18,6 +18,7 @@ mod error;
 mod finish;
 mod gpu_kernel_tier;
 mod header;
+mod marked_ranges;
 mod progress;
 mod python_counts;
 mod run;

@@ -6,6 +6,7 @@ use super::account::Account;
 use super::control::Control;
 use super::error::SessionError;
 use super::gpu_kernel_tier::KernelTier;
+use super::marked_ranges::MarkedRanges;
 use super::python_counts::PythonCounts;
 use super::target_spec::{ExitCondition, TargetSpec};
 use super::{header, writer};
@@ -60,6 +61,7 @@ pub(super) struct Stage {
     pub(super) exit_condition: ExitCondition,
     pub(super) account: Account,
     pub(super) kernels: KernelTier,
+    pub(super) ranges: MarkedRanges,
     pub(super) python: PythonCounts,
     pub(super) work: Option<WorkReadings>,
     pub(super) records: Sender<Record>,
@@ -103,8 +105,10 @@ async fn start_stages(
     let mut tracer = load(plan, &power)?;
     control.check()?;
     let kernels = KernelTier::prepare(plan, &power, &mut tracer);
+    let ranges = MarkedRanges::prepare(plan, &mut tracer);
     let mut python = PythonCounts::prepare(plan);
-    let environment = kernels.environment().into_iter().chain(python.environment()).collect();
+    let environment = kernels.environment().into_iter().chain(ranges.environment());
+    let environment = environment.chain(python.environment()).collect();
     let stdout = roles.forward.as_mut().and_then(Forward::take_command);
     let mut target = TargetSpec::find(plan, control, environment, stdout)?;
     if !plan.target.command().is_empty() {
@@ -145,8 +149,19 @@ async fn start_stages(
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;
-    let stage =
-        Stage { tracer, power, exit_condition, account, kernels, python, work, records, writer, start };
+    let stage = Stage {
+        tracer,
+        power,
+        exit_condition,
+        account,
+        kernels,
+        ranges,
+        python,
+        work,
+        records,
+        writer,
+        start,
+    };
     Ok((stage, opening, receiver))
 }
 
@@ -192,6 +207,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         gpu: plan.gpu.traces_launches()
             && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
         count: plan.count.is_some(),
+        ranges: plan.ranges,
         live: plan.live,
         oldest_kernel: plan.oldest_kernel,
     };

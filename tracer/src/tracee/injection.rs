@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The variable that names what CUDA's driver loads.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The library's file.
-const FILE: &str = "libenergy_trace_cupti.so";
+pub(super) const FILE: &str = "libenergy_trace_cupti.so";
 /// Folders with the library, seen from the program's own.
 const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 

@@ -2,7 +2,7 @@
 //!
 //! `launch` starts a command and holds it before its first instruction, `attach` and `cgroup` find running processes, `signals` says
 //! which signals reached energy-trace and which of them the command has not seen yet, `user` is the person behind `sudo`,
-//! `injection` what CUDA's driver is to load into the command, `named_folder` where that lies.
+//! `injection` what CUDA's driver is to load into the command, `range_injection` what NVTX and ITT are, `named_folder` where that lies.
 //! Leaves out what happens to a target afterwards (`probe/`) and when a recording ends (`session/`).
 
 pub mod attach;
@@ -14,6 +14,7 @@ pub mod lookup;
 mod named_folder;
 pub mod prefetch;
 pub mod python_counting;
+pub mod range_injection;
 pub mod signals;
 pub mod user;
 

@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
         }
         for (stack, frame) in unknown.into_iter().rev() {
             let frame = self.recording.frames.get(frame.index()).map(|of| (frame.index(), of));
-            if let Some((number, frame)) = frame.filter(|(_, frame)| frame.kind != FrameKind::Inlined) {
+            if let Some((number, frame)) = frame.filter(|(_, frame)| is_function(frame)) {
                 path = self.called(path, number, frame);
             }
             self.of_stack[stack.index()] = Some(path);
@@ -188,6 +188,11 @@ impl<'a> Builder<'a> {
         let of_frame = &mut self.of_frame[number];
         *of_frame.get_or_insert_with(|| *functions.entry(key).or_insert(next))
     }
+}
+
+/// Whether a frame is code of its own: a range is none, and the code of an inlined function is its caller's.
+fn is_function(frame: &Frame) -> bool {
+    !matches!(frame.kind, FrameKind::Inlined | FrameKind::Range)
 }
 
 #[cfg(test)]

@@ -287,5 +287,6 @@ const fn frame_type(kind: FrameKind) -> &'static str {
         FrameKind::Kernel => "kernel",
         FrameKind::Gpu => "gpu",
         FrameKind::Special => "mark",
+        FrameKind::Range => "range",
     }
 }

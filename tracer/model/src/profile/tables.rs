@@ -10,7 +10,7 @@ use super::run::Run;
 use super::work::{PerWork, Work};
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::recording::record::{
-    CallCount, CalledOn, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
+    CallCount, CalledOn, DomainClass, Frame, FrameKind, InputSizes, Process, Quality, StackNode, Thread,
 };
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
@@ -260,10 +260,15 @@ impl Profile {
         groups
     }
 
-    /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
+    /// The frames of code of a stack from the outermost one to the innermost; with `.rev()` the other way round. Ranges have a table of their own.
     ///
     /// Ends early, never panics, on an id that is not in the tables.
     pub fn frames_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
-        frames_of(&self.stacks, &self.frames, stack)
+        frames_of(&self.stacks, &self.frames, stack).filter(|(_, frame)| frame.kind != FrameKind::Range)
+    }
+
+    /// The ranges of a stack from the outermost one to the innermost.
+    pub fn ranges_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
+        frames_of(&self.stacks, &self.frames, stack).filter(|(_, frame)| frame.kind == FrameKind::Range)
     }
 }

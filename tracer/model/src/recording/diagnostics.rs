@@ -7,6 +7,7 @@
 use super::account::AccountDiagnostic;
 use super::calls::CallDiagnostic;
 use super::owners::OwnerDiagnostic;
+use super::ranges::RangeDiagnostic;
 use crate::ids::Pid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -147,6 +148,8 @@ pub enum RecordingDiagnostic {
     Owners(OwnerDiagnostic),
     /// CPU time was summed by process between readings of power.
     TimeSummed,
+    /// What was found about ranges that programs mark.
+    Ranges(RangeDiagnostic),
 }
 
 /// A process whose memory or files could not be looked at.
@@ -186,6 +189,7 @@ impl RecordingDiagnostic {
             Self::CommandLinesCut { .. } => "command-lines-cut",
             Self::Owners(owners) => owners.code(),
             Self::TimeSummed => "time-summed",
+            Self::Ranges(ranges) => ranges.code(),
         }
     }
 }
@@ -205,6 +209,12 @@ impl From<CallDiagnostic> for RecordingDiagnostic {
 impl From<AccountDiagnostic> for RecordingDiagnostic {
     fn from(account: AccountDiagnostic) -> Self {
         Self::Account(account)
+    }
+}
+
+impl From<RangeDiagnostic> for RecordingDiagnostic {
+    fn from(ranges: RangeDiagnostic) -> Self {
+        Self::Ranges(ranges)
     }
 }
 

@@ -398,10 +398,12 @@ mod tests {
         Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
         read_opening,
     };
+    use crate::ids::WorkId;
+    use crate::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
     use crate::recording::record::{
-        AccountDiagnostic, CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, InUse, LaunchDiagnostic,
-        LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
-        WorkFailure, WorkSource,
+        AccountDiagnostic, CallDiagnostic, CopyOutcome, FrameKind, IdleOrigin, IgnoredReason, InUse,
+        LaunchDiagnostic, LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId,
+        SourceNote, WorkFailure, WorkSource,
     };
     use serde::Serialize;
     use std::io::Read as _;
@@ -443,7 +445,10 @@ mod tests {
             number(&Record::CpuTotals(Vec::new())),
             number(&WorkSource::Prometheus { url: text(), metric: text() }),
             number(&WorkFailure::System { error: text() }),
-            number(&RecordingDiagnostic::TimeSummed),
+            number(&RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked))),
+            number(&RangeDiagnostic::Unknown { samples: 0, of: 0, lost: 0 }),
+            number(&RangesNotRecorded::NotMarked),
+            number(&FrameKind::Range),
             number(&OwnerDiagnostic::StacksCut { samples: 0, most: 0 }),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
             number(&CallDiagnostic::InputSizesLimited { passed: 0, unseen: 0 }),
@@ -458,7 +463,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [43, 3, 10, 21, 5, 4, 8, 5, 7, 13, 16, 6, 10, 36, 18, 3, 2];
+        let known = [43, 3, 10, 22, 2, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 10, 36, 18, 3, 2];
         assert_eq!((FORMAT, last), (Format { major: 1, minor: 3 }, known));
     }
 }

@@ -1,4 +1,4 @@
-//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`synthetic_frame`), and how all lie in a
+//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`synthetic_frame`, `ranges`), and how all lie in a
 //! file (`file`) of which format (`format`).
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
@@ -31,6 +31,7 @@ mod owners;
 mod parts;
 mod project;
 mod public_names;
+pub mod ranges;
 pub mod record;
 mod sampling;
 mod sources;

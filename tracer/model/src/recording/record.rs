@@ -229,6 +229,8 @@ pub enum FrameKind {
     Special,
     /// Machine code of a function that the compiler put into its caller's: a frame by debug information alone.
     Inlined,
+    /// No code: a range that the program marks, outermost in the stacks of what runs in it.
+    Range,
 }
 
 /// A frame: one place in one function.

@@ -7,6 +7,7 @@ use super::generated_code::{GeneratedCode, MOST_KEPT, ProcessAtSample};
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
+use super::ranges::Ranges;
 use super::stack_copies::{StackCopies, Unwound, Waiting};
 use crate::activity::Activity;
 use crate::processes::eval_frame::EvalFrames;
@@ -46,6 +47,8 @@ pub(crate) struct StackBuilder {
     pub(crate) jit: HashMap<ProcessKey, JitProcess>,
     /// The stack that is being made has such code whose callers are not known yet.
     calls_wanted: bool,
+    /// Ranges that targets mark.
+    pub(crate) ranges: Ranges,
     /// Frames of Python functions whose code object was gone.
     pub(crate) nameless: u64,
     /// Whether something is to be read of processes soon.
@@ -75,6 +78,7 @@ impl StackBuilder {
             libraries: Libraries::new(Arc::clone(&hasty)),
             jit: HashMap::new(),
             calls_wanted: false,
+            ranges: Ranges::default(),
             nameless: 0,
             activity: Activity::new(energy_trace_system::clock::now()),
             worker: Arc::new(resolver.worker(true)),
@@ -214,9 +218,12 @@ impl StackBuilder {
     }
 
     fn stack(&mut self, head: EventContext, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
-        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
+        let mut ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
         if std::mem::take(&mut self.calls_wanted) {
             self.note_calls(head.pid, frames, &ids);
+        }
+        if !ids.is_empty() {
+            self.ranges.add(head.range, &mut self.out, &mut ids);
         }
         self.out.stack((self.libraries.owners.of(head.pid), head.tid), state, &ids)
     }

@@ -10,7 +10,7 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes that names of Python functions of one owner may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
@@ -50,6 +50,8 @@ pub(crate) struct Interner {
     nodes: Vec<StackNode>,
     /// The last stacks of some threads, outermost frame first, each with the stack up to it.
     last: [Vec<(FrameId, StackId)>; LANES],
+    /// Frames of ranges.
+    ranges: HashSet<FrameId>,
     /// Native, kernel and GPU frames, whose names are found at the end.
     pub(crate) unnamed: Vec<(FrameId, Frame)>,
 }
@@ -69,6 +71,7 @@ impl Interner {
             stacks: foldhash::HashMap::default(),
             nodes: Vec::new(),
             last: Default::default(),
+            ranges: HashSet::new(),
             unnamed: Vec::new(),
         }
     }
@@ -84,8 +87,13 @@ impl Interner {
             return id;
         }
         let id = self.new_function(&frame);
-        if frame.name.is_empty() && !matches!(frame.kind, FrameKind::Python | FrameKind::Special) {
+        if frame.name.is_empty()
+            && !matches!(frame.kind, FrameKind::Python | FrameKind::Special | FrameKind::Range)
+        {
             self.unnamed.push((id, frame.clone()));
+        }
+        if frame.kind == FrameKind::Range {
+            self.ranges.insert(id);
         }
         self.frames.insert(frame, id);
         id
@@ -210,6 +218,11 @@ impl Interner {
         }
     }
 
+    /// The same without ranges.
+    fn code_of(&self, stack: StackId) -> Vec<FrameId> {
+        self.frames_of(stack).into_iter().filter(|frame| !self.ranges.contains(frame)).collect()
+    }
+
     /// The frames of a stack, outermost first.
     fn frames_of(&self, stack: StackId) -> Vec<FrameId> {
         let mut frames = Vec::new();
@@ -222,9 +235,9 @@ impl Interner {
         frames
     }
 
-    /// A stack with the frames of another one below it, from where the two part.
+    /// A stack with the frames of another one below it, from where the two part. It stays in its own ranges.
     pub(crate) fn below(&mut self, stack: StackId, other: StackId) -> StackId {
-        let (above, frames) = (self.frames_of(stack), self.frames_of(other));
+        let [above, frames] = [stack, other].map(|stack| self.code_of(stack));
         let same = above.iter().zip(&frames).take_while(|(one, two)| one == two).count();
         frames.iter().skip(same).fold(stack, |stack, &frame| self.stack_on(Some(stack), frame))
     }

@@ -31,7 +31,9 @@ pub(crate) fn owner<'a>(frame: &'a Frame, names: &PublicNames) -> Owner<'a> {
             python_owner(&frame.file, is_main, names)
         }
         FrameKind::Native => package_of(&frame.module, names).map_or(Owner::Other, Owner::Package),
-        FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => Owner::Other,
+        FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined | FrameKind::Range => {
+            Owner::Other
+        }
     }
 }
 

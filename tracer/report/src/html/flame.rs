@@ -57,7 +57,7 @@ impl Flame {
             path.push(self.label(unsampled, labels));
             return path;
         };
-        for (id, frame) in profile.frames_of(stack) {
+        for (id, frame) in profile.ranges_of(stack).chain(profile.frames_of(stack)) {
             let known = of_frame.get(id.index()).copied().flatten();
             let label = known.unwrap_or_else(|| self.label(frame, labels));
             of_frame.get_mut(id.index()).into_iter().for_each(|slot| *slot = Some(label));

@@ -10,6 +10,7 @@ use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
 use crate::inside::{Inside, weight};
 use crate::own_rows::{Own, OwnCode, is_python_program};
+use crate::ranges::{self, Labels, has_ranges};
 use crate::rows::mark;
 use crate::uncertainty::Uncertainties;
 use energy_trace_model::profile::{Profile, ProfileRow};
@@ -74,6 +75,9 @@ pub(super) fn views(profile: &Profile) -> Vec<View> {
     }
     views.push(of_frames(profile, (By::Library, "Libraries"), library_name));
     views.extend([threads(profile), processes(profile)]);
+    if has_ranges(profile) {
+        views.push(ranges(profile));
+    }
     views
 }
 
@@ -135,7 +139,7 @@ fn view(
         sure.iter().filter_map(|(label, (interval, _))| Some((rank(label) as usize, (*interval)?))).collect();
     let marks = sure.iter().filter(|(_, (_, mark))| !mark.is_empty());
     let marks = marks.map(|(label, (_, mark))| (rank(label) as usize, *mark)).collect();
-    let by_total = matches!(by, By::Api | By::Call);
+    let by_total = matches!(by, By::Api | By::Call | By::Range);
     View {
         by: by.name(),
         title,
@@ -257,4 +261,17 @@ fn processes(profile: &Profile) -> View {
         |row: &ProfileRow| profile.threads.get(row.thread.index()).map(|thread| thread.process.index());
     let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(of_row(row).unwrap_or(known).min(known));
     view(profile, (By::Process, "Processes"), path, names, in_nothing)
+}
+
+fn ranges(profile: &Profile) -> View {
+    let (mut labels, mut paths) = (Labels::new(), Vec::new());
+    for row in &profile.rows {
+        let mut path = Vec::new();
+        ranges::path(profile, row, &mut labels, &mut path);
+        paths.push(path);
+    }
+    let mut paths = paths.into_iter();
+    let names = || labels.labels().to_vec();
+    let path = |_: &ProfileRow, path: &mut Vec<usize>| path.extend(paths.next().unwrap_or_default());
+    view(profile, (By::Range, "Ranges"), path, names, in_nothing)
 }

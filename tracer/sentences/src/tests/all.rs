@@ -7,6 +7,7 @@ use energy_trace_model::profile::diagnostics::{
     WorkDiagnostic as W,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
+use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
     KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Owner, OwnerDiagnostic, Part,
@@ -57,6 +58,15 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Owners(O::NamesCut { names: 3, longest: 4096 }),
         R::Owners(O::EventsRefused { events: vec![(Owner::User(7), 2)] }),
         R::Owners(O::StacksCut { samples: 3, most: 9 }),
+        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::Attached)),
+        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::Taken {
+            variable: "NVTX_INJECTION64_PATH".to_owned(),
+            library: word(),
+        })),
+        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NoLibrary { error: word() })),
+        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked)),
+        R::Ranges(RangeDiagnostic::Limited { samples: 3, of: 9 }),
+        R::Ranges(RangeDiagnostic::Unknown { samples: 3, of: 9, lost: 2 }),
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
         R::Calls(C::Cost { calls: 9, stepped: 1, call_ns: 900, stepped_ns: 9000, functions: 3 }),

@@ -1,0 +1,175 @@
+//! Ranges that programs mark, whose CPU time or energy is known. Needs root; the one on simulated power /dev/fuse and two CPUs.
+//!
+//! Leaves out how names and paths are bounded in the program (`tracer/cupti/src/ranges`) and the table (`tracer/report/src/ranges.rs`).
+
+use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::interpreters;
+use energy_trace_tests::place::{Place, assert_code, assert_says, text};
+use energy_trace_tests::powercap::{Options, Simulation};
+use energy_trace_tests::process::{alone_on, tests_dir, workload};
+use energy_trace_tests::report::schema_errors;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+/// The program with ranges, compiled.
+fn program(place: &Place) -> PathBuf {
+    let (source, program) = (tests_dir().join("workloads/ranges.c"), place.path("ranges"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-pthread", "-o"]).args([&program, &source]).arg("-ldl");
+    assert!(cc.status().unwrap().success());
+    program
+}
+
+/// Records it in this way.
+fn record(place: &Place, options: &[&str], arguments: &[&str]) -> Output {
+    let program = program(place);
+    let first = ["record", "--ranges", "--no-svg", "-F", "999", "--power", "model"];
+    let mut command = place.command(&[&first[..], options, &["--"]].concat());
+    command.arg(program).args(arguments).stdin(std::process::Stdio::null());
+    command.env_remove("NVTX_INJECTION64_PATH").env_remove("INTEL_LIBITTNOTIFY64").output().unwrap()
+}
+
+fn report(place: &Place) -> Value {
+    let output = place.run(&["report", "--format", "json", "--by", "range"]);
+    assert_code(&output, 0);
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema_errors(&report), [""; 0]);
+    report
+}
+
+/// Own CPU time and energy of each range, by its path. Together they are the program's, to the microjoule.
+fn ranges(report: &Value) -> BTreeMap<String, (f64, f64)> {
+    let rows = report["rows"].as_array().unwrap();
+    let uj = |row: &Value| row["self_uj"]["package"].as_i64().unwrap_or(0);
+    let target: i64 =
+        report["ledger"].as_array().unwrap().iter().map(|row| row["target_uj"].as_i64().unwrap()).sum();
+    assert_eq!(rows.iter().map(uj).sum::<i64>(), target);
+    let own = |row: &Value| {
+        let name = row["name"].as_str().unwrap().to_owned();
+        (name, (row["self_ns"].as_f64().unwrap(), uj(row) as f64))
+    };
+    rows.iter().map(own).collect()
+}
+
+fn codes(report: &Value) -> Vec<&str> {
+    let warnings = report["meta"]["warnings"].as_array().unwrap();
+    warnings.iter().filter_map(|warning| warning["code"].as_str()).collect()
+}
+
+/// Nested ranges, ranges of two threads, of several domains and APIs, overlapping ones, one that another thread ends and one of a forked child have their CPU time,
+/// and in proportion to it their energy. A budget of a range is held against them.
+#[test]
+fn known_times() {
+    let place = place();
+    let budget = ["--budget-range", "step=1kJ", "--budget-range", "forward=1mJ"];
+    let output = record(&place, &budget, &["nested"]);
+    assert_code(&output, 122);
+    assert_says(&output, &["budget kept: range step used", "budget exceeded: range forward used"]);
+    let report = report(&place);
+    let ranges = ranges(&report);
+    let said = text(&output.stdout);
+    let truth: BTreeMap<&str, f64> = (said.lines().filter_map(|line| line.split_once(' ')))
+        .filter_map(|(ns, label)| Some((label, ns.parse().ok()?)))
+        .collect();
+    assert_eq!(truth.len(), 11, "{truth:?}");
+    let whole_uj: f64 = ranges.values().map(|(_, uj)| uj).sum();
+    let whole_ns: f64 = ranges.values().map(|(ns, _)| ns).sum();
+    // The start of the program, its threads and its child is in no range.
+    for (label, &ns) in truth.iter().filter(|(label, _)| !label.starts_with('[')) {
+        let &(own_ns, own_uj) = ranges.get(*label).unwrap_or_else(|| panic!("no {label} in {ranges:?}"));
+        let (time, energy) = (own_ns / ns - 1.0, own_uj / whole_uj * whole_ns / ns - 1.0);
+        println!("{label}: CPU time {:+.2} %, energy {:+.2} %", 100.0 * time, 100.0 * energy);
+        assert!(time.abs() < 0.05 && energy.abs() < 0.05, "{label}: {own_ns} of {ns} ns");
+    }
+    let unknown = ranges.keys().filter(|name| !truth.contains_key(name.as_str()) && *name != "[unsampled]");
+    assert_eq!(unknown.count(), 0, "{ranges:?}");
+    assert!(!codes(&report).iter().any(|code| code.starts_with("ranges-")), "{:?}", codes(&report));
+    let folded = place.run(&["export", "--format", "folded", "--to", "-"]);
+    assert!(
+        text(&folded.stdout).contains(";step;forward;"),
+        "{}{}",
+        text(&folded.stdout),
+        text(&folded.stderr)
+    );
+}
+
+/// Endless names, levels and ranges, ends without a begin and ten thousand threads: the program ends as without us, and what is not told apart is said.
+#[test]
+fn hostile_marks() {
+    let place = place();
+    let output = record(&place, &[], &["hostile"]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "done\n");
+    assert!(!text(&output.stderr).contains('\x1b'));
+    let report = report(&place);
+    let ranges = ranges(&report);
+    assert!(codes(&report).contains(&"ranges-limited"), "{:?}", codes(&report));
+    let more: f64 =
+        ranges.iter().filter(|(name, _)| name.ends_with("[more ranges]")).map(|(_, (ns, _))| ns).sum();
+    assert!(more > 400e6, "{ranges:?}");
+    assert!(ranges.keys().any(|name| name.starts_with("nnnn") && name.ends_with("n…")), "{ranges:?}");
+    assert!(ranges.len() < 5000 && ranges.keys().all(|name| name.len() < 8000), "{}", ranges.len());
+}
+
+/// Where there can be none, that is said: of a program without any, of one that runs already, and beside a tool of the user's own, which stays.
+#[test]
+fn none() {
+    let place = place();
+    let record = |options: &[&str]| {
+        place.command(&[&["record", "--ranges", "--no-svg", "--power", "none"], options].concat())
+    };
+    let output = record(&["--", "true"]).output().unwrap();
+    assert_code(&output, 0);
+    assert_says(&output, &["no sample was taken in a range"]);
+    let output = record(&["--duration", "0.1", "-p", &std::process::id().to_string()]).output().unwrap();
+    assert_says(&output, &["energy-trace must start the program"]);
+    let mut command =
+        record(&["--", "sh", "-c", "echo $NVTX_INJECTION64_PATH $INTEL_LIBITTNOTIFY64 > named"]);
+    let output = command.env("NVTX_INJECTION64_PATH", "/opt/tool.so").output().unwrap();
+    assert_says(&output, &["NVTX_INJECTION64_PATH names another tool"]);
+    let named = std::fs::read_to_string(place.path("named")).unwrap();
+    let [nvtx, itt] = named.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{named}") };
+    assert_eq!(nvtx, "/opt/tool.so");
+    // What the environment names is gone with the recording.
+    assert!(itt.ends_with("/libenergy_trace_cupti.so") && !PathBuf::from(itt).exists(), "{itt}");
+}
+
+/// The real `nvtx`, on simulated power: nested, overlapping and handed-over ranges have the joules of what ran in them.
+#[test]
+fn joules_by_the_real_package() {
+    let Some(python) = interpreters::nvtx() else {
+        println!("not tested: the package nvtx is not here (`cargo xtask test --all` installs it)");
+        return;
+    };
+    let place = place();
+    let simulation = Simulation::start(&Options { sockets: 2, step_uj: 61, ..Options::default() }).unwrap();
+    let sysfs = simulation.sysfs().to_str().unwrap();
+    let first = ["record", "--ranges", "--no-svg", "--power", "powercap", "--path.sysfs", sysfs];
+    let mut command = place.command(&[&first[..], &["--idle-watts", "10", "-F", "999", "--"]].concat());
+    command.args(alone_on(1)).arg(python).arg(workload("ranges.py")).arg("4");
+    command.env(SOCKET_VARIABLE, simulation.socket()).stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    assert_code(&output, 0);
+    let ranges = ranges(&report(&place));
+    // Of four rounds: seconds by the clock, on a CPU of its own, and watts.
+    let known = [
+        ("train:step", 0.2 * 5.0),
+        ("train:step > forward", 0.3 * 40.0),
+        ("train:step > backward", 0.4 * 15.0),
+        ("loader:read", 0.1 * 40.0),
+        ("loader:read > decode", 0.2 * 15.0),
+        ("decode", 0.3 * 40.0),
+    ];
+    for (label, joules) in known {
+        let (_, uj) = ranges.get(label).unwrap_or_else(|| panic!("no {label} in {ranges:?}"));
+        let error = uj / 4e6 / joules - 1.0;
+        println!("{label}: {:.3} J, {:+.2} %", uj / 4e6, 100.0 * error);
+        assert!(error.abs() < 0.05, "{label}: {uj} µJ of {joules} J");
+    }
+}

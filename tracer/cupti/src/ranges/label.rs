@@ -1,0 +1,153 @@
+//! A range's name, with its domain before it: `Loader:read batch`. Bounded, whatever the program hands over.
+//!
+//! Leaves out numbers (`paths`).
+
+use std::ffi::{c_char, c_void};
+
+/// Bytes of a label, its zero included.
+pub const LABEL_BYTES: usize = 96;
+/// Behind a label that was cut.
+const CUT: &[u8] = "…".as_bytes();
+const MOST: usize = LABEL_BYTES - 1;
+
+/// A text without a zero in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Label {
+    bytes: [u8; LABEL_BYTES],
+    length: usize,
+}
+
+impl Label {
+    /// Without a name.
+    pub(super) const EMPTY: Self = Self { bytes: [0; LABEL_BYTES], length: 0 };
+
+    /// The text, cut where it is too long.
+    pub(super) fn new(text: &[u8]) -> Self {
+        let mut label = Self::EMPTY;
+        label.add(text);
+        label
+    }
+
+    /// A name in a domain; that of the default domain is empty.
+    pub(super) fn within(domain: &Self, name: &[u8]) -> Self {
+        if domain.length == 0 {
+            return Self::new(name);
+        }
+        let mut label = *domain;
+        label.add(b":");
+        label.add(name);
+        label
+    }
+
+    /// The text that a zero ends there; none where nothing is.
+    ///
+    /// # Safety
+    /// Null, or the address of such a text, as the APIs of ranges ask for it.
+    pub(super) unsafe fn from_chars(text: *const c_char) -> Self {
+        if text.is_null() {
+            return Self::EMPTY;
+        }
+        // SAFETY: the caller's, and nothing behind the zero is looked at.
+        let bytes = unsafe {
+            let length = libc::strnlen(text, LABEL_BYTES);
+            std::slice::from_raw_parts(text.cast::<u8>(), length)
+        };
+        Self::new(bytes)
+    }
+
+    /// The same of wide characters.
+    ///
+    /// # Safety
+    /// As of `from_chars`.
+    pub(super) unsafe fn from_wide(text: *const libc::wchar_t) -> Self {
+        let mut label = Self::EMPTY;
+        if text.is_null() {
+            return label;
+        }
+        for at in 0..LABEL_BYTES {
+            // SAFETY: the caller's: no zero came before it.
+            let wide = unsafe { text.add(at).read_unaligned() };
+            if wide == 0 {
+                break;
+            }
+            let letter = u32::try_from(wide).ok().and_then(char::from_u32);
+            label.add(letter.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        label
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Its address, for who reads up to the zero.
+    pub(super) fn address(&self) -> u64 {
+        self.bytes.as_ptr().cast::<c_void>() as u64
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        let room = MOST.saturating_sub(self.length);
+        if text.len() <= room {
+            self.put(text);
+            return;
+        }
+        // A letter is not cut in its middle.
+        self.put(text.get(..room).unwrap_or_default());
+        self.length = MOST - CUT.len();
+        while self.length > 0 && self.bytes.get(self.length).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            self.length -= 1;
+        }
+        self.put(CUT);
+        if let Some(rest) = self.bytes.get_mut(self.length..) {
+            rest.fill(0);
+        }
+    }
+
+    fn put(&mut self, text: &[u8]) {
+        let end = self.length.saturating_add(text.len());
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(text);
+            self.length = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LABEL_BYTES, Label};
+
+    fn text(label: &Label) -> &str {
+        assert_eq!(label.bytes.iter().position(|&byte| byte == 0), Some(label.length));
+        std::str::from_utf8(label.bytes()).unwrap()
+    }
+
+    /// A domain stands before the name; what is too long is cut between two letters, and says so.
+    #[test]
+    fn bounded() {
+        assert_eq!(text(&Label::within(&Label::new(b"Loader"), b"read")), "Loader:read");
+        assert_eq!(text(&Label::within(&Label::EMPTY, b"read")), "read");
+        for length in 40..60 {
+            let long = Label::new("é".repeat(length).as_bytes());
+            let is_cut = 2 * length >= LABEL_BYTES;
+            assert_eq!(text(&long).ends_with('…'), is_cut, "{length}");
+            assert!(text(&long).trim_end_matches('…').chars().all(|letter| letter == 'é'));
+            let twice = Label::within(&long, b"x");
+            assert_eq!(text(&twice).ends_with(":x"), 2 * length + 2 < LABEL_BYTES, "{}", text(&twice));
+        }
+        assert_eq!(text(&Label::new(&[b'a'; 1 << 20])).len(), LABEL_BYTES - 1);
+    }
+
+    /// Texts of C in both kinds of letters, and none.
+    #[test]
+    fn of_c() {
+        let wide: Vec<libc::wchar_t> = "grün\0x".chars().map(|letter| letter as libc::wchar_t).collect();
+        // SAFETY: each ends with a zero, or is null.
+        unsafe {
+            assert_eq!(text(&Label::from_chars(c"read".as_ptr())), "read");
+            assert_eq!(text(&Label::from_wide(wide.as_ptr())), "grün");
+            assert_eq!(text(&Label::from_wide([-1, 0].as_ptr())), "\u{fffd}");
+            assert_eq!(text(&Label::from_chars(std::ptr::null())), "");
+            assert_eq!(text(&Label::from_wide(std::ptr::null())), "");
+        }
+    }
+}

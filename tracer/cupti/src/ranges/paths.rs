@@ -1,0 +1,153 @@
+//! Numbers of labels and of paths of ranges, each told to the probe once.
+//!
+//! A number is a hash of the names, so that it is the same in all processes. There are so many in a process; a name beyond that is `MORE`, and
+//! what runs in it is seen as such. Leaves out which path a thread is in (`thread`).
+
+use super::label::Label;
+use super::{energy_trace_range, lock, tell};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+/// Labels and paths of a process, each.
+const MOST: usize = 4096;
+/// The numbers that a thread has last seen told: a power of two.
+const CACHED: usize = 256;
+/// Below it numbers mean something else.
+const FIRST: u64 = 16;
+/// The constant of `FxHash` (Firefox, rustc).
+const MULTIPLIER: u64 = 0x51_7c_c1_b7_27_22_0a_95;
+
+/// Stands for names and levels that find no room.
+pub const MORE: &str = "[more ranges]";
+
+/// What was told.
+#[derive(Default)]
+struct Told {
+    labels: HashSet<u64>,
+    paths: HashSet<u64>,
+}
+
+static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+
+thread_local! {
+    static CACHE: [Cell<u64>; CACHED] = const { [const { Cell::new(0) }; CACHED] };
+}
+
+/// The number of a label: that of `MORE` where it finds no room.
+pub(super) fn number_of(label: &Label) -> u64 {
+    let number = label_number(label);
+    let tell = || tell_label(number, label);
+    if is_told(number, |told| &mut told.labels, tell) { number } else { more() }
+}
+
+/// The number of the path of a label's range within another path (0: none); that of `MORE` alone where it finds no room.
+pub(super) fn path_of(around: u64, label: u64) -> u64 {
+    let path = path_number(around, label);
+    let tell = || energy_trace_range(tell::PATH, path, around, label);
+    if is_told(path, |told| &mut told.paths, tell) { path } else { path_of_more() }
+}
+
+/// The label that stands for others. It is told whatever the room.
+pub(super) fn more() -> u64 {
+    let label = Label::new(MORE.as_bytes());
+    let number = label_number(&label);
+    if !is_cached(number) {
+        tell_label(number, &label);
+        cache(number);
+    }
+    number
+}
+
+fn path_of_more() -> u64 {
+    let label = more();
+    let path = path_number(0, label);
+    if !is_cached(path) {
+        energy_trace_range(tell::PATH, path, 0, label);
+        cache(path);
+    }
+    path
+}
+
+fn tell_label(number: u64, label: &Label) {
+    energy_trace_range(tell::LABEL, number, label.address(), 0);
+}
+
+/// Whether a number was told, now or before; not where there is no room, or nobody can say.
+fn is_told(number: u64, of: impl FnOnce(&mut Told) -> &mut HashSet<u64>, tell: impl FnOnce()) -> bool {
+    if is_cached(number) {
+        return true;
+    }
+    let Some(mut all) = lock(&TOLD) else { return false };
+    let numbers = of(all.get_or_insert_with(Told::default));
+    if !numbers.contains(&number) {
+        if numbers.len() >= MOST {
+            return false;
+        }
+        numbers.insert(number);
+        tell();
+    }
+    cache(number);
+    true
+}
+
+/// Whether this thread knows that a number was told.
+fn is_cached(number: u64) -> bool {
+    CACHE.try_with(|cache| cache.get(place(number)).is_some_and(|cell| cell.get() == number)).unwrap_or(false)
+}
+
+fn cache(number: u64) {
+    let _ended = CACHE.try_with(|cache| cache.get(place(number)).map(|cell| cell.set(number)));
+}
+
+const fn place(number: u64) -> usize {
+    number as usize % CACHED
+}
+
+fn label_number(label: &Label) -> u64 {
+    finish(label.bytes().chunks(8).fold(MULTIPLIER, |hash, bytes| mix(hash, word(bytes))))
+}
+
+fn path_number(around: u64, label: u64) -> u64 {
+    finish(mix(mix(MULTIPLIER.rotate_left(1), around), label))
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(word)
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER)
+}
+
+/// The high bits go into the low ones, which tell numbers apart in tables.
+fn finish(hash: u64) -> u64 {
+    let number = hash ^ hash >> 32;
+    if number < FIRST { number + FIRST } else { number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST, Label, MOST, more, number_of, path_of};
+    use std::collections::HashSet;
+
+    /// Names and places have numbers of their own, the same each time, up to a limit; what lies beyond it has one for all.
+    #[test]
+    fn numbers() {
+        let [a, b] = ["a", "b"].map(|name| number_of(&Label::new(name.as_bytes())));
+        let some = [path_of(0, a), path_of(0, b), path_of(path_of(0, a), b), path_of(path_of(0, b), a), a, b];
+        assert_eq!(some.iter().collect::<HashSet<_>>().len(), some.len());
+        assert!(some.iter().all(|&number| number >= FIRST));
+        assert_eq!(number_of(&Label::new(b"a")), a);
+        let many = || (0..2 * MOST).map(|number| number_of(&Label::new(number.to_string().as_bytes())));
+        let first: Vec<u64> = many().collect();
+        assert_eq!(first, many().collect::<Vec<_>>(), "a name keeps its number");
+        assert!(first.iter().collect::<HashSet<_>>().len() <= MOST + 1);
+        assert_eq!(first.last(), Some(&more()));
+        let paths: HashSet<u64> = (0..2 * MOST as u64).map(|around| path_of(around + FIRST, a)).collect();
+        assert!(paths.len() <= MOST + 1, "{}", paths.len());
+        assert_eq!(path_of(0, a), some[0], "what has room keeps it");
+    }
+}

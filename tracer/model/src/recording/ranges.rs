@@ -1,0 +1,73 @@
+//! Ranges that a program marks, as frames: each is one of the outermost frames of a stack, in the order in which they began.
+//!
+//! Leaves out how they are seen (`tracer/probe/src/stacks/ranges.rs`) and their table (`tracer/report/src/ranges.rs`).
+
+use super::record::{Frame, FrameKind};
+use serde::{Deserialize, Serialize};
+
+/// Stands for ranges beyond the names and levels that are told apart.
+pub const MORE_RANGES: &str = "[more ranges]";
+/// Stands for a range of which nobody knows the name.
+pub const UNKNOWN_RANGE: &str = "[unknown range]";
+
+impl Frame {
+    /// The frame of a range.
+    pub fn range(name: &str) -> Self {
+        Self { kind: FrameKind::Range, ..Self::special(name) }
+    }
+}
+
+/// A finding about ranges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RangeDiagnostic {
+    /// There are none.
+    NotRecorded(RangesNotRecorded),
+    /// Some are not told apart.
+    Limited {
+        /// Stacks in these.
+        samples: u64,
+        /// Stacks in any range.
+        of: u64,
+    },
+    /// Of some nobody knows the name.
+    Unknown {
+        /// Stacks in these.
+        samples: u64,
+        /// Stacks in any range.
+        of: u64,
+        /// Threads and names that found no room, or could not be read.
+        lost: u64,
+    },
+}
+
+/// Why there are no ranges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RangesNotRecorded {
+    /// The program had begun when the recording did.
+    Attached,
+    /// The user has a tool of his own in a place that there is for one.
+    Taken {
+        /// The variable that names it.
+        variable: String,
+        /// What it names.
+        library: String,
+    },
+    /// The library cannot be put in place, or not be listened to.
+    NoLibrary {
+        /// The system's reason.
+        error: String,
+    },
+    /// No sample was taken in a range.
+    NotMarked,
+}
+
+impl RangeDiagnostic {
+    /// A stable word for scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotRecorded(_) => "ranges-not-recorded",
+            Self::Limited { .. } => "ranges-limited",
+            Self::Unknown { .. } => "ranges-unknown",
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The frames of ranges that a program marks: the outermost ones of a thread's stack, one for each range that it is in.
+//!
+//! Leaves out what a range is (`energy-trace-cupti`) and reading it (`tracer-ebpf`).
+
+use super::interner::Interner;
+use crate::prologue::{Spot, spot};
+use energy_trace_bpf::ranges::RangeMaps;
+use energy_trace_foreign::files::Root;
+use energy_trace_foreign::resolver::Worker;
+use energy_trace_model::ids::FrameId;
+use energy_trace_model::recording::ranges::{MORE_RANGES, RangeDiagnostic, RangesNotRecorded, UNKNOWN_RANGE};
+use energy_trace_model::recording::record::Frame;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use tracer_ebpf::ranges::{DEEPEST, MOST};
+
+/// Stands for a range without a name.
+const NAMELESS: &str = "[range without a name]";
+/// What is called once for each thread, path and label.
+const FUNCTION: &str = "energy_trace_range";
+
+/// Ranges of targets.
+#[derive(Default)]
+pub(crate) struct Ranges {
+    maps: Option<RangeMaps>,
+    paths: HashMap<u64, Path>,
+    /// Stacks in any range, in ranges beyond what is told apart, and in those that nobody knows.
+    seen: u64,
+    more: u64,
+    unknown: u64,
+}
+
+/// A path of ranges.
+#[derive(Clone)]
+struct Path {
+    /// Their frames, innermost first.
+    frames: Arc<[FrameId]>,
+    /// One of them stands for those that are not told apart.
+    has_more: bool,
+}
+
+impl Ranges {
+    /// Of these maps.
+    pub(crate) fn new(maps: RangeMaps) -> Self {
+        Self { maps: Some(maps), ..Self::default() }
+    }
+
+    /// Puts the frames of a path behind those of a stack, whose innermost one is first.
+    pub(crate) fn add(&mut self, number: u64, out: &mut Interner, stack: &mut Vec<FrameId>) {
+        let Some(maps) = self.maps.as_ref().filter(|_| number != 0) else { return };
+        self.seen += 1;
+        let known = self.paths.get(&number).cloned().or_else(|| {
+            let path = Path::of(&names(number, |number| maps.range(number))?, out);
+            if self.paths.len() < MOST as usize {
+                self.paths.insert(number, path.clone());
+            }
+            Some(path)
+        });
+        let Some(path) = known else {
+            self.unknown += 1;
+            stack.push(out.frame(Frame::range(UNKNOWN_RANGE)));
+            return;
+        };
+        self.more += u64::from(path.has_more);
+        stack.extend_from_slice(&path.frames);
+    }
+
+    /// What the reader must know; `lost`: threads, paths and labels that the probe could not keep.
+    pub(crate) fn diagnostics(&self, lost: u64) -> Vec<RangeDiagnostic> {
+        if self.maps.is_none() {
+            return Vec::new();
+        }
+        let &Self { seen, more, unknown, .. } = self;
+        let none =
+            (seen == 0 && lost == 0).then_some(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked));
+        let limited = (more > 0).then_some(RangeDiagnostic::Limited { samples: more, of: seen });
+        let unknown =
+            (unknown + lost > 0).then_some(RangeDiagnostic::Unknown { samples: unknown, of: seen, lost });
+        none.into_iter().chain(limited).chain(unknown).collect()
+    }
+}
+
+/// The library that targets will load, and where in it the function begins that they tell.
+pub(crate) fn place_in(library: &std::path::Path, worker: &Worker) -> Result<(File, u64), String> {
+    let file = Root::default().open(library, true).map_err(|error| error.to_string())?;
+    let facts = worker.facts(FUNCTION, &file, &[FUNCTION]).map_err(|error| error.to_string())?;
+    let offset = facts.symbol(FUNCTION).and_then(|svma| facts.file_offset(svma));
+    let offset = offset.ok_or_else(|| format!("{} has no {FUNCTION}", library.display()))?;
+    let mut code = [0; 16];
+    let read = file.read_at(&mut code, offset).unwrap_or(0);
+    let Spot { offset: within, .. } = spot(code.get(..read).unwrap_or_default());
+    Ok((file, offset + within))
+}
+
+impl Path {
+    fn of(names: &[String], out: &mut Interner) -> Self {
+        let name = |name: &String| if name.is_empty() { NAMELESS.to_owned() } else { name.clone() };
+        let frames = names.iter().map(|of| out.frame(Frame::range(&name(of)))).collect();
+        Self { frames, has_more: names.iter().any(|name| name.ends_with(MORE_RANGES)) }
+    }
+}
+
+/// The names on a path, innermost first, by what was told of each; `None` where one was not, or there is no end.
+fn names(path: u64, range: impl Fn(u64) -> Option<(u64, String)>) -> Option<Vec<String>> {
+    let (mut names, mut next) = (Vec::new(), path);
+    while next != 0 {
+        if names.len() >= DEEPEST {
+            return None;
+        }
+        let (around, name) = range(next)?;
+        names.push(name);
+        next = around;
+    }
+    Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEEPEST, names};
+    use energy_trace_cupti::ranges::{LABEL_BYTES, MORE, tell};
+    use energy_trace_model::recording::ranges::MORE_RANGES;
+
+    /// A path is followed to its outermost range; one with a gap, or that leads back to itself, is none.
+    #[test]
+    fn paths() {
+        let told = |path: u64| match path {
+            20..=99 => Some((if path == 20 { 0 } else { path - 1 }, path.to_string())),
+            100 => Some((100, "loop".to_owned())),
+            101 => Some((7, "gap".to_owned())),
+            _ => None,
+        };
+        assert_eq!(names(22, told).unwrap(), ["22", "21", "20"]);
+        assert_eq!(names(20 + DEEPEST as u64 - 1, told).unwrap().len(), DEEPEST);
+        for path in [20 + DEEPEST as u64, 100, 101, 7] {
+            assert_eq!(names(path, told), None, "{path}");
+        }
+    }
+
+    /// The library in the program and the probes mean the same.
+    #[test]
+    fn one_protocol() {
+        use tracer_ebpf::ranges as probes;
+        assert_eq!(LABEL_BYTES, probes::LABEL_BYTES);
+        assert_eq!(
+            [tell::THREAD, tell::PATH, tell::LABEL],
+            [probes::tell::THREAD, probes::tell::PATH, probes::tell::LABEL]
+        );
+        assert_eq!(MORE, MORE_RANGES);
+    }
+}

@@ -1,0 +1,64 @@
+//! Sentences for what was found about ranges that programs mark.
+
+use super::{counted, percent_of};
+use energy_trace_model::recording::ranges::{MORE_RANGES, RangeDiagnostic, RangesNotRecorded, UNKNOWN_RANGE};
+
+/// What was found, what it changes, and what to do about it.
+pub(super) fn range_fact(found: &RangeDiagnostic) -> String {
+    match found {
+        RangeDiagnostic::NotRecorded(why) => not_recorded(why),
+        RangeDiagnostic::Limited { samples, of } => format!(
+            "{} of the samples in ranges are in {MORE_RANGES}: a process has 4096 names and 4096 paths of ranges, a thread 64 ranges at once; \
+             their time and joules are right",
+            percent_of(*samples, *of)
+        ),
+        RangeDiagnostic::Unknown { samples, of, lost } => format!(
+            "{} of the samples in ranges are in {UNKNOWN_RANGE} ({} of threads and names found no room, or could not be read): their time and \
+             joules are right",
+            percent_of(*samples, *of),
+            counted(*lost, "event")
+        ),
+    }
+}
+
+fn not_recorded(why: &RangesNotRecorded) -> String {
+    match why {
+        RangesNotRecorded::Attached => {
+            "ranges were not recorded: only a program that energy-trace starts can be asked for them".to_owned()
+        }
+        RangesNotRecorded::Taken { variable, library } => {
+            let api = if variable.starts_with("NVTX") { "NVTX" } else { "ITT" };
+            format!(
+                "ranges of {api} were not recorded: {variable} names another tool, {library}, and there can be one; unset it for that"
+            )
+        }
+        RangesNotRecorded::NoLibrary { error } => format!("ranges were not recorded: {error}"),
+        RangesNotRecorded::NotMarked => {
+            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, or they were too short".to_owned()
+        }
+    }
+}
+
+/// The same in one line, for the summary.
+pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
+    match found {
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked) => {
+            "no sample was taken in a range that the program marks".to_owned()
+        }
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::Attached) => {
+            "ranges were not recorded: energy-trace must start the program".to_owned()
+        }
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::Taken { variable, .. }) => {
+            format!("ranges were not recorded: {variable} names another tool")
+        }
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::NoLibrary { .. }) => {
+            "ranges were not recorded".to_owned()
+        }
+        RangeDiagnostic::Limited { samples, of } => {
+            format!("{} of the samples in ranges are in {MORE_RANGES}", percent_of(*samples, *of))
+        }
+        RangeDiagnostic::Unknown { samples, of, .. } => {
+            format!("{} of the samples in ranges are in {UNKNOWN_RANGE}", percent_of(*samples, *of))
+        }
+    }
+}

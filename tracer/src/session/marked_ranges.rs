@@ -1,0 +1,59 @@
+//! Ranges that the program marks, of a recording: whether they can be seen in this target, and why not.
+//!
+//! Where they cannot, everything else goes on. Leaves out the library that tells of them (`tracee/range_injection.rs`).
+
+use crate::plan::RecordPlan;
+use crate::tracee::Target;
+use crate::tracee::range_injection::{RangeInjection, tools};
+use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
+use energy_trace_probe::Tracer;
+use std::ffi::OsString;
+
+/// What tells of ranges, and what the reader must know about it.
+#[derive(Debug, Default)]
+pub(super) struct MarkedRanges {
+    injection: Option<RangeInjection>,
+    pub(super) found: Vec<RangeDiagnostic>,
+}
+
+impl MarkedRanges {
+    /// Puts the library in place and has the tracer listen, if that was asked for and the command is started here.
+    pub(super) fn prepare(plan: &RecordPlan, tracer: &mut Tracer) -> Self {
+        let mut ranges = Self::default();
+        if !plan.ranges {
+            return ranges;
+        }
+        if !matches!(plan.target, Target::Command(_)) {
+            ranges.miss(RangesNotRecorded::Attached);
+            return ranges;
+        }
+        for (variable, library) in tools() {
+            let (variable, library) = (variable.to_owned(), library.to_string_lossy().into_owned());
+            ranges.miss(RangesNotRecorded::Taken { variable, library });
+        }
+        match RangeInjection::prepare() {
+            Ok(injection) => {
+                tracer.listen_to_ranges(injection.library());
+                ranges.injection = Some(injection);
+            }
+            Err(error) => ranges.miss(RangesNotRecorded::NoLibrary { error: error.to_string() }),
+        }
+        ranges
+    }
+
+    fn miss(&mut self, why: RangesNotRecorded) {
+        self.found.push(RangeDiagnostic::NotRecorded(why));
+    }
+
+    /// What is set in the command's environment.
+    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        self.injection.as_ref().map(RangeInjection::environment).unwrap_or_default()
+    }
+
+    /// The command runs on: what its environment names stays.
+    pub(super) fn leave(self) {
+        if let Some(injection) = self.injection {
+            injection.leave();
+        }
+    }
+}
