@@ -138,8 +138,8 @@ impl Totals {
     }
 
     /// Takes all out of a map.
-    fn take_out(&mut self, turn: usize) -> io::Result<BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>> {
-        let mut all: BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)> = BTreeMap::new();
+    fn take_out(&mut self, turn: usize) -> io::Result<TakenOut> {
+        let mut all = TakenOut::new();
         let mut from = None;
         loop {
             let (count, next) = take_batch(&self.maps[turn], from, &mut self.keys, &mut self.values)?;
@@ -154,7 +154,7 @@ impl Totals {
     }
 
     /// Adds the time of those that found no room, and forgets it.
-    fn add_no_room(&self, turn: usize, all: &mut BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>) -> io::Result<()> {
+    fn add_no_room(&self, turn: usize, all: &mut TakenOut) -> io::Result<()> {
         let entry = turn as u32;
         let rest = per_cpu::read(&self.no_room, entry, self.cpus.bound())?;
         if rest.iter().all(|ns| *ns == 0) {
@@ -166,6 +166,9 @@ impl Totals {
         per_cpu::write(&self.no_room, entry, &[0], self.cpus.bound())
     }
 }
+
+/// Of each CPU, nanoseconds of processes and of those that found no room.
+type TakenOut = BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>;
 
 /// Has a CPU sum into the other map; whether it is online.
 fn turn_over(program: &OwnedFd, cpu: CpuId, next: u64) -> io::Result<bool> {

@@ -125,7 +125,15 @@ impl PowerSet {
         self.show();
         let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
         let beside = Beside { clocks: self.clocks, sensors: self.sensors };
-        reading::start(self.live, self.replays, beside, self.period, diagnostics, records, self.at_readings)
+        reading::start(
+            self.live,
+            self.replays,
+            beside,
+            self.period,
+            diagnostics,
+            records,
+            self.at_readings.as_ref(),
+        )
     }
 
     /// Chooses what the progress line shows: domains that add up, or psys alone where nothing else is read.

@@ -26,6 +26,7 @@ mod gpu;
 mod priority;
 mod processes;
 mod prologue;
+mod range_library;
 mod records;
 mod stacks;
 mod tables;

@@ -13,11 +13,12 @@ use super::collect::totals::TimeReader;
 use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
+use super::range_library::place_in;
 use super::records::RecordSender;
 use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
 use super::stacks::naming::{send_names, send_public_names};
-use super::stacks::ranges::{Ranges, place_in};
+use super::stacks::ranges::Ranges;
 use super::tables::files::Files;
 use energy_trace_bpf::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
 use energy_trace_bpf::error::ProbeError;
@@ -365,20 +366,26 @@ impl Tracer {
         if self.config.system_wide { Vec::new() } else { self.object.living_targets() }
     }
 
+    fn helpers_cpu_ns(&self) -> u64 {
+        let helpers =
+            [self.resolver.as_ref().map(Resolver::cpu_ns), self.peeker.as_ref().map(Peeker::cpu_ns)];
+        helpers.into_iter().flatten().sum()
+    }
+
+    /// A switch on each CPU ends the slices that are open; on how many there was none. Sums of CPU time are read once more instead.
+    fn end_slices(&self) -> usize {
+        let Some(time) = &self.time else { return visit(&self.cpus.online()).len() };
+        time.read();
+        0
+    }
+
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
     ///
     /// `python`: what was told of calls of Python functions, where they were counted.
     pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
         let end = energy_trace_system::clock::now();
         self.object.stop_counting();
-        // A switch on each CPU ends the slices that are open.
-        let cpus_out_of_reach = match &self.time {
-            Some(time) => {
-                time.read();
-                0
-            }
-            None => visit(&self.cpus.online()).len(),
-        };
+        let cpus_out_of_reach = self.end_slices();
         // A daemon forks twice just when its first process ends.
         let living = self.living();
         self.object.detach();
@@ -423,13 +430,11 @@ impl Tracer {
         if self.config.push_times {
             self.diagnostics.push(push_times(&self.object.read_push_times()));
         }
-        let helpers =
-            [self.resolver.as_ref().map(Resolver::cpu_ns), self.peeker.as_ref().map(Peeker::cpu_ns)];
         TraceEnd {
             end,
             lost,
             bpf_ns,
-            helpers_cpu_ns: helpers.into_iter().flatten().sum(),
+            helpers_cpu_ns: self.helpers_cpu_ns(),
             unwinding: self.config.unwinding,
             copies,
             account,

@@ -140,6 +140,9 @@ fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()>
     )
 }
 
+/// A column: its head, and what a row has there.
+type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
+
 /// One line a domain, and their sum. Columns that are zero everywhere are left out; what could not be charged is listed by reason.
 fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     writeln!(out)?;
@@ -157,7 +160,6 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     // What is modelled says so below the table.
     let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
-    type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
     let recorded = if profile.run.header.command.is_empty() { "recorded\nprograms" } else { "this\nprogram" };
     let parts: [Part; 7] = [
         ("energy", |row| row.measured),
@@ -168,7 +170,6 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         ("residual", |row| row.residual),
         (UNATTRIBUTED, |row| row.unattributed.values().copied().sum()),
     ];
-    let always = 2;
     // On a narrow terminal the reasons below the table say it alone.
     let narrow = look.width.is_some_and(|width| width < NARROW);
     let any = |part: &Part| {
@@ -178,7 +179,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let parts: Vec<Part> = parts
         .into_iter()
         .enumerate()
-        .filter(|(at, part)| *at < always || any(part))
+        .filter(|(at, part)| *at < 2 || any(part))
         .map(|(_, part)| part)
         .collect();
     let words: &[&str] = if modelled { &["domain"] } else { &["domain", "quality"] };

@@ -11,6 +11,9 @@ use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDia
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::borrow::Cow;
 
+const TIME_SUMMED: &str = "CPU time was summed by process between readings of power (--slices no): threads share their process's \
+    as their samples show, what happened within a tenth of a second is not known, and workers are charged by themselves";
+
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
     match found {
@@ -26,13 +29,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         RecordingDiagnostic::SampleRateLimited { hz, wanted_hz, aligned, limit, enough, after_ns } => {
             rate_limited(&limited_rate(*hz, *wanted_hz, *aligned, *limit), *enough, *after_ns)
         }
-        RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
-            "{} no samples came although many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
-             machine, a freeze), or samples were lost; that time is shown as {}",
-            counted(*times, "time"),
-            in_seconds(*cpu_ns),
-            SyntheticFrame::Unsampled.name()
-        ),
+        RecordingDiagnostic::MachinePaused { times, cpu_ns } => machine_paused(*times, *cpu_ns),
         RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {
             samples_missing(*taken, *expected, *cpu_ns)
         }
@@ -65,17 +62,23 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             let advice = advice(found).map(|advice| format!("; {advice}"));
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
         }
-        RecordingDiagnostic::TimeSummed => {
-            "CPU time was summed by process between readings of power (--slices no): threads share their process's as their samples show, \
-             what happened within a tenth of a second is not known, and workers are charged by themselves"
-                .to_owned()
-        }
+        RecordingDiagnostic::TimeSummed => TIME_SUMMED.to_owned(),
         RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
             "{}: if a loop of the program keeps step with them, only a part of it is seen; `{}` before the next recording leaves room",
             without_jitter(*hz, *limit),
             raise_limit(*enough)
         ),
     }
+}
+
+fn machine_paused(times: u64, cpu_ns: u64) -> String {
+    format!(
+        "{} no samples came although many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
+         machine, a freeze), or samples were lost; that time is shown as {}",
+        counted(times, "time"),
+        in_seconds(cpu_ns),
+        SyntheticFrame::Unsampled.name()
+    )
 }
 
 fn cut(whole_bytes: Option<u64>, whole_ns: Option<u64>, reason: &CutReason) -> String {

@@ -117,13 +117,10 @@ async fn start_stages(
     }
     python.start();
     target.follow(&mut tracer)?;
-    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    tracer.prefetch_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
+    tracer.prefetch_libraries(library_folders());
     tracer.set_gpus(power.domains().iter().filter_map(gpu_of));
     let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
-    let (to_count, files) = prefetched(plan, files);
-    tracer.prefetch(files);
-    tracer.count(plan.count.clone().unwrap_or_default(), to_count);
+    prefetch(&mut tracer, plan, files);
     tracer.leave_out(roles.pids())?;
 
     let (records, receiver) = channel();
@@ -132,19 +129,12 @@ async fn start_stages(
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;
     let project = control.set_up(roles.finisher.project()).await??;
-    project.into_iter().for_each(|project| {
-        // The receiver is here.
-        let _ = records.send(Record::Project(project));
-    });
-    power.call_at_readings(tracer.at_readings());
-    let started = power.start(records.clone());
-    let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
+    // The receiver is here.
+    project.into_iter().for_each(|project| drop(records.send(Record::Project(project))));
+    let power = start_power(power, &tracer, &records)?;
     control.check()?;
     let start = energy_trace_system::clock::now();
-    let copies = roles.forward.as_mut().and_then(Forward::take_copies);
-    let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
-    let work =
-        work.map_err(|source| SessionError::System { doing: "start to read units of work", source })?;
+    let work = start_work(roles, &records)?;
     let account = Account::begin(&target, tracer.living());
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
@@ -165,6 +155,30 @@ async fn start_stages(
     Ok((stage, opening, receiver))
 }
 
+/// Units of work are read from now on, where there are any.
+fn start_work(roles: &mut Roles, records: &Sender<Record>) -> Result<Option<WorkReadings>, SessionError> {
+    let copies = roles.forward.as_mut().and_then(Forward::take_copies);
+    let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
+    work.map_err(|source| SessionError::System { doing: "start to read units of work", source })
+}
+
+/// Power is read from now on.
+fn start_power(
+    mut power: PowerSet,
+    tracer: &Tracer,
+    records: &Sender<Record>,
+) -> Result<PowerTask, SessionError> {
+    power.call_at_readings(tracer.at_readings());
+    let started = power.start(records.clone());
+    started.map_err(|source| SessionError::System { doing: "start to read power", source })
+}
+
+/// Where the loader looks for libraries.
+fn library_folders() -> Vec<PathBuf> {
+    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&search).filter(|path| path.is_absolute()).collect()
+}
+
 /// Attaches, until a signal ends that.
 fn start_tracing(
     tracer: &mut Tracer,
@@ -179,6 +193,13 @@ fn start_tracing(
     };
     tracer.start(records, &roles.resolver, &roles.peeker, &mut go_on)?;
     heard
+}
+
+/// Has the files that the command will map looked into before it starts.
+fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<PathBuf>) {
+    let (to_count, files) = prefetched(plan, files);
+    tracer.prefetch(files);
+    tracer.count(plan.count.clone().unwrap_or_default(), to_count);
 }
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.

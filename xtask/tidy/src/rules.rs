@@ -104,7 +104,7 @@ const WAITS: [&str; 15] = [
 const WAITING_METHODS: [&str; 6] =
     ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
 /// Files of that room that may make such a call, and why.
-const MAY_WAIT: [(&str, &str); 8] = [
+const MAY_WAIT: [(&str, &str); 9] = [
     ("tracer/probe/src/priority.rs", "lists of CPUs, files of the kernel"),
     (
         "tracer/probe/src/processes/process.rs",
@@ -115,6 +115,7 @@ const MAY_WAIT: [(&str, &str); 8] = [
     ("tracer/probe/src/tables/files.rs", "before the command starts"),
     ("tracer/probe/src/tables/unwind_files.rs", "code of files that the peeker found harmless"),
     ("tracer/probe/src/gpu/libraries.rs", "before the command starts, and our own library"),
+    ("tracer/probe/src/range_library.rs", "before the command starts, and our own library"),
     ("tracer/probe/src/gpu/containers.rs", "our own library below another root, with `--gpu kernel`"),
 ];
 

@@ -141,14 +141,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::CalledOn(id, on) => add_called_on(to, id, on),
         Record::ControlGroup(process, path) => add_control_group(to, process, path),
         Record::Inlined(id, names) => {
-            defined(&to.frames, "frame", id.get())?;
-            late.add_inlined(id, names);
-            Ok(())
+            defined(&to.frames, "frame", id.get()).map(|_| late.add_inlined(id, names))
         }
         Record::Renamed(id, at, name) => {
-            defined(&to.frames, "frame", id.get())?;
-            late.add_renamed(id, at, name);
-            Ok(())
+            defined(&to.frames, "frame", id.get()).map(|_| late.add_renamed(id, at, name))
         }
         Record::GpuMeter(..)
         | Record::GpuUses(..)

@@ -398,7 +398,6 @@ mod tests {
         Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
         read_opening,
     };
-    use crate::ids::WorkId;
     use crate::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, FrameKind, IdleOrigin, IgnoredReason, InUse,

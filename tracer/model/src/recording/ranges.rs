@@ -1,21 +1,13 @@
-//! Ranges that a program marks, as frames: each is one of the outermost frames of a stack, in the order in which they began.
+//! Ranges that a program marks: each is one of the outermost frames of a stack (`Frame::range`), in the order in which they began.
 //!
 //! Leaves out how they are seen (`tracer/probe/src/stacks/ranges.rs`) and their table (`tracer/report/src/ranges.rs`).
 
-use super::record::{Frame, FrameKind};
 use serde::{Deserialize, Serialize};
 
 /// Stands for ranges beyond the names and levels that are told apart.
 pub const MORE_RANGES: &str = "[more ranges]";
 /// Stands for a range of which nobody knows the name.
 pub const UNKNOWN_RANGE: &str = "[unknown range]";
-
-impl Frame {
-    /// The frame of a range.
-    pub fn range(name: &str) -> Self {
-        Self { kind: FrameKind::Range, ..Self::special(name) }
-    }
-}
 
 /// A finding about ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -258,6 +258,11 @@ impl Frame {
         let (kind, name) = (FrameKind::Special, name.to_owned());
         Self { kind, name, module: String::new(), file: String::new(), line: 0, first_line: 0, address: 0 }
     }
+
+    /// The frame of a range that a program marks.
+    pub fn range(name: &str) -> Self {
+        Self { kind: FrameKind::Range, ..Self::special(name) }
+    }
 }
 
 /// Names found for a frame after it was recorded.

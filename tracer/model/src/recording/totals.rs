@@ -40,11 +40,16 @@ struct Seen {
     pid: Pid,
 }
 
+/// A thread at a moment.
+type ThreadAt = (KtimeNs, ThreadKey);
+/// What each sample has of its process's time, and the time of those that have no sample.
+type Parts = (Vec<(KtimeNs, ThreadKey, u64)>, Vec<(CpuOwner, u64)>);
+
 /// The moments of samples, in order.
 struct Samples<'a> {
     of_cpu: BTreeMap<CpuId, Vec<Seen>>,
     /// Of each process on each CPU, and on all.
-    of_process: BTreeMap<(ProcessKey, Option<CpuId>), Vec<(KtimeNs, ThreadKey)>>,
+    of_process: BTreeMap<(ProcessKey, Option<CpuId>), Vec<ThreadAt>>,
     recording: &'a Recording,
 }
 
@@ -83,7 +88,7 @@ impl<'a> Samples<'a> {
     }
 
     /// What each sample has of its process's time, in order of time, and the time of those that have no sample here.
-    fn parts(&self, totals: &CpuTotals) -> (Vec<(KtimeNs, ThreadKey, u64)>, Vec<(CpuOwner, u64)>) {
+    fn parts(&self, totals: &CpuTotals) -> Parts {
         let here = self.within(totals);
         let mut numbers: BTreeMap<Pid, Vec<usize>> = BTreeMap::new();
         here.iter().enumerate().for_each(|(number, seen)| numbers.entry(seen.pid).or_default().push(number));

@@ -119,7 +119,7 @@ pub(crate) fn start(
     period: Duration,
     diagnostics: Vec<PowerDiagnostic>,
     records: Sender<Record>,
-    at_readings: Option<AtReadings>,
+    at_readings: Option<&AtReadings>,
 ) -> io::Result<PowerTask> {
     let start = energy_trace_system::clock::anchor();
     let (stop, stopped) = watch::channel(false);
@@ -127,7 +127,7 @@ pub(crate) fn start(
     for live in sources {
         let gauge = Arc::new(AtomicU64::new(UNKNOWN));
         let mut reader = Reader::new(live, records.clone(), Arc::clone(&gauge));
-        reader.at_readings = at_readings.clone().filter(|_| reader.live.source.gpu_meters().is_none());
+        reader.at_readings = at_readings.cloned().filter(|_| reader.live.source.gpu_meters().is_none());
         reader.round();
         reader.flush();
         readers.push(run_on_thread("energy-power", reader.run(period, stopped.clone()))?);

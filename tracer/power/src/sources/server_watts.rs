@@ -91,7 +91,7 @@ const OF_GUEST: &str = "009F";
 pub(super) fn servers_at(sysfs: &Path) -> Option<&'static Servers> {
     let cpus = sysfs.join("devices/system/cpu");
     match text(&cpus.join("modalias")).and_then(|modalias| parse(&modalias)) {
-        Some(model) => of_x86(model),
+        Some(model) => of_family(model),
         None => {
             let midr = text(&cpus.join("cpu0/regs/identification/midr_el1"))?;
             let midr = u64::from_str_radix(midr.strip_prefix("0x")?, 16).ok()?;
@@ -100,7 +100,7 @@ pub(super) fn servers_at(sysfs: &Path) -> Option<&'static Servers> {
     }
 }
 
-fn of_x86(model: (u32, u32, u32)) -> Option<&'static Servers> {
+fn of_family(model: (u32, u32, u32)) -> Option<&'static Servers> {
     Some(match model {
         (INTEL, 6, 0x2d) => &SANDY_BRIDGE,
         (INTEL, 6, 0x3e) => &IVY_BRIDGE,

@@ -3,23 +3,16 @@
 //! Leaves out what a range is (`energy-trace-cupti`) and reading it (`tracer-ebpf`).
 
 use super::interner::Interner;
-use crate::prologue::{Spot, spot};
 use energy_trace_bpf::ranges::RangeMaps;
-use energy_trace_foreign::files::Root;
-use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::recording::ranges::{MORE_RANGES, RangeDiagnostic, RangesNotRecorded, UNKNOWN_RANGE};
 use energy_trace_model::recording::record::Frame;
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use tracer_ebpf::ranges::{DEEPEST, MOST};
 
 /// Stands for a range without a name.
 const NAMELESS: &str = "[range without a name]";
-/// What is called once for each thread, path and label.
-const FUNCTION: &str = "energy_trace_range";
 
 /// Ranges of targets.
 #[derive(Default)]
@@ -80,18 +73,6 @@ impl Ranges {
             (unknown + lost > 0).then_some(RangeDiagnostic::Unknown { samples: unknown, of: seen, lost });
         none.into_iter().chain(limited).chain(unknown).collect()
     }
-}
-
-/// The library that targets will load, and where in it the function begins that they tell.
-pub(crate) fn place_in(library: &std::path::Path, worker: &Worker) -> Result<(File, u64), String> {
-    let file = Root::default().open(library, true).map_err(|error| error.to_string())?;
-    let facts = worker.facts(FUNCTION, &file, &[FUNCTION]).map_err(|error| error.to_string())?;
-    let offset = facts.symbol(FUNCTION).and_then(|svma| facts.file_offset(svma));
-    let offset = offset.ok_or_else(|| format!("{} has no {FUNCTION}", library.display()))?;
-    let mut code = [0; 16];
-    let read = file.read_at(&mut code, offset).unwrap_or(0);
-    let Spot { offset: within, .. } = spot(code.get(..read).unwrap_or_default());
-    Ok((file, offset + within))
 }
 
 impl Path {
