@@ -2,12 +2,14 @@
 
     ranges.py ROUNDS
 
-Declares its power to the simulator as phases.py does. Needs the package nvtx.
+Declares its power to the simulator as phases.py does, and says at the end how many microjoules of CPU time ran in each range. Needs the package
+nvtx.
 """
 
 import os
 import sys
 import threading
+import time
 
 import nvtx
 
@@ -15,6 +17,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phases import Declaration, fifteen_watts, five_watts, forty_watts
 
 MS = 0.001
+WATTS = {forty_watts: 40, fifteen_watts: 15, five_watts: 5}
+truth = {}
+
+
+def spend(label, function, declaration, seconds):
+    begin = time.thread_time_ns()
+    function(declaration, seconds)
+    truth[label] = truth.get(label, 0) + WATTS[function] * (time.thread_time_ns() - begin) // 1000
 
 
 def train(rounds):
@@ -22,10 +32,10 @@ def train(rounds):
     for _ in range(rounds):
         with nvtx.annotate("step", domain="train"):
             with nvtx.annotate("forward", color="red"):
-                forty_watts(declaration, 300 * MS)
+                spend("train:step > forward", forty_watts, declaration, 300 * MS)
             with nvtx.annotate("backward", category="heavy"):
-                fifteen_watts(declaration, 400 * MS)
-            five_watts(declaration, 200 * MS)
+                spend("train:step > backward", fifteen_watts, declaration, 400 * MS)
+            spend("train:step", five_watts, declaration, 200 * MS)
         five_watts(declaration, 100 * MS)
 
 
@@ -33,13 +43,13 @@ def load(rounds, handed_over, ended):
     declaration = Declaration()
     for _ in range(rounds):
         read = nvtx.start_range(message="read", domain="loader")
-        forty_watts(declaration, 100 * MS)
+        spend("loader:read", forty_watts, declaration, 100 * MS)
         decode = nvtx.start_range(message="decode")
-        fifteen_watts(declaration, 200 * MS)
+        spend("loader:read > decode", fifteen_watts, declaration, 200 * MS)
         handed_over.append(read)
         ended.wait()
         ended.wait()
-        forty_watts(declaration, 300 * MS)
+        spend("decode", forty_watts, declaration, 300 * MS)
         nvtx.end_range(decode)
         five_watts(declaration, 100 * MS)
 
@@ -62,6 +72,8 @@ def main():
         other.start()
     for other in others:
         other.join()
+    for label, uj in truth.items():
+        print(uj, label)
 
 
 if __name__ == "__main__":

@@ -58,13 +58,10 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::Owners(O::NamesCut { names: 3, longest: 4096 }),
         R::Owners(O::EventsRefused { events: vec![(Owner::User(7), 2)] }),
         R::Owners(O::StacksCut { samples: 3, most: 9 }),
-        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::Attached)),
         R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::Taken {
             variable: "NVTX_INJECTION64_PATH".to_owned(),
             library: word(),
         })),
-        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NoLibrary { error: word() })),
-        R::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked)),
         R::Ranges(RangeDiagnostic::Limited { samples: 3, of: 9 }),
         R::Ranges(RangeDiagnostic::Unknown { samples: 3, of: 9, lost: 2 }),
         R::PushTimes { samples: vec![1], events: vec![2] },
