@@ -52,6 +52,9 @@ struct Batch {
     flags: u64,
 }
 
+/// By CPU, nanoseconds of each process, and of those that found no room.
+type Sums = BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>;
+
 /// The CPU time of processes on one CPU between two readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuTimes {
@@ -138,8 +141,8 @@ impl Totals {
     }
 
     /// Takes all out of a map.
-    fn take_out(&mut self, turn: usize) -> io::Result<BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>> {
-        let mut all: BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)> = BTreeMap::new();
+    fn take_out(&mut self, turn: usize) -> io::Result<Sums> {
+        let mut all = Sums::new();
         let mut from = None;
         loop {
             let (count, next) = take_batch(&self.maps[turn], from, &mut self.keys, &mut self.values)?;
@@ -154,7 +157,7 @@ impl Totals {
     }
 
     /// Adds the time of those that found no room, and forgets it.
-    fn add_no_room(&self, turn: usize, all: &mut BTreeMap<CpuId, (Vec<(Pid, u64)>, u64)>) -> io::Result<()> {
+    fn add_no_room(&self, turn: usize, all: &mut Sums) -> io::Result<()> {
         let entry = turn as u32;
         let rest = per_cpu::read(&self.no_room, entry, self.cpus.bound())?;
         if rest.iter().all(|ns| *ns == 0) {
