@@ -95,6 +95,8 @@ fn build_from(
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", &tools.linker)
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        // Whatever the user builds the rest with: it would make other, longer programs.
+        .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "full")
         // `cargo run` puts its own toolchain's libraries first; the other compiler must find its own.
         .env_remove("LD_LIBRARY_PATH")

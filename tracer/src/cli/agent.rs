@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::record::{self, ModelWatts, RecordArgs, parse_duration, parse_model, parse_watts};
 use super::resolve::resolve;
 use crate::plan::{AgentPlan, GpuLevel, ProgressStyle};
-use clap::Args;
+use clap::{ArgAction, Args};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -34,6 +34,11 @@ pub(super) struct AgentArgs {
     /// Stack samples per second, per CPU, at random distances
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
+
+    /// How CPU time is recorded. Sums cost far less where threads switch very often; of GPUs they leave the device's energy, not whose
+    /// launches used it
+    #[arg(long, value_name = "WHETHER", action = ArgAction::Set, value_parser = choices::slices(), default_value = "no")]
+    pub slices: bool,
 
     /// Power source
     #[arg(long, value_name = "SOURCE", help = choices::power_help(), long_help = choices::power_long_help())]
@@ -76,6 +81,7 @@ pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure
 fn recording(args: &AgentArgs) -> Result<RecordArgs, Failure> {
     Ok(RecordArgs {
         all: true,
+        slices: args.slices,
         frequency: args.frequency,
         power: args.power.clone(),
         power_hz: args.power_hz,
@@ -112,7 +118,7 @@ mod tests {
     fn defaults() {
         let Some(Command::Agent(args)) = parse(["energy-trace", "agent"]).unwrap().command else { panic!() };
         let of = recording(&args).unwrap();
-        assert_eq!((of.all, of.frequency, of.power_hz), (true, 19, 10));
+        assert_eq!((of.all, of.slices, of.frequency, of.power_hz), (true, false, 19, 10));
         assert_eq!(
             (args.listen.to_string().as_str(), args.window),
             ("127.0.0.1:9464", Duration::from_mins(1))

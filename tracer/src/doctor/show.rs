@@ -158,7 +158,7 @@ mod tests {
     /// Whether energy is measured or estimated is part of that sentence.
     #[test]
     fn estimates_are_announced() {
-        let first = |findings: &[Finding]| text(findings, Some(80)).lines().next().unwrap().to_owned();
+        let first = |findings: &[Finding]| text(findings, Some(160)).lines().next().unwrap().to_owned();
         let of = |energy, finding| Finding { energy: Some(energy), ..finding };
         let range = Energy::Estimated(Some("0.7 to 1.3".to_owned()));
         let no_counter = of(range, Finding::warn("power", "no counter", "buy one"));

@@ -77,7 +77,7 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     if plan.target.command().is_empty() {
-        progress.attaching(plan.live);
+        progress.attaching(plan.live && plan.agent.is_none());
     }
     let started = start(plan, &mut control, &mut roles, writer).await;
     // The screen of `top` is drawn by now.
