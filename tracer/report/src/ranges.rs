@@ -78,6 +78,8 @@ fn without_domain(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::{OUTSIDE, has_ranges, range_rows, used};
+    use crate::By;
+    use crate::table::{self, TableOptions};
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, ProfileRow};
@@ -114,6 +116,19 @@ mod tests {
             ledger: vec![whole],
             ..Profile::default()
         }
+    }
+
+    /// A table without any range says how ranges are recorded, one with ranges does not.
+    #[test]
+    fn nothing_was_marked() {
+        let options = TableOptions { by: By::Range, ..TableOptions::default() };
+        let said = |profile: &Profile| {
+            let mut out = Vec::new();
+            table::write(&mut out, profile, &options).unwrap();
+            String::from_utf8(out).unwrap().contains("record --ranges")
+        };
+        let without = Profile { frames: Vec::new(), stacks: Vec::new(), rows: Vec::new(), ..profile() };
+        assert!(said(&without) && !said(&profile()));
     }
 
     /// Each range has what ran in it and what ran within that, by its path; frames of code do not have ranges among them.

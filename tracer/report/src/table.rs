@@ -10,7 +10,7 @@ use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,
 };
-use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run, work};
+use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, ranges, run, work};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -68,6 +68,8 @@ const NARROW: usize = 100;
 const NARROWEST: usize = 80;
 /// Head of that column.
 const UNATTRIBUTED: &str = "unattributed";
+/// Below a table of ranges without any.
+const NO_RANGES: &str = "no range is in this recording: `energy-trace record --ranges` records those that a program marks by NVTX or ITT";
 /// Most frames that a row by stack shows.
 const STACK_LINES: usize = 24;
 
@@ -322,7 +324,9 @@ impl Sections<'_> {
             By::Thread => self.section(out, "Threads", "thread", rows(By::Thread), Rank::Own),
             By::Process => self.section(out, "Processes", "process", rows(By::Process), Rank::Own),
             By::Range => {
-                self.section(out, "Ranges, with those within them", "range", rows(By::Range), Rank::Total)
+                self.section(out, "Ranges, with those within them", "range", rows(By::Range), Rank::Total)?;
+                let none = (!ranges::has_ranges(self.profile)).then(|| NO_RANGES.to_owned());
+                self.look.bullets(out, " ", &none.into_iter().collect::<Vec<_>>())
             }
         }
     }
