@@ -59,7 +59,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Before the wall: behind it there are no new sockets.
+    /// Before the sandbox, in which there are no new sockets.
     ///
     /// # Errors
     /// When the system refuses.

@@ -7,16 +7,16 @@
 //!
 //! * `watcher`: takes the recording from the pipe, attributes window by window, makes the page.
 //! * `windows`: when they end; `groups`: whose each process is; `cost`: what the agent itself takes.
-//! * `listener`: who may ask for the page, and how long that may take; `wall`: what this process can do no more.
+//! * `listener`: who may ask for the page, and how long that may take; `sandbox`: what this process can do no more.
 //!
 //! Leaves out recording (`session`), what the page says (`report::agent_page`), and everything that would be sent elsewhere.
 
 mod cost;
 mod groups;
 mod listener;
-mod wall;
+mod sandbox;
 mod watcher;
 mod windows;
 
-pub(crate) use wall::become_nobody;
+pub(crate) use sandbox::become_nobody;
 pub(crate) use watcher::Agent;

@@ -6,7 +6,7 @@
 use super::cost::Cost;
 use super::groups::{Groups, PODS};
 use super::listener::{Listener, Pages};
-use super::wall::close_world;
+use super::sandbox::enter_sandbox;
 use super::windows::{end_after, next_end};
 use crate::live::{LAG, PIECE, Pipe, Watcher};
 use crate::plan::AgentPlan;
@@ -46,7 +46,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Listens, and shuts the world out. Nothing is answered yet.
+    /// Listens, and enters the sandbox. Nothing is answered yet.
     ///
     /// # Errors
     /// When nobody can listen there, with what to do about it; and when the system refuses anything else.
@@ -57,7 +57,7 @@ impl Agent {
         })?;
         let address = socket.local_addr()?;
         let (pipe, listener) = (Pipe::new()?, Listener::new(socket)?);
-        close_world()?;
+        enter_sandbox()?;
         Ok(Self {
             pipe,
             listener: Some(listener),

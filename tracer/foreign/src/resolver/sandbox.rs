@@ -5,7 +5,10 @@
 //! through Landlock, as they lie in no file system that anybody sees. Leaves out what the processes do.
 
 use crate::arch::{OLD_CALLS, TARGET};
-use landlock::{ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, Scope};
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
+    path_beneath_rules,
+};
 use nix::sys::resource::{Resource, setrlimit};
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
@@ -29,16 +32,19 @@ pub(super) fn go_first_without_memory() {
     let _denied = std::fs::write("/proc/self/oom_score_adj", "500");
 }
 
-/// Closes the file system and the network for this process and those that it forks.
+/// Closes the file system, but for reading what is below these folders, and the network, for this thread and all that it starts.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
-pub(super) fn close_world() -> io::Result<()> {
+pub fn confine(readable: &[&str]) -> io::Result<()> {
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))
         .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
         .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create)
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(readable, AccessFs::ReadFile | AccessFs::ReadDir))
+        })
         .map_err(io::Error::other)?;
     ruleset.restrict_self().map(drop).map_err(io::Error::other)
 }

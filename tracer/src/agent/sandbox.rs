@@ -1,16 +1,13 @@
 //! What an agent's process cannot do, by the kernel's word: write anywhere, read anything but `/proc` and the names of pods, reach a network,
 //! run a program, look into others.
 //!
-//! Three walls, as a resolver has (`foreign/resolver/sandbox`): a user that nobody else has, without capabilities; Landlock, where the kernel
+//! Three barriers, as a resolver has (`foreign/resolver/sandbox`): a user that nobody else has, without capabilities; Landlock, where the kernel
 //! has it; and seccomp, which here names what is refused: who serves pages needs more calls than a parser. Its socket listens before.
 
 use super::groups::PODS;
+use energy_trace_foreign::resolver::confine;
 use energy_trace_system::roles::own_user::OwnUser;
 use energy_trace_system::roles::renounce::renounce;
-use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
-    path_beneath_rules,
-};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::io;
 
@@ -52,21 +49,12 @@ pub(crate) fn become_nobody() -> io::Result<()> {
     renounce(OwnUser::find().identity())
 }
 
-/// Closes the world for this thread and those that it starts.
+/// Shuts this thread, and those that it starts, off from all that it does not need.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
-pub(super) fn close_world() -> io::Result<()> {
-    let ruleset = Ruleset::default()
-        .handle_access(AccessFs::from_all(ABI::V5))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
-        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
-        .and_then(Ruleset::create)
-        .and_then(|rules| {
-            rules.add_rules(path_beneath_rules(["/proc", PODS], AccessFs::ReadFile | AccessFs::ReadDir))
-        })
-        .map_err(io::Error::other)?;
-    ruleset.restrict_self().map_err(io::Error::other)?;
+pub(super) fn enter_sandbox() -> io::Result<()> {
+    confine(&["/proc", PODS])?;
     apply_filter(&filter()?).map_err(io::Error::other)
 }
 
@@ -80,20 +68,20 @@ fn filter() -> io::Result<BpfProgram> {
 
 #[cfg(test)]
 mod tests {
-    use super::close_world;
+    use super::enter_sandbox;
     use std::fs::File;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
 
-    /// Behind the wall only `/proc` can be read; nothing is written, run or reached, and a socket that listens goes on.
+    /// In the sandbox only `/proc` can be read; nothing is written, run or reached, and a socket that listens goes on.
     #[test]
-    fn behind_the_wall() {
+    fn only_proc_is_read() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("file");
         let closed = std::thread::spawn(move || {
-            close_world().unwrap();
+            enter_sandbox().unwrap();
             let accepted = listener.accept().is_ok();
             let read = std::fs::read("/proc/1/cgroup").is_ok() && std::fs::read("/proc/self/stat").is_ok();
             let refused = [
