@@ -5,6 +5,7 @@
 //! (`outbox.rs`), and TLS, which a collector on the same machine needs not.
 
 use super::outbox::Answer;
+use crate::plain_http::{client, host};
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{Response, Uri};
@@ -29,9 +30,7 @@ impl std::str::FromStr for Endpoint {
 
     fn from_str(url: &str) -> Result<Self, String> {
         let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
-        let host = uri.host().unwrap_or_default();
-        let names_a_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-        if uri.scheme_str() != Some("http") || host.is_empty() || names_a_user {
+        if uri.scheme_str() != Some("http") || host(&uri).is_none() {
             return Err(
                 "a collector is http://HOST:PORT, without TLS, such as http://localhost:4318".to_owned()
             );
@@ -55,16 +54,7 @@ impl Collector {
     }
 
     fn with_patience(endpoint: Endpoint, patience: Duration) -> Self {
-        let config = Agent::config_builder()
-            .timeout_global(Some(patience))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_response_header_size(MOST_HEAD)
-            .user_agent(concat!("energy-trace/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self { agent: config.new_agent(), endpoint }
+        Self { agent: client(patience, MOST_HEAD), endpoint }
     }
 
     /// Sends a message; what came of it.

@@ -5,6 +5,7 @@
 //! (`exposition.rs`).
 
 use super::exposition::{Metric, Search};
+use crate::plain_http::{client, host};
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
 use std::io;
 use std::net::IpAddr;
@@ -25,12 +26,9 @@ pub(crate) fn check(url: &str, allows_remote: bool) -> Result<(), String> {
     if uri.scheme_str() != Some("http") {
         return Err("the page is read over plain http://".to_owned());
     }
-    let host = uri.host().unwrap_or_default();
+    let host = host(&uri).ok_or("a page is http://HOST:PORT/PATH")?;
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    if host.is_empty() || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("a page is http://HOST:PORT/PATH".to_owned());
-    }
     let refused = "is not this machine, of which alone the energy is measured: --work-allow-remote reads it all the same";
     if is_here || allows_remote { Ok(()) } else { Err(format!("{host} {refused}")) }
 }
@@ -44,16 +42,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(url: &str, metrics: Vec<Metric>, patience: Duration) -> Self {
-        let config = Agent::config_builder()
-            .timeout_global(Some(patience))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_response_header_size(MOST_HEAD)
-            .user_agent(concat!("energy-trace/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self { agent: config.new_agent(), url: url.to_owned(), metrics }
+        Self { agent: client(patience, MOST_HEAD), url: url.to_owned(), metrics }
     }
 
     /// Each metric now.
