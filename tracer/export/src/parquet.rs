@@ -13,7 +13,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::work::Stretch;
-use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::profile::{LedgerRow, Profile, ProfileRow};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::part_of;
@@ -248,11 +248,7 @@ impl<'a> Writer<'a> {
     }
 
     fn api_call(&mut self, number: usize) -> Option<String> {
-        let mut steps = Vec::new();
-        self.calls.steps(self.common.profile.rows.get(number)?, &mut steps);
-        let labels = steps.iter().filter_map(|step| self.calls.labels().get(step.label));
-        let mut calls = labels.filter(|label| label.kind == CallKind::Call);
-        calls.next().map(|label| shown(&label.name).into_owned())
+        outermost_call(&mut self.calls, self.common.profile.rows.get(number)?)
     }
 
     fn know(&mut self, thread: ThreadKey) {
@@ -297,6 +293,14 @@ impl<'a> Writer<'a> {
             wholes(&|row| Some(row.cpu_ns.cast_signed())),
         ]
     }
+}
+
+/// The outermost call of a package in a row's stack.
+pub(crate) fn outermost_call(calls: &mut CallTable<'_>, row: &ProfileRow) -> Option<String> {
+    let mut steps = Vec::new();
+    calls.steps(row, &mut steps);
+    let mut labels = steps.iter().filter_map(|step| calls.labels().get(step.label));
+    labels.find(|label| label.kind == CallKind::Call).map(|label| shown(&label.name).into_owned())
 }
 
 /// The same number for the same frames, in every recording.

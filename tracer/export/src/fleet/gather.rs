@@ -3,7 +3,7 @@
 //! Leaves out how they are written (`objects.rs`).
 
 use super::{ACCOUNTS, Accounts, Fleet, Key, OfStack, Program, Spent, Window, warnings};
-use crate::parquet::number_of;
+use crate::parquet::{number_of, outermost_call};
 use crate::stacks::Stacks;
 use crate::workloads::workloads_of;
 use crate::{ExportOptions, Input};
@@ -17,7 +17,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::process_name;
 use energy_trace_names::shown::shown;
 use energy_trace_names::workload::Workload;
-use energy_trace_report::calls::{CallTable, Kind};
+use energy_trace_report::calls::CallTable;
 use energy_trace_report::csv::kind_word;
 use energy_trace_report::folded::Per;
 use energy_trace_report::{DomainChoice, run};
@@ -178,7 +178,7 @@ impl Gathering<'_> {
                 frames: frames.iter().map(|name| (*name).to_owned()).collect(),
                 kinds: code.iter().map(|frame| kind_word(frame.kind)).collect(),
                 module: module.map(|module| shown(module).into_owned()),
-                api_call: api_call(calls, row),
+                api_call: outermost_call(calls, row),
             }
         });
         number
@@ -287,14 +287,6 @@ fn share_samples(samples: u64, all_ns: u64, parts: &mut [(usize, Part)]) {
     for ((_, part), share) in parts.iter_mut().zip(shares) {
         part.samples = share.as_uj().unsigned_abs();
     }
-}
-
-/// The outermost call of a package in a row's stack.
-fn api_call(calls: &mut CallTable<'_>, row: &ProfileRow) -> Option<String> {
-    let mut steps = Vec::new();
-    calls.steps(row, &mut steps);
-    let mut labels = steps.iter().filter_map(|step| calls.labels().get(step.label));
-    labels.find(|label| label.kind == Kind::Call).map(|label| shown(&label.name).into_owned())
 }
 
 /// Events that were lost, and the recorder's CPU time.
