@@ -61,12 +61,11 @@ impl Account {
     /// Just before a held command is let run, or just after processes are followed, of whom the probes know more by now: those who were
     /// forked while unwind tables were read.
     pub(super) fn begin(target: &TargetSpec, followed: Vec<(Pid, ProcessTimes)>) -> Self {
-        let times = |pid: Pid| Some((pid, read_process_times(pid)?));
         let own = Pid::new(std::process::id());
         let group = target.group().filter(|group| group.processes().is_ok_and(|pids| !pids.contains(&own)));
         Self {
             starts_command: target.starts_command(),
-            before: target.pids().into_iter().filter_map(times).chain(followed).collect(),
+            before: before(target, followed),
             group: group.and_then(|group| Some((group.clone(), group.cpu_ns()?))),
             others_join: target.group().is_some(),
             stolen_ns: read_stolen_ns(Path::new(PROC)),
@@ -126,6 +125,14 @@ impl Account {
         let ended = self.before.iter().filter(|(pid, _)| living.iter().all(|(living, _)| living != *pid));
         Some(on.saturating_sub(ended.map(|(_, times)| times.all_ns()).sum()))
     }
+}
+
+/// What each had used; with everybody recorded, of the target's own processes alone.
+fn before(target: &TargetSpec, followed: Vec<(Pid, ProcessTimes)>) -> BTreeMap<Pid, ProcessTimes> {
+    if !followed.is_empty() {
+        return followed.into_iter().collect();
+    }
+    target.pids().into_iter().filter_map(|pid| Some((pid, read_process_times(pid)?))).collect()
 }
 
 /// Whether the first is less than the second by more than chance.
