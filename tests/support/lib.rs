@@ -8,6 +8,7 @@
 pub mod breadth;
 #[path = "../../xtask/src/cache.rs"]
 mod cache;
+pub mod control_group;
 pub mod declare;
 pub mod gpu;
 pub mod interpreters;

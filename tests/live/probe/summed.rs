@@ -5,10 +5,10 @@
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{CpuOwner, LossReason, RecordingDiagnostic};
+use energy_trace_tests::control_group::Group;
 use energy_trace_tests::place::{Place, assert_code, assert_says, text};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::report::Report;
-use std::path::{Path, PathBuf};
 
 /// Two processes that move to a group each, where there is one, and compute for two and a half seconds and for one and a half; says their numbers and the
 /// kernel's account of their CPU time, when they have ended.
@@ -53,25 +53,6 @@ fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))
 }
 
-/// A control group of the second version, removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let root = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-        let folder = Path::new(root).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        Some(Self(folder))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _busy = std::fs::remove_dir(&self.0);
-    }
-}
-
 /// CPU time of a process, in nanoseconds.
 fn recorded_ns(recording: &Recording, pid: u32) -> u64 {
     let is_its = |who| {
@@ -89,7 +70,7 @@ fn recorded_ns(recording: &Recording, pid: u32) -> u64 {
 fn processes_have_their_time() {
     let (place, simulation) = (place(), Simulation::start(&Options::default()).unwrap());
     let groups = ["et-sums-a", "et-sums-b"].map(Group::new);
-    let folder = |at: usize| groups[at].as_ref().map_or("", |group| group.0.to_str().unwrap());
+    let folder = |at: usize| groups[at].as_ref().map_or("", |group| group.path().to_str().unwrap());
     place.write("burners.py", 0o644, BURNERS);
     let sysfs = simulation.sysfs().to_str().unwrap().to_owned();
     let options = ["record", "-a", "--slices", "no", "-F", "19", "--no-svg", "--path.sysfs", &sysfs];

@@ -8,9 +8,10 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CpuOwner, HiddenFile, RecordingDiagnostic, StackStatus,
 };
+use energy_trace_tests::control_group::Group;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, run_bounded, text};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -227,35 +228,6 @@ impl Drop for Started {
     }
 }
 
-/// A control group of the second version, removed when the test ends.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let root = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-        let folder = Path::new(root).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        Some(Self(folder))
-    }
-
-    fn below(&self, name: &str) -> Self {
-        std::fs::create_dir(self.0.join(name)).unwrap();
-        Self(self.0.join(name))
-    }
-
-    fn take_in(&self, process: &Started) {
-        move_to(&self.0, process);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Those who ended are still in it for a moment.
-        eventually("the group is empty", || std::fs::remove_dir(&self.0).is_ok());
-    }
-}
-
 fn move_to(group: &Path, process: &Started) {
     std::fs::write(group.join("cgroup.procs"), process.0.id().to_string()).unwrap();
 }
@@ -288,17 +260,17 @@ fn ran_after(recording: &Recording, process: &Started, ns: u64) -> bool {
 fn a_group_that_changes() {
     let Some(group) = Group::new("et-changes") else { return println!("no control group can be made here") };
     let (stays, leaves, comes, outside) = (spinning(), spinning(), spinning(), spinning());
-    group.take_in(&stays);
-    group.take_in(&leaves);
-    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
+    move_to(group.path(), &stays);
+    move_to(group.path(), &leaves);
+    let name = group.path().file_name().unwrap().to_str().unwrap().to_owned();
     let place = place();
     let recorder =
         Talk::spawn(place.command(&["record", "--power", "none", "--cgroup", &name, "--duration", "4"]));
     eventually("the recording runs", || runs(&place));
     std::thread::sleep(Duration::from_millis(200));
     let inner = group.below("inner");
-    inner.take_in(&comes);
-    move_to(group.0.parent().unwrap(), &leaves);
+    move_to(inner.path(), &comes);
+    move_to(group.path().parent().unwrap(), &leaves);
     let output = recorder.end();
     let recording = recording(&place);
     let half = recording.summary.as_ref().map_or(0, |summary| summary.end.ns_since(summary.start)) / 2;
