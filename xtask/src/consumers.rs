@@ -42,7 +42,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let recording = match &options.recording {
         Some(recording) => recording.clone(),
-        None => record(&program, folder.path())?,
+        None => record_loop(&program, folder.path())?,
     };
     let target_uj = target(&program, &recording)?;
     if target_uj == 0 {
@@ -88,7 +88,8 @@ fn install(workspace: &Workspace) -> Result<PathBuf> {
     Ok(cache)
 }
 
-fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
+/// A recording of a Python loop, with energy by the model.
+pub(crate) fn record_loop(program: &Path, folder: &Path) -> Result<PathBuf> {
     let recording = folder.join("loop.data");
     let code = "sum(i * i for i in range(6_000_000))";
     let mut command = Command::new(program);

@@ -6,7 +6,9 @@
 //! xtask test`: what it fetches is a gigabyte.
 
 use crate::apt::{self, package};
-use crate::command::{find, read_output, run, run_logged};
+use crate::command::{find, read_output, run};
+use crate::consumers::record_loop;
+use crate::frameworks;
 use crate::private_apt::{BOOKWORM, PrivateApt};
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -67,7 +69,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let recording = match &options.recording {
         Some(recording) => fs::canonicalize(recording).context("cannot find the recording")?,
-        None => record(&program, folder.path())?,
+        None => record_loop(&program, folder.path())?,
     };
     for (name, packages) in ENGINES.iter().filter(|(name, _)| chosen.contains(name)) {
         let python = install(workspace, name, packages)?;
@@ -80,29 +82,10 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// Fetches what is missing of an engine, which has an environment of its own; its Python.
 fn install(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
-    let (log, cache) = (workspace.log(), workspace.venvs().join(format!("fleet-{name}")));
     if name == "spark" && find("java").is_none() {
-        apt::install(&[package("default-jre-headless", "runs Spark")], &log)?;
+        apt::install(&[package("default-jre-headless", "runs Spark")], &workspace.log())?;
     }
-    let (python, mark) = (cache.join("bin/python"), cache.join("installed"));
-    let wanted = packages.join(" ");
-    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    eprintln!("fleet: {wanted} into {}", cache.display());
-    run_logged(Command::new("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&cache), &log)?;
-    run_logged(Command::new(cache.join("bin/pip")).arg("install").args(packages), &log)?;
-    fs::write(mark, wanted)?;
-    Ok(python)
-}
-
-fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
-    let recording = folder.join("loop.data");
-    let code = "sum(i * i for i in range(6_000_000))";
-    let mut command = Command::new(program);
-    command.args(["-q", "--no-svg", "--power", "model", "-o"]).arg(&recording);
-    run(command.args(["--", "/usr/bin/python3", "-c", code]))?;
-    Ok(recording)
+    frameworks::environment_with(workspace, &format!("fleet-{name}"), packages)
 }
 
 /// Two ranks of Debian's Open MPI, each recorded by itself and merged: they are called by their ranks, and

@@ -6,13 +6,11 @@
 
 use crate::command::run;
 use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::product::{Compiled, ignored_test};
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
-
-/// By name, with its figures.
-const TEST: [&str; 4] = ["agent::prometheus", "--exact", "--ignored", "--nocapture"];
 
 pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     let folder = workspace.tools().join("prometheus");
@@ -24,15 +22,6 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
         let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
         apt.unpack_alone("prometheus", &folder.join("root"))?;
     }
-    run(workspace.cargo().args([
-        "build",
-        "--package",
-        "energy-trace",
-        "--package",
-        "test-programs",
-        "--bins",
-    ]))?;
-    let mut test = workspace.cargo();
-    test.args(["test", "--package", "test-programs", "--test", "live", "--"]).args(TEST);
+    let mut test = ignored_test(workspace, Compiled::Debug, "live", "agent::prometheus")?;
     run(test.env("ENERGY_TRACE_PROMETHEUS", &programs))
 }

@@ -16,15 +16,15 @@ use std::process::Command;
 pub const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
 /// One virtual environment.
-struct Environment {
-    folder: &'static str,
+struct Environment<'a> {
+    folder: &'a str,
     /// Installed without what they ask for: gigabytes that these programs do not use.
-    alone: &'static [&'static str],
-    requirements: &'static [&'static str],
-    examples: &'static [&'static str],
+    alone: &'a [&'a str],
+    requirements: &'a [&'a str],
+    examples: &'a [&'a str],
 }
 
-const ENVIRONMENTS: [Environment; 4] = [
+const ENVIRONMENTS: [Environment<'static>; 4] = [
     Environment {
         folder: "tensorflow",
         alone: &[],
@@ -55,19 +55,19 @@ const ENVIRONMENTS: [Environment; 4] = [
 const TORCH: &str = "torch";
 
 /// A profiler to compare with, from PyPI.
-const PY_SPY: Environment =
+const PY_SPY: Environment<'static> =
     Environment { folder: "py-spy", alone: &[], requirements: &["py-spy==0.4.3"], examples: &[] };
 
 /// A compiler of Python, from PyPI: a slow test records what it makes.
-const NUITKA: Environment =
+const NUITKA: Environment<'static> =
     Environment { folder: "nuitka", alone: &[], requirements: &["nuitka==4.3.3"], examples: &[] };
 
 /// What marks ranges in Python, from PyPI.
-const NVTX: Environment =
+const NVTX: Environment<'static> =
     Environment { folder: "nvtx", alone: &[], requirements: &["nvtx==0.2.17"], examples: &[] };
 
 /// An energy meter to compare with, from PyPI, and another one, from crates.io.
-const CODECARBON: Environment =
+const CODECARBON: Environment<'static> =
     Environment { folder: "codecarbon", alone: &[], requirements: &["codecarbon==3.3.2"], examples: &[] };
 const SCAPHANDRE: &str = "1.0.0";
 
@@ -155,7 +155,13 @@ pub fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
     Ok((workspace.venvs().join(CODECARBON.folder).join("bin/python"), scaphandre))
 }
 
-fn ensure(workspace: &Workspace, environment: &Environment) -> Result<()> {
+/// The Python of an environment with these packages, which is made where it is not there yet.
+pub(crate) fn environment_with(workspace: &Workspace, folder: &str, packages: &[&str]) -> Result<PathBuf> {
+    ensure(workspace, &Environment { folder, alone: &[], requirements: packages, examples: &[] })?;
+    Ok(workspace.venvs().join(folder).join("bin/python"))
+}
+
+fn ensure(workspace: &Workspace, environment: &Environment<'_>) -> Result<()> {
     let folder = workspace.venvs().join(environment.folder);
     match is_complete(&folder, environment) {
         true => Ok(()),
@@ -173,16 +179,16 @@ pub fn python_of(workspace: &Workspace, example: &str) -> Result<PathBuf> {
 }
 
 /// A finished environment holds a file with its requirements; one that was cut short, or that an older project made, does not.
-fn is_complete(folder: &Path, environment: &Environment) -> bool {
+fn is_complete(folder: &Path, environment: &Environment<'_>) -> bool {
     fs::read_to_string(folder.join("requirements.txt"))
         .is_ok_and(|text| text == requirements_text(environment))
 }
 
-fn requirements_text(environment: &Environment) -> String {
+fn requirements_text(environment: &Environment<'_>) -> String {
     environment.alone.iter().chain(environment.requirements).map(|line| format!("{line}\n")).collect()
 }
 
-fn make(folder: &Path, environment: &Environment, log: &Path) -> Result<()> {
+fn make(folder: &Path, environment: &Environment<'_>, log: &Path) -> Result<()> {
     let python = find_python(log)?;
     let wanted = requirements_text(environment).trim_end().replace('\n', " ");
     eprintln!("setup: installing {wanted} from PyPI into {} with {}", folder.display(), python.display());

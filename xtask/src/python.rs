@@ -3,7 +3,8 @@
 //! The checks are `tests/python`. What they import comes from PyPI, into the cache folder; `xtask/pythons` fetches more interpreters. Leaves
 //! out the wheel itself (`package --check`) and what needs none of that (`tests/offline/python.rs`).
 
-use crate::command::{find, run, run_logged};
+use crate::command::run;
+use crate::frameworks;
 use crate::package::python::lay_out;
 use crate::product;
 use crate::setup::Purpose;
@@ -53,7 +54,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     run(workspace.cargo().args(build))?;
     let site = workspace.target().join("python");
     install(workspace, &site)?;
-    let mut check = Command::new(environment(workspace)?.join("bin/python"));
+    let mut check = Command::new(frameworks::environment_with(workspace, "python", &PACKAGES)?);
     check.arg(workspace.root().join("tests/python")).env("PYTHONPATH", &site).env("ENERGY_TRACE", program);
     check.env("POWERCAP_SIM", workspace.target().join("debug/powercap-sim"));
     if let Some(pictures) = &options.pictures {
@@ -73,20 +74,4 @@ fn install(workspace: &Workspace, site: &Path) -> Result<()> {
     lay_out(workspace, site, &info)?;
     let metadata = format!("Metadata-Version: 2.4\nName: energy-trace\nVersion: {version}\n");
     Ok(fs::write(info.join("METADATA"), metadata)?)
-}
-
-/// Jupyter, pytest and what reads frames; fetches what is missing.
-fn environment(workspace: &Workspace) -> Result<PathBuf> {
-    let venv = workspace.venvs().join("python");
-    let (list, wanted) = (venv.join("requirements.txt"), PACKAGES.join("\n"));
-    if fs::read_to_string(&list).is_ok_and(|text| text == wanted) {
-        return Ok(venv);
-    }
-    eprintln!("python: {} from PyPI into {}", PACKAGES.join(", "), venv.display());
-    let log = workspace.log();
-    let python = find("/usr/bin/python3").or_else(|| find("python3")).context("there is no python3")?;
-    run_logged(Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv), &log)?;
-    run_logged(Command::new(venv.join("bin/pip")).arg("install").args(PACKAGES), &log)?;
-    fs::write(&list, wanted)?;
-    Ok(venv)
 }
