@@ -105,12 +105,12 @@ fn keep(folder: &Path, workload: &Workload) -> Result<()> {
 fn print(options: &Options, seen: &BTreeMap<&str, Vec<Pass>>) {
     println!("Whole stacks in steady state, % of samples ({} Hz, {} s)\n", options.hz, options.seconds);
     println!(
-        "{:<14}{:>9}{:>11}{:>12}{:>11}{:>10}{:>10}{:>12}{:>12}",
-        "", "samples", "ours", "ours or", ".eh_frame", "perf", "py-spy", "py-spy sees", "py-spy of"
+        "{:<14}{:>9}{:>8}{:>12}{:>8}{:>11}{:>10}{:>10}{:>12}{:>11}",
+        "", "samples", "ours", "ours or", "ours", ".eh_frame", "perf", "py-spy", "py-spy sees", "py-spy of"
     );
     println!(
-        "{:<14}{:>9}{:>11}{:>12}{:>11}{:>10}{:>10}{:>12}{:>12}",
-        "workload", "", "native", "all Python", "alone", "dwarf", "--native", "CPU time", "all CPU"
+        "{:<14}{:>9}{:>8}{:>12}{:>8}{:>11}{:>10}{:>10}{:>12}{:>11}",
+        "workload", "", "native", "all Python", "named", "alone", "dwarf", "--native", "CPU time", "all CPU"
     );
     for workload in WORKLOADS.iter().filter(|workload| seen.contains_key(workload.name)) {
         print_row(workload.name, &seen[workload.name]);
@@ -124,6 +124,7 @@ fn print(options: &Options, seen: &BTreeMap<&str, Vec<Pass>>) {
 
 const LEGEND: &str = "\
 ours native: native frames from the leaf to the thread's root, gaps bridged.  ours or all Python: that, or all Python frames of the thread.
+ours named: CPU time in functions whose row has a name (in libraries without symbols and in code made at run time some have none).
 .eh_frame alone: the same samples without what bridged a gap.  perf: reaches the function in which the thread began; 32 KiB of stack.
 py-spy: from the first Python function to a leaf that is known; of all CPU: times the CPU time in threads that it shows at all.";
 
@@ -137,10 +138,11 @@ fn print_row(name: &str, passes: &[Pass]) {
     let shown = median(passes.iter().map(|pass| ratio(pass.py_spy.time_shown, 10)).collect());
     let py_spy = percent(|pass| pass.py_spy.whole, |pass| pass.py_spy.samples);
     println!(
-        "{name:<14}{:>9}{:>11.1}{:>12.1}{:>11.1}{:>10.1}{py_spy:>10.1}{shown:>12.1}{:>12.1}",
+        "{name:<14}{:>9}{:>8.1}{:>12.1}{:>8.1}{:>11.1}{:>10.1}{py_spy:>10.1}{shown:>12.1}{:>11.1}",
         passes.iter().map(samples).sum::<u64>(),
         percent(|pass| pass.ours.native_whole(), samples),
         percent(|pass| pass.ours.native_whole() + pass.ours.python_whole, samples),
+        percent(|pass| pass.ours.named_ns, |pass| pass.ours.ran_ns),
         percent(|pass| pass.ours.by_tables(), samples),
         percent(|pass| pass.perf.whole, |pass| pass.perf.samples),
         py_spy * shown / 100.0,

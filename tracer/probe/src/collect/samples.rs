@@ -22,6 +22,10 @@ use tracer_ebpf::wire::end;
 /// Records that are kept back at most before they are sent on.
 const BATCH: usize = 512;
 
+/// How long a sample waits for code that was made at run time to be looked into, and how many of one process do.
+const AWAITS_CODE_NS: u64 = 2_000_000_000;
+const MOST_AWAITING_CODE: usize = 512;
+
 /// Slices, samples, waits and wake-ups that were not sent yet.
 pub(super) struct SampleCollector {
     slices: Vec<Slice>,
@@ -37,6 +41,8 @@ pub(super) struct SampleCollector {
     awaiting_interpreter: Vec<AwaitingInterpreter>,
     /// Samples whose stacks lead through files that are still being looked into.
     deferred: Vec<DeferredSample>,
+    /// Samples whose callers are guessed until the code that ran has been looked into.
+    awaiting_code: Vec<AwaitingCode>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
@@ -51,6 +57,15 @@ struct DeferredSample {
     thread: ThreadKey,
     raw: WalkedStack,
     capture: Box<Waiting>,
+}
+
+/// A sample in code that was made at run time and is being looked into.
+struct AwaitingCode {
+    head: EventContext,
+    thread: ThreadKey,
+    raw: WalkedStack,
+    /// What it is if nothing is found out.
+    guessed: Option<Sample>,
 }
 
 /// A sample of a process that may turn out to be Python.
@@ -75,6 +90,7 @@ impl SampleCollector {
             samples: Vec::new(),
             awaiting_interpreter: Vec::new(),
             deferred: Vec::new(),
+            awaiting_code: Vec::new(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
@@ -177,12 +193,33 @@ impl SampleCollector {
                 raw: raw.clone(),
                 without_python,
             });
+        } else if stacks.awaits_code(head, raw) && self.may_await_code(head.pid) {
+            self.awaiting_code.push(AwaitingCode { head, thread, raw: raw.clone(), guessed: sample });
         } else {
             self.samples.extend(sample);
         }
     }
 
-    /// Records samples that waited for a file to be looked into, or for word of an interpreter, or of one process in any case.
+    fn may_await_code(&self, pid: Pid) -> bool {
+        self.awaiting_code.iter().filter(|waiting| waiting.head.pid == pid).count() < MOST_AWAITING_CODE
+    }
+
+    /// Records samples whose code was looked into, or will not be any more.
+    fn release_checked(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
+        for waiting in std::mem::take(&mut self.awaiting_code) {
+            let AwaitingCode { head, thread, ref raw, guessed } = waiting;
+            let is_over = of == Some(head.pid) || now.ns_since(head.at) > AWAITS_CODE_NS;
+            if !is_over && stacks.awaits_code(head, raw) {
+                self.awaiting_code.push(waiting);
+                continue;
+            }
+            let checked = stacks.checked_again(head, raw);
+            let proved = checked.and_then(|walked| whole_sample(head, thread, &walked, stacks));
+            self.samples.extend(proved.or(guessed));
+        }
+    }
+
+    /// Records samples that waited for a file or code to be looked into, or for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
         for mut waiting in std::mem::take(&mut self.deferred) {
             let DeferredSample { head, thread, raw, capture } = &mut waiting;
@@ -192,6 +229,7 @@ impl SampleCollector {
                 None => self.deferred.push(waiting),
             }
         }
+        self.release_checked(now, of, stacks);
         for waiting in std::mem::take(&mut self.awaiting_interpreter) {
             let AwaitingInterpreter { head, thread, ref raw, without_python } = waiting;
             if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {

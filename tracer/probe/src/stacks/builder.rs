@@ -138,22 +138,27 @@ impl StackBuilder {
 
     /// A stack that was taken at this time, as far as code that was made at run time confirms it; `None`: it stands as it is.
     fn check(&mut self, pid: Pid, at: KtimeNs, raw: &WalkedStack) -> Option<WalkedStack> {
-        let process = self.processes.get(pid)?;
-        let files = &self.processes.files;
-        let (key, peeker) = (process.record.key, &self.processes.peeker);
-        let whose = ProcessAtSample { pid, key, peeker, at, told: files.told_rows(pid) };
-        let made = |pc| {
-            let mapping = process.space.find(pc).filter(|mapping| files.is_made(mapping) == Some(true))?;
-            let is_others = process.is_of_hotspot(mapping) || process.has_v8 && is_of_v8(mapping);
-            (!is_others).then_some(mapping)
-        };
-        let checked = self.generated_code.check(whose, raw, made);
-        if files.takes_made_rows(pid)
+        let whose = process_at(&self.processes, pid, at)?;
+        let checked = self.generated_code.check(whose, raw, |pc| made_at(&self.processes, pid, pc));
+        if self.processes.files.takes_made_rows(pid)
             && let Some((number, rows)) = self.generated_code.rows(whose)
         {
             self.processes.files.make_rows(pid, number, rows);
         }
         checked
+    }
+
+    /// Whether a stack begins with a guess that the code, once it was looked into, may prove.
+    pub(crate) fn awaits_code(&mut self, head: EventContext, raw: &WalkedStack) -> bool {
+        let innermost = raw.native.first().filter(|_| raw.guess_depth > 0).map(|frame| frame.pc);
+        let made = innermost.filter(|&pc| made_at(&self.processes, head.pid, pc).is_some());
+        let whose = process_at(&self.processes, head.pid, head.at);
+        made.zip(whose).is_some_and(|(pc, whose)| self.generated_code.is_open(whose, pc))
+    }
+
+    /// What such a stack is by what is known of the code now; `None`: it stands as it is.
+    pub(crate) fn checked_again(&mut self, head: EventContext, raw: &WalkedStack) -> Option<WalkedStack> {
+        self.check(head.pid, head.at, raw)
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
@@ -376,4 +381,18 @@ impl StackBuilder {
             }
         }
     }
+}
+
+/// A process when a stack was taken in it.
+fn process_at(processes: &Processes, pid: Pid, at: KtimeNs) -> Option<ProcessAtSample<'_>> {
+    let (key, peeker) = (processes.get(pid)?.record.key, &processes.peeker);
+    Some(ProcessAtSample { pid, key, peeker, at, told: processes.files.told_rows(pid) })
+}
+
+/// The mapping of an address of code that was made at run time, and by no virtual machine whose frames are known.
+fn made_at(processes: &Processes, pid: Pid, pc: u64) -> Option<&Mapping> {
+    let process = processes.get(pid)?;
+    let mapping = process.space.find(pc).filter(|mapping| processes.files.is_made(mapping) == Some(true))?;
+    let is_others = process.is_of_hotspot(mapping) || process.has_v8 && is_of_v8(mapping);
+    (!is_others).then_some(mapping)
 }

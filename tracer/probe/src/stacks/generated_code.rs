@@ -169,6 +169,12 @@ impl GeneratedCode {
         proved.or(given)
     }
 
+    /// Whether the code at an address may still be found out: it is being looked into, or was not yet for want of a place.
+    pub(crate) fn is_open(&mut self, whose: ProcessAtSample<'_>, at: u64) -> bool {
+        self.take_answers();
+        self.of(whose).is_some_and(|functions| functions.is_open(at))
+    }
+
     /// What is known of a program.
     fn of(&mut self, whose: ProcessAtSample<'_>) -> Option<&mut Functions> {
         self.processes.get_mut(&whose.pid).filter(|functions| functions.are_of(whose.key))
@@ -333,6 +339,10 @@ impl Functions {
         let mut ends = ends.chain(self.stale.iter().map(|(stale, _)| stale.clone()));
         let first = ends.next()?;
         Some(ends.fold(first, |span, of| span.start.min(of.start)..span.end.max(of.end)))
+    }
+
+    fn is_open(&self, at: u64) -> bool {
+        self.holding(at).is_none() && (self.awaited.contains(&(at / NEAR)) || !self.is_asked_enough(at))
     }
 
     fn is_asked_enough(&self, at: u64) -> bool {
@@ -509,7 +519,11 @@ mod tests {
             made.check(whose, raw, |pc| (start..end).contains(&pc).then_some(&mapping))
         }
 
-        /// The same, once what is asked about this stack was found out; `None` where nothing comes of it.
+        fn is_open(&mut self, at: u64) -> bool {
+            self.made.is_open(whose(&self.peeker, now(), None), at)
+        }
+
+        /// The same as `check`, once what is asked about this stack was found out; `None` where nothing comes of it.
         fn found(&mut self, raw: &WalkedStack) -> Option<WalkedStack> {
             let tries = (0..200).map(|_| std::thread::sleep(Duration::from_millis(10)));
             tries.map(|()| self.check(raw, now(), None)).find(Option::is_some).flatten()
@@ -560,6 +574,19 @@ mod tests {
             assert_eq!((asked, world.made.waiting.values().sum::<usize>()), (None, usize::from(proves)));
             assert!(world.check(&guess(first, 16), now(), None).is_some());
         }
+    }
+
+    /// A guess waits for its code's turn and for the answer, and for nothing once there is one.
+    #[test]
+    fn guesses_that_wait() {
+        let mut waits = World::new(1, 0);
+        let at = waits.at(0);
+        assert!(!waits.is_open(at));
+        assert_eq!((waits.check(&guess(at, 16), now(), None), waits.is_open(at)), (None, true));
+        let mut answered = World::new(1, MOST_KEPT);
+        let at = answered.at(0);
+        assert!(answered.found(&guess(at, 16)).is_some());
+        assert!(!answered.is_open(at));
     }
 
     /// A caller that is missing has its callee's code looked into wherever that stands in the stack; the probes are given rows when there are new ones,
