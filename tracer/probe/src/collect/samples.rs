@@ -64,6 +64,7 @@ struct AwaitingCode {
     head: EventContext,
     thread: ThreadKey,
     raw: WalkedStack,
+    code: u64,
     /// What it is if nothing is found out.
     guessed: Option<Sample>,
 }
@@ -193,8 +194,11 @@ impl SampleCollector {
                 raw: raw.clone(),
                 without_python,
             });
-        } else if stacks.awaits_code(head, raw) && self.may_await_code(head.pid) {
-            self.awaiting_code.push(AwaitingCode { head, thread, raw: raw.clone(), guessed: sample });
+        } else if let Some(code) =
+            stacks.guessed_code(head.pid, raw).filter(|_| self.may_await_code(head.pid))
+        {
+            // The answer may have come meanwhile.
+            self.awaiting_code.push(AwaitingCode { head, thread, raw: raw.clone(), code, guessed: sample });
         } else {
             self.samples.extend(sample);
         }
@@ -207,9 +211,9 @@ impl SampleCollector {
     /// Records samples whose code was looked into, or will not be any more.
     fn release_checked(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
         for waiting in std::mem::take(&mut self.awaiting_code) {
-            let AwaitingCode { head, thread, ref raw, guessed } = waiting;
+            let AwaitingCode { head, thread, ref raw, code, guessed } = waiting;
             let is_over = of == Some(head.pid) || now.ns_since(head.at) > AWAITS_CODE_NS;
-            if !is_over && stacks.awaits_code(head, raw) {
+            if !is_over && stacks.awaits_code(head, code) {
                 self.awaiting_code.push(waiting);
                 continue;
             }

@@ -148,15 +148,19 @@ impl StackBuilder {
         checked
     }
 
-    /// Whether a stack begins with a guess that the code, once it was looked into, may prove.
-    pub(crate) fn awaits_code(&mut self, head: EventContext, raw: &WalkedStack) -> bool {
-        let innermost = raw.native.first().filter(|_| raw.guess_depth > 0).map(|frame| frame.pc);
-        let made = innermost.filter(|&pc| made_at(&self.processes, head.pid, pc).is_some());
-        let whose = process_at(&self.processes, head.pid, head.at);
-        made.zip(whose).is_some_and(|(pc, whose)| self.generated_code.is_open(whose, pc))
+    /// Where a stack begins with a guess that the code, once it was looked into, may prove: that code.
+    pub(crate) fn guessed_code(&self, pid: Pid, raw: &WalkedStack) -> Option<u64> {
+        let innermost = raw.native.first().filter(|_| raw.guess_depth > 0)?.pc;
+        made_at(&self.processes, pid, innermost).map(|_| innermost)
     }
 
-    /// What such a stack is by what is known of the code now; `None`: it stands as it is.
+    /// Whether code may still be found out.
+    pub(crate) fn awaits_code(&mut self, head: EventContext, code: u64) -> bool {
+        let whose = process_at(&self.processes, head.pid, head.at);
+        whose.is_some_and(|whose| self.generated_code.is_open(whose, code))
+    }
+
+    /// What a stack is by what is known of the code now; `None`: it stands as it is.
     pub(crate) fn checked_again(&mut self, head: EventContext, raw: &WalkedStack) -> Option<WalkedStack> {
         self.check(head.pid, head.at, raw)
     }
