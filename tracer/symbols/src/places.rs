@@ -3,13 +3,15 @@
 //! Leaves out where debug files are and who opens them (`naming/`).
 
 use super::image::image_of;
-use super::symbolizer::{look_up, symbolizer};
+use super::symbolizer::{look_up, name, symbolizer};
 use super::{Detail, Place, Proof};
 use blazesym::symbolize::Input;
 use blazesym::symbolize::source::{Elf, Source};
+use energy_trace_model::recording::record::Name;
 use energy_trace_unwind::cfi::function_starts;
 use energy_trace_unwind::elf::{DebugSections, ElfFacts, path_of};
 use energy_trace_unwind::file_bytes::{Positioned, believable_bytes};
+use energy_trace_unwind::plt::linked_functions;
 use std::fs::File;
 use std::io::{self, Read as _};
 
@@ -30,6 +32,10 @@ pub fn name_places<'a>(
     let addresses: Vec<u64> = offsets.iter().map(|&offset| facts.svma(offset).unwrap_or(u64::MAX)).collect();
     let mut candidates = candidates;
     let debug_file = candidates.find(|(candidate, proof)| belongs(candidate, proof)).map(|(found, _)| found);
+    // Tables lie behind a function that some linkers gave no end, and are none of its.
+    for (place, function) in places.iter_mut().zip(linked_functions(file, &addresses)) {
+        place.name = function.map(|function| linked_name(&function));
+    }
     for source in debug_file.into_iter().chain([file]) {
         fill(&mut places, source, &addresses, detail);
     }
@@ -40,6 +46,12 @@ pub fn name_places<'a>(
         }
     }
     places
+}
+
+/// The name of an entry of a procedure linkage table, as disassemblers write it.
+fn linked_name(function: &str) -> Name {
+    let of = name(function, None);
+    Name { name: format!("{}@plt", of.name), ..of }
 }
 
 /// Whether a debug file is the one that is looked for.
@@ -133,6 +145,26 @@ mod tests {
         bytes[18] = 183; // `e_machine`: `EM_AARCH64`.
         std::fs::write(&path, bytes).unwrap();
         assert_eq!(names(), ["f", "f", "f"]);
+    }
+
+    /// What jumps on to a function of another library is called after that, and not after the function before its table.
+    #[test]
+    fn entries_of_linkage_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = ".globl f\n.type f, @function\nf: jmp _ZN2at3addEv@PLT\n.size f, .-f\n";
+        std::fs::write(folder.path().join("a.s"), source).unwrap();
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-shared", "-o", "a.so", "a.s"]).current_dir(folder.path());
+        assert!(cc.status().unwrap().success());
+        let file = File::open(folder.path().join("a.so")).unwrap();
+        let facts = ElfFacts::read(&file, &["f"]).unwrap();
+        let at = facts.file_offset(facts.symbol("f").unwrap()).unwrap();
+        let mut jump = [0; 5];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut jump, at).unwrap();
+        let entry = (at + 5).wrapping_add_signed(i32::from_le_bytes(jump[1..].try_into().unwrap()).into());
+        let places = name_places(&file, [].into_iter(), &[at, entry, entry + 6], Detail { inlines: false });
+        let names: Vec<_> = places.into_iter().map(|place| place.name.unwrap().name).collect();
+        assert_eq!(names, ["f", "at::add()@plt", "at::add()@plt"]);
     }
 
     /// A function of libc is found by its place; a place without a function has the start of one, or itself.

@@ -11,6 +11,7 @@ use super::arch::instruction::{self, Effects, Instruction};
 use super::called::called_functions;
 use super::code_rule::{CodeRule, Flow};
 use super::elf::{Elf, ElfFacts, code_symbols};
+use super::plt::{table_rows, tables};
 use object::{Object as _, ObjectSection as _, SectionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -51,7 +52,7 @@ impl Budget {
 }
 
 /// Functions of a file's full symbol table (SVMA), in order, each once; where the table was stripped, those of long stretches of code without
-/// unwind information; and those that the dynamic loader calls at start and end, which linkers put together.
+/// unwind information; those that the dynamic loader calls at start and end, which linkers put together; and procedure linkage tables.
 ///
 /// Parts that compilers put elsewhere (`.cold`) are left out: they are jumped to with a stack of their own.
 pub(super) fn functions(file: &File, elf: &Elf<'_>) -> Vec<Range<u64>> {
@@ -61,6 +62,7 @@ pub(super) fn functions(file: &File, elf: &Elf<'_>) -> Vec<Range<u64>> {
     }
     functions.extend([".init", ".fini"].iter().filter_map(|name| code_section(elf, name)));
     functions.retain(|function| function.end - function.start <= LARGEST);
+    functions.extend(tables(elf));
     functions.sort_unstable_by_key(|function| (function.start, function.end));
     functions.dedup_by_key(|function| function.start);
     functions
@@ -90,11 +92,11 @@ pub(super) fn rows_of_function(
     budget: &mut Budget,
 ) -> Vec<(u64, CodeRule)> {
     let mut read = || {
-        let length = function.end.checked_sub(function.start)?;
+        let length = function.end.checked_sub(function.start)?.min(LARGEST);
         budget.take(length / BYTES_A_STEP)?;
         let mut code = vec![0; usize::try_from(length).ok()?];
         file.read_exact_at(&mut code, facts.file_offset(function.start)?).ok()?;
-        rows_of_code(&code, function.start, budget)
+        table_rows(&code, function).or_else(|| rows_of_code(&code, function.start, budget))
     };
     read().unwrap_or_default()
 }

@@ -34,6 +34,7 @@ pub mod go;
 pub mod hotspot;
 pub mod living;
 pub mod merge;
+pub mod plt;
 pub mod stack_copy;
 pub mod v8;
 pub mod vdso;

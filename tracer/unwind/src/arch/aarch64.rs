@@ -119,3 +119,20 @@ mod tests {
         assert_eq!((go::by_depth(-8), go::by_depth(1 << 40)), (None, None));
     }
 }
+
+/// Procedure linkage tables (lld/ELF/Arch/AArch64.cpp, `writePltHeader`, `writePlt`).
+pub(crate) mod plt {
+    use super::frame_state::FrameState;
+    use crate::code_rule::CodeRule;
+
+    /// Bytes of the head, which begins with `stp x16, x30, [sp, #-16]!`, with `bti c` before it or not.
+    const HEAD: u64 = 32;
+    const PUSH: [u8; 4] = 0xa9bf_7bf0_u32.to_le_bytes();
+    const BTI_C: [u8; 4] = 0xd503_245f_u32.to_le_bytes();
+
+    /// The rules from these places of a table on; `None`: it is none. Entries leave the stack and `x30` as they are.
+    pub(crate) fn rows(code: &[u8]) -> Option<Vec<(u64, CodeRule)>> {
+        let head = code.strip_prefix(&BTI_C).unwrap_or(code);
+        head.starts_with(&PUSH).then(|| vec![(HEAD, FrameState::ENTRY.rule())])
+    }
+}

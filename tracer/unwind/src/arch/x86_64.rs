@@ -59,3 +59,33 @@ pub(crate) mod load {
         })
     }
 }
+
+/// Procedure linkage tables of LLVM's linker (lld/ELF/Arch/X86_64.cpp, `writePltHeader`, `writePlt`).
+pub(crate) mod plt {
+    use crate::code_rule::CodeRule;
+    use tracer_ebpf::rows::{Rule, rule};
+
+    const JUMP: &[u8] = &[0xff, 0x25];
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+
+    /// The rules from these places of a table on; `None`: it is none. Either its entries push a number behind their jump, and a head of
+    /// `push; jmp` is before them, or they only jump.
+    pub(crate) fn rows(code: &[u8]) -> Option<Vec<(u64, CodeRule)>> {
+        let at = |place: usize, bytes: &[u8]| code.get(place..).is_some_and(|code| code.starts_with(bytes));
+        let pushes = at(16, JUMP) && at(22, &[0x68]) && at(27, &[0xe9]);
+        let only_jumps =
+            |entry| at(entry, JUMP) && !at(entry + 6, &[0x68]) || at(entry, ENDBR64) && at(entry + 4, JUMP);
+        let rules = if at(0, &[0xff, 0x35]) && at(6, JUMP) && pushes {
+            vec![
+                (0, Rule::pack(rule::SP, 16, 0)),
+                (6, Rule::pack(rule::SP, 24, 0)),
+                (16, Rule::pack(rule::PLT, 8, 0)),
+            ]
+        } else if only_jumps(0) && only_jumps(16) {
+            vec![(0, Rule::pack(rule::SP, 8, 0))]
+        } else {
+            return None;
+        };
+        rules.into_iter().map(|(place, rule)| Some((place, CodeRule::Short(rule?)))).collect()
+    }
+}
