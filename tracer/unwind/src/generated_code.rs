@@ -101,6 +101,12 @@ impl GeneratedFunction {
         self.part(at).map(|part| part.depth).filter(|&depth| depth != 0)
     }
 
+    /// How the caller of an instruction here is found, where that fits a row.
+    pub fn short_rule(&self, at: u64) -> Option<Rule> {
+        let rule = self.part(at).map(|part| Rule(part.rule))?;
+        (rule.kind() != rule::FULL && rule != Rule::NONE).then_some(rule)
+    }
+
     /// Its rows, by addresses relative to `base`, and with rules in full by their places in `full`; the last says that nothing is known behind
     /// it. `None` where they lie too far away.
     pub fn rows(&self, base: u64, full: &mut FullRules) -> Option<Vec<u64>> {

@@ -64,7 +64,7 @@ struct AwaitingCode {
     head: EventContext,
     thread: ThreadKey,
     raw: WalkedStack,
-    code: u64,
+    code: Vec<u64>,
     /// What it is if nothing is found out.
     guessed: Option<Sample>,
 }
@@ -194,13 +194,14 @@ impl SampleCollector {
                 raw: raw.clone(),
                 without_python,
             });
-        } else if let Some(code) =
-            stacks.guessed_code(head.pid, raw).filter(|_| self.may_await_code(head.pid))
-        {
+            return;
+        }
+        let code = stacks.guessed_code(head.pid, raw);
+        if code.is_empty() || !self.may_await_code(head.pid) {
+            self.samples.extend(sample);
+        } else {
             // The answer may have come meanwhile.
             self.awaiting_code.push(AwaitingCode { head, thread, raw: raw.clone(), code, guessed: sample });
-        } else {
-            self.samples.extend(sample);
         }
     }
 
@@ -211,7 +212,7 @@ impl SampleCollector {
     /// Records samples whose code was looked into, or will not be any more.
     fn release_checked(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
         for waiting in std::mem::take(&mut self.awaiting_code) {
-            let AwaitingCode { head, thread, ref raw, code, guessed } = waiting;
+            let AwaitingCode { head, thread, ref raw, ref code, guessed } = waiting;
             let is_over = of == Some(head.pid) || now.ns_since(head.at) > AWAITS_CODE_NS;
             if !is_over && stacks.awaits_code(head, code) {
                 self.awaiting_code.push(waiting);

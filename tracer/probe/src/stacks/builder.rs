@@ -3,7 +3,7 @@
 //! Nearly all frames of a sample were in one before: their numbers are remembered by address (`frame_cache.rs`). Leaves out the names of
 //! native functions, which are found at the end (`naming.rs`).
 
-use super::generated_code::{GeneratedCode, MOST_KEPT, ProcessAtSample};
+use super::generated_code::{GeneratedCode, MOST_KEPT, ProcessAtSample, guessed};
 use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
@@ -104,7 +104,7 @@ impl StackBuilder {
 
     /// Unwinds in user space what the probes sent a copy of, and checks it against code that was made at run time.
     pub(crate) fn unwind(&mut self, head: EventContext, raw: &WalkedStack) -> Unwound {
-        match self.raw.unwind(head, raw, &mut self.processes) {
+        match self.raw.unwind(head, raw, (&mut self.processes, &self.generated_code)) {
             Unwound::AsItIs => self.check(head.pid, head.at, raw).map_or(Unwound::AsItIs, Unwound::Walked),
             Unwound::Walked(walked) => {
                 Unwound::Walked(self.check(head.pid, head.at, &walked).unwrap_or(walked))
@@ -119,7 +119,7 @@ impl StackBuilder {
             Unwound::AsItIs => None,
             Unwound::Walked(walked) => Some(walked),
             Unwound::Later(mut capture) => {
-                let walked = self.raw.walk_now(&mut capture, raw, &self.processes);
+                let walked = self.raw.walk_now(&mut capture, raw, (&self.processes, &self.generated_code));
                 Some(self.check(head.pid, head.at, &walked).unwrap_or(walked))
             }
         }
@@ -132,7 +132,7 @@ impl StackBuilder {
         raw: &WalkedStack,
         (pid, now): (Pid, KtimeNs),
     ) -> Option<WalkedStack> {
-        let walked = self.raw.try_again(capture, raw, (&self.processes, now))?;
+        let walked = self.raw.try_again(capture, raw, (&self.processes, &self.generated_code), now)?;
         Some(self.check(pid, capture.at(), &walked).unwrap_or(walked))
     }
 
@@ -148,16 +148,15 @@ impl StackBuilder {
         checked
     }
 
-    /// Where a stack begins with a guess that the code, once it was looked into, may prove: that code.
-    pub(crate) fn guessed_code(&self, pid: Pid, raw: &WalkedStack) -> Option<u64> {
-        let innermost = raw.native.first().filter(|_| raw.guess_depth > 0)?.pc;
-        made_at(&self.processes, pid, innermost).map(|_| innermost)
+    /// The code that decides, once it was looked into, on what is guessed in a stack.
+    pub(crate) fn guessed_code(&self, pid: Pid, raw: &WalkedStack) -> Vec<u64> {
+        guessed(raw).filter(|&pc| made_at(&self.processes, pid, pc).is_some()).collect()
     }
 
-    /// Whether code may still be found out.
-    pub(crate) fn awaits_code(&mut self, head: EventContext, code: u64) -> bool {
+    /// Whether some of this code may still be found out.
+    pub(crate) fn awaits_code(&mut self, head: EventContext, code: &[u64]) -> bool {
         let whose = process_at(&self.processes, head.pid, head.at);
-        whose.is_some_and(|whose| self.generated_code.is_open(whose, code))
+        whose.is_some_and(|whose| code.iter().any(|&at| self.generated_code.is_open(whose, at)))
     }
 
     /// What a stack is by what is known of the code now; `None`: it stands as it is.

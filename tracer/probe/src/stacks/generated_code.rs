@@ -31,6 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracer_ebpf::native::NativeFrame;
+use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::{FIRST_PC, end};
 
 /// Questions that one process is worth: a network has some hundred kernels.
@@ -151,22 +152,20 @@ impl GeneratedCode {
         made: impl Fn(u64) -> Option<&'m Mapping>,
     ) -> Option<WalkedStack> {
         self.take_answers();
-        let given = self.of(whose).and_then(|functions| functions.check(whose, raw));
-        let checked = given.as_ref().unwrap_or(raw);
-        let mut proved = None;
-        for (place, pc) in before_gaps(checked) {
+        let mut checked = self.of(whose).and_then(|functions| functions.check(whose, raw));
+        let gaps: Vec<_> = before_gaps(checked.as_ref().unwrap_or(raw)).collect();
+        // From the outermost one on: what is taken out of a stack moves none of those that are left.
+        for (place, pc) in gaps.into_iter().rev() {
             let Some(depth) = made(pc).and_then(|mapping| self.depth(whose, mapping, pc)) else { continue };
-            if place > 0 || checked.guess_depth == 0 {
-                continue;
-            }
-            match u32::from(checked.guess_depth).cmp(&depth) {
-                Ordering::Equal => proved = Some(without_first_guess(checked)),
+            let stack = checked.as_ref().unwrap_or(raw);
+            match guess_depth(stack, place).map(|guess| guess.cmp(&u64::from(depth))) {
+                Some(Ordering::Equal) => checked = Some(without_guess(stack, place)),
                 // Within its own frame: an address that was left from another call.
-                Ordering::Less => proved = Some(cut_behind(checked, 0)),
-                Ordering::Greater => (),
+                Some(Ordering::Less) => checked = Some(cut_behind(stack, place)),
+                Some(Ordering::Greater) | None => (),
             }
         }
-        proved.or(given)
+        checked
     }
 
     /// Whether the code at an address may still be found out: it is being looked into, or was not yet for want of a place.
@@ -239,6 +238,12 @@ impl GeneratedCode {
         self.processes.values().filter(is_of).map(Functions::bytes).sum()
     }
 
+    /// The rule at an address of a program, where its code has told one that fits a row. Whether it is still the same code, `check` tells.
+    pub(crate) fn rule(&self, (pid, key): (Pid, ProcessKey), at: u64) -> Option<Rule> {
+        let functions = self.processes.get(&pid).filter(|functions| functions.are_of(key))?;
+        functions.holding(at)?.1.function.short_rule(at)
+    }
+
     /// The rows of a program's functions, where they are other ones than the probes have, and their version; not more often than they can be
     /// taken in.
     pub(crate) fn rows(&mut self, whose: ProcessAtSample<'_>) -> Option<(u32, Vec<RowsOf>)> {
@@ -261,6 +266,24 @@ impl GeneratedCode {
 fn before_gaps(raw: &WalkedStack) -> impl Iterator<Item = (usize, u64)> {
     let frames = raw.native.iter().map(|frame| frame.pc).enumerate();
     frames.filter(|&(place, pc)| pc >= FIRST_PC && is_before_gap(raw, place))
+}
+
+/// Code whose callers are guessed, in such a way that the depth of its stack decides on it.
+pub(super) fn guessed(raw: &WalkedStack) -> impl Iterator<Item = u64> {
+    before_gaps(raw).filter(|&(place, _)| guess_depth(raw, place).is_some()).map(|(_, pc)| pc)
+}
+
+/// How far above the stack pointer in a frame the guess behind it has its caller's; `None`: there is no guess, or that is not known.
+fn guess_depth(raw: &WalkedStack, place: usize) -> Option<u64> {
+    let gap = raw.native.get(place + 1).filter(|gap| gap.pc == u64::from(end::NO_UNWIND_INFO))?;
+    let depth = match place.checked_sub(1) {
+        None => u64::from(raw.guess_depth),
+        Some(callee) => {
+            let callee = raw.native.get(callee).filter(|callee| callee.pc >= FIRST_PC && callee.cfa != 0)?;
+            gap.cfa.checked_sub(callee.cfa)?
+        }
+    };
+    (depth > 0).then_some(depth)
 }
 
 /// Whether no rule has led on from a frame.
@@ -304,7 +327,7 @@ impl Functions {
         self.stale.extend(known.is_given.then_some((range, self.given)));
     }
 
-    /// What is left of a stack whose frames the probes may have found by rows of functions; `None`: all of it. Where the code is other code, it
+    /// What is left of a stack whose frames may have been found by rows of functions; `None`: all of it. Where the code is other code, it
     /// ends there; where that cannot be told any more, the caller is a guess.
     fn check(&mut self, whose: ProcessAtSample<'_>, raw: &WalkedStack) -> Option<WalkedStack> {
         self.stale.retain(|&(_, given)| whose.told.is_none_or(|(told, at)| told <= given || whose.at <= at));
@@ -317,9 +340,7 @@ impl Functions {
             if self.stale.iter().any(|(stale, _)| stale.contains(&frame.pc)) {
                 return Some(cut_behind(raw, place));
             }
-            let Some((begin, known)) = self.holding(frame.pc).filter(|(_, known)| known.is_given) else {
-                continue;
-            };
+            let Some((begin, known)) = self.holding(frame.pc) else { continue };
             match known.is_still(whose) {
                 Some(true) => (),
                 Some(false) => {
@@ -440,15 +461,15 @@ fn guessed_behind(raw: &WalkedStack, place: usize) -> WalkedStack {
     guessed
 }
 
-/// The stack whose first gap, behind its first frame, is none.
-fn without_first_guess(raw: &WalkedStack) -> WalkedStack {
+/// The stack without the gap behind this frame.
+fn without_guess(raw: &WalkedStack, place: usize) -> WalkedStack {
     let mut proved = raw.clone();
-    let gap = proved.native.remove(1);
-    if let Some(leaf) = proved.native.first_mut() {
-        leaf.cfa = gap.cfa;
+    let gap = proved.native.remove(place + 1);
+    if let Some(frame) = proved.native.get_mut(place) {
+        frame.cfa = gap.cfa;
     }
     proved.guessed = proved.guessed.saturating_sub(1);
-    proved.guess_depth = 0;
+    proved.guess_depth = if place == 0 { 0 } else { proved.guess_depth };
     proved
 }
 
@@ -558,6 +579,22 @@ mod tests {
         assert_eq!(world.check(&guess(at, 24), now(), None), None);
         let cut = world.check(&guess(at, 8), now(), None).unwrap();
         assert_eq!((cut.native, cut.native_end), (frames(&[(at, 0)]), end::NO_UNWIND_INFO));
+        // The same behind a callee, whose own frame says where the stack pointer was.
+        let behind = |guess: &WalkedStack| {
+            let callee = NativeFrame { pc: 0x3000, cfa: 0x6000 - 16 };
+            WalkedStack {
+                native: [vec![callee], guess.native.clone()].concat(),
+                guess_depth: 0,
+                ..guess.clone()
+            }
+        };
+        let mut inner = guess(at, 0);
+        inner.native[1].cfa = 0x6000;
+        let proved = world.check(&behind(&inner), now(), None).unwrap();
+        let whole = frames(&[(0x3000, 0x6000 - 16), (at, 0x6000), (0x4000, 0x6000)]);
+        assert_eq!((proved.native, proved.guessed), (whole, 0));
+        inner.native[1].cfa = 0x6000 - 8;
+        assert_eq!(world.check(&behind(&inner), now(), None).unwrap().native.len(), 2);
         world.pages[..4].copy_from_slice(&[0x90, 0x90, 0x90, 0xc3]);
         assert_eq!(world.check(&guess(at, 16), now(), None), None);
         assert!(world.found(&guess(at, 8)).is_some());

@@ -4,6 +4,7 @@
 //! where it is older than the sample and lacks an address, it is read again. Every capture is counted by what became of it. Leaves out
 //! the walk (package `unwind`) and what is sent where no capture was needed (`collector`).
 
+use super::generated_code::GeneratedCode;
 use crate::processes::registry::Processes;
 use crate::tables::unwind_files::{ProcessRules, UnwindFiles};
 use energy_trace_bpf::decode::{Capture, EventContext};
@@ -99,7 +100,7 @@ impl StackCopies {
         &mut self,
         head: EventContext,
         stack: &WalkedStack,
-        processes: &mut Processes,
+        (processes, made): (&mut Processes, &GeneratedCode),
     ) -> Unwound {
         let Some(capture) = self.waiting.get(&head.cpu).filter(|c| c.head == head) else {
             return Unwound::AsItIs;
@@ -111,10 +112,14 @@ impl StackCopies {
             return Unwound::Walked(WalkedStack { native_end: end::GONE, ..stack.clone() });
         }
         let anchors = anchors(head.pid, stack, processes);
-        let Some(mut walked) = self.walk(capture, processes, &anchors) else { return Unwound::AsItIs };
+        let Some(mut walked) = self.walk(capture, (processes, made), &anchors) else {
+            return Unwound::AsItIs;
+        };
         if lacks_mapping(&walked) && processes.may_read(head.pid, energy_trace_system::clock::now()) {
             if processes.read_again(head, sp) {
-                let Some(again) = self.walk(capture, processes, &anchors) else { return Unwound::AsItIs };
+                let Some(again) = self.walk(capture, (processes, made), &anchors) else {
+                    return Unwound::AsItIs;
+                };
                 walked = again;
             } else if walked.end == end::UNMAPPED && processes.is_older(head) {
                 walked.end = end::GONE;
@@ -145,7 +150,8 @@ impl StackCopies {
         &mut self,
         capture: &mut Waiting,
         stack: &WalkedStack,
-        (processes, now): (&Processes, KtimeNs),
+        (processes, made): (&Processes, &GeneratedCode),
+        now: KtimeNs,
     ) -> Option<WalkedStack> {
         let is_over = now.ns_since(capture.head.at) > PATIENCE_NS;
         let news = self.files.borrow_mut().news();
@@ -153,7 +159,7 @@ impl StackCopies {
             return None;
         }
         let anchors = anchors(capture.head.pid, stack, processes);
-        let walked = self.walk(capture, processes, &anchors);
+        let walked = self.walk(capture, (processes, made), &anchors);
         let walked = walked.unwrap_or_else(|| Walked { end: end::GONE, ..Walked::default() });
         if walked.end == end::NOT_READY && !is_over {
             return None;
@@ -170,29 +176,35 @@ impl StackCopies {
         &mut self,
         capture: &mut Waiting,
         stack: &WalkedStack,
-        processes: &Processes,
+        known: (&Processes, &GeneratedCode),
     ) -> WalkedStack {
         for _ in 0..MOST_WAITS {
             if !self.files.borrow_mut().wait() {
                 break;
             }
-            if let Some(walked) = self.try_again(capture, stack, (processes, capture.head.at)) {
+            if let Some(walked) = self.try_again(capture, stack, known, capture.head.at) {
                 return walked;
             }
         }
         let never = KtimeNs::from_ns(u64::MAX);
-        self.try_again(capture, stack, (processes, never)).unwrap_or_else(|| stack.clone())
+        self.try_again(capture, stack, known, never).unwrap_or_else(|| stack.clone())
     }
 
-    fn walk(&self, capture: &Waiting, processes: &Processes, anchors: &Anchors) -> Option<Walked> {
+    fn walk(
+        &self,
+        capture: &Waiting,
+        (processes, made): (&Processes, &GeneratedCode),
+        anchors: &Anchors,
+    ) -> Option<Walked> {
         let pid = capture.head.pid;
         let process = processes.get(pid)?;
         let (space, hotspot) = (&process.space, process.hotspot.as_ref());
         let has_v8 = process.has_v8;
-        // Code that HotSpot and V8 make has no file, and stays as it is for seconds.
+        // Code that is made at run time has no file, and stays as it is for seconds.
         let is_made = |address| {
-            hotspot.is_some_and(|layout| layout.holds(address))
-                || has_v8 && space.find(address).is_some_and(is_of_v8)
+            let made =
+                |mapping| has_v8 && is_of_v8(mapping) || processes.files.is_made(mapping) == Some(true);
+            hotspot.is_some_and(|layout| layout.holds(address)) || space.find(address).is_some_and(made)
         };
         let live = TargetMemory::of(&processes.peeker, pid);
         let code = |address| match is_made(address) {
@@ -209,8 +221,9 @@ impl StackCopies {
             callee_saved_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
-        let files = &self.files;
-        let mut rules = ProcessRules { pid, space, files, live: &live, registers, hotspot, has_v8 };
+        let (files, key) = (&self.files, process.record.key);
+        let made = &|at| made.rule((pid, key), at);
+        let mut rules = ProcessRules { pid, space, files, live: &live, registers, hotspot, has_v8, made };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 

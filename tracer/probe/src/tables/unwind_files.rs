@@ -277,6 +277,8 @@ pub(crate) struct ProcessRules<'a> {
     pub(crate) hotspot: Option<&'a HotspotLayout>,
     /// It has a V8.
     pub(crate) has_v8: bool,
+    /// The rule of an address of code that was made at run time, where that code has told it.
+    pub(crate) made: &'a dyn Fn(u64) -> Option<Rule>,
 }
 
 impl Tables for ProcessRules<'_> {
@@ -286,6 +288,9 @@ impl Tables for ProcessRules<'_> {
         }
         if self.has_v8 && self.space.find(pc).is_some_and(is_of_v8) {
             return Ok(Rule(rule::V8 << 28));
+        }
+        if let Some(rule) = (self.made)(pc) {
+            return Ok(rule);
         }
         self.files.borrow_mut().rule(self.pid, self.space, pc, self.live.peeker())
     }
