@@ -3,6 +3,7 @@
 //! Leaves out how runs are attributed (`measure`).
 
 use energy_trace_scenarios::worlds::measure::{Held, Outcome};
+use std::collections::BTreeMap;
 
 /// A function is large from this part of the target's true energy on, and a node counts.
 const LARGE: f64 = 0.05;
@@ -13,13 +14,15 @@ const MOST: f64 = 100.0;
 /// One run, in percent where nothing else is said.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
+    /// Of what it is a run.
+    pub(crate) name: String,
     /// Mean errors of functions of 5 %, and of nodes of 1 %, flagged or not; and of nodes by CPU time.
     pub(crate) functions: f64,
     pub(crate) nodes: f64,
     pub(crate) by_time: f64,
     /// Mean half-width of the nodes' intervals.
     pub(crate) half_width: f64,
-    /// Nodes with the truth in their interval or bounds, of all; and those not flagged that are far outside.
+    /// Nodes with the truth in their interval, of all; and those not flagged that are far outside.
     pub(crate) covered: f64,
     pub(crate) far: f64,
     /// Part of the energy that is flagged.
@@ -31,14 +34,15 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
+    pub(crate) fn of(name: &str, outcome: &Outcome) -> Self {
         let all = &outcome.nodes;
         let has = |part: f64| move |node: &&Held| node.truth >= part * outcome.target.0;
         let large: Vec<&Held> = all.iter().filter(has(LARGE)).filter(|node| node.is_function).collect();
         let small: Vec<&Held> = all.iter().filter(has(SMALL)).collect();
         let of = |nodes: &[&Held], of: fn(&Held) -> f64| mean(nodes.iter().map(|node| of(node).min(MOST)));
-        let covered = all.iter().filter(|node| node.covered()).count();
+        let covered = all.iter().filter(|node| node.in_interval()).count();
         Self {
+            name: name.to_owned(),
             functions: of(&large, Held::error),
             nodes: of(&small, Held::error),
             by_time: of(&small, Held::time_error),
@@ -93,6 +97,13 @@ pub(crate) struct Sums(Vec<Figures>);
 impl Sums {
     pub(crate) fn add(&mut self, figures: Figures) {
         self.0.push(figures);
+    }
+
+    /// The runs of each thing apart.
+    pub(crate) fn by_name(&self) -> BTreeMap<&str, Self> {
+        let mut by_name = BTreeMap::<&str, Self>::new();
+        self.0.iter().for_each(|run| by_name.entry(&run.name).or_default().add(run.clone()));
+        by_name
     }
 
     pub(crate) fn mean(&self, of: fn(&Figures) -> f64) -> Mean {

@@ -22,8 +22,9 @@ use rows::Row;
 /// What each row gives in a case, in their order.
 fn figures_of(case: &Case, rows: &[Row], seed: u64) -> Vec<Figures> {
     let (recording, truth) = case.record(seed);
-    let of =
-        |row: &Row| Figures::of(&measure::without(&recording, &truth, (&row.options(), row.left_out), seed));
+    let of = |row: &Row| {
+        Figures::of(&case.name, &measure::without(&recording, &truth, (&row.options(), row.left_out), seed))
+    };
     let figures = rows.iter().map(of).collect();
     eprintln!("judge: {}, seed {seed}", case.title());
     figures

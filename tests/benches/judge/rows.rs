@@ -91,7 +91,6 @@ const fn about(part: Part) -> (&'static [&'static str], usize) {
         Part::WindowChain => (&[], 18),
         Part::SharedPaths => (&[], 90),
         Part::TimesInIntervals => (&[], 90),
-        Part::Aliasing => (&["attribution/src/uncertainty/aliasing.rs"], 45),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn text(rows: &[Row], groups: &Groups, seeds: u64) -> String {
         groups.iter().filter(|(group, _)| matches!(group, Group::Recorded { .. })).collect();
     let mut text = format!("{seeds} seeds. ");
     text += "Errors are means in % (functions of 5 %; nodes of 1 %), flagged or not, ± their standard error over runs; \
-        *held*: nodes with the truth in interval or bounds; *width*: mean half-width over mean error; *factor*: by what all intervals \
+        *held*: nodes with the truth in the interval; *width*: mean half-width over mean error; *factor*: by what all intervals \
         would have to be multiplied to hold 95 %; *flagged*: part of the energy. Of a part: by how much each is more without it, \
         **bold** from two standard errors on.\n\n";
     let head = |title: &str| format!(" {title}: functions; nodes; held; width; factor; flagged |");
@@ -39,7 +39,34 @@ pub(crate) fn text(rows: &[Row], groups: &Groups, seeds: u64) -> String {
         let worlds = changed(groups, number);
         let _ = writeln!(text, "| {} | {lines} | {} |{cells} {worlds} |", row.name, time(groups, number));
     }
-    text + &of_worlds(groups) + &balance(groups)
+    text + &of_programs(&recorded) + &of_worlds(groups) + &balance(groups)
+}
+
+/// What everything gives in each recorded program.
+fn of_programs(recorded: &[&(Group, Vec<Sums>)]) -> String {
+    let mut text =
+        "\n| with everything | functions | nodes | held | half-width | width | factor | flagged | far |\n"
+            .to_owned();
+    text += "|---|---|---|---|---|---|---|---|---|\n";
+    for (group, sums) in recorded {
+        for (name, of) in sums[0].by_name() {
+            let show = |figure: Figure| format!("{:.1}", of.mean(figure).value);
+            let _ = writeln!(
+                text,
+                "| {name}, {} | {} | {} | {} | {} | {:.1} | {:.2} | {} | {} |",
+                group.title(),
+                show(|run| run.functions),
+                show(|run| run.nodes),
+                show(|run| run.covered),
+                show(|run| run.half_width),
+                of.width_over_error(),
+                of.factor(),
+                show(|run| run.flagged),
+                of.sum(|run| run.far)
+            );
+        }
+    }
+    text
 }
 
 /// Time of everything in CPU seconds a run, and of others in parts of that.

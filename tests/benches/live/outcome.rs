@@ -28,8 +28,7 @@ impl Seen<'_> {
     }
 
     fn is_flagged(&self) -> bool {
-        let meant = |flag: &String| flag == "unidentified" || flag == "sampling-aliased";
-        self.line.is_some_and(|line| line.flags.iter().any(meant))
+        self.line.is_some_and(|line| line.flags.iter().any(|flag| flag == "unidentified"))
     }
 
     fn is_inside(&self) -> bool {

@@ -64,7 +64,7 @@ fn beside_others(sd: f64) -> Profile {
     let joules = |row: &ProfileRow| row.energy[DomainClass::Package].as_joules();
     let of_row = |row: &ProfileRow| InColumn { joules: joules(row), ..InColumn::default() };
     let all: f64 = run.rows.iter().map(joules).sum();
-    let column = Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None };
+    let column = Column { identified: true, bounds: (1.0, 1.0), group: None };
     let pool = Pool { joules: all, ..Pool::default() };
     let domain = DomainCertainty {
         class: Some(DomainClass::Package),

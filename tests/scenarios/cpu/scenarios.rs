@@ -71,8 +71,6 @@ pub fn all() -> Vec<Scenario> {
         scenario("B9", "as B4a, readings 0 to 5 ms late, some 100 ms, out of order", Identifiable, b9),
         scenario("B9b", "as B5, one socket not read for 8 s, its counter begins anew", Identifiable, b9b),
         scenario("B10a", "as B4a, 30 % of samples lost", Identifiable, b10a),
-        scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
-        scenario("B10c", "the same loop, 99 Hz, evenly spaced", Hostile, |r| locked(r, 99)),
         scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
         scenario("B11b", "2 processes beside strangers of 16, 5 and 1 W", Identifiable, b11b),
         scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %), not recorded", Hostile, |r| {
@@ -256,24 +254,6 @@ fn b9(random: &mut Random) -> World {
 fn b10a(random: &mut Random) -> World {
     let world = one(threads(random, 4, 2e7, 0.0), WIDE);
     World { sampler: Sampler { lost_percent: 30, ..world.sampler }, ..world }
-}
-
-/// Three functions in a loop of exactly 10 ms, sampled without jitter.
-fn locked(random: &mut Random, hz: u64) -> World {
-    let offset = random.below(10 * MS);
-    let mut stretches = vec![];
-    let mut from = 0;
-    let parts = [(5, 3 * MS), (0, 3 * MS), (2, 4 * MS)];
-    let mut part = 0;
-    while from < MINUTE {
-        let (function, length) = parts[part % 3];
-        let to = (from + if from == 0 { offset.max(1) } else { length }).min(MINUTE);
-        stretches.push(Stretch { cpu: 0, from, to, who: Who::Target { thread: 0, function }, watts: None });
-        part += 1;
-        from = to;
-    }
-    let world = one(stretches, WIDE);
-    World { sampler: Sampler { hz, jitter: 0.0, lost_percent: 0 }, ..world }
 }
 
 /// Two threads of two processes, and a stranger of 12 W in bursts on two other CPUs: 40 % of five CPUs' time.

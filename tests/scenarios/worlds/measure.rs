@@ -57,10 +57,18 @@ impl Held {
         100.0 * (self.by_time - self.truth).abs() / self.truth
     }
 
+    /// Whether the truth lies in the interval.
+    pub fn in_interval(&self) -> bool {
+        self.lies_in(self.ci95)
+    }
+
     /// Whether the truth lies in the interval or the bounds.
     pub fn covered(&self) -> bool {
-        let within = |(low, high): (f64, f64)| low <= self.truth && self.truth <= high;
-        within(self.ci95) || self.bounds.is_some_and(within)
+        self.in_interval() || self.bounds.is_some_and(|bounds| self.lies_in(bounds))
+    }
+
+    fn lies_in(&self, (low, high): (f64, f64)) -> bool {
+        low <= self.truth && self.truth <= high
     }
 
     /// Whether the truth is more than twice as far away as the interval reaches.

@@ -68,13 +68,11 @@ pub enum Part {
     SharedPaths,
     /// Times that only samples saw make energies unsure.
     TimesInIntervals,
-    /// Samples that come in step with the program.
-    Aliasing,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 31] = [
         Self::Bridge,
         Self::LocalMixes,
         Self::SleepMixing,
@@ -106,7 +104,6 @@ impl Part {
         Self::WindowChain,
         Self::SharedPaths,
         Self::TimesInIntervals,
-        Self::Aliasing,
     ];
 }
 
@@ -142,7 +139,7 @@ mod tests {
             let there: Vec<Part> = Part::ALL.into_iter().filter(|other| without.has(*other)).collect();
             assert_eq!(there, [part]);
         }
-        let two = LeftOut::NOTHING.and(Part::Bridge).and(Part::Aliasing);
+        let two = LeftOut::NOTHING.and(Part::Bridge).and(Part::Lag);
         assert_eq!(Part::ALL.into_iter().filter(|part| two.has(*part)).count(), 2);
     }
 }

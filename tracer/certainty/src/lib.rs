@@ -320,16 +320,12 @@ impl<'a> Collector<'a> {
         (all - energy).max(0.0)
     }
 
-    /// How much less and more than they were given all others may have together; endless where it is not known what they were given, or some were
-    /// never seen.
+    /// How much less and more than they were given all others may have together; endless where it is not known what they were given.
     fn others_may_have(&self) -> (f64, f64) {
         if self.of.pools.is_empty() {
             return (f64::INFINITY, f64::INFINITY);
         }
-        let (less, more) = self.range(Doubt::Any, |column, energy| self.of_others(column, energy));
-        let mut of_rows = self.by_column.iter().zip(&self.of.columns);
-        let has_unseen = of_rows.any(|(energy, column)| column.has_unseen && *energy != 0.0);
-        (less, if has_unseen { f64::INFINITY } else { more })
+        self.range(Doubt::Any, |column, energy| self.of_others(column, energy))
     }
 
     /// How far below and above what it was given a part of each of some columns may be together; `part` is given a column's number and what the rows have

@@ -10,7 +10,7 @@ const fn in_column(column: usize, joules: f64) -> InColumn {
 }
 
 fn certainty(identified: bool) -> Certainty {
-    let column = |bounds| Column { identified, bounds, has_unseen: false, group: None };
+    let column = |bounds| Column { identified, bounds, group: None };
     let domain = DomainCertainty {
         class: Some(DomainClass::Package),
         energy: vec![vec![in_column(0, 10.0)], vec![in_column(1, 30.0)]],
@@ -66,35 +66,8 @@ fn the_program_beside_others() {
     assert_eq!(beside.of_all(|place, _| place == 1, MicroJoules::ZERO), super::Uncertainty::default());
     // Watts that the run shows, to a tenth: 1.4 · 1.96 J.
     beside.domains[0] = DomainCertainty { relative: vec![0.01], ..beside.domains[0].clone() };
-    beside.domains[0].columns =
-        vec![Column { identified: true, bounds: (0.5, 2.0), has_unseen: false, group: None }];
+    beside.domains[0].columns = vec![Column { identified: true, bounds: (0.5, 2.0), group: None }];
     assert_eq!(all(&beside, 10), (72, 127, true));
-}
-
-/// 10 J of a column that samples in step with the program showed may be those of functions that they never showed; the program's total, with
-/// nobody beside it, is known all the same. Without such functions nobody could have had them: the other column is known.
-#[test]
-fn what_was_never_seen() {
-    let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
-    let mut certainty = certainty(false);
-    certainty.domains[0] = DomainCertainty {
-        energy: vec![vec![in_column(0, 10.0)], vec![in_column(1, 1.0)]],
-        variance: vec![0.0; 2],
-        relative: vec![0.0; 4],
-        pools: vec![pool(10.0), pool(1.0)],
-        functions: [((0, 0), 10.0), ((1, 0), 1.0)].into(),
-        columns: vec![
-            Column { identified: false, bounds: (0.0, 1e9), has_unseen: true, group: None },
-            Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None },
-        ],
-        ..certainty.domains[0].clone()
-    };
-    let bounds = |of: super::Uncertainty| of.bounds.map(|(a, b)| (a.as_uj(), b.as_uj()));
-    assert_eq!(bounds(sure(&certainty, &[0], 10)), Some((0, 10_000_000)));
-    let total = certainty.of_all(|_, _| true, MicroJoules::from_uj(11_000_000));
-    assert!((total.ci95.1 - total.ci95.0).as_uj() < 10, "{total:?}");
-    certainty.domains[0].columns[0].has_unseen = false;
-    assert_eq!(bounds(sure(&certainty, &[0], 10)), Some((10_000_000, 10_000_000)));
 }
 
 /// A graph of 20 J and a copy of 10 J share a sum that is known, and a kernel has 30 J. Who has graph and copy has 30 J for sure; who
@@ -103,12 +76,7 @@ fn what_was_never_seen() {
 #[test]
 fn columns_whose_sum_is_known() {
     let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
-    let column = |joules: f64, group| Column {
-        identified: false,
-        bounds: (0.0, 30.0 / joules),
-        has_unseen: false,
-        group,
-    };
+    let column = |joules: f64, group| Column { identified: false, bounds: (0.0, 30.0 / joules), group };
     let with = |group: Option<ColumnGroup>| {
         let mut certainty = certainty(true);
         certainty.domains[0] = DomainCertainty {
@@ -160,7 +128,7 @@ fn who_asked_is_open() {
         variance: vec![0.0; 2],
         relative: vec![0.0; 4],
         parts: vec![vec![part], vec![part]],
-        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None }; 2],
+        columns: vec![Column { identified: true, bounds: (1.0, 1.0), group: None }; 2],
         ..certainty.domains[0].clone()
     };
     let one = sure(&certainty, &[0], 15);
@@ -204,7 +172,7 @@ fn open_energy_has_its_own_doubts() {
         variance: vec![0.0; 2],
         relative: vec![0.0; 4],
         parts: vec![vec![part], vec![super::Part { joules: 25.0, ..part }]],
-        columns: vec![Column { identified: true, bounds: (0.9, 1.1), has_unseen: false, group: None }],
+        columns: vec![Column { identified: true, bounds: (0.9, 1.1), group: None }],
         ..certainty.domains[0].clone()
     };
     let bounds = sure(&certainty, &[0], 15).bounds.unwrap();
@@ -255,7 +223,7 @@ fn two_paths(functions: [u32; 2]) -> Certainty {
         relative: vec![0.0; 4],
         pools: vec![Pool { joules: 40.0, square: 0.625, functions: squares }, Pool::default()],
         functions: by_function,
-        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None }; 2],
+        columns: vec![Column { identified: true, bounds: (1.0, 1.0), group: None }; 2],
         ..certainty.domains[0].clone()
     };
     certainty

@@ -67,7 +67,6 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             | DomainDiagnostic::GpuUnattributed
             | DomainDiagnostic::GpuNotToldApart { .. }
             | DomainDiagnostic::ModelCpuTime { .. }
-            | DomainDiagnostic::SamplesInStep
             | DomainDiagnostic::LackOfFit { .. }
             | DomainDiagnostic::IdleAboveCounter { .. } => true,
         },

@@ -169,7 +169,6 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
             format!("these run in such proportions that only their sum is known: {}", some_of(names))
         }
         DomainDiagnostic::ModelCpuTime { failed } => model_cpu_time(failed),
-        DomainDiagnostic::SamplesInStep => SAMPLES_IN_STEP.to_owned(),
         DomainDiagnostic::LessBesideOthers { part } => format!(
             "each CPU drew {:.0} % less while others were busy as well (they share cores, memory, a clock or turbo); what functions are \
              charged takes that into account",
@@ -230,9 +229,6 @@ const GPU_IN_USE_BY_OTHERS: &str = "what it drew then counts as idle power. If t
 
 const GPU_UNATTRIBUTED: &str =
     "its energy above idle is not charged to functions, as no launches on it are recorded";
-const SAMPLES_IN_STEP: &str = "the program's loop keeps step with the samples, so they show only a part of it; record again at another rate \
-                               (-F 97, -F 499) to see what runs";
-
 fn model_cpu_time(failed: &[ValidityCheck]) -> String {
     let varies = failed.contains(&ValidityCheck::Fluctuation);
     let reason = if varies {

@@ -265,7 +265,6 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
         }
         DomainDiagnostic::IdleAboveCounter { .. } => "idle power was above the counter in part of the run",
         DomainDiagnostic::GpuUnattributed => "not charged to functions: no launches were recorded",
-        DomainDiagnostic::SamplesInStep => "samples keep step with the program's loop: use another -F",
         DomainDiagnostic::GpuSplit(split) if split.learned.is_none() => {
             "all launches or kernels count alike: watts of each are unknown"
         }

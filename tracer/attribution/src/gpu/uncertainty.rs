@@ -102,10 +102,10 @@ pub(super) fn uncertainty(
         let least = (least / energies[c].max(1e-9)).min(1.0);
         let most = (of_group.min(most) / energies[c].max(1e-9)).max(1.0);
         if place.is_some() && !timed {
-            return Column { identified: false, bounds: (0.0, most), has_unseen: false, group };
+            return Column { identified: false, bounds: (0.0, most), group };
         }
         let bounds = ((1.0 - reach).max(least), (1.0 + reach).min(most));
-        Column { identified: !unsure[c], bounds, has_unseen: false, group }
+        Column { identified: !unsure[c], bounds, group }
     };
     Uncertainty {
         columns: (0..n).map(column).collect(),
@@ -126,8 +126,7 @@ fn deviation_of(columns: &[usize], energies: &[f64], relative: &DMatrix<f64>) ->
 /// Of one column, or none.
 fn of_one(n: usize, believed: bool) -> Uncertainty {
     let least = if believed { 1.0 } else { 0.0 };
-    let columns =
-        vec![Column { identified: believed, bounds: (least, 1.0), has_unseen: false, group: None }; n];
+    let columns = vec![Column { identified: believed, bounds: (least, 1.0), group: None }; n];
     Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() }
 }
 

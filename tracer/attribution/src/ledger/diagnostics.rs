@@ -58,9 +58,6 @@ fn of_energy(recording: &Recording, domain: &Domain, result: &DomainResult) -> V
             found.extend(lack_of_fit(&basis.power_model).filter(|_| basis.weighted));
         }
     }
-    if result.certainty.aliased {
-        found.push(DomainDiagnostic::SamplesInStep);
-    }
     found.extend(result.cpu_basis().filter(|basis| basis.weighted).and_then(less_beside_others));
     found.extend(idle_above_counter(result));
     found.extend(result.metered.lag.map(of_lag));

@@ -19,7 +19,7 @@ fn domain(vectors: &Vectors) -> DomainCertainty {
         seconds: vectors.list("seconds"),
         variance: vectors.list("variance"),
         all_variance: vectors.list("variance").iter().sum(),
-        columns: vec![Column { identified: true, bounds: (1.0, 1.0), has_unseen: false, group: None }; 3],
+        columns: vec![Column { identified: true, bounds: (1.0, 1.0), group: None }; 3],
         relative: vectors.table("relative").concat(),
         idle_joules: vectors.number("idle_joules"),
         all_seconds: vectors.number("all_seconds"),

@@ -1,12 +1,10 @@
 //! How certain powers and energies are.
 //!
 //! * `covariance`: of powers and of columns' energies.
-//! * `aliasing`: samples in step with the program.
 //! * `propagation`: from powers to the energies of owners.
 //!
 //! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package), and a
 //! GPU's (`gpu`).
 
-pub(crate) mod aliasing;
 pub(crate) mod covariance;
 pub(crate) mod propagation;

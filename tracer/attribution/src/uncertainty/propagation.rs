@@ -1,9 +1,8 @@
 //! From how sure a domain's powers are to how sure its owners' energies are.
 //!
 //! Where the powers may split energy, their covariance says how sure they are (`covariance`). Where the
-//! windows contradict them, or samples came in step with the program, nothing does, and each column has
-//! bounds: what it would have if it drew the least that can be and all others the most, or the other way
-//! round.
+//! windows contradict them nothing does, and each column has bounds: what it would have if it drew the least
+//! that can be and all others the most, or the other way round.
 
 use crate::parts::{LeftOut, Part};
 use crate::power_model::columns::Columns;
@@ -11,9 +10,7 @@ use crate::power_model::learn::{Model, PowerModel};
 use crate::power_model::paths::PathTree;
 use crate::split::by_power::PowerSplit;
 use crate::time::cpu_time::CpuTime;
-use crate::time::inter_sample::SamplePoint;
 use crate::time::owners::{Owner, OwnerTime};
-use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::covariance::relative;
 use energy_trace_certainty::PLAUSIBLE;
 use energy_trace_model::profile::certainty::{Column, Function, Pool};
@@ -34,8 +31,6 @@ pub(crate) struct OwnerCertainty {
     pub(crate) columns: Vec<Column>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) relative: Vec<f64>,
-    /// Whether samples came in step with the program somewhere.
-    pub(crate) aliased: bool,
 }
 
 /// What split a domain's energy.
@@ -59,7 +54,6 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
     let Basis { power_model, split, learned_from, part, weighted, time, tree, left_out } = *basis;
     let columns = power_model.columns();
     let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
-    let aliasing = if left_out.has(Part::Aliasing) { vec![] } else { aliasing(power_model, time, tree) };
     let mut square = squares(columns, tree, &seconds);
     let function: Vec<Function> = (0..).map(|owner| function_of(tree, owner)).take(of_owner.len()).collect();
     let mut functions = functions(&column, &function, of_owner);
@@ -79,14 +73,13 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
         square,
         function,
         functions,
-        columns: columns_of(power_model, weighted, &aliasing),
+        columns: columns_of(power_model, weighted),
         pools,
         relative: power_model
             .model()
             .filter(|_| weighted)
             .map(|model| relative(model, &charged, part))
             .unwrap_or_default(),
-        aliased: aliasing.iter().any(|step| *step != Aliasing::Free),
         seconds,
     }
 }
@@ -178,34 +171,13 @@ fn multinomial(of_owner: &[MicroJoules], owners: &[OwnerTime]) -> Vec<f64> {
     owners.iter().enumerate().map(variance).collect()
 }
 
-/// What is in doubt about each column because samples came in step with the program. Where all is one column,
-/// its call paths are looked at.
-fn aliasing(power_model: &PowerModel, time: &CpuTime, tree: &PathTree) -> Vec<Aliasing> {
-    let columns = power_model.columns();
-    let Some(model) = power_model.model() else {
-        let of_paths =
-            aliasing_of(&time.points, |point| tree.of_owner(point.owner) as usize, tree.len(), None);
-        return vec![of_paths.into_iter().max().unwrap_or_default()];
-    };
-    let column = |point: &SamplePoint| columns.of_path(tree.of_owner(point.owner)) as usize;
-    let watts = model.design.on_average(&model.fit.watts);
-    aliasing_of(&time.points, column, columns.len().max(1), Some(&watts))
-}
-
 /// Whether each column's powers are known, and what else its energy may be.
-fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -> Vec<Column> {
-    let refused = matches!(power_model, PowerModel::Refused(_));
-    let column = |c: usize| {
-        let aliasing = aliasing.get(c).copied().unwrap_or_default();
-        let identified = !refused && aliasing == Aliasing::Free;
-        let bounds = match (aliasing, power_model.model()) {
-            // It may have had nothing, or all; of a pattern, all that the pattern's functions have.
-            (Aliasing::OnePlace, _) => (0.0, ALL),
-            (Aliasing::Recurs, _) => (0.0, MOST),
-            (_, Some(model)) if !identified => extremes(model, c, weighted),
-            _ => (1.0, 1.0),
-        };
-        Column { identified, bounds, has_unseen: aliasing == Aliasing::OnePlace, group: None }
+fn columns_of(power_model: &PowerModel, weighted: bool) -> Vec<Column> {
+    let column = |c: usize| match power_model {
+        PowerModel::Refused(model) => {
+            Column { identified: false, bounds: extremes(model, c, weighted), group: None }
+        }
+        _ => Column { identified: true, bounds: (1.0, 1.0), group: None },
     };
     (0..power_model.columns().len().max(1)).map(column).collect()
 }
@@ -213,8 +185,6 @@ fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -
 /// Bounds of a column end at so many times what it was given; what there is in all ends them before
 /// (`profile::certainty`).
 const MOST: f64 = 1e3;
-/// Where samples may not have shown what ran, the odd one stands for a whole thread.
-const ALL: f64 = 1e9;
 
 /// Least and most energy of a column in parts of what it was given, whatever it draws beside all others.
 fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
@@ -353,7 +323,7 @@ mod tests {
             certainty(&basis, &charged, vec![0.006, 0.006])
         };
         let known = of(PowerModel::Known(model().1), true);
-        assert_eq!((known.column.as_slice(), known.relative.len(), known.aliased), (&[0, 1][..], 4, false));
+        assert_eq!((known.column.as_slice(), known.relative.len()), (&[0, 1][..], 4));
         assert!(known.columns.iter().all(|column| column.identified && column.bounds == (1.0, 1.0)));
         assert!(known.relative[0] > 0.0 && known.relative[1] < 0.0, "{:?}", known.relative);
         near(&[known.pools[1].joules], &[0.7], 1e-12);

@@ -102,8 +102,6 @@ pub struct Column {
     pub identified: bool,
     /// Least and most energy that any watts that cannot be ruled out give it, as parts of what it was given.
     pub bounds: (f64, f64),
-    /// What no sample ever showed may have a part of what it was given.
-    pub has_unseen: bool,
     /// Those that share a sum with it, which the run shows better than who has what of it.
     pub group: Option<ColumnGroup>,
 }

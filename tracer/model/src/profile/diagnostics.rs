@@ -260,8 +260,6 @@ pub enum DomainDiagnostic {
         /// The checks that failed; none where nothing could be fitted.
         failed: Vec<ValidityCheck>,
     },
-    /// Samples came in step with the program.
-    SamplesInStep,
     /// CPUs drew less while others were busy as well.
     LessBesideOthers {
         /// What a CPU drew beside the usual number of busy ones, in parts of what it drew alone.
@@ -421,7 +419,6 @@ impl DomainDiagnostic {
             Self::GpuSplit(_) => "gpu-by-launches",
             Self::GpuNotToldApart { .. } => "gpu-launches-not-identifiable",
             Self::ModelCpuTime { .. } => "model-cpu-time",
-            Self::SamplesInStep => "sampling-aliased",
             Self::LessBesideOthers { .. } => "cpu-contention",
             Self::LackOfFit { .. } => "power-varies",
             Self::IdleAboveCounter { .. } => "idle-above-counter",

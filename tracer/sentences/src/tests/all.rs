@@ -146,7 +146,6 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::GpuSplit(split(SplitBy::Kernels { crowded: 0.5, whole: true }, Some(fit))),
         D::GpuNotToldApart { names: vec![word()] },
         D::ModelCpuTime { failed: vec![ValidityCheck::Fluctuation] },
-        D::SamplesInStep,
         D::LessBesideOthers { part: 0.75 },
         D::LackOfFit { times: 4.0 },
         D::IdleAboveCounter { negative: MicroJoules::from_uj(5) },
