@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 import types
 import unittest
 from unittest import mock
@@ -76,6 +77,27 @@ class Range(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError), energy_trace.range("a"):
             1 // 0
 
+    def test_what_is_around_a_function_stands_in_its_place(self):
+        with mock.patch.multiple(_mark, _push=lambda name: 0, _pop=lambda: 0):
+
+            @energy_trace.range("outer")
+            @energy_trace.range("inner")
+            def fails(*, x=1):
+                """Fails."""
+                return 1 // 0
+
+            first = fails.__wrapped__.__wrapped__.__code__.co_firstlineno
+            self.assertEqual((fails.__doc__, fails.__name__), ("Fails.", "fails"))
+            try:
+                fails(x=2)
+            except ZeroDivisionError as error:
+                stack = [(frame.filename, frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+            for around in (fails, fails.__wrapped__):
+                self.assertIs(around.__globals__, globals())
+            self.assertEqual(stack[1:], [(__file__, "fails", line) for line in (first + 1, first + 1, first + 4)])
+            # What is no function of Python's keeps ours.
+            self.assertEqual(energy_trace.range("x")(len)("ab"), 2)
+
     def test_code_that_stops_is_refused(self):
         async def waits():
             pass
@@ -135,6 +157,10 @@ class Read(unittest.TestCase):
                 energy_trace.read("no-such.data")
         with mock.patch.dict(os.environ, {"ENERGY_TRACE": "/no/such/program"}):
             with self.assertRaisesRegex(energy_trace.EnergyTraceError, "ENERGY_TRACE=/no/such/program"):
+                _program.find()
+        with mock.patch.object(shutil, "which", return_value=None), mock.patch.dict(os.environ):
+            os.environ.pop("ENERGY_TRACE", None)
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, "the variable ENERGY_TRACE names none"):
                 _program.find()
 
 

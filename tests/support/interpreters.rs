@@ -71,6 +71,12 @@ pub fn nvtx() -> Option<PathBuf> {
     python.exists().then_some(python)
 }
 
+/// The Python that has PyPI's PyTorch, where `cargo xtask test --all` has put it.
+pub fn torch() -> Option<PathBuf> {
+    let python = cache::folder()?.join("venvs/torch/bin/python");
+    python.exists().then_some(python)
+}
+
 /// The x of a folder `…3.x.y`, `…-3.xt`.
 fn minor_of(folder: &Path) -> Option<u32> {
     let version = folder.file_name()?.to_str()?.rsplit('-').next()?;

@@ -31,11 +31,12 @@ struct itt_global {
 struct itt_id { unsigned long long d[3]; };
 struct itt_text { const char *text; void *wide; };
 struct itt_domain { int flags; const char *name; };
-static function itt_begin, itt_end;
+static function itt_begin, itt_end, itt_make_text;
 static struct itt_domain itt_domain = {1, "Tasks"};
 
 static void begin_itt(void) {
-    static struct itt_function functions[] = {{"__itt_task_begin", &itt_begin, 0, 0, 0}, {"__itt_task_end", &itt_end, 0, 0, 0}, {0, 0, 0, 0, 0}};
+    static struct itt_function functions[] = {{"__itt_task_begin", &itt_begin, 0, 0, 0}, {"__itt_task_end", &itt_end, 0, 0, 0},
+                                              {"__itt_string_handle_create", &itt_make_text, 0, 0, 0}, {0, 0, 0, 0, 0}};
     static struct itt_global global;
     const char *path = getenv("INTEL_LIBITTNOTIFY64");
     void *library = path ? dlopen(path, RTLD_LAZY) : NULL;
@@ -44,9 +45,9 @@ static void begin_itt(void) {
     if (initialize) initialize(&global, 0);
 }
 static void itt_task(const char *name) {
-    struct itt_text text = {name, 0};
+    struct itt_text *text = itt_make_text ? ((struct itt_text *(*)(const char *))itt_make_text)(name) : NULL;
     struct itt_id none = {{0}};
-    if (itt_begin) ((void (*)(struct itt_domain *, struct itt_id, struct itt_id, struct itt_text *))itt_begin)(&itt_domain, none, none, &text);
+    if (itt_begin) ((void (*)(struct itt_domain *, struct itt_id, struct itt_id, struct itt_text *))itt_begin)(&itt_domain, none, none, text);
 }
 static void itt_task_end(void) { if (itt_end) ((void (*)(struct itt_domain *))itt_end)(&itt_domain); }
 

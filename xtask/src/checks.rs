@@ -104,7 +104,8 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
     let nuitka = options.all.then(|| frameworks::install_nuitka(workspace));
     let nvtx = options.all.then(|| frameworks::install_nvtx(workspace));
-    let installed = nuitka.into_iter().chain(nvtx);
+    let torch = options.all.then(|| frameworks::install_newest_torch(workspace).map(drop));
+    let installed = nuitka.into_iter().chain(nvtx).chain(torch);
     let mut failed: Vec<_> = installed.filter_map(Result::err).collect();
     let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
     let mut test = |targets: &[&str], harness: &[&str], threads: &str| {

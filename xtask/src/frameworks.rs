@@ -37,12 +37,7 @@ const ENVIRONMENTS: [Environment<'static>; 4] = [
         requirements: &["onnxruntime==1.31.1", "onnx==1.23.2"],
         examples: &["onnx_inference.py"],
     },
-    Environment {
-        folder: TORCH,
-        alone: &["torch==2.15.0"],
-        requirements: &["filelock", "fsspec", "jinja2", "networkx", "numpy", "sympy", "typing-extensions"],
-        examples: &["torch_training.py", "torch_recommender.py", "torch_dataloader.py"],
-    },
+    NEWEST_TORCH,
     Environment {
         folder: "jax",
         alone: &[],
@@ -51,7 +46,13 @@ const ENVIRONMENTS: [Environment<'static>; 4] = [
     },
 ];
 
-/// The environment of PyPI's PyTorch.
+/// PyPI's PyTorch.
+const NEWEST_TORCH: Environment<'static> = Environment {
+    folder: TORCH,
+    alone: &["torch==2.15.0"],
+    requirements: &["filelock", "fsspec", "jinja2", "networkx", "numpy", "sympy", "typing-extensions"],
+    examples: &["torch_training.py", "torch_recommender.py", "torch_dataloader.py"],
+};
 const TORCH: &str = "torch";
 
 /// A profiler to compare with, from PyPI.
@@ -137,6 +138,12 @@ pub fn install_nuitka(workspace: &Workspace) -> Result<()> {
 /// Installs what marks ranges in Python.
 pub fn install_nvtx(workspace: &Workspace) -> Result<()> {
     ensure(workspace, &NVTX)
+}
+
+/// Installs PyPI's PyTorch; the Python that has it.
+pub fn install_newest_torch(workspace: &Workspace) -> Result<PathBuf> {
+    ensure(workspace, &NEWEST_TORCH)?;
+    Ok(workspace.venvs().join(TORCH).join("bin/python"))
 }
 
 /// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).

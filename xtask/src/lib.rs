@@ -27,6 +27,7 @@ pub mod private_apt;
 pub mod product;
 mod python;
 mod rows;
+mod serve;
 pub mod setup;
 pub mod target;
 mod toolchain;
@@ -110,6 +111,8 @@ enum Task {
     Page(page::Options),
     /// Try the Python package on every CPython of this machine, its magic in Jupyter, its plugin in pytest; needs root, fetches both.
     Python(python::Options),
+    /// Record a language model's server and trainings with their tokens, ranges and steps, and compare; needs root, fetches PyTorch.
+    Serve(serve::Options),
     /// Make what people install: tar.gz, deb, rpm, a wheel for pip, checksums and a list of parts, in target/package.
     Package(package::Options),
     /// Check the house rules that neither rustc nor clippy knows.
@@ -162,6 +165,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
         Task::Python(options) => python::task(&workspace, &options),
+        Task::Serve(options) => serve::task(&workspace, &options),
         Task::Package(options) => package::task(&workspace, &options),
         Task::Tidy => tidy(&workspace),
     }

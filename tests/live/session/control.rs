@@ -38,6 +38,6 @@ fn stdin_has_to_be_a_pipe() {
     let (place, (_target, line)) = (place(), target());
     let output = place.run(&line.split(' ').collect::<Vec<_>>());
     assert_code(&output, 125);
-    assert_says(&output, &["--control needs as a pipe"]);
+    assert_says(&output, &["stdin is no pipe", "sleep 60 | energy-trace record --control"]);
     assert!(!place.path("energy-trace.data").exists());
 }

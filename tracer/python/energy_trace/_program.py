@@ -19,7 +19,7 @@ def find() -> str:
     named = os.environ.get("ENERGY_TRACE")
     found = shutil.which(named or beside) or shutil.which(named or "energy-trace")
     if found is None:
-        where = f"ENERGY_TRACE={named}" if named else f"{beside} or on the PATH"
+        where = f"ENERGY_TRACE={named}" if named else f"{beside}, none on the PATH, and the variable ENERGY_TRACE names none"
         raise EnergyTraceError(f"the program energy-trace is not there: no {where}")
     return os.path.abspath(found)
 

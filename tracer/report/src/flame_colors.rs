@@ -17,6 +17,7 @@ pub(crate) enum Hue {
     Inlined,
     Kernel,
     Gpu,
+    Range,
     Special,
     Holder,
 }
@@ -30,6 +31,7 @@ impl Hue {
             Self::Inlined => Some("inlined"),
             Self::Kernel => Some("kernel"),
             Self::Gpu => Some("GPU"),
+            Self::Range => Some("range"),
             Self::Special => Some("no code"),
             Self::Holder => None,
         }
@@ -43,6 +45,7 @@ impl Hue {
             Self::Inlined => "inlined",
             Self::Kernel => "kernel",
             Self::Gpu => "gpu",
+            Self::Range => "range",
             Self::Special => "special",
             Self::Holder => "holder",
         }
@@ -57,6 +60,7 @@ impl Hue {
             Self::Inlined => ([250, 226, 160], 40),
             Self::Kernel => ([213, 94, 0], 60),
             Self::Gpu => ([0, 158, 115], 40),
+            Self::Range => ([204, 121, 167], 60),
             Self::Special => ([205, 205, 205], 60),
             Self::Holder => ([212, 219, 228], 60),
         }
@@ -71,7 +75,8 @@ impl Hue {
 /// The hue of a label.
 pub(crate) const fn hue(kind: LabelKind) -> Hue {
     match kind {
-        LabelKind::Holder | LabelKind::Frame(FrameKind::Range) => Hue::Holder,
+        LabelKind::Holder => Hue::Holder,
+        LabelKind::Frame(FrameKind::Range) => Hue::Range,
         LabelKind::Frame(FrameKind::Python) => Hue::Python,
         LabelKind::Frame(FrameKind::Native) => Hue::Native,
         LabelKind::Frame(FrameKind::Inlined) => Hue::Inlined,
@@ -107,8 +112,16 @@ fn shade(name: &str) -> u32 {
 mod tests {
     use super::{Hue, Rgb, color};
 
-    const HUES: [Hue; 7] =
-        [Hue::Python, Hue::Native, Hue::Inlined, Hue::Kernel, Hue::Gpu, Hue::Special, Hue::Holder];
+    const HUES: [Hue; 8] = [
+        Hue::Python,
+        Hue::Native,
+        Hue::Inlined,
+        Hue::Kernel,
+        Hue::Gpu,
+        Hue::Range,
+        Hue::Special,
+        Hue::Holder,
+    ];
 
     /// Linear light of sRGB (IEC 61966-2-1).
     fn linear(color: Rgb) -> [f64; 3] {
@@ -173,7 +186,7 @@ mod tests {
     /// Shades of different kinds of code differ by ten steps of ΔE*ab or more, whoever looks. Greys stand for no code, and are alike.
     #[test]
     fn kinds_are_told_apart_by_all_eyes() {
-        let code = &HUES[..6];
+        let code = &HUES[..7];
         for eyes in EYES {
             for (at, a) in code.iter().enumerate() {
                 for b in &code[at + 1..] {

@@ -9,12 +9,12 @@ use super::run::chosen;
 use super::uncertainty::Uncertainties;
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::ranges::OUTSIDE_OF_RANGES;
 use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::units::MicroJoules;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The row of what runs in no range.
-const OUTSIDE: &str = "[outside of ranges]";
 /// Between a range and one within it.
 const WITHIN: &str = " > ";
 
@@ -33,11 +33,11 @@ pub(crate) fn path(profile: &Profile, row: &ProfileRow, labels: &mut Labels, pat
         if !whole.is_empty() {
             whole.push_str(WITHIN);
         }
-        whole.push_str(&frame.name);
+        whole.push_str(&step(&frame.name));
         path.push(labels.number(whole.clone()));
     }
     if path.is_empty() {
-        path.push(labels.number(OUTSIDE.to_owned()));
+        path.push(labels.number(OUTSIDE_OF_RANGES.to_owned()));
     }
 }
 
@@ -65,9 +65,15 @@ pub(crate) fn used(profile: &Profile, typed: &str) -> Option<(MicroJoules, Optio
 /// Whether a row is in such a range.
 fn is_in(profile: &Profile, row: &ProfileRow, typed: &str) -> bool {
     let names = row.stack.into_iter().flat_map(|stack| profile.ranges_of(stack));
-    let names: Vec<&str> = names.map(|(_, frame)| frame.name.as_str()).collect();
+    let names: Vec<Cow<'_, str>> = names.map(|(_, frame)| step(&frame.name)).collect();
     let is_path = (1..=names.len()).any(|depth| names.get(..depth).unwrap_or_default().join(WITHIN) == typed);
     is_path || names.iter().any(|name| *name == typed || without_domain(name) == typed)
+}
+
+/// A range's name as a step of a path: in quotes where it would look like several.
+fn step(name: &str) -> Cow<'_, str> {
+    let is_path_like = format!(" {name} ").contains(WITHIN);
+    if is_path_like { format!("{name:?}").into() } else { name.into() }
 }
 
 /// A name without its domain: `read` of `Loader:read`.
@@ -77,12 +83,13 @@ fn without_domain(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{OUTSIDE, has_ranges, range_rows, used};
+    use super::{has_ranges, range_rows, step, used};
     use crate::By;
     use crate::table::{self, TableOptions};
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, ProfileRow};
+    use energy_trace_model::recording::ranges::OUTSIDE_OF_RANGES;
     use energy_trace_model::recording::record::{DomainClass, Frame, Quality, StackNode};
     use energy_trace_model::units::MicroJoules;
 
@@ -150,13 +157,27 @@ mod tests {
             rows,
             [
                 row("Loader:read", 1000, 1000),
-                row(OUTSIDE, 1, 1),
+                row(OUTSIDE_OF_RANGES, 1, 1),
                 row("step", 10, 110),
                 row("step > Loader:read", 100, 100)
             ]
         );
         let names: Vec<&str> = profile.frames_of(StackId::new(4)).map(|(_, frame)| &*frame.name).collect();
         assert_eq!(names, ["f"]);
+    }
+
+    /// A name that holds what stands between two ranges is no path.
+    #[test]
+    fn a_name_like_a_path() {
+        let names = ["a > b", "a >", "> b", ">", "a>b", "\"a\"", "é >  b"].map(step);
+        assert_eq!(names, ["\"a > b\"", "\"a >\"", "\"> b\"", "\">\"", "a>b", "\"a\"", "\"é >  b\""]);
+        let mut profile = profile();
+        profile.frames[2] = Frame::range("step > x");
+        let uj = |name| used(&profile, name).map(|(energy, _)| energy.as_uj());
+        assert_eq!(
+            [uj("step > x"), uj("\"step > x\""), uj("step > \"step > x\"")],
+            [None, Some(1100), Some(100)]
+        );
     }
 
     /// A name is that of a range anywhere, with or without its domain, or a path.

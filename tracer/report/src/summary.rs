@@ -7,6 +7,7 @@ use super::diagnostics;
 use super::meters::basis;
 use super::missing::unread_ns;
 use super::outer_line::outer_line;
+use super::ranges::has_ranges;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_total;
@@ -237,7 +238,8 @@ impl Summary<'_> {
         if self.options.recording.is_none() {
             return "next: record again with -o FILE to see more".to_owned();
         }
-        let next = format!("next: {}", self.report());
+        let by_range = if has_ranges(self.profile) { " --by range" } else { "" };
+        let next = format!("next: {}{by_range}", self.report());
         let more = "   (--by line, api, call, stack, thread; -v)";
         if next.width() + more.len() <= self.width { next + more } else { next }
     }

@@ -17,7 +17,7 @@ use energy_trace_export::{ExportOptions, Format, Input};
 use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -81,8 +81,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     if args.send.is_some() && format.name != "otlp" {
         return Err(Failure::usage("--send is for --format otlp, which collectors take"));
     }
-    if format.is_folder() && args.output.is_none() {
-        return Err(Failure::usage(format!("{} is a folder: name one with -o", format.name)));
+    if format.is_folder() {
+        check_folder(format, args.output.as_deref())?;
     }
     // A page is megabytes of text that nobody reads.
     if to_terminal && args.send.is_none() && (format.is_binary || format.name == "html") {
@@ -122,6 +122,18 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     write_to(args.output.as_deref(), |out| format.write(out, &input, &options))
 }
 
+/// A format that is a folder goes into one.
+fn check_folder(format: &Format, output: Option<&Path>) -> Result<(), Failure> {
+    let text = match output {
+        None => format!("{} is a folder: name one with -o", format.name),
+        Some(file) if file.exists() && !file.is_dir() => {
+            format!("{} is a folder, and {} is a file: name a folder with -o", format.name, file.display())
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Failure::usage(text))
+}
+
 /// Why profiles did not get to a collector.
 #[derive(Debug, thiserror::Error)]
 enum NotSent {
@@ -147,5 +159,24 @@ fn send(message: Vec<u8>, endpoint: &Endpoint) -> Result<ExitCode, Failure> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, check_folder};
+    use std::path::Path;
+
+    /// What is a folder goes into one, which may be new, and over no file.
+    #[test]
+    fn folders() {
+        let format = Format::named("parquet-fleet").unwrap();
+        let said = |output: Option<&str>| {
+            check_folder(format, output.map(Path::new)).map_err(|failure| failure.to_string())
+        };
+        assert_eq!((said(Some("/")), said(Some("/no/such/folder"))), (Ok(()), Ok(())));
+        assert!(said(None).unwrap_err().contains("name one with -o"));
+        let said = said(Some("/proc/self/stat")).unwrap_err();
+        assert!(said.contains("/proc/self/stat is a file: name a folder with -o"), "{said}");
     }
 }

@@ -15,15 +15,35 @@ const PLACE: &[u8] = b"%r";
 
 /// A name has a place for the rank, and nobody told one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "%r in {0} is the rank, and none of {list} is set: start this with srun or mpirun; sudo keeps them with -E",
-    list = VARIABLES.join(", ")
-)]
-pub(super) struct NoRank(pub PathBuf);
+#[error("%r in {} is the rank, and {why}", name.display())]
+pub(super) struct NotNamed {
+    name: PathBuf,
+    why: NoRank,
+}
 
-/// The rank, as the environment has it.
-pub(super) fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
-    VARIABLES.iter().find_map(|name| variable(name)?.parse().ok())
+/// Why there is no rank.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoRank {
+    #[error(
+        "none of {list} is set: start this with srun or mpirun; sudo keeps them with -E",
+        list = VARIABLES.join(", ")
+    )]
+    NotSet,
+    #[error("{0}={1:?} is no number from 0 on")]
+    NoNumber(&'static str, String),
+}
+
+/// The rank, as the environment has it: the first number.
+pub(super) fn rank(variable: impl Fn(&str) -> Option<String>) -> Result<u32, NoRank> {
+    let mut why = NoRank::NotSet;
+    for (name, text) in VARIABLES.iter().filter_map(|name| Some((name, variable(name)?))) {
+        match text.parse() {
+            Ok(rank) => return Ok(rank),
+            Err(_) if why == NoRank::NotSet => why = NoRank::NoNumber(name, text),
+            Err(_) => {}
+        }
+    }
+    Err(why)
 }
 
 /// Whether a name has a place for the rank.
@@ -32,11 +52,11 @@ pub(super) fn has_place(path: &Path) -> bool {
 }
 
 /// A name with the rank in its places.
-pub(super) fn with_rank(path: &Path, rank: Option<u32>) -> Result<PathBuf, NoRank> {
+pub(super) fn with_rank(path: &Path, rank: &Result<u32, NoRank>) -> Result<PathBuf, NotNamed> {
     if !has_place(path) {
         return Ok(path.to_owned());
     }
-    let rank = rank.ok_or_else(|| NoRank(path.to_owned()))?.to_string();
+    let rank = rank.as_ref().map_err(|why| NotNamed { name: path.to_owned(), why: why.clone() })?.to_string();
     let (mut rest, mut name) = (path.as_os_str().as_bytes(), Vec::new());
     while let Some((&first, behind)) = rest.split_first() {
         match rest.strip_prefix(PLACE) {
@@ -67,30 +87,35 @@ mod tests {
     use std::ffi::OsStr;
     use std::path::Path;
 
-    fn of(variables: &[(&str, &str)]) -> Option<u32> {
+    fn of(variables: &[(&str, &str)]) -> Result<u32, NoRank> {
         rank(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
     /// The innermost launcher's is the rank; what is no number is none.
     #[test]
     fn ranks() {
-        assert_eq!(of(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "3")]), Some(3));
-        assert_eq!(of(&[("SLURM_PROCID", "7")]), Some(7));
-        assert_eq!(of(&[("PMI_RANK", "x"), ("PMIX_RANK", "1")]), Some(1));
-        assert_eq!((of(&[]), of(&[("SLURM_PROCID", "-1")])), (None, None));
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "3")]), Ok(3));
+        assert_eq!(of(&[("SLURM_PROCID", "7")]), Ok(7));
+        assert_eq!(of(&[("PMI_RANK", "x"), ("PMIX_RANK", "1")]), Ok(1));
+        let wrong = NoRank::NoNumber("SLURM_PROCID", "-1".to_owned());
+        assert_eq!((of(&[]), of(&[("SLURM_PROCID", "-1")])), (Err(NoRank::NotSet), Err(wrong)));
     }
 
     /// The rank stands in every place of a name; without one such a name is refused, and others are as they
     /// are.
     #[test]
     fn names() {
-        let with = |name: &str, rank| with_rank(Path::new(name), rank);
-        assert_eq!(with("d%r/run-%r.data", Some(12)), Ok("d12/run-12.data".into()));
-        assert_eq!(with("100%.data", None), Ok("100%.data".into()));
-        assert_eq!(with("%%r", Some(1)), Ok("%1".into()));
-        let refused = NoRank("run-%r.data".into());
-        assert!(refused.to_string().contains("SLURM_PROCID"), "{refused}");
-        assert_eq!(with("run-%r.data", None), Err(refused));
+        let with = |name: &str, rank| with_rank(Path::new(name), &rank);
+        assert_eq!(with("d%r/run-%r.data", Ok(12)), Ok("d12/run-12.data".into()));
+        assert_eq!(with("100%.data", Err(NoRank::NotSet)), Ok("100%.data".into()));
+        assert_eq!(with("%%r", Ok(1)), Ok("%1".into()));
+        let refused = |why| with("run-%r.data", Err(why)).unwrap_err().to_string();
+        assert!(refused(NoRank::NotSet).contains("none of OMPI_COMM_WORLD_RANK, PMI_RANK"));
+        let wrong = NoRank::NoNumber("SLURM_PROCID", "a\x1b".to_owned());
+        assert_eq!(
+            refused(wrong),
+            r#"%r in run-%r.data is the rank, and SLURM_PROCID="a\u{1b}" is no number from 0 on"#
+        );
     }
 
     /// Ranks do not write one flame graph, unless somebody names it.

@@ -3,7 +3,7 @@
 //! Reads the environment and asks the terminal, but changes nothing. Leaves out doing it (`session`).
 
 use super::common::Common;
-use super::rank::{self, NoRank, flame_graph, with_rank};
+use super::rank::{self, NotNamed, flame_graph, with_rank};
 use super::record::{RecordArgs, SVG};
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::tracee::Target;
@@ -51,7 +51,7 @@ pub(super) enum PlanError {
     CountsAll,
     /// A file's name has a place for the rank, and there is none.
     #[error(transparent)]
-    Rank(#[from] NoRank),
+    Rank(#[from] NotNamed),
     /// What an option tells is not recorded without slices.
     #[error("{0} needs to know who runs when: leave --slices no out")]
     NeedsSlices(&'static str),
@@ -67,9 +67,9 @@ const JIT_NAMES: [(&str, &str); 2] = [("ONEDNN_JIT_PROFILE", "2"), ("DNNL_JIT_PR
 pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanError> {
     let target = target(args)?;
     let rank = rank::rank(|name| std::env::var(name).ok());
-    let recording = with_rank(&args.output, rank)?;
+    let recording = with_rank(&args.output, &rank)?;
     let svg = (!args.no_svg).then(|| flame_graph(&args.svg, &args.output, OsStr::new(SVG)));
-    let svg = svg.map(|svg| with_rank(&svg, rank)).transpose()?;
+    let svg = svg.map(|svg| with_rank(&svg, &rank)).transpose()?;
     if svg.as_ref() == Some(&recording) {
         return Err(PlanError::SameFile(recording));
     }
@@ -99,7 +99,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         control: args.control,
         recording,
         // Of what ran already nobody knows it.
-        rank: rank.filter(|_| !args.command.is_empty()),
+        rank: rank.ok().filter(|_| !args.command.is_empty()),
         svg,
         budgets: args.budgets.all(),
         live: false,

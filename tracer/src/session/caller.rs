@@ -21,11 +21,11 @@ impl Caller {
             let registered = unsafe { AsyncFd::register_with_interest(file, Interest::READABLE) };
             registered.map_err(std::io::Error::from)
         });
-        let failed = |source| SessionError::System {
-            doing: "wait for stdin, which --control needs as a pipe",
-            source,
-        };
-        ours.map(Self).map_err(failed)
+        ours.map(Self).map_err(|source| match source.raw_os_error() {
+            // What epoll says of files, and of /dev/null.
+            Some(libc::EPERM) => SessionError::NoPipe,
+            _ => SessionError::System { doing: "wait for stdin", source },
+        })
     }
 
     /// Says that the recording has begun, and when: by CLOCK_MONOTONIC, as all of its times.

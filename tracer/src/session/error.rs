@@ -63,6 +63,12 @@ pub enum SessionError {
     /// A control group has no processes.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// `--control` has nothing to listen to.
+    #[error(
+        "--control ends the recording with stdin, and stdin is no pipe but a file or /dev/null: let the program that starts this one give \
+         it a pipe, or try `sleep 60 | energy-trace record --control -p PID`"
+    )]
+    NoPipe,
     /// Threads, signals or waiting failed.
     #[error("cannot {doing}: {source}")]
     System {

@@ -6,6 +6,10 @@ use std::ffi::{c_char, c_void};
 
 /// Bytes of a label, its zero included.
 pub const LABEL_BYTES: usize = 96;
+/// Stands for names and levels that find no room.
+pub(super) const MORE: &str = "[more ranges]";
+/// Names that are given to what has none: a program's own of that name stands in quotes.
+pub const OURS: [&str; 4] = [MORE, "[unknown range]", "[range without a name]", "[outside of ranges]"];
 /// Behind a label that was cut.
 const CUT: &[u8] = "…".as_bytes();
 const MOST: usize = LABEL_BYTES - 1;
@@ -25,6 +29,17 @@ impl Label {
     pub(super) fn new(text: &[u8]) -> Self {
         let mut label = Self::EMPTY;
         label.add(text);
+        label
+    }
+
+    /// What a program calls something.
+    fn of_program(text: &[u8]) -> Self {
+        if !text.ends_with(b"]") || !OURS.iter().any(|ours| text.ends_with(ours.as_bytes())) {
+            return Self::new(text);
+        }
+        let mut label = Self::new(b"\"");
+        label.add(text);
+        label.add(b"\"");
         label
     }
 
@@ -52,7 +67,7 @@ impl Label {
             let length = libc::strnlen(text, LABEL_BYTES);
             std::slice::from_raw_parts(text.cast::<u8>(), length)
         };
-        Self::new(bytes)
+        Self::of_program(bytes)
     }
 
     /// The same of wide characters.
@@ -73,7 +88,7 @@ impl Label {
             let letter = u32::try_from(wide).ok().and_then(char::from_u32);
             label.add(letter.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut [0; 4]).as_bytes());
         }
-        label
+        Self::of_program(label.bytes())
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -114,7 +129,8 @@ impl Label {
 
 #[cfg(test)]
 mod tests {
-    use super::{LABEL_BYTES, Label};
+    use super::{LABEL_BYTES, Label, OURS};
+    use std::ffi::CString;
 
     fn text(label: &Label) -> &str {
         assert_eq!(label.bytes.iter().position(|&byte| byte == 0), Some(label.length));
@@ -135,6 +151,21 @@ mod tests {
             assert_eq!(text(&twice).ends_with(":x"), 2 * length + 2 < LABEL_BYTES, "{}", text(&twice));
         }
         assert_eq!(text(&Label::new(&[b'a'; 1 << 20])).len(), LABEL_BYTES - 1);
+    }
+
+    /// A program's own range is not taken for what stands for many.
+    #[test]
+    fn not_ours() {
+        for ours in OURS {
+            let chars = CString::new(ours).unwrap();
+            let wide: Vec<libc::wchar_t> =
+                ours.chars().chain(['\0']).map(|letter| letter as libc::wchar_t).collect();
+            // SAFETY: both end with a zero.
+            let labels = unsafe { [Label::from_chars(chars.as_ptr()), Label::from_wide(wide.as_ptr())] };
+            for label in labels {
+                assert_eq!(text(&label), format!("\"{ours}\""));
+            }
+        }
     }
 
     /// Texts of C in both kinds of letters, and none.

@@ -10,8 +10,7 @@ mod nvtx;
 mod paths;
 mod thread;
 
-pub use label::LABEL_BYTES;
-pub use paths::MORE;
+pub use label::{LABEL_BYTES, OURS};
 
 use super::guarded;
 use label::Label;

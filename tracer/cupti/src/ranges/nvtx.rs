@@ -2,8 +2,7 @@
 //! functions of ours in the places of theirs (`nvtx3/nvtxDetail/nvtxTypes.h`, `nvtxInit.h`, NVTX 3.2). Leaves out marks, categories and names
 //! of threads, and what ranges mean.
 
-use super::label::Label;
-use super::paths::MORE;
+use super::label::{Label, MORE};
 use super::{end, follow_forks, lock, pop, push, start};
 use crate::guarded;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! A number is a hash of the names, so that it is the same in all processes. There are so many in a process; a name beyond that is `MORE`, and
 //! what runs in it is seen as such. Leaves out which path a thread is in (`thread`).
 
-use super::label::Label;
+use super::label::{Label, MORE};
 use super::{energy_trace_range, lock, tell};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -17,9 +17,6 @@ const CACHED: usize = 256;
 const FIRST: u64 = 16;
 /// The constant of `FxHash` (Firefox, rustc).
 const MULTIPLIER: u64 = 0x51_7c_c1_b7_27_22_0a_95;
-
-/// Stands for names and levels that find no room.
-pub const MORE: &str = "[more ranges]";
 
 /// What was told.
 #[derive(Default)]

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub const MORE_RANGES: &str = "[more ranges]";
 /// Stands for a range of which nobody knows the name.
 pub const UNKNOWN_RANGE: &str = "[unknown range]";
+/// Stands for a range without a name.
+pub const NAMELESS_RANGE: &str = "[range without a name]";
+/// Stands for what runs in no range.
+pub const OUTSIDE_OF_RANGES: &str = "[outside of ranges]";
 
 /// A finding about ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,14 +5,13 @@
 use super::interner::Interner;
 use energy_trace_bpf::ranges::RangeMaps;
 use energy_trace_model::ids::FrameId;
-use energy_trace_model::recording::ranges::{MORE_RANGES, RangeDiagnostic, RangesNotRecorded, UNKNOWN_RANGE};
+use energy_trace_model::recording::ranges::{
+    MORE_RANGES, NAMELESS_RANGE, RangeDiagnostic, RangesNotRecorded, UNKNOWN_RANGE,
+};
 use energy_trace_model::recording::record::Frame;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tracer_ebpf::ranges::{DEEPEST, MOST};
-
-/// Stands for a range without a name.
-const NAMELESS: &str = "[range without a name]";
 
 /// Ranges of targets.
 #[derive(Default)]
@@ -77,7 +76,7 @@ impl Ranges {
 
 impl Path {
     fn of(names: &[String], out: &mut Interner) -> Self {
-        let name = |name: &String| if name.is_empty() { NAMELESS.to_owned() } else { name.clone() };
+        let name = |name: &String| if name.is_empty() { NAMELESS_RANGE.to_owned() } else { name.clone() };
         let frames = names.iter().map(|of| out.frame(Frame::range(&name(of)))).collect();
         Self { frames, has_more: names.iter().any(|name| name.ends_with(MORE_RANGES)) }
     }
@@ -100,8 +99,10 @@ fn names(path: u64, range: impl Fn(u64) -> Option<(u64, String)>) -> Option<Vec<
 #[cfg(test)]
 mod tests {
     use super::{DEEPEST, names};
-    use energy_trace_cupti::ranges::{LABEL_BYTES, MORE, tell};
-    use energy_trace_model::recording::ranges::MORE_RANGES;
+    use energy_trace_cupti::ranges::{LABEL_BYTES, OURS, tell};
+    use energy_trace_model::recording::ranges::{
+        MORE_RANGES, NAMELESS_RANGE, OUTSIDE_OF_RANGES, UNKNOWN_RANGE,
+    };
 
     /// A path is followed to its outermost range; one with a gap, or that leads back to itself, is none.
     #[test]
@@ -128,6 +129,6 @@ mod tests {
             [tell::THREAD, tell::PATH, tell::LABEL],
             [probes::tell::THREAD, probes::tell::PATH, probes::tell::LABEL]
         );
-        assert_eq!(MORE, MORE_RANGES);
+        assert_eq!(OURS, [MORE_RANGES, UNKNOWN_RANGE, NAMELESS_RANGE, OUTSIDE_OF_RANGES]);
     }
 }

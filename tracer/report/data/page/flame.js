@@ -6,7 +6,7 @@ const FLAME = { row: 18, font: 12, narrowest: 0.5, most: 250 };
 /** Okabe and Ito's hues, and how far a frame's shade goes towards white; as in the SVG. */
 const HUES = {
   python: [[86, 180, 233], 100], native: [[230, 159, 0], 80], inlined: [[250, 226, 160], 40], kernel: [[213, 94, 0], 60],
-  gpu: [[0, 158, 115], 40], special: [[205, 205, 205], 60], holder: [[212, 219, 228], 60],
+  gpu: [[0, 158, 115], 40], range: [[204, 121, 167], 60], special: [[205, 205, 205], 60], holder: [[212, 219, 228], 60],
 };
 
 /** A flame graph in `place`; `show(sums)` draws it for other sums. */

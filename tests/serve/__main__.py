@@ -1,0 +1,177 @@
+"""A server that runs already, with its tokens; the same server with its ranges; trainings with their steps: `cargo xtask serve` calls it, as root.
+
+    tests/serve PROGRAM FOLDER SECONDS
+
+Drives `server.py` with prompts of known lengths: half of the time long prompts and short answers, half of it the other way round. What must be
+equal is asserted, joules are printed. `TORCH_PATH` is where the Python of this process finds PyTorch, if not by itself.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLASSES = ("package", "dram", "gpu")
+# Tokens of a prompt, and of its answer.
+LOADS = {"prompt-heavy": (512, 4), "decode-heavy": (16, 64)}
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": os.environ.get("SERVE_PATH", ""), "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "passive"}
+
+
+class Server:
+    """The server, by itself or below a recorder."""
+
+    def __init__(self, folder, *before):
+        self.folder = folder
+        words = [*before, sys.executable, str(HERE / "server.py"), str(folder)]
+        self.process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        assert line, "the server did not start"
+        self.port = int(line)
+        self.logged = len(self.log())
+
+    def log(self):
+        """Prompt and generated tokens of each answer."""
+        lines = (self.folder / "log").read_text().splitlines()
+        return [(int(words[2]), int(words[4])) for words in map(str.split, lines)]
+
+    def page(self, metric):
+        return f"prometheus:http://127.0.0.1:{self.port}/metrics#{metric}"
+
+    def drive(self, prompt, tokens, seconds):
+        """Asks for that long; how often it was answered."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        end, answers = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            asked = {"prompt": [(7 * at + answers) % 4096 for at in range(prompt)], "tokens": tokens}
+            connection.request("POST", "/generate", json.dumps(asked))
+            answer = json.loads(connection.getresponse().read())
+            assert len(answer["tokens"]) == tokens, answer
+            answers += 1
+        return answers
+
+    def drive_all(self, seconds):
+        """Both loads; when each ran, and its answers."""
+        ran = {}
+        for name, (prompt, tokens) in LOADS.items():
+            time.sleep(1)
+            begin = time.monotonic_ns()
+            answers = self.drive(prompt, tokens, seconds / len(LOADS))
+            ran[name] = (begin, time.monotonic_ns(), answers)
+        time.sleep(1)
+        return ran
+
+    def end(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/end")
+        connection.getresponse().read()
+        assert self.process.wait(120) == 0
+
+
+def report(program, recording, *words):
+    return json.loads(subprocess.check_output([program, "report", recording, "--format", "json", *words]))
+
+
+def uj(by_class):
+    return sum(by_class.get(name) or 0 for name in CLASSES)
+
+
+def target(found):
+    return {name: sum(row["target_uj"] for row in found["ledger"] if row["class"] == name) for name in CLASSES}
+
+
+def check_work(found, name, units):
+    """So many units, and joules a unit times units and the rest are the ledger's; the entry."""
+    work = next(work for work in found["work"] if work["name"] == name)
+    assert work["units"] == units, (work["units"], units)
+    for kind, whole in target(found).items():
+        parts = (work["energy_uj"].get(kind) or 0) + (work["rest_uj"].get(kind) or 0)
+        assert parts == whole, (name, kind, parts, whole)
+    energy = uj(work["energy_uj"])
+    assert round(work["uj_per_unit"] * work["units"]) == energy, work
+    rest, whole = uj(work["rest_uj"]), sum(target(found).values())
+    each = work["uj_per_unit"] / 1e6
+    print(f"  {each:.4f} J per {name} x {units:.0f} = {energy / 1e6:.6f} J, and {rest / 1e6:.6f} J of rest = {whole / 1e6:.6f} J of the ledger")
+    return work
+
+
+def attached(program, folder, seconds):
+    """A server that runs already and has answered before."""
+    server, recording = Server(folder), str(folder / "attached.data")
+    server.drive(64, 8, 2)
+    server.logged = len(server.log())
+    words = [program, "record", "-p", str(server.process.pid), "--control", "--no-svg", "-q", "-o", recording]
+    words += ["--work", "token=" + server.page("generated_tokens_total"), "--work", "prompt token=" + server.page("prompt_tokens_total")]
+    recorder = subprocess.Popen([*words, "--work", "request=" + server.page("requests_total")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    start = json.loads(recorder.stdout.readline())["start_ns"]
+    ran = server.drive_all(seconds)
+    recorder.communicate()
+    assert recorder.returncode == 0, recorder.returncode
+    log = server.log()[server.logged :]
+    server.end()
+    sent = [sum(LOADS[name][at] * answers for name, (_, _, answers) in ran.items()) for at in (0, 1)]
+    logged = [sum(line[at] for line in log) for at in (0, 1)]
+    assert sent == logged, (sent, logged)
+    print(f"attached: {len(log)} answers, {logged[0]} prompt and {logged[1]} generated tokens by the server's log, the client and the recording")
+    found = report(program, recording)
+    for name, units in (("token", logged[1]), ("prompt token", logged[0]), ("request", len(log))):
+        check_work(found, name, units)
+    shares = {}
+    for name, (begin, end, _) in ran.items():
+        part = report(program, recording, "--from", f"{(begin - start) / 1e9}", "--to", f"{(end - start) / 1e9}")
+        shares[name] = prefill_share(part)
+        print(f"  {name}: by stacks {shares[name]:.0%} of its joules are prefill's")
+    assert shares["prompt-heavy"] > 0.5 > shares["decode-heavy"], shares
+
+
+def prefill_share(found):
+    """Of the joules of `generate`, those of the first pass: Transformers has a function for it."""
+    total = {}
+    for function in found["functions"]:
+        total.setdefault(function["name"].rpartition(".")[2], uj(function["total_uj"]))
+    return total.get("_prefill", 0) / total["generate"]
+
+
+def ranges(program, folder, seconds):
+    """The server started by the recorder, which hears of its ranges."""
+    recording = str(folder / "ranges.data")
+    server = Server(folder, program, "record", "--ranges", "--no-svg", "-q", "-o", recording, "--")
+    ran = server.drive_all(seconds)
+    log = server.log()[server.logged :]
+    server.end()
+    rows = {row["name"]: uj(row["total_uj"]) for row in report(program, recording, "--by", "range")["rows"]}
+    prompt, generated = (sum(line[at] for line in log) for at in (0, 1))
+    # The first new token comes with the prompt's pass.
+    passes = generated - len(log)
+    print(f"ranges: prefill {rows['prefill'] / 1e6:.3f} J, {rows['prefill'] / prompt / 1e3:.3f} mJ a token of a prompt", end="; ")
+    print(f"decode {rows['decode'] / 1e6:.3f} J, {rows['decode'] / passes / 1e3:.3f} mJ a token")
+    assert rows["decode"] / passes > rows["prefill"] / prompt, rows
+    return ran
+
+
+def training(program, folder, example, seconds):
+    """Steps by calls: each has its backward pass, which is counted in machine code."""
+    recording = str(folder / "training.data")
+    words = [program, "record", "--no-svg", "-q", "-o", recording, "--work", "step=calls:THPEngine_run_backward@libtorch_python", "--"]
+    example = HERE.parents[1] / "examples" / example
+    said = subprocess.check_output([*words, sys.executable, str(example), str(seconds)], env=environment(), text=True)
+    steps = int(said.split()[1])
+    print(f"{example.stem}: {said.split(':')[1].split(',')[0].strip()}")
+    check_work(report(program, recording), "step", steps)
+
+
+def main():
+    program, folder, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), float(sys.argv[3])
+    attached(program, folder, seconds)
+    ranges(program, folder, seconds)
+    for example in ("torch_recommender.py", "torch_training.py"):
+        training(program, folder, example, seconds / 3)
+
+
+main()
