@@ -6,12 +6,18 @@
 use energy_trace_tests::declare::SOCKET_VARIABLE;
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process;
+use nix::sys::signal::Signal;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -31,6 +37,8 @@ impl Drop for Started {
 struct Agent {
     process: Started,
     address: String,
+    /// What it says behind its first lines.
+    said: Arc<Mutex<String>>,
 }
 
 impl Agent {
@@ -52,8 +60,19 @@ impl Agent {
             }
             lines += &line;
         };
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::stderr()));
-        Self { process, address }
+        let all = Arc::new(Mutex::new(lines));
+        let behind = Arc::clone(&all);
+        std::thread::spawn(move || {
+            for line in said.lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                *behind.lock().unwrap() += &format!("{line}\n");
+            }
+        });
+        Self { process, address, said: all }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 
     fn page(&self) -> Page {
@@ -80,7 +99,7 @@ impl Agent {
 
     fn end(mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(self.process.0.id().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
         self.process.0.wait().unwrap().code().unwrap_or(-1)
     }
 }
@@ -250,10 +269,165 @@ fn has_socket(pid: u32, inode: &str) -> bool {
     links.any(|link| link.to_string_lossy() == format!("socket:[{inode}]"))
 }
 
+/// A spool of user 60700.
+fn spool() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o750)).unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(60_700), Some(60_700)).unwrap();
+    let above = std::fs::metadata(folder.path().parent().unwrap()).unwrap();
+    assert!(
+        above.permissions().mode() & 1 == 1,
+        "nobody else finds what is in the folder for temporary files"
+    );
+    folder
+}
+
+/// All files of a table, by name.
+fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
+    let of = |folder: PathBuf| {
+        std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()).collect::<Vec<_>>()
+    };
+    let mut files: Vec<PathBuf> = of(spool.join(table)).into_iter().flat_map(of).collect();
+    files.sort();
+    files
+}
+
+/// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
+fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
+    let mut sum = 0;
+    for file in files(spool, table) {
+        let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
+            let numbers: BTreeMap<&String, i64> = row
+                .get_column_iter()
+                .filter_map(|(name, field)| match field {
+                    Field::Long(number) | Field::TimestampMicros(number) => Some((name, *number)),
+                    _ => None,
+                })
+                .collect();
+            let of = |name: &str| {
+                numbers.iter().find(|(known, _)| known.as_str() == name).map_or(0, |(_, number)| *number)
+            };
+            if u128::from(of("window_start").unsigned_abs()) < before {
+                sum += columns.iter().map(|name| of(name)).sum::<i64>();
+            }
+        }
+    }
+    sum
+}
+
+/// A collector that takes everything; how many messages came, each with its head.
+fn collector() -> (String, Receiver<String>) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://localhost:{}", server.local_addr().unwrap().port());
+    let (heads, came) = channel();
+    std::thread::spawn(move || {
+        for mut connection in server.incoming().flatten() {
+            let (mut head, mut byte) = (Vec::new(), [0; 1]);
+            while !head.ends_with(b"\r\n\r\n") && connection.read(&mut byte).is_ok_and(|read| read > 0) {
+                head.extend(byte);
+            }
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap()];
+            connection.read_exact(&mut body).unwrap();
+            let _answered = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            let _ = heads.send(format!("{head}{}", body.len()));
+        }
+    });
+    (url, came)
+}
+
+/// With a spool and a collector: what the tables hold is the counter, to the microjoule, and every window is sent. Who writes is the folder's owner,
+/// without privileges, and the recorder has no file there.
+#[test]
+fn spool_and_collector() {
+    let (simulation, folder, (url, came)) = (simulation(), spool(), collector());
+    let place = folder.path().to_str().unwrap();
+    let agent = Agent::start(&simulation, &["--window", "1s", "--spool", place, "--otlp", &url]);
+    let _pod = Pod::start(&simulation, 1, 20);
+    let windows = |page: &Page| page.sum("energy_trace_agent_spool_windows_total", &["written"]);
+    let page = agent.page_with("five windows", |page| windows(page) >= 5_000_000 && page.pod(UIDS[1]) > 0);
+    let recorder = agent.process.0.id();
+    let server = children_of(recorder).into_iter().find(|pid| status(*pid, "Name") == "et-finisher").unwrap();
+    assert!(
+        status(server, "Uid").starts_with("60700\t")
+            && status(server, "CapEff").trim_start_matches('0').is_empty()
+    );
+    assert_eq!(agent.end(), 0);
+    let owners =
+        files(folder.path(), "energy").iter().map(|file| file.metadata().unwrap().uid()).collect::<Vec<_>>();
+    assert!(owners.len() > 5 && owners.iter().all(|uid| *uid == 60_700), "{owners:?}");
+    let before = page.ends();
+    let energy = sum(folder.path(), "energy", &["microjoules"], before);
+    let parts = ["other_uj", "idle_uj", "uncore_uj", "residual_uj", "unattributed_uj"];
+    let ledger = |columns: &[&str]| sum(folder.path(), "ledger", columns, before);
+    let counter = page.sum("energy_trace_domain_joules_total", &[]);
+    println!("counter {counter} µJ, energy {energy} µJ of it");
+    assert!(energy > 0);
+    assert_eq!((energy, energy + ledger(&parts)), (ledger(&["target_uj"]), ledger(&["measured_uj"])));
+    assert_eq!(ledger(&["measured_uj"]), counter);
+    let heads: Vec<String> = came.try_iter().collect();
+    assert!(heads.len() >= 5, "{heads:?}");
+    for head in heads {
+        assert!(
+            head.starts_with("post /v1development/profiles") && head.contains("host: localhost:"),
+            "{head}"
+        );
+        assert!(head.contains("otlp-profiles-development-version: 1"), "{head}");
+    }
+}
+
+/// A folder that cannot be written and a collector that is not there are said once each and counted, and the page goes on.
+#[test]
+fn outlets_that_fail() {
+    let (simulation, folder) = (simulation(), spool());
+    let place = folder.path().to_str().unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{nobody}");
+    let agent = Agent::start(&simulation, &["--window", "1s", "--spool", place, "--otlp", &url]);
+    // Root's from now on.
+    std::os::unix::fs::chown(folder.path(), Some(0), Some(0)).unwrap();
+    agent.page_with("losses of both", |page| {
+        let of =
+            |family: &str, outcome: &str| page.sum(&format!("energy_trace_agent_{family}_total"), &[outcome]);
+        of("spool_windows", "lost") > 2_000_000 && of("otlp_messages", "dropped") > 1_000_000
+    });
+    let said = agent.said();
+    for words in ["cannot write to the spool", "no collector answers at"] {
+        assert_eq!(said.matches(words).count(), 1, "{said}");
+    }
+    assert_eq!(agent.end(), 0);
+}
+
+/// Who is in the way of its end does not hold it up for long: a process that somebody has stopped, or ended.
+#[test]
+fn its_process_is_stopped_or_killed() {
+    let simulation = simulation();
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        let agent = Agent::start(&simulation, &["--window", "1s"]);
+        let server = children_of(agent.process.0.id())
+            .into_iter()
+            .find(|pid| status(*pid, "Name") == "et-finisher")
+            .unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(server.cast_signed()), signal).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let (began, said) = (Instant::now(), agent.said.clone());
+        assert_ne!(agent.end(), 0);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        std::thread::sleep(Duration::from_millis(300));
+        let said = said.lock().unwrap();
+        assert!(
+            said.contains("the process that serves the metrics") && !said.contains("output files"),
+            "{said}"
+        );
+    }
+}
+
 /// An address that somebody else has ends it before anything is recorded, and says what to do.
 #[test]
 fn an_address_in_use() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let agent = Command::new(env!("CARGO_BIN_EXE_energy-trace"))
         .args(["agent", "--power", "model", "--listen", &address])
@@ -315,7 +489,7 @@ struct Server {
 
 impl Server {
     fn start(programs: &Path, folder: &Path, agent: &str) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let config = folder.join("prometheus.yml");
         let jobs = format!("[{{job_name: energy, static_configs: [{{targets: ['{agent}']}}]}}]");

@@ -2,6 +2,7 @@
 //!
 //! Data only. Leaves out the options that it comes from (`cli/resolve.rs`) and doing it (`session`).
 
+use crate::collector::Endpoint;
 use crate::tracee::Target;
 use crate::tracee::user::InvokingUser;
 use energy_trace_model::recording::record::{Unwinding, WorkCounter};
@@ -10,6 +11,7 @@ use energy_trace_probe::CountName;
 use energy_trace_probe::event::EventChoice;
 use energy_trace_report::budgets::Budget;
 use energy_trace_symbols::Detail;
+use nix::unistd::{Gid, Uid};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,13 +84,30 @@ pub struct RecordPlan {
     pub program: Option<PathBuf>,
 }
 
-/// Where an agent's metrics are, and how often they change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where an agent's numbers go, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentPlan {
     /// Where it listens.
     pub listen: SocketAddr,
     /// The time from one attribution to the next.
     pub window: Duration,
+    /// Where tables go, if they are wanted.
+    pub spool: Option<SpoolPlan>,
+    /// Where profiles go, if they are wanted.
+    pub collector: Option<Endpoint>,
+}
+
+/// A folder of tables, and its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolPlan {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes of all files together.
+    pub most_bytes: u64,
+    /// How old files become.
+    pub longest: Duration,
+    /// Whose folder it is, as whom the agent runs then; `None`: as itself.
+    pub owner: Option<(Uid, Gid)>,
 }
 
 /// How to talk to the user, all of it on stderr.

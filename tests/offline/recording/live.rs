@@ -7,11 +7,12 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{RecordingWriter, read};
-use energy_trace_model::recording::live::IncrementalReader;
+use energy_trace_model::recording::live::{IncrementalReader, Living};
 use energy_trace_model::recording::record::{
     CpuOwner, CpuTotals, Process, Record, Sample, Slice, StackNode, StackStatus, Summary, Thread,
 };
 use energy_trace_model::units::MicroJoules;
+use std::collections::HashSet;
 use std::fs::{self, File};
 
 const MS: u64 = 1_000_000;
@@ -136,6 +137,106 @@ fn assert_windows_are_the_whole((bytes, whole): (Vec<u8>, Recording)) {
         let apart = measured - whole.ledger[0].measured;
         assert!(apart.as_uj().abs() <= 8, "{apart}");
     }
+}
+
+/// Who lives, by the numbers of processes.
+struct Now(std::ops::Range<u32>);
+
+impl Living for Now {
+    fn has_ended(&self, number: u32, _: Pid) -> bool {
+        !self.0.contains(&number)
+    }
+
+    fn threads_of(&self, _: Pid) -> Option<HashSet<Tid>> {
+        Some(HashSet::from([Tid::new(0)]))
+    }
+}
+
+/// A process that runs for some milliseconds in this window, with its thread and a sample.
+fn short_lived(number: u32, from: u64) -> Vec<Record> {
+    let (key, thread, name) = (ProcessKey::new(number), ThreadKey::new(number), "p".repeat(100));
+    let pid = Pid::new(1_000 + number % 500);
+    let parent = number.checked_sub(1).map(ProcessKey::new);
+    let process = Process { key, pid, parent, name: name.clone(), command: vec![], runtime: None };
+    let (cpu, stack, status) = (CpuId::new(0), StackId::new(0), StackStatus::Complete);
+    let who = CpuOwner::Target(thread);
+    vec![
+        Record::Process(process),
+        Record::Thread(Thread { key: thread, process: key, tid: Tid::new(pid.get()), name }),
+        Record::ControlGroup(key, format!("/g{number}")),
+        Record::Samples(vec![Sample { at: at(from), cpu, thread, stack, status }]),
+        Record::Slices(vec![Slice { cpu, who, start: at(from), end: at(from + 1) }]),
+    ]
+}
+
+/// Hundreds of windows in which processes come and go: tables stay as small as what lives, all of the time and energy is there, and each process is
+/// told of once, by a number that nobody else has. What comes from who was forgotten is counted, and its time is others'.
+#[test]
+fn what_has_ended_is_forgotten() {
+    const EACH: u32 = 50;
+    let mut start = header();
+    start.anchor.ktime = at(0);
+    let mut opening = vec![Record::Header(start), Record::Domain(domain())];
+    opening.extend([Record::Frame(FrameId::new(0), frame("work")), node(0)]);
+    let mut live = IncrementalReader::default();
+    push(&mut live, &opening);
+    let (mut time, mut told, mut most, mut most_code) = (0, 0, 0, 0);
+    for window in 0..300_u64 {
+        let (from, first) = (window * 100, u32::try_from(window).unwrap() * EACH);
+        push(
+            &mut live,
+            &[Record::Readings(DomainId::new(0), vec![reading(from * MS, 5_000_000 + from * 10_000)])],
+        );
+        // The recorder forgets code now and then, and gives out its numbers again.
+        let code = u32::try_from(window % 20).unwrap();
+        let name = format!("work {}", window / 20);
+        push(&mut live, &[Record::Frame(FrameId::new(code), frame(&name)), node(code)]);
+        let of = (0..EACH).flat_map(|number| short_lived(first + number, from + u64::from(number)));
+        push(&mut live, &of.collect::<Vec<_>>());
+        let cut = live.window(at(from + 90)).unwrap();
+        time += attribute(&cut, &Options::default()).rows.iter().map(|row| row.time_ns).sum::<u64>();
+        let new = live.new_processes();
+        assert!(
+            new.iter().zip(first..).all(|(new, number)| new.number == number) && new.len() == EACH as usize
+        );
+        told += new.len() as u64;
+        let numbers: Vec<_> = cut.processes.iter().map(|process| live.number_of(process.key)).collect();
+        let names = cut.samples.iter().map(|sample| &cut.frames_of(sample.stack).next().unwrap().1.name);
+        assert!(names.clone().all(|found| *found == name), "{name}: {:?}", names.collect::<HashSet<_>>());
+        assert!(numbers.is_sorted() && numbers.last() == Some(&Some(first + EACH - 1)));
+        // The last one lives on.
+        live.forget_ended(&Now(first + EACH - 1..first + EACH));
+        let [processes, threads, frames, stacks] = live.known();
+        (most, most_code) = (most.max(processes + threads), most_code.max(frames.max(stacks)));
+    }
+    assert_eq!((told, time, most, most_code), (300 * 50, 300 * 50 * MS, 2, 20));
+    let (old, next) = (short_lived(7, 30_000), live.strays());
+    push(&mut live, &old[3..]);
+    assert_eq!((next, live.strays()), (0, 1));
+    let cut = live.window(at(30_090)).unwrap();
+    assert!(
+        cut.samples.is_empty() && cut.slices.iter().any(|slice| slice.who == CpuOwner::Other),
+        "{:?}",
+        cut.slices
+    );
+}
+
+/// A stack of one frame, both of this number.
+const fn node(number: u32) -> Record {
+    Record::Stack(StackId::new(number), StackNode { parent: None, frame: FrameId::new(number) })
+}
+
+/// Records as they come.
+fn push(live: &mut IncrementalReader, records: &[Record]) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let mut writer = RecordingWriter::over(File::create(&path).unwrap(), &path).unwrap();
+    let opening = fs::read(&path).unwrap().len();
+    records.iter().for_each(|record| writer.write(record).unwrap());
+    writer.flush().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let is_first = matches!(records.first(), Some(Record::Header(_)));
+    live.push(&bytes[if is_first { 0 } else { opening }..]).unwrap();
 }
 
 /// What is no recording, and what is damaged, is an error and no panic.

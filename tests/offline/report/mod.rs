@@ -1,5 +1,6 @@
 //! What is printed of a profile. Leaves out whether its numbers are right (`attribution`).
 
+mod agent_dashboard;
 mod counts;
 mod debug_frame;
 mod difference;

@@ -94,6 +94,16 @@ pub fn attribute_by_process(recording: Recording, options: &Options) -> Vec<Doma
     by_process::of(&found.results, &found.time.owners, &recording.threads)
 }
 
+/// The same, and the whole profile beside it, for who wants to know stacks too.
+pub fn attribute_with_processes(recording: Recording, options: &Options) -> (Vec<DomainByProcess>, Profile) {
+    let mut recording = Cow::Owned(recording);
+    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
+    let by_process = by_process::of(&found.results, &found.time.owners, &recording.threads);
+    let (mut profile, rows) = with_rows(run, &recording, options, &found);
+    found.enter(rows, &mut profile);
+    (by_process, profile)
+}
+
 /// Of a recording that is not merged.
 fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options, left_out: LeftOut) -> Profile {
     let (run, found) = Attribution::of(&mut recording, options.accounting, left_out);

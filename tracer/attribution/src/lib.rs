@@ -70,7 +70,7 @@ mod uncertainty;
 
 pub use attribute::{
     attribute, attribute_by_process, attribute_over_time, attribute_over_time_owned, attribute_owned,
-    attribute_without,
+    attribute_with_processes, attribute_without,
 };
 use energy_trace_counters as timeline;
 use energy_trace_cpu_time::{numerics, time};

@@ -26,6 +26,37 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     if text.contains(is_hidden) { Cow::Owned(escaped(text, is_hidden)) } else { Cow::Borrowed(text) }
 }
 
+/// A name of the kernel's as text that may be shown, another one for each name: what is no UTF-8 is written out too, and a backslash where it
+/// would look like the begin of such a word. systemd's own `\x2d` stays.
+pub fn exact(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let is_ours = c == '\\' && begins_a_word(rest);
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            out += &escaped(c.encode_utf8(&mut [0; 4]), |c| is_ours || is_hidden(c));
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+        rest = rest.get(chunk.invalid().len()..).unwrap_or_default();
+    }
+    out
+}
+
+/// The same of each line.
+pub fn exact_lines(text: &[u8]) -> String {
+    text.split(|byte| *byte == b'\n').map(exact).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether text reads as a word that `exact` writes.
+fn begins_a_word(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"\\x").and_then(|digits| digits.get(..2));
+    let byte = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+    text.starts_with(b"\\u{") || byte.is_some_and(|byte| matches!(byte, 0..=0x1f | b'\\' | 0x7f..))
+}
+
 /// The same for text of several lines, whose ends stay.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     let hidden = |c| c != '\n' && is_hidden(c);
@@ -66,8 +97,46 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{shown, shown_json, shown_lines};
+    use super::{exact, shown, shown_json, shown_lines};
     use std::borrow::Cow;
+    use std::collections::BTreeSet;
+
+    /// Names that differ in what cannot be shown, or that look as if they were written out already, are different; usual ones are as they are.
+    #[test]
+    fn exact_names() {
+        let pieces: [&[u8]; 16] = [
+            b"a",
+            b"x",
+            b"1",
+            b"b",
+            b"\\",
+            b"{",
+            b"u",
+            b"5",
+            b"c",
+            b"\x1b",
+            b"\xff",
+            b"\xe2",
+            "\u{202e}".as_bytes(),
+            b"\xc3\xa9",
+            b"}",
+            b"\x7f",
+        ];
+        let mut names: BTreeSet<Vec<u8>> = BTreeSet::from([Vec::new()]);
+        for _ in 0..4 {
+            let longer = |name: &Vec<u8>| pieces.map(|piece| [name.as_slice(), piece].concat());
+            let more: Vec<Vec<u8>> = names.iter().flat_map(longer).collect();
+            names.extend(more);
+        }
+        names.extend([b"a\x1b".to_vec(), b"a\\x1b".to_vec(), b"a\\x5cx1b".to_vec(), b"\\u{202e}".to_vec()]);
+        let written: BTreeSet<String> = names.iter().map(|name| exact(name)).collect();
+        assert_eq!(written.len(), names.len());
+        assert!(written.iter().all(|name| shown(name) == *name));
+        for usual in ["/system.slice/dev-disk-by\\x2duuid.device", "/kubepods/podé"] {
+            assert_eq!(exact(usual.as_bytes()), usual);
+        }
+        assert_eq!(exact(b"a\\x1b\x1b\xff"), "a\\x5cx1b\\x1b\\xff");
+    }
 
     /// Escapes, controls of both sets, marks of direction and what has no width are written out; names of people are not.
     #[test]

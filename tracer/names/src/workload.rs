@@ -148,7 +148,10 @@ fn container_id(part: &str) -> Option<&str> {
 /// A part without what its runtime wrote around the id.
 fn id_of(part: &str) -> &str {
     let bare = part.strip_suffix(".scope").unwrap_or(part);
-    RUNTIMES.iter().find_map(|runtime| bare.strip_prefix(*runtime)?.strip_prefix('-')).unwrap_or(bare)
+    let id =
+        RUNTIMES.iter().find_map(|runtime| bare.strip_prefix(*runtime)?.strip_prefix('-')).unwrap_or(bare);
+    // Nothing left would be no container.
+    if id.is_empty() { part } else { id }
 }
 
 fn is_unit(part: &str) -> bool {
@@ -165,6 +168,14 @@ mod tests {
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const UID: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334455";
+
+    /// A group below a pod is never the pod's own, whatever it is called.
+    #[test]
+    fn containers_without_an_id() {
+        for name in [".scope", "docker-", "crio-.scope"] {
+            assert_eq!(Workload::of(&format!("/kubepods/pod{UID}/{name}")), pod(name));
+        }
+    }
 
     fn pod(container: &str) -> Workload {
         let (pod_uid, container_id) = (Some(UID.to_owned()), Some(container.to_owned()));

@@ -287,7 +287,9 @@ impl Tracer {
         let worker = Arc::clone(&collector.stacks.worker);
         // Slices have an end to be seen; what is summed does not.
         let cpus = if self.time.is_none() { self.cpus.online() } else { Vec::new() };
-        Ok(Some(LiveNames::start(cpus, self.config.reader, worker, start)?))
+        let mut live = LiveNames::start(cpus, self.config.reader, worker, start)?;
+        live.forgets = self.time.is_some() && !self.config.gpu && !self.config.ranges && !self.config.count;
+        Ok(Some(live))
     }
 
     /// Starts to sample, by the event and at the rate that can be had.

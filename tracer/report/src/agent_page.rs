@@ -46,8 +46,38 @@ pub struct OwnCost {
     pub lost: u64,
     /// Windows that ended before their time, as too much was waiting.
     pub early: u64,
+    /// Windows that are parts of others, as the agent was too late for their ends.
+    pub joined: u64,
+    /// What became of tables, where there are any.
+    pub spool: Option<SpoolCounts>,
+    /// What became of profiles, where they are sent.
+    pub sender: Option<SenderCounts>,
     /// The end of the last window, in nanoseconds since 1970 UTC.
     pub window_end_unix_ns: u64,
+}
+
+/// Windows of a folder of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolCounts {
+    /// That were written.
+    pub written: u64,
+    /// That were removed, as they were too many or too old.
+    pub removed: u64,
+    /// That could not be written.
+    pub lost: u64,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// Stacks that have no rows of their own, as a window had too many.
+    pub merged_stacks: u64,
+}
+
+/// Messages to a collector, one a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounts {
+    /// That were taken.
+    pub sent: u64,
+    /// That were lost.
+    pub dropped: u64,
 }
 
 /// Labels, the empty ones too.
@@ -151,6 +181,13 @@ impl Page {
             "Windows that ended early, as too much was waiting.",
         );
         self.sample("energy_trace_agent_early_windows_total", &[], cost.early);
+        self.counter(
+            "energy_trace_agent_joined_windows",
+            "Windows that are a part of the next, as the agent was late.",
+        );
+        self.sample("energy_trace_agent_joined_windows_total", &[], cost.joined);
+        cost.spool.iter().for_each(|counts| self.spool(counts));
+        cost.sender.iter().for_each(|counts| self.sender(counts));
         self.gauge("energy_trace_agent_workloads", "Workloads with a series.");
         self.sample("energy_trace_agent_workloads", &[], totals.workloads.len());
         self.gauge("energy_trace_agent_window_end_timestamp_seconds", "End of the last window.");
@@ -158,6 +195,29 @@ impl Page {
         self.sample("energy_trace_agent_window_end_timestamp_seconds", &[], end);
         self.gauge("energy_trace_agent_build_info", "1, with the agent's version.");
         self.sample("energy_trace_agent_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    }
+
+    fn spool(&mut self, counts: &SpoolCounts) {
+        self.counter(
+            "energy_trace_agent_spool_windows",
+            "Windows of the spool: written, removed (too many or too old), lost (not written).",
+        );
+        for (outcome, count) in
+            [("written", counts.written), ("removed", counts.removed), ("lost", counts.lost)]
+        {
+            self.sample("energy_trace_agent_spool_windows_total", &[("outcome", outcome)], count);
+        }
+        self.gauge("energy_trace_agent_spool_bytes", "Bytes of the spool's files.");
+        self.sample("energy_trace_agent_spool_bytes", &[], counts.bytes);
+        self.counter("energy_trace_agent_merged_stacks", "Stacks of windows that had too many.");
+        self.sample("energy_trace_agent_merged_stacks_total", &[], counts.merged_stacks);
+    }
+
+    fn sender(&mut self, counts: &SenderCounts) {
+        self.counter("energy_trace_agent_otlp_messages", "Windows for the collector: sent, dropped.");
+        for (outcome, count) in [("sent", counts.sent), ("dropped", counts.dropped)] {
+            self.sample("energy_trace_agent_otlp_messages_total", &[("outcome", outcome)], count);
+        }
     }
 
     /// Announces a counter. In the older format it has the name of its samples.
@@ -265,7 +325,7 @@ impl Display for Escaped<'_> {
 mod tests {
     use super::super::agent_totals::tests::{pod, sums, uj, window};
     use super::super::agent_totals::{Totals, Who};
-    use super::{Format, Joules, OwnCost, page};
+    use super::{Format, Joules, OwnCost, SenderCounts, SpoolCounts, page};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::ProcessKey;
     use energy_trace_names::workload::Workload;
@@ -296,8 +356,29 @@ mod tests {
         resident_bytes: 77,
         lost: 3,
         early: 0,
+        joined: 4,
+        spool: None,
+        sender: None,
         window_end_unix_ns: 60_000_000_000,
     };
+
+    /// What is not there has no series, not even one that is zero.
+    #[test]
+    fn missing_is_missing() {
+        let without = page(&Totals::default(), &COST, Format::OpenMetrics);
+        assert!(!without.contains("spool") && !without.contains("otlp"), "{without}");
+        let spool = SpoolCounts { written: 5, removed: 1, lost: 2, bytes: 9, merged_stacks: 0 };
+        let cost = OwnCost { spool: Some(spool), sender: Some(SenderCounts { sent: 1, dropped: 3 }), ..COST };
+        let with = page(&Totals::default(), &cost, Format::OpenMetrics);
+        for line in [
+            "energy_trace_agent_joined_windows_total 4",
+            r#"energy_trace_agent_spool_windows_total{outcome="lost"} 2"#,
+            "energy_trace_agent_spool_bytes 9",
+            r#"energy_trace_agent_otlp_messages_total{outcome="dropped"} 3"#,
+        ] {
+            assert!(with.lines().any(|found| found == line), "{line}\n{with}");
+        }
+    }
 
     /// Samples by name and labels, in microjoules where they are joules.
     fn samples(page: &str) -> BTreeMap<String, i64> {

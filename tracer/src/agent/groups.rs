@@ -1,14 +1,16 @@
 //! Whose each process is, by the path of its control group, which the kernel writes.
 //!
 //! A process is looked at when it is first recorded, and all that live at the end of each window, as some are moved later. One that was gone
-//! before is its parent's. Leaves out what paths mean (`names::workload`).
+//! before is its parent's. Who has ended is known by who lives. Leaves out what paths mean (`names::workload`).
 
-use energy_trace_model::ids::{Pid, ProcessKey};
-use energy_trace_model::recording::record::Process;
-use energy_trace_names::workload::Workload;
+use energy_trace_model::ids::{Pid, Tid};
+use energy_trace_model::recording::live::{Living, NewProcess};
+use energy_trace_names::shown::exact_lines;
+use energy_trace_names::workload::{Workload, path_in};
 use energy_trace_report::agent_totals::Who;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Where the kubelet keeps the logs of pods, in folders `NAMESPACE_NAME_UID`.
@@ -18,41 +20,55 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Folders of pods that are looked at.
 const MOST_PODS: usize = 10_000;
 
-/// What is known of all processes.
+/// A process that there always is, and that is seen where programs of others are (proc(5), `hidepid`).
+const FIRST: Pid = Pid::new(1);
+
+/// A control group.
+struct Group {
+    who: Who,
+    path: String,
+}
+
+/// What is known of processes, by the recorder's numbers, which nobody else gets later.
 pub(super) struct Groups {
     proc: PathBuf,
     namespaces: Namespaces,
-    /// Each once.
-    whos: Vec<Who>,
-    numbers: HashMap<Who, u32>,
-    /// The number of each process's, by its key.
-    of: Vec<u32>,
+    /// Each once, by its path.
+    groups: HashMap<String, Arc<Group>>,
+    of: HashMap<u32, Arc<Group>>,
     /// The last program of each process that lives.
-    last: HashMap<Pid, usize>,
+    last: HashMap<Pid, u32>,
+    /// Whether programs of others can be seen at all.
+    sees_others: bool,
 }
 
 impl Groups {
     pub(super) fn new(proc: impl Into<PathBuf>, pods: impl Into<PathBuf>) -> Self {
         let namespaces = Namespaces { pods: pods.into(), of: HashMap::new(), looked: None };
-        let (whos, numbers, of, last) = Default::default();
-        Self { proc: proc.into(), namespaces, whos, numbers, of, last }
+        let (groups, of, last) = Default::default();
+        Self { proc: proc.into(), namespaces, groups, of, last, sees_others: false }
     }
 
     /// Whose it is.
-    pub(super) fn who(&self, process: ProcessKey) -> Who {
-        let number = self.of.get(process.get() as usize);
-        let who = number.and_then(|&number| self.whos.get(number as usize));
-        who.cloned().unwrap_or(Who::Unseen)
+    pub(super) fn who(&self, number: Option<u32>) -> Who {
+        self.group(number).map_or(Who::Unseen, |group| group.who.clone())
     }
 
-    /// Looks at processes that are new; all are in the order of their keys.
-    pub(super) fn look_at_new(&mut self, processes: &[Process]) {
-        for process in processes.iter().skip(self.of.len()) {
-            let who = self.read(process.pid);
-            let who = who.unwrap_or_else(|| process.parent.map_or(Who::Unseen, |parent| self.who(parent)));
-            let number = self.number(who);
-            self.last.insert(process.pid, self.of.len());
-            self.of.push(number);
+    /// The path of its control group, where it is known.
+    pub(super) fn path(&self, number: Option<u32>) -> Option<&str> {
+        self.group(number).map(|group| group.path.as_str())
+    }
+
+    fn group(&self, number: Option<u32>) -> Option<&Arc<Group>> {
+        self.of.get(&number?)
+    }
+
+    /// Looks at processes that are new.
+    pub(super) fn look_at_new(&mut self, processes: Vec<NewProcess>) {
+        for NewProcess { number, pid, parent } in processes {
+            self.last.insert(pid, number);
+            let group = self.read(pid).or_else(|| self.group(parent).cloned());
+            group.into_iter().for_each(|group| _ = self.of.insert(number, group));
         }
     }
 
@@ -61,34 +77,52 @@ impl Groups {
         let (mut living, mut pids) = (BTreeSet::new(), HashSet::new());
         let entries = std::fs::read_dir(&self.proc).into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::new) {
-            let Some(who) = self.read(pid) else { continue };
+            let Some(group) = self.read(pid) else { continue };
             pids.insert(pid);
-            let number = self.number(who.clone());
-            living.insert(who);
-            let process = self.last.get(&pid).and_then(|&process| self.of.get_mut(process));
-            process.into_iter().for_each(|of| *of = number);
+            living.insert(group.who.clone());
+            if let Some(number) = self.last.get(&pid) {
+                self.of.insert(*number, group);
+            }
         }
+        self.sees_others = pids.contains(&FIRST);
         self.last.retain(|pid, _| pids.contains(pid));
         living
     }
 
-    /// `None`: it is gone, or not to be seen.
-    fn read(&mut self, pid: Pid) -> Option<Who> {
-        let groups = std::fs::read(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
-        // Of a group that was removed while a process of it ends.
-        let groups = String::from_utf8_lossy(&groups).replace(" (deleted)\n", "\n");
-        let workload = Workload { rank: None, ..Workload::of_process(&groups) };
-        let namespace = workload.pod_uid.as_deref().and_then(|pod| self.namespaces.of(pod));
-        Some(Who::Known(workload, namespace))
+    /// Forgets groups of processes that nobody knows any more.
+    pub(super) fn forget_unknown(&mut self, is_known: impl Fn(u32) -> bool) {
+        self.of.retain(|number, _| is_known(*number));
+        self.groups.retain(|_, group| Arc::strong_count(group) > 1);
+        self.of.shrink_to(self.of.len() * 2);
+        self.groups.shrink_to(self.groups.len() * 2);
     }
 
-    fn number(&mut self, who: Who) -> u32 {
-        let next = u32::try_from(self.whos.len()).unwrap_or(u32::MAX);
-        let (whos, numbers) = (&mut self.whos, &mut self.numbers);
-        *numbers.entry(who).or_insert_with_key(|who| {
-            whos.push(who.clone());
-            next
-        })
+    /// `None`: it is gone, or not to be seen.
+    fn read(&mut self, pid: Pid) -> Option<Arc<Group>> {
+        let groups = std::fs::read(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
+        // Of a group that was removed while a process of it ends.
+        let groups = exact_lines(&groups).replace(" (deleted)\n", "\n");
+        let path = path_in(&groups).unwrap_or_default();
+        let workload = Workload { rank: None, ..Workload::of(path) };
+        let namespace = workload.pod_uid.as_deref().and_then(|pod| self.namespaces.of(pod));
+        let who = Who::Known(workload, namespace);
+        if let Some(known) = self.groups.get(path).filter(|known| known.who == who) {
+            return Some(Arc::clone(known));
+        }
+        let group = Arc::new(Group { who, path: path.to_owned() });
+        self.groups.insert(path.to_owned(), Arc::clone(&group));
+        Some(group)
+    }
+}
+
+impl Living for Groups {
+    fn has_ended(&self, number: u32, pid: Pid) -> bool {
+        self.sees_others && self.last.get(&pid) != Some(&number)
+    }
+
+    fn threads_of(&self, pid: Pid) -> Option<HashSet<Tid>> {
+        let threads = std::fs::read_dir(self.proc.join(pid.to_string()).join("task")).ok()?.flatten();
+        Some(threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).map(Tid::new).collect())
     }
 }
 
@@ -121,7 +155,7 @@ impl Namespaces {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeSet, Groups, Pid, Process, ProcessKey, Who, Workload};
+    use super::{BTreeSet, Groups, Living as _, NewProcess, Pid, Tid, Who, Workload};
     use std::path::Path;
 
     const POD: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334455";
@@ -132,10 +166,8 @@ mod tests {
         std::fs::write(folder.join("cgroup"), groups).unwrap();
     }
 
-    fn process(key: u32, pid: u32, parent: Option<u32>) -> Process {
-        let parent = parent.map(ProcessKey::new);
-        let (name, command, runtime) = Default::default();
-        Process { key: ProcessKey::new(key), pid: Pid::new(pid), parent, name, command, runtime }
+    const fn process(number: u32, pid: u32, parent: Option<u32>) -> NewProcess {
+        NewProcess { number, pid: Pid::new(pid), parent }
     }
 
     fn unit(name: &str) -> Who {
@@ -150,10 +182,13 @@ mod tests {
         let mut groups = Groups::new(proc.path(), "/nothing");
         put(proc.path(), 7, "0::/system.slice/a.service\n");
         put(proc.path(), 8, "0::/system.slice/b.service (deleted)\n");
-        let mut processes =
-            vec![process(0, 7, None), process(1, 8, None), process(2, 9, Some(1)), process(3, 10, None)];
-        groups.look_at_new(&processes);
-        let found: Vec<Who> = (0..5).map(|key| groups.who(ProcessKey::new(key))).collect();
+        groups.look_at_new(vec![
+            process(0, 7, None),
+            process(1, 8, None),
+            process(2, 9, Some(1)),
+            process(3, 10, None),
+        ]);
+        let found: Vec<Who> = (0..5).map(|number| groups.who(Some(number))).collect();
         assert_eq!(
             found,
             [unit("a.service"), unit("b.service"), unit("b.service"), Who::Unseen, Who::Unseen]
@@ -161,14 +196,66 @@ mod tests {
         put(proc.path(), 7, "0::/system.slice/c.service\n");
         std::fs::remove_dir_all(proc.path().join("8")).unwrap();
         assert_eq!(groups.look_at_living(), BTreeSet::from([unit("c.service")]));
-        assert_eq!(groups.who(ProcessKey::new(0)), unit("c.service"));
-        assert_eq!(groups.who(ProcessKey::new(1)), unit("b.service"));
+        assert_eq!(groups.who(Some(0)), unit("c.service"));
+        assert_eq!(groups.who(Some(1)), unit("b.service"));
         put(proc.path(), 8, "0::/system.slice/d.service\n");
-        processes.push(process(4, 8, None));
-        groups.look_at_new(&processes);
+        groups.look_at_new(vec![process(4, 8, None)]);
         groups.look_at_living();
-        assert_eq!(groups.who(ProcessKey::new(1)), unit("b.service"));
-        assert_eq!(groups.who(ProcessKey::new(4)), unit("d.service"));
+        assert_eq!(groups.who(Some(1)), unit("b.service"));
+        assert_eq!(
+            (groups.who(Some(4)), groups.path(Some(4))),
+            (unit("d.service"), Some("/system.slice/d.service"))
+        );
+    }
+
+    /// What has ended is known by who lives, as far as programs of others are seen; what nobody knows is forgotten, with its group.
+    #[test]
+    fn what_has_ended() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut groups = Groups::new(proc.path(), "/nothing");
+        put(proc.path(), 7, "0::/system.slice/a.service\n");
+        groups.look_at_new(vec![process(0, 7, None), process(1, 8, Some(0))]);
+        groups.look_at_living();
+        let ended =
+            |groups: &Groups| [(0, 7), (1, 8)].map(|(number, pid)| groups.has_ended(number, Pid::new(pid)));
+        assert_eq!(ended(&groups), [false; 2]);
+        put(proc.path(), 1, "0::/init.scope\n");
+        groups.look_at_living();
+        assert_eq!(ended(&groups), [false, true]);
+        std::fs::create_dir_all(proc.path().join("7/task/9")).unwrap();
+        assert_eq!(groups.threads_of(Pid::new(7)), Some([Tid::new(9)].into()));
+        assert_eq!((groups.threads_of(Pid::new(8)), groups.of.len()), (None, 2));
+        groups.forget_unknown(|number| number == 9);
+        assert_eq!((groups.of.len(), groups.groups.len()), (0, 0));
+    }
+
+    /// Names that differ only in what no page can show are different workloads, and what they are called can be shown.
+    #[test]
+    fn names_that_cannot_be_shown() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut groups = Groups::new(proc.path(), "/nothing");
+        let names: [&[u8]; 6] = [b"a\x1b", b"a\\x1b", b"a\xff", b"a\xfe", "a\u{200b}".as_bytes(), b"a"];
+        for (pid, name) in (7..).zip(names) {
+            put(proc.path(), pid, "");
+            let path = [b"0::/system.slice/", name, b".service\n"].concat();
+            std::fs::write(proc.path().join(pid.to_string()).join("cgroup"), path).unwrap();
+        }
+        groups.look_at_new((0..6).map(|number| process(number, 7 + number, None)).collect());
+        let units: BTreeSet<String> = groups
+            .look_at_living()
+            .into_iter()
+            .filter_map(|who| match who {
+                Who::Known(workload, _) => workload.unit,
+                _ => None,
+            })
+            .collect();
+        assert_eq!(units.len(), 6, "{units:?}");
+        assert!(
+            units.iter().all(|unit| !unit.contains(|c: char| c.is_control() || c == '\u{fffd}')),
+            "{units:?}"
+        );
+        let paths: BTreeSet<&str> = (0..6).filter_map(|number| groups.path(Some(number))).collect();
+        assert_eq!(paths.len(), 6);
     }
 
     /// Where the kubelet's folder can be read a pod has its namespace.
@@ -179,8 +266,8 @@ mod tests {
         std::fs::create_dir(pods.path().join("lost+found")).unwrap();
         put(proc.path(), 7, &format!("0::/kubepods/burstable/pod{POD}/web1\n"));
         let mut groups = Groups::new(proc.path(), pods.path());
-        groups.look_at_new(&[process(0, 7, None)]);
-        let Who::Known(workload, namespace) = groups.who(ProcessKey::new(0)) else { panic!("unseen") };
+        groups.look_at_new(vec![process(0, 7, None)]);
+        let Who::Known(workload, namespace) = groups.who(Some(0)) else { panic!("unseen") };
         assert_eq!((workload.pod_uid.as_deref(), namespace.as_deref()), (Some(POD), Some("shop")));
     }
 
@@ -188,8 +275,8 @@ mod tests {
     #[test]
     fn this_machine() {
         let mut groups = Groups::new("/proc", "/nothing");
-        groups.look_at_new(&[process(0, std::process::id(), None)]);
-        let own = groups.who(ProcessKey::new(0));
+        groups.look_at_new(vec![process(0, std::process::id(), None)]);
+        let own = groups.who(Some(0));
         assert!(own != Who::Unseen && groups.look_at_living().contains(&own), "{own:?}");
     }
 }

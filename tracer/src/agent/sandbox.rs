@@ -1,22 +1,27 @@
-//! What an agent's process cannot do, by the kernel's word: write anywhere, read anything but `/proc` and the names of pods, reach a network,
-//! run a program, look into others.
+//! What an agent's process cannot do, by the kernel's word: write anywhere but below its spool, read anything else but `/proc` and the names of
+//! pods, reach a network but at its collector's port, run a program, look into others.
 //!
-//! Three barriers, as a resolver has (`foreign/resolver/sandbox`): a user that nobody else has, without capabilities; Landlock, where the kernel
-//! has it; and seccomp, which here names what is refused: who serves pages needs more calls than a parser. Its socket listens before.
+//! Three barriers, as a resolver has (`foreign/resolver/sandbox`): a user without capabilities that nobody else has (with a spool, its owner);
+//! Landlock, where the kernel has it; and seccomp, which here names what is refused: who serves pages needs more calls than a parser. Its
+//! socket listens before.
 
 use super::groups::PODS;
-use energy_trace_foreign::resolver::confine;
+use crate::plan::AgentPlan;
+use energy_trace_foreign::resolver::{Allowed, confine};
 use energy_trace_system::roles::own_user::OwnUser;
-use energy_trace_system::roles::renounce::renounce;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use energy_trace_system::roles::renounce::{Identity, renounce};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
-/// Calls that are refused.
-const REFUSED: [i64; 26] = [
+/// Calls that are refused; `socket` and `connect` are too where there is no collector.
+const REFUSED: [i64; 24] = [
     libc::SYS_execve,
     libc::SYS_execveat,
-    libc::SYS_socket,
-    libc::SYS_connect,
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_ptrace,
@@ -41,36 +46,62 @@ const REFUSED: [i64; 26] = [
     libc::SYS_personality,
 ];
 
-/// Gives up all privileges, and becomes a user that nobody else has where the process is root's.
+/// Gives up all privileges, and becomes a user that nobody else has, or whoever owns the spool, where the process is root's.
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn become_nobody() -> io::Result<()> {
-    renounce(OwnUser::find().identity())
+pub(crate) fn become_user(plan: &AgentPlan) -> io::Result<()> {
+    match plan.spool.as_ref().and_then(|spool| spool.owner) {
+        Some((uid, gid)) => renounce(Some(&Identity { uid, gid, groups: Vec::new() })),
+        None => renounce(OwnUser::find().identity()),
+    }
 }
 
-/// Shuts this thread, and those that it starts, off from all that it does not need.
+/// Shuts this thread, and those that it starts, off from all that it does not need: it may write below `spool` and connect to `port`.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
-pub(super) fn enter_sandbox() -> io::Result<()> {
-    confine(&["/proc", PODS])?;
-    apply_filter(&filter()?).map_err(io::Error::other)
+pub(super) fn enter_sandbox(spool: Option<&Path>, port: Option<u16>) -> io::Result<()> {
+    confine(&Allowed { readable: &["/proc", PODS], writable: spool, port })?;
+    apply_filter(&filter(port.is_some()).map_err(io::Error::other)?).map_err(io::Error::other)
 }
 
-fn filter() -> io::Result<BpfProgram> {
+fn filter(connects: bool) -> Result<BpfProgram, BackendError> {
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let rules = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
-    let target = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target);
-    filter.and_then(TryInto::try_into).map_err(io::Error::other)
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
+    if connects {
+        rules.insert(libc::SYS_socket, sockets_but_tcp()?);
+    } else {
+        rules.extend([libc::SYS_socket, libc::SYS_connect].map(|call| (call, Vec::new())));
+    }
+    let target = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?.try_into()
+}
+
+/// Of other families than the internet's, and of any type but a stream.
+fn sockets_but_tcp() -> Result<Vec<SeccompRule>, BackendError> {
+    let condition = |argument, operation, value: i32| {
+        let value = u64::from(value.cast_unsigned());
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operation, value)
+    };
+    let families = [libc::AF_INET, libc::AF_INET6].map(|family| condition(0, SeccompCmpOp::Ne, family));
+    let mut rules = vec![SeccompRule::new(families.into_iter().collect::<Result<_, _>>()?)?];
+    let types = [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, libc::SOCK_DCCP];
+    for of in types {
+        // The rest of the word are flags.
+        rules.push(SeccompRule::new(vec![condition(1, SeccompCmpOp::MaskedEq(0xf), of)?])?);
+    }
+    Ok(rules)
 }
 
 #[cfg(test)]
 mod tests {
     use super::enter_sandbox;
+    use energy_trace_foreign::resolver::landlock_version;
     use std::fs::File;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::unix::net::UnixDatagram;
     use std::process::Command;
 
     /// In the sandbox only `/proc` can be read; nothing is written, run or reached, and a socket that listens goes on.
@@ -81,7 +112,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("file");
         let closed = std::thread::spawn(move || {
-            enter_sandbox().unwrap();
+            enter_sandbox(None, None).unwrap();
             let accepted = listener.accept().is_ok();
             let read = std::fs::read("/proc/1/cgroup").is_ok() && std::fs::read("/proc/self/stat").is_ok();
             let refused = [
@@ -100,7 +131,48 @@ mod tests {
         assert!(refused.iter().skip(usize::from(!has_landlock())).all(|&refused| refused), "{refused:?}");
     }
 
+    /// With a spool and a collector files are made there and nowhere else, and a TCP socket is had, which connects to that port alone; names are
+    /// looked up no more.
+    #[test]
+    fn spool_and_collector() {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [collector, other] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [spool, elsewhere] = folders.each_ref().map(|folder| folder.path().to_owned());
+        let done = std::thread::spawn(move || {
+            enter_sandbox(Some(&spool), Some(collector.port())).unwrap();
+            let (made, renamed) = (spool.join("a/b"), spool.join("a/c"));
+            let works = std::fs::create_dir(spool.join("a")).is_ok()
+                && std::fs::write(&made, "x").is_ok()
+                && std::fs::rename(&made, &renamed).is_ok()
+                && std::fs::read_dir(spool.join("a")).is_ok_and(|files| files.count() == 1)
+                && std::fs::remove_file(&renamed).is_ok()
+                && std::fs::remove_dir(spool.join("a")).is_ok();
+            let refused = [
+                std::fs::write(elsewhere.join("x"), "x").is_err(),
+                TcpStream::connect(other).is_err(),
+                UdpSocket::bind("127.0.0.1:0").is_err(),
+                UnixDatagram::unbound().is_err(),
+                TcpListener::bind("127.0.0.1:0").is_err(),
+                Command::new("true").spawn().is_err(),
+            ];
+            (works, TcpStream::connect(collector).is_ok(), refused)
+        });
+        let (works, connects, refused) = done.join().unwrap();
+        // Which ports may be reached is Landlock's affair from version 4 on.
+        let known = landlock_version().unwrap_or(0);
+        let checked = refused.iter().enumerate().filter(|(at, _)| match at {
+            0 => known > 0,
+            1 => known >= 4,
+            _ => true,
+        });
+        assert!(
+            works && connects && checked.clone().all(|(_, refused)| *refused),
+            "{works} {connects} {refused:?}"
+        );
+    }
+
     fn has_landlock() -> bool {
-        energy_trace_foreign::resolver::landlock_version().is_some()
+        landlock_version().is_some()
     }
 }

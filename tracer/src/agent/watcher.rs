@@ -1,4 +1,5 @@
-//! Takes a recording from the pipe while it is made, attributes a window after the other, and makes the page of what they have together.
+//! Takes a recording from the pipe while it is made, attributes a window after the other, makes the page of what they have together, and hands
+//! each to the outlets.
 //!
 //! Records may come late: a window is attributed some seconds after its end, when later ones have come. Where too much waits, as on a machine of
 //! very many switches, a window ends early. Leaves out when windows end, whose processes are, and who asks for the page.
@@ -6,19 +7,25 @@
 use super::cost::Cost;
 use super::groups::{Groups, PODS};
 use super::listener::{Listener, Pages};
+use super::outlets::Outlets;
 use super::sandbox::enter_sandbox;
-use super::windows::{end_after, next_end};
+use super::windows::{end_after, joined, next_end};
+use crate::collector::Endpoint;
 use crate::live::{LAG, PIECE, Pipe, Watcher};
 use crate::plan::AgentPlan;
-use energy_trace_attribution::attribute_by_process;
+use energy_trace_attribution::{attribute_by_process, attribute_with_processes};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::Options;
+use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::{DomainByProcess, Options};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::live::IncrementalReader;
+use energy_trace_model::recording::record::{LossReason, Process};
 use energy_trace_report::agent_page::{Format, OwnCost, page};
 use energy_trace_report::agent_totals::Totals;
 use energy_trace_system::clock::{anchor, now};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -40,7 +47,8 @@ pub(crate) struct Agent {
     pipe: Pipe,
     listener: Option<Listener>,
     address: SocketAddr,
-    window: Duration,
+    /// With the collector's address in the place of its name.
+    plan: AgentPlan,
     lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -57,16 +65,22 @@ impl Agent {
         })?;
         let address = socket.local_addr()?;
         let (pipe, listener) = (Pipe::new()?, Listener::new(socket)?);
-        enter_sandbox()?;
-        Ok(Self {
-            pipe,
-            listener: Some(listener),
-            address,
-            window: plan.window,
-            lost: Arc::default(),
-            thread: None,
-        })
+        let collector = plan.collector.as_ref().map(look_up).transpose()?;
+        let spool = plan.spool.as_ref().map(|spool| spool.folder.as_path());
+        enter_sandbox(spool, collector.as_ref().map(Endpoint::port))?;
+        let plan = AgentPlan { collector, ..plan.clone() };
+        Ok(Self { pipe, listener: Some(listener), address, plan, lost: Arc::default(), thread: None })
     }
+}
+
+/// Before the sandbox, in which nobody looks up names.
+fn look_up(collector: &Endpoint) -> io::Result<Endpoint> {
+    collector.looked_up().map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("cannot find the collector {collector}: {error}; name its address"),
+        )
+    })
 }
 
 impl Watcher for Agent {
@@ -76,7 +90,11 @@ impl Watcher for Agent {
 
     fn begin(&mut self) {
         let (Some(pipe), Some(listener)) = (self.pipe.reading.take(), self.listener.take()) else { return };
-        let watching = Watching::new(self.window, Arc::clone(&self.lost));
+        let outlets = match Outlets::start(self.plan.spool.take(), self.plan.collector.take()) {
+            Ok(outlets) => outlets,
+            Err(error) => return log::warn!("the agent ends: {error}"),
+        };
+        let watching = Watching::new(self.plan.window, Arc::clone(&self.lost), outlets);
         let pages = watching.pages.clone();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         // Without a thread nobody has the pipe, which ends the recording.
@@ -107,6 +125,9 @@ struct Watching {
     totals: Totals,
     cost: Cost,
     lost: Arc<AtomicU64>,
+    outlets: Outlets,
+    /// Losses and CPU time of the agent up to the last window for an outlet.
+    told: (u64, u64),
     pages: Pages,
     window: Duration,
     /// When the window ends.
@@ -115,21 +136,26 @@ struct Watching {
     waiting: usize,
     /// Windows that ended early.
     early: u64,
+    /// Windows that are a part of the next.
+    joined: u64,
 }
 
 impl Watching {
-    fn new(window: Duration, lost: Arc<AtomicU64>) -> Self {
+    fn new(window: Duration, lost: Arc<AtomicU64>, outlets: Outlets) -> Self {
         let mut watching = Self {
             live: IncrementalReader::default(),
             groups: Groups::new("/proc", PODS),
             totals: Totals::default(),
             cost: Cost::of_recorder(),
             lost,
+            outlets,
+            told: (0, 0),
             pages: Pages::default(),
             window,
             end: end_after(now(), window, anchor()),
             waiting: 0,
             early: 0,
+            joined: 0,
         };
         watching.show(now());
         watching
@@ -144,6 +170,7 @@ impl Watching {
                 if read == 0 {
                     let end = self.live.last();
                     self.attribute(end);
+                    self.outlets.end();
                     return Ok(());
                 }
                 self.take(piece.get(..read).unwrap_or_default())?;
@@ -155,7 +182,7 @@ impl Watching {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.live.push(bytes).map_err(io::Error::other)?;
         self.waiting = self.waiting.saturating_add(bytes.len());
-        self.groups.look_at_new(self.live.processes());
+        self.groups.look_at_new(self.live.new_processes());
         Ok(())
     }
 
@@ -168,7 +195,9 @@ impl Watching {
             self.attribute(KtimeNs::from_ns(enough));
         } else if now >= self.end + LATEST || now >= self.end + LAG && self.live.last() >= self.end + LAG {
             self.attribute(self.end);
-            self.end = next_end(self.end, now, self.window, anchor());
+            let next = next_end(self.end, now, self.window, anchor());
+            self.joined += joined(self.end, next, self.window);
+            self.end = next;
         }
     }
 
@@ -176,19 +205,56 @@ impl Watching {
         self.waiting = 0;
         let Some(window) = self.live.window(until) else { return };
         let living = self.groups.look_at_living();
-        let energy = attribute_by_process(window, &Options::default());
-        self.totals.add(&energy, until, &|process| self.groups.who(process), &living);
+        let energy = match self.outlets.are_there() {
+            true => self.put(window),
+            false => attribute_by_process(window, &Options::default()),
+        };
+        self.totals.add(&energy, until, &|process| self.groups.who(self.live.number_of(process)), &living);
+        self.live.forget_ended(&self.groups);
+        let known = self.live.numbers();
+        self.groups.forget_unknown(|number| known.contains(&number));
         self.show(until);
+    }
+
+    /// Attributes a window with its stacks, for whoever takes them; its time is that of the clock now, and its programs are whose they were at
+    /// its end.
+    fn put(&mut self, mut window: Recording) -> Vec<DomainByProcess> {
+        window.header.anchor = anchor();
+        window.control_groups = self.paths(&window.processes);
+        let so_far = (self.lost(), self.cost.now().0);
+        let before = std::mem::replace(&mut self.told, so_far);
+        if let Some(summary) = &mut window.summary {
+            // The recorder does not say why each was lost.
+            let lost = so_far.0.saturating_sub(before.0);
+            summary.lost.extend((lost > 0).then_some((LossReason::Samples, lost)));
+            summary.tracer_cpu_ns = so_far.1.saturating_sub(before.1);
+        }
+        let (energy, profile) = attribute_with_processes(window, &Options::logical());
+        self.outlets.put(&profile);
+        energy
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed).saturating_add(self.live.strays())
+    }
+
+    fn paths(&self, processes: &[Process]) -> BTreeMap<ProcessKey, String> {
+        let path = |process: &Process| self.groups.path(self.live.number_of(process.key)).map(str::to_owned);
+        processes.iter().filter_map(|process| Some((process.key, path(process)?))).collect()
     }
 
     /// Makes the page anew.
     fn show(&mut self, until: KtimeNs) {
         let (cpu_ns, resident_bytes) = self.cost.now();
+        let (spool, sender) = self.outlets.counts();
         let cost = OwnCost {
             cpu_ns,
             resident_bytes,
-            lost: self.lost.load(Ordering::Relaxed),
+            lost: self.lost(),
             early: self.early,
+            joined: self.joined,
+            spool,
+            sender,
             window_end_unix_ns: anchor().unix_ns_of(until),
         };
         let [open_metrics, text] =

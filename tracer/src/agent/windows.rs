@@ -19,9 +19,16 @@ pub(super) fn next_end(ended: KtimeNs, now: KtimeNs, window: Duration, anchor: W
     end_after((ended + window / 2).max(latest), window, anchor)
 }
 
+/// How many windows between two ends have none of their own: they are a part of the next.
+pub(super) fn joined(ended: KtimeNs, next: KtimeNs, window: Duration) -> u64 {
+    let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX).max(1);
+    // As many as are nearest: ends do not lie on one clock.
+    (next.ns_since(ended).saturating_add(window / 2) / window).saturating_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Duration, KtimeNs, WallAnchor, end_after, next_end};
+    use super::{Duration, KtimeNs, WallAnchor, end_after, joined, next_end};
 
     const MINUTE: Duration = Duration::from_mins(1);
 
@@ -55,6 +62,8 @@ mod tests {
             assert_eq!(next, KtimeNs::from_ns(1_115_000_000_000 + ns));
         }
         assert_eq!(next_end(seconds(1_055), seconds(1_300), MINUTE, wall), seconds(1_295));
+        let of = |next| joined(seconds(1_055), seconds(next), MINUTE);
+        assert_eq!([1_056, 1_114, 1_115, 1_116, 1_175, 1_295].map(of), [0, 0, 0, 0, 1, 3]);
     }
 
     /// A clock that was set forth or back moves the next end, which is never more than a window away, nor before the moment.

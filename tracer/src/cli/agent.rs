@@ -8,12 +8,15 @@ use super::common::Common;
 use super::failure::Failure;
 use super::record::{self, ModelWatts, RecordArgs, parse_duration, parse_model, parse_watts};
 use super::resolve::resolve;
-use crate::plan::{AgentPlan, GpuLevel, ProgressStyle};
+use crate::collector::Endpoint;
+use crate::plan::{AgentPlan, GpuLevel, ProgressStyle, SpoolPlan};
 use clap::{ArgAction, Args};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
+use nix::unistd::{Gid, Uid, geteuid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,6 +33,22 @@ pub(super) struct AgentArgs {
     /// How often the numbers change, at multiples of it in UTC: 1s to 1h
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_window)]
     pub window: Duration,
+
+    /// A folder for tables of each window (Parquet), which you upload: its owner, not root, writes them, and nobody else's privileges are used
+    #[arg(long, value_name = "DIR", value_parser = clap::value_parser!(PathBuf))]
+    pub spool: Option<PathBuf>,
+
+    /// Mebibytes of all tables: beyond them the oldest go
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub spool_mib: u32,
+
+    /// Days after which tables go
+    #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub spool_days: u32,
+
+    /// Send profiles of each window to this OpenTelemetry collector, whose name is looked up once, at the start
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<Endpoint>,
 
     /// Stack samples per second, per CPU, at random distances
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -69,12 +88,40 @@ pub(super) struct AgentArgs {
 pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure> {
     let mut plan = resolve(&recording(args)?, common).map_err(record::refused)?;
     plan.live = true;
-    plan.agent = Some(AgentPlan { listen: args.listen, window: args.window });
+    plan.agent = Some(agent_plan(args)?);
     plan.svg = None;
     plan.screen.progress = ProgressStyle::Off;
     // There is no summary of what does not end.
     plan.screen.quiet = true;
     record::run_plan(&plan)
+}
+
+fn agent_plan(args: &AgentArgs) -> Result<AgentPlan, Failure> {
+    let spool = args.spool.as_ref().map(|folder| spool_plan(folder, args)).transpose()?;
+    Ok(AgentPlan { listen: args.listen, window: args.window, spool, collector: args.otlp.clone() })
+}
+
+fn spool_plan(folder: &Path, args: &AgentArgs) -> Result<SpoolPlan, Failure> {
+    let most_bytes = u64::from(args.spool_mib) << 20;
+    let longest = Duration::from_hours(24) * args.spool_days;
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    Ok(SpoolPlan { owner: owner_of(&folder)?, folder, most_bytes, longest })
+}
+
+/// As whom root's agent writes there: privileges are given up before anything is written.
+fn owner_of(folder: &Path) -> Result<Option<(Uid, Gid)>, Failure> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let how = format!("install -d -o 60700 -g 60700 {}", folder.display());
+    let about = folder.metadata().map_err(|error| {
+        Failure::usage(format!("cannot use the spool {}: {error}; make it: {how}", folder.display()))
+    })?;
+    if about.uid() == 0 {
+        let text = format!("the spool {} is root's, and who writes it is not: {how}", folder.display());
+        return Err(Failure::usage(text));
+    }
+    Ok(Some((Uid::from_raw(about.uid()), Gid::from_raw(about.gid()))))
 }
 
 /// The same as options of a recording.
@@ -111,7 +158,7 @@ fn parse_window(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::super::command_line::{Command, parse};
-    use super::{Duration, parse_address, recording};
+    use super::{Duration, Gid, Uid, owner_of, parse_address, recording};
 
     /// The whole machine is recorded, at rates that cost little; this machine alone may ask unless somebody says otherwise.
     #[test]
@@ -124,6 +171,19 @@ mod tests {
             ("127.0.0.1:9464", Duration::from_mins(1))
         );
         assert!(args.listen.ip().is_loopback());
+    }
+
+    /// A spool has to be somebody's who is not root; nothing is written to find that out.
+    #[test]
+    fn spools() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not root: a spool is one's own");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert!(owner_of(folder.path()).is_err() && owner_of(&folder.path().join("none")).is_err());
+        std::os::unix::fs::chown(folder.path(), Some(60_700), Some(7)).unwrap();
+        assert_eq!(owner_of(folder.path()).unwrap(), Some((Uid::from_raw(60_700), Gid::from_raw(7))));
     }
 
     /// Addresses and ports; what is neither, and windows that are too short or too long, are refused.

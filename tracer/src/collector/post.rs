@@ -6,8 +6,11 @@
 
 use super::outbox::Answer;
 use crate::plain_http::{client, host};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
+use std::{fmt, io};
 use ureq::Agent;
+use ureq::http::uri::PathAndQuery;
 use ureq::http::{Response, Uri};
 
 /// Where collectors take profiles.
@@ -23,7 +26,40 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A collector's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint(String);
+pub struct Endpoint {
+    url: String,
+    /// Its host and port as they were named, where the address has taken their place.
+    named: Option<String>,
+}
+
+impl Endpoint {
+    /// With the address that its host has now, for who cannot look it up later.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn looked_up(&self) -> io::Result<Self> {
+        let uri: Uri = self.url.parse().map_err(io::Error::other)?;
+        let authority = uri.authority().ok_or(io::ErrorKind::NotFound)?;
+        let host = authority.host().trim_matches(['[', ']']);
+        let found: Vec<SocketAddr> = (host, self.port()).to_socket_addrs()?.collect();
+        // Who listens for the other family alone is rarer.
+        let address = found.iter().find(|address| address.is_ipv4()).or(found.first());
+        let address = address.ok_or(io::ErrorKind::NotFound)?;
+        let rest = uri.path_and_query().map_or(PATH, PathAndQuery::as_str);
+        Ok(Self { url: format!("http://{address}{rest}"), named: Some(authority.as_str().to_owned()) })
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.url.parse().ok().and_then(|uri: Uri| uri.port_u16()).unwrap_or(80)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
 
 impl std::str::FromStr for Endpoint {
     type Err = String;
@@ -36,7 +72,8 @@ impl std::str::FromStr for Endpoint {
             );
         }
         let has_path = !matches!(uri.path(), "" | "/");
-        Ok(Self(if has_path { url.to_owned() } else { format!("{}{PATH}", url.trim_end_matches('/')) }))
+        let url = if has_path { url.to_owned() } else { format!("{}{PATH}", url.trim_end_matches('/')) };
+        Ok(Self { url, named: None })
     }
 }
 
@@ -57,9 +94,18 @@ impl Collector {
         Self { agent: client(patience, MOST_HEAD), endpoint }
     }
 
+    /// Its address.
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Sends a message; what came of it.
     pub fn send(&self, message: &[u8]) -> Answer {
-        let request = self.agent.post(&self.endpoint.0).header(VERSION.0, VERSION.1).header(TYPE.0, TYPE.1);
+        let request = self.agent.post(&self.endpoint.url).header(VERSION.0, VERSION.1).header(TYPE.0, TYPE.1);
+        let request = match &self.endpoint.named {
+            Some(named) => request.header("Host", named),
+            None => request,
+        };
         match request.send(message) {
             Ok(answer) => Answer::Status(answer.status().as_u16(), retry_after(&answer)),
             Err(_) => Answer::None,
@@ -84,7 +130,8 @@ mod tests {
     /// What a collector that answers so was sent, and what came of it.
     fn sent_to(answer: &'static str) -> (Answer, Receiver<String>) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", server.local_addr().unwrap());
+        let url = format!("http://localhost:{}", server.local_addr().unwrap().port());
+        let endpoint: Endpoint = url.parse().unwrap();
         let (asked, questions) = channel();
         std::thread::spawn(move || {
             let (mut connection, _) = server.accept().unwrap();
@@ -99,7 +146,12 @@ mod tests {
             // Says nothing more, and does not hang up.
             std::thread::sleep(Duration::from_secs(5));
         });
-        let collector = Collector::with_patience(url.parse().unwrap(), Duration::from_secs(1));
+        let found = endpoint.looked_up().unwrap();
+        assert_eq!(
+            (found.url, found.named),
+            (url.replace("localhost", "127.0.0.1") + super::PATH, Some(url[7..].into()))
+        );
+        let collector = Collector::with_patience(endpoint.looked_up().unwrap(), Duration::from_secs(1));
         (collector.send(b"profiles!"), questions)
     }
 
@@ -110,8 +162,13 @@ mod tests {
         let (answer, questions) = sent_to("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         assert_eq!(answer, Answer::Status(200, None));
         let question = questions.recv().unwrap().to_lowercase();
+        assert_eq!(question.matches("\r\nhost:").count(), 1, "{question}");
         assert!(question.starts_with("post /v1development/profiles http/1.1\r\n"), "{question}");
-        for header in ["otlp-profiles-development-version: 1", "content-type: application/x-protobuf"] {
+        for header in [
+            "\r\nhost: localhost:",
+            "otlp-profiles-development-version: 1",
+            "content-type: application/x-protobuf",
+        ] {
             assert!(question.contains(header), "{question}");
         }
         let of = |answer| sent_to(answer).0;
@@ -141,9 +198,15 @@ mod tests {
     /// Addresses are of plain HTTP; a path of one's own is kept.
     #[test]
     fn addresses() {
-        let of = |url: &str| url.parse::<Endpoint>().map(|endpoint| endpoint.0);
+        let of = |url: &str| url.parse::<Endpoint>().map(|endpoint| endpoint.to_string());
         assert_eq!(of("http://a:4318/"), Ok("http://a:4318/v1development/profiles".to_owned()));
         assert_eq!(of("http://a/x"), Ok("http://a/x".to_owned()));
+        assert_eq!(
+            ["http://a", "http://[::1]:7/x"].map(|url| url.parse::<Endpoint>().unwrap().port()),
+            [80, 7]
+        );
+        let local = "http://[::1]:7/x?y".parse::<Endpoint>().unwrap().looked_up().unwrap();
+        assert_eq!(local.to_string(), "http://[::1]:7/x?y");
         for wrong in ["", "a", "https://a", "http://", "ftp://a", "http://u:p@a/"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }

@@ -32,6 +32,9 @@ pub enum FinisherError {
     /// There is no process for it.
     #[error("cannot start the process that writes the output files: {0}")]
     Fork(#[source] io::Error),
+    /// That of an agent has ended before its time: somebody ended it, or it had no more memory.
+    #[error("the process that serves the metrics (et-finisher) has ended: {0}")]
+    AgentGone(#[source] ChannelError),
     /// It has ended before its time, or says what makes no sense.
     #[error(
         "the process that writes the output files (et-finisher) cannot be reached: {source}; what was recorded is in {recording}, which \
@@ -50,7 +53,9 @@ pub enum FinisherError {
 pub struct Finisher {
     child: Option<Child>,
     recording: PathBuf,
-    /// Whether a result is being made or shown.
+    /// Whether it is an agent's.
+    serves: bool,
+    /// Whether its end is not to be waited for: a result is being made or shown.
     at_work: Cell<bool>,
 }
 
@@ -62,7 +67,8 @@ impl Finisher {
     pub fn fork(plan: &RecordPlan) -> Result<Self, FinisherError> {
         let child =
             fork_role(c"et-finisher", |parent| role::serve(plan, &parent)).map_err(FinisherError::Fork)?;
-        Ok(Self { child: Some(child), recording: plan.recording.clone(), at_work: Cell::new(false) })
+        let (recording, serves) = (plan.recording.clone(), plan.agent.is_some());
+        Ok(Self { child: Some(child), recording, serves, at_work: Cell::new(false) })
     }
 
     /// Its process.
@@ -156,6 +162,11 @@ impl Finisher {
         }
     }
 
+    /// It does not answer, and is not waited for at its end either.
+    pub fn give_up(&self) {
+        self.at_work.set(true);
+    }
+
     async fn done(&self, request: Request) -> Result<(), FinisherError> {
         match self.ask(request).await? {
             (Answer::Done, _) => Ok(()),
@@ -186,6 +197,9 @@ impl Finisher {
     }
 
     fn gone(&self, error: ChannelError) -> FinisherError {
+        if self.serves {
+            return FinisherError::AgentGone(error);
+        }
         FinisherError::Gone { source: error, recording: self.recording.clone() }
     }
 }

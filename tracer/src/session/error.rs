@@ -12,6 +12,7 @@ use energy_trace_system::privileges::PrivilegeError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,12 @@ pub enum SessionError {
         /// The system's error.
         source: io::Error,
     },
+    /// The process of an agent that makes its numbers does not answer.
+    #[error(
+        "the process that serves the metrics (et-finisher) did not answer for {} s, and was ended; the last window is lost",
+        .0.as_secs()
+    )]
+    AgentSilent(Duration),
     /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.
     #[error("ended by {0}")]
     Ended(Signal),

@@ -19,6 +19,7 @@ use energy_trace_system::host::kernel::hidden_files;
 use energy_trace_system::threads::on_thread;
 use std::io;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// Stops everything and shows the result. A second SIGINT ends it at any point, and what is on disk stays readable.
 pub(super) async fn finish(
@@ -53,7 +54,7 @@ async fn finish_all(
     progress: &mut Progress,
 ) -> Result<Ended, SessionError> {
     let stopped = stop_stages(stage, stop, control.end(), before);
-    let stopped = control.finish(stopped).await?;
+    let stopped = within(plan, finisher, control.finish(stopped)).await??;
     if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
         if control.command_is_running() {
             log::warn!("recording has stopped; the command keeps running: {error}");
@@ -61,7 +62,7 @@ async fn finish_all(
         control.wait().await?;
         return Err(error);
     }
-    control.finish(finisher.finish()).await??;
+    within(plan, finisher, control.finish(finisher.finish())).await???;
     if plan.live {
         control.wait_and_say().await?;
     } else {
@@ -77,6 +78,25 @@ async fn finish_all(
     }
     let budgets = control.finish(finisher.budgets()).await??;
     Ok(Ended { status, budgets })
+}
+
+/// For so long an agent waits for its own process, which somebody may have stopped; a service is asked to end once.
+const AGENT_ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// What a person waits for may take as long as it likes.
+async fn within<T>(
+    plan: &RecordPlan,
+    finisher: &Finisher,
+    work: impl Future<Output = T>,
+) -> Result<T, SessionError> {
+    if plan.agent.is_none() {
+        return Ok(work.await);
+    }
+    let waited = tokio::time::timeout(AGENT_ENDS_WITHIN, work).await;
+    waited.map_err(|_| {
+        finisher.give_up();
+        SessionError::AgentSilent(AGENT_ENDS_WITHIN)
+    })
 }
 
 /// Whoever looked at the recording may have gone before its end.

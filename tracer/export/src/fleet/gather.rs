@@ -249,7 +249,7 @@ impl Gathering<'_> {
 }
 
 impl Spent {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.uj = self.uj.saturating_add(other.uj);
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.samples = self.samples.saturating_add(other.samples);

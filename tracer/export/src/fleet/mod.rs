@@ -14,14 +14,19 @@ mod gather;
 mod keys;
 mod objects;
 
+use crate::parquet::number_of;
 use crate::{ExportOptions, Input, Object};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::DomainClass;
+use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_names::workload::Workload;
+use energy_trace_report::csv::kind_word;
 use indexmap::IndexSet;
 use keys::Machine;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
+
+/// The one frame of stacks that are too many.
+const OTHER_STACKS: &str = "[other stacks]";
 
 /// Windows of one machine, to be written as three tables.
 #[derive(Debug, Default)]
@@ -115,6 +120,41 @@ impl Fleet {
         }
         gather::add(self, input, options);
         Ok(())
+    }
+
+    /// Puts stacks together beyond so many, those with the least energy first; how many these were. Sums stay.
+    pub fn limit_stacks(&mut self, most: usize) -> usize {
+        if self.stacks.len() <= most {
+            return 0;
+        }
+        let mut of_stack: HashMap<i64, i64> = HashMap::new();
+        for (key, spent) in &self.energy {
+            let sum = of_stack.entry(key.stack).or_default();
+            *sum = sum.saturating_add(spent.uj);
+        }
+        let mut largest: Vec<(i64, i64)> = of_stack.into_iter().map(|(stack, uj)| (-uj, stack)).collect();
+        largest.sort_unstable();
+        let kept: HashSet<i64> = largest.into_iter().map(|(_, stack)| stack).take(most).collect();
+        let before = self.stacks.len();
+        self.stacks.retain(|stack, _| kept.contains(stack));
+        let merged = before - self.stacks.len();
+        self.merge_others(&kept);
+        merged
+    }
+
+    /// Rows of stacks that are not kept become those of one.
+    fn merge_others(&mut self, kept: &HashSet<i64>) {
+        let others = number_of(&[OTHER_STACKS]);
+        let (frames, kinds) = (vec![OTHER_STACKS.to_owned()], vec![kind_word(FrameKind::Special)]);
+        self.stacks.insert(others, OfStack { frames, kinds, module: None, api_call: None });
+        for (key, spent) in std::mem::take(&mut self.energy) {
+            let stack = if kept.contains(&key.stack) { key.stack } else { others };
+            let is_merged = stack == others;
+            let sum = self.energy.entry(Key { stack, ..key }).or_default();
+            sum.add(spent);
+            // Intervals of several rows do not add.
+            sum.interval = spent.interval.filter(|_| !is_merged);
+        }
     }
 
     /// The tables of each day.

@@ -210,3 +210,33 @@ fn windows_are_added() {
     assert_eq!(parquet::sum(&energy["microjoules"]), 2 * 4_321);
     assert!(energy["unit"].contains(&Cell::Text("a\\x1b[2J.service".into())), "{:?}", energy["unit"]);
 }
+
+/// Beyond so many the smallest stacks are one, by a name of its own, and every sum stays.
+#[test]
+fn too_many_stacks() {
+    let mut b = RecordingBuilder::new("x", 1);
+    let process = b.process(7, "x", None);
+    let thread = b.thread(process, 7, "x");
+    for number in 1..=50 {
+        let frame = b.frame(FrameKind::Native, "/x", &format!("work_{number}"));
+        let stack = b.stack(&[frame]);
+        b.spent(thread, Some(stack), number, 900, 90);
+    }
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let profile = known(b.build());
+    let mut fleet = Fleet::default();
+    let input = Input { profile: &profile, over_time: None, bins: 0..0 };
+    fleet.add(&input, &ExportOptions::default()).unwrap();
+    assert_eq!((fleet.limit_stacks(50), fleet.limit_stacks(10)), (0, 40));
+    let objects = fleet.objects().unwrap();
+    let (energy, stacks) = (table(&objects, "energy"), table(&objects, "stacks"));
+    assert_eq!(parquet::sum(&energy["microjoules"]), 50 * 51 / 2);
+    assert_eq!((energy["stack_id"].len(), stacks["stack_id"].len()), (11, 11));
+    let functions = &stacks["function"];
+    assert!(
+        functions.contains(&Cell::Text("[other stacks]".into()))
+            && functions.contains(&Cell::Text("work_41".into()))
+    );
+    assert!(!functions.contains(&Cell::Text("work_40".into())), "{functions:?}");
+    assert!(energy["microjoules"].contains(&Cell::Number(40 * 41 / 2)));
+}

@@ -60,6 +60,8 @@ struct State {
     told: BTreeMap<Pid, Unanswering>,
     /// Files that neither root nor their user could read, by that user.
     not_roots: BTreeMap<u32, BTreeSet<String>>,
+    /// Whether somebody was told that a process of ours was ended.
+    said: bool,
 }
 
 /// A process that looks into targets.
@@ -155,6 +157,7 @@ impl State {
             refused: HashSet::new(),
             told: BTreeMap::new(),
             not_roots: BTreeMap::new(),
+            said: false,
         }
     }
 
@@ -187,11 +190,26 @@ impl State {
                 self.ready = Some(process);
                 Ok(answer)
             }
+            Err(ChannelError::Closed) => {
+                self.lost(&process);
+                Err(Unanswered::Late)
+            }
             Err(error) => {
                 log::debug!("process {about} was looked into in vain: {error}");
                 self.put_aside(process, about);
                 Err(Unanswered::Late)
             }
+        }
+    }
+
+    /// A process of ours has ended, which is the fault of nobody who is looked into: another one goes on.
+    fn lost(&mut self, process: &Process) {
+        self.end(process.number);
+        if !std::mem::replace(&mut self.said, true) {
+            let pid = process.pid;
+            log::warn!(
+                "a process that looks into programs (et-peeker, {pid}) was ended by somebody else; another one goes on"
+            );
         }
     }
 
@@ -370,6 +388,19 @@ mod tests {
         until("others are answered still", || knows(&peeker, &other));
         peeker.forget(stuck.pid());
         until("another process of that number is answered", || knows(&peeker, &stuck));
+    }
+
+    /// A process of ours that somebody ended is told of, and costs no target its answers.
+    #[test]
+    fn a_peeker_that_is_killed() {
+        let (peeker, other) = (Peeker::start().unwrap(), Other::start());
+        until("it answers", || knows(&peeker, &other));
+        assert!(!peeker.lock().said);
+        let killed = signal(&peeker, Signal::SIGKILL);
+        until("another one answers", || knows(&peeker, &other));
+        let state = peeker.lock();
+        assert!(state.said && state.ready.as_ref().is_some_and(|process| process.pid != killed));
+        assert!(state.refused.is_empty() && state.stalled.is_empty() && state.told.is_empty());
     }
 
     /// An answer that comes late is forgiven: the target is asked about again.

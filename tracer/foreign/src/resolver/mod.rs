@@ -20,7 +20,7 @@ mod worker;
 pub use client::{ResolveError, Resolver};
 pub use energy_trace_model::recording::record::ReadFailure;
 pub(crate) use sandbox::leave_terminal;
-pub use sandbox::{confine, landlock_version};
+pub use sandbox::{Allowed, confine, landlock_version};
 pub use server::run_as_server;
 pub(crate) use usage::cpu_ns_of_all;
 pub use worker::Worker;

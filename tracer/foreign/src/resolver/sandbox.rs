@@ -6,8 +6,8 @@
 
 use crate::arch::{OLD_CALLS, TARGET};
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
-    path_beneath_rules,
+    ABI, Access as _, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, Scope, path_beneath_rules,
 };
 use nix::sys::resource::{Resource, setrlimit};
 use seccompiler::{
@@ -16,6 +16,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
+use std::path::Path;
 
 /// Memory that a worker may write to, in bytes: the rows and symbols of the largest libraries take a tenth.
 const MOST_MEMORY: u64 = 2 << 30;
@@ -32,19 +33,34 @@ pub(super) fn go_first_without_memory() {
     let _denied = std::fs::write("/proc/self/oom_score_adj", "500");
 }
 
-/// Closes the file system, but for reading what is below these folders, and the network, for this thread and all that it starts.
+/// What a confined thread may do all the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed<'a> {
+    /// Folders below which it reads.
+    pub readable: &'a [&'a str],
+    /// A folder below which it also writes files and makes folders.
+    pub writable: Option<&'a Path>,
+    /// A port that it connects to.
+    pub port: Option<u16>,
+}
+
+/// Closes the file system and the network, but for what is allowed, for this thread and all that it starts.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
-pub fn confine(readable: &[&str]) -> io::Result<()> {
+pub fn confine(allowed: &Allowed<'_>) -> io::Result<()> {
+    let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+    let making = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::MakeDir;
+    let writing = reading | making | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    let ports = allowed.port.map(|port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp)));
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))
         .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
         .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create)
-        .and_then(|rules| {
-            rules.add_rules(path_beneath_rules(readable, AccessFs::ReadFile | AccessFs::ReadDir))
-        })
+        .and_then(|rules| rules.add_rules(path_beneath_rules(allowed.readable, reading)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(allowed.writable, writing)))
+        .and_then(|rules| rules.add_rules(ports))
         .map_err(io::Error::other)?;
     ruleset.restrict_self().map(drop).map_err(io::Error::other)
 }

@@ -4,7 +4,7 @@
 //! time and without a program to execute. Only one that takes the place of another, which was lost, executes this program anew. Its user is one
 //! that nobody else has. Leaves out the workers' work (`serve.rs`).
 
-use super::sandbox::{close_worker, confine, go_first_without_memory, leave_terminal};
+use super::sandbox::{Allowed, close_worker, confine, go_first_without_memory, leave_terminal};
 use super::serve::serve;
 use energy_trace_system::allocator::{RECORDING, return_large_blocks};
 use energy_trace_system::host::urgency::{NICENESS, set_niceness};
@@ -75,7 +75,7 @@ fn prepare(parent: &Parent, user: &OwnUser) -> io::Result<()> {
     go_first_without_memory();
     renounce(user.identity())?;
     leave_terminal()?;
-    confine(&[])?;
+    confine(&Allowed::default())?;
     parent.die_with_it()
 }
 

@@ -17,7 +17,7 @@
 //! This file is where the package touches the world (files, and a clock for the flush); its siblings do not. Leaves out where the file lies
 //! and whose it is: it is handed over open (`finisher/`).
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Nonsense};
 use super::format::{FORMAT, Format};
 use super::parts::Reading;
 use super::record::{CutReason, Record, RecordingDiagnostic};
@@ -374,11 +374,14 @@ pub(super) fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
 }
 
 /// Adds the records of a chunk.
-pub(super) fn add_chunk(assembly: &mut Assembly, mut payload: &[u8]) -> Result<(), CutReason> {
+pub(super) fn add_chunk(
+    mut payload: &[u8],
+    mut add: impl FnMut(Record) -> Result<(), Nonsense>,
+) -> Result<(), CutReason> {
     while !payload.is_empty() {
         let damaged = |error: &dyn std::error::Error| CutReason::Record(error.to_string());
         let (record, rest) = decode_record(payload).map_err(|e| damaged(&e))?;
-        assembly.add(record).map_err(|e| damaged(&e))?;
+        add(record).map_err(|e| damaged(&e))?;
         payload = rest;
     }
     Ok(())

@@ -1,14 +1,19 @@
 //! A recording that is still being written, read piece by piece: what is learned of it so far, in windows of time that follow each other.
 //!
-//! Every sample and every nanosecond of a slice is in one window exactly; what a window is made of is forgotten, so that memory grows with
-//! programs, frames and stacks alone. Leaves out functions that are inlined or renamed later, and where the bytes come from.
+//! Every sample and every nanosecond of a slice is in one window exactly; what a window is made of is forgotten, and programs that have ended
+//! are once somebody says so (`places`), and so are frames and stacks that the recorder has forgotten. Leaves out functions that are inlined or renamed
+//! later, and where the bytes come from.
 
 use super::assembly::Assembly;
 use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
-use super::record::{CutReason, Process, Reading, Slice, Summary};
+use super::places::Places;
+pub use super::places::{Living, NewProcess};
+use super::record::{CutReason, Reading, Slice, Summary};
 use super::tables::Recording;
 use super::totals::lay_out;
 use crate::clock::KtimeNs;
+use crate::ids::ProcessKey;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Bytes of a chunk's head, of which the second to fifth are its length.
@@ -25,6 +30,7 @@ pub struct IncrementalReader {
     is_opened: bool,
     /// The tables of all, and what no window has had yet.
     assembly: Assembly,
+    places: Places,
     /// Up to when windows reach.
     done: Option<KtimeNs>,
     /// The last moment of which anything is known.
@@ -60,7 +66,12 @@ impl IncrementalReader {
 
     fn add(&mut self, mut chunk: &[u8]) -> Result<(), CutReason> {
         match read_chunk(&mut chunk) {
-            Ok(Chunk::Whole(KIND_RECORDS, payload)) => add_chunk(&mut self.assembly, &payload),
+            Ok(Chunk::Whole(KIND_RECORDS, payload)) => {
+                add_chunk(&payload, |record| match self.places.place(record) {
+                    Some(record) => self.assembly.add(record),
+                    None => Ok(()),
+                })
+            }
             Ok(Chunk::Torn(reason)) => Err(reason),
             Ok(Chunk::Whole(kind, _)) => Err(CutReason::ChunkKind(kind)),
             Ok(Chunk::End) | Err(_) => Err(CutReason::Chunk),
@@ -79,9 +90,38 @@ impl IncrementalReader {
         self.last
     }
 
-    /// All processes so far, in the order of their keys.
-    pub fn processes(&mut self) -> &[Process] {
-        self.assembly.so_far().map_or(&[], |recording| &recording.processes)
+    /// Processes that were not told of before, in the order of their numbers.
+    pub fn new_processes(&mut self) -> Vec<NewProcess> {
+        std::mem::take(&mut self.places.new)
+    }
+
+    /// The recorder's number of a process of the last window, until somebody is forgotten.
+    pub fn number_of(&self, process: ProcessKey) -> Option<u32> {
+        self.places.number_of(process)
+    }
+
+    /// The recorder's numbers of all processes that are known.
+    pub fn numbers(&self) -> HashSet<u32> {
+        self.places.numbers().collect()
+    }
+
+    /// Samples of those who had been forgotten.
+    pub const fn strays(&self) -> u64 {
+        self.places.strays
+    }
+
+    /// Forgets programs and threads that have ended, as far as no later window has a part of theirs.
+    pub fn forget_ended(&mut self, living: &dyn Living) {
+        if let Some(recording) = self.assembly.so_far() {
+            self.places.forget(recording, living);
+        }
+    }
+
+    /// How many processes, threads, frames and stacks are known.
+    pub fn known(&mut self) -> [usize; 4] {
+        self.assembly
+            .so_far()
+            .map_or([0; 4], |of| [of.processes.len(), of.threads.len(), of.frames.len(), of.stacks.len()])
     }
 
     /// What lies between the end of the last window (at first, the recording's start) and this moment; `None` where nothing does. What is later is
@@ -148,6 +188,8 @@ fn forget(recording: &mut Recording, until: KtimeNs) {
     recording.readings.values_mut().for_each(|of| forget_before(of, until, |reading| reading.at));
     recording.clocks.values_mut().for_each(|of| forget_before(of, until, |(at, _)| *at));
     recording.work.iter_mut().for_each(|of| forget_before(&mut of.readings, until, |reading| reading.at));
+    recording.sensors.iter_mut().for_each(|of| forget_before(&mut of.values, until, |(at, _)| *at));
+    recording.sleeps.retain(|at| is_recent(*at));
     recording.gpu_facts.uses.values_mut().for_each(|uses| uses.retain(|of| of.to > until));
 }
 

@@ -2,7 +2,7 @@
 //! file (`file`) of which format (`format`).
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
-//! `moving` sets their clocks. `totals` lays CPU time out that was summed. `live` reads one while it is written.
+//! `moving` sets their clocks. `totals` lays CPU time out that was summed. `live` reads one while it is written (`places`).
 //!
 //! Leaves out what they mean in joules (`profile`).
 
@@ -29,6 +29,7 @@ mod moving;
 pub mod names;
 mod owners;
 mod parts;
+mod places;
 mod project;
 mod public_names;
 pub mod ranges;

@@ -39,7 +39,7 @@ impl Reading {
 
     /// Adds records; on an error what came before stays.
     pub(super) fn add_records(&mut self, payload: &[u8]) -> Result<(), CutReason> {
-        add_chunk(&mut self.assembly, payload)
+        add_chunk(payload, |record| self.assembly.add(record))
     }
 
     /// A part ends, if there is one, and another begins.

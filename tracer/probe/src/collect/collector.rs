@@ -190,6 +190,17 @@ impl Collector {
         if let Some(live) = &mut self.live {
             live.look(now, &self.stacks);
         }
+        if self.live.as_ref().is_some_and(|live| live.forgets) && self.stacks.out.is_large() {
+            self.begin_anew();
+        }
+    }
+
+    /// Forgets frames and stacks, which are told of again when they are seen.
+    fn begin_anew(&mut self) {
+        self.samples.forget_stacks(self.stacks.records());
+        self.stacks.processes.forget_frames();
+        self.stacks.out.begin_anew();
+        self.live.iter_mut().for_each(LiveNames::begin_anew);
     }
 
     /// Takes in CPU time that was summed. Who ran is known: its events came before.

@@ -32,6 +32,10 @@ pub(crate) struct LiveNames {
     /// Frames that were taken from the interner, and those of each library that wait for their names.
     seen: usize,
     waiting: BTreeMap<String, Vec<usize>>,
+    /// Whether frames and stacks are forgotten once they are many: nobody else keeps their numbers.
+    pub(crate) forgets: bool,
+    /// Names that are being looked for are of frames that were forgotten.
+    is_stale: bool,
 }
 
 impl LiveNames {
@@ -48,7 +52,15 @@ impl LiveNames {
         let namer = Namer::start(reader, worker)?;
         let (next_turn, next_public_names) = (now + TURN, now + FIRST_PUBLIC_NAMES);
         let (wait, waiting) = (FIRST_PUBLIC_NAMES, BTreeMap::new());
-        Ok(Self { cpus, namer, next_turn, next_public_names, wait, seen: 0, waiting })
+        let (seen, forgets, is_stale) = Default::default();
+        Ok(Self { cpus, namer, next_turn, next_public_names, wait, seen, waiting, forgets, is_stale })
+    }
+
+    /// Frames have other numbers from now on.
+    pub(super) fn begin_anew(&mut self) {
+        self.seen = 0;
+        self.waiting.clear();
+        self.is_stale = self.namer.is_busy;
     }
 
     /// Does what is due.
@@ -58,9 +70,11 @@ impl LiveNames {
         }
         self.next_turn = now + TURN;
         visit(&self.cpus);
-        for record in self.namer.found() {
-            stacks.records().send(record);
+        let found = self.namer.found();
+        if !self.is_stale {
+            found.into_iter().for_each(|record| stacks.records().send(record));
         }
+        self.is_stale &= self.namer.is_busy;
         if self.namer.is_busy {
             return;
         }

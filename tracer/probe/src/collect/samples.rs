@@ -282,6 +282,13 @@ impl SampleCollector {
         self.slices.len() + self.samples.len() + self.waits.len() + self.wakes.len() >= BATCH
     }
 
+    /// Stacks have other numbers from now on: those that were not sent yet are sent, and no other is remembered.
+    pub(super) fn forget_stacks(&mut self, out: &RecordSender) {
+        self.flush(out);
+        self.waited_in.clear();
+        self.awaiting_interpreter.iter_mut().for_each(|waiting| waiting.without_python = None);
+    }
+
     /// Sends what was kept back.
     pub(super) fn flush(&mut self, out: &RecordSender) {
         send(&mut self.slices, Record::Slices, out);

@@ -10,6 +10,7 @@ use super::maps_budget::Credit;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ThreadKey, Tid};
 use energy_trace_model::recording::record;
+use energy_trace_names::shown::exact_lines;
 use energy_trace_names::workload::path_in;
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::detect::Interpreter;
@@ -146,7 +147,7 @@ pub(crate) fn read_group(pid: Pid) -> String {
     if file.and_then(|file| file.take(MOST_OF_GROUPS).read_to_end(&mut groups)).is_err() {
         return String::new();
     }
-    let groups = String::from_utf8_lossy(&groups);
+    let groups = exact_lines(&groups);
     let mut path = path_in(&groups).unwrap_or_default().to_owned();
     if path.len() > LONGEST_GROUP {
         path.truncate(path.floor_char_boundary(LONGEST_GROUP));

@@ -4,6 +4,7 @@
 
 use super::commands::Commands;
 use super::eval_frame::EvalFrame;
+use super::frame_cache::FrameCache;
 use super::process::{Process, is_this_program, new_process, program_of, read_group, read_name};
 use crate::records::RecordSender;
 use crate::tables::files::Files;
@@ -63,6 +64,11 @@ impl Processes {
             next_process: 0,
             next_thread: 0,
         }
+    }
+
+    /// Frames have other numbers from now on.
+    pub(crate) fn forget_frames(&mut self) {
+        self.by_pid.values_mut().for_each(|process| process.frames = FrameCache::default());
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<&Process> {

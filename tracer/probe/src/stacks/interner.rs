@@ -16,6 +16,9 @@ use std::collections::{HashMap, HashSet};
 const MOST_PYTHON_BYTES: usize = 32 << 20;
 /// Stacks of one owner's samples, counted with all that they lie in: a training has some ten thousand, the imports of TensorFlow a hundred thousand.
 const MOST_STACKS: usize = 1 << 20;
+/// Frames and stacks that are kept of a recording that never ends.
+const LARGE_FRAMES: u32 = 50_000;
+const LARGE_STACKS: usize = 200_000;
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
@@ -74,6 +77,18 @@ impl Interner {
             ranges: HashSet::new(),
             unnamed: Vec::new(),
         }
+    }
+
+    /// Whether more is known than a recording should grow by that never ends.
+    pub(crate) fn is_large(&self) -> bool {
+        self.next_frame > LARGE_FRAMES || self.nodes.len() > LARGE_STACKS
+    }
+
+    /// Forgets all, and gives out the first numbers again: to whoever reads while it is written those before are others.
+    pub(crate) fn begin_anew(&mut self) {
+        let new = Self::new(self.records.clone());
+        let Self { crowded_out, without_callers, .. } = *self;
+        *self = Self { crowded_out, without_callers, cut: self.cut.clone(), ..new };
     }
 
     /// All frames, in no order, and on what their functions were called.
@@ -324,6 +339,25 @@ mod tests {
         assert_ne!(other, stack(1, u32::MAX - 7));
         assert!(interner.stacks.len() < MOST_STACKS + 8, "{}", interner.stacks.len());
         assert!(interner.without_callers > 0 && interner.cut_stacks().is_some());
+    }
+
+    /// What was forgotten is told of again, by the first numbers, and what was counted stays.
+    #[test]
+    fn anew() {
+        let (records, written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let [one, two] = ["one", "two"].map(|name| interner.frame(bare(FrameKind::Native, "", name, 7)));
+        let of = (Owner::Root, Tid::new(1));
+        let first = interner.stack(of, ThreadState::Running, &[two, one]);
+        interner.crowded_out = 3;
+        assert!(!interner.is_large() && interner.unnamed.len() == 2);
+        interner.begin_anew();
+        assert!(interner.unnamed.is_empty() && interner.diagnostics().is_some());
+        let again = interner.frame(bare(FrameKind::Native, "", "two", 7));
+        let stack = interner.stack(of, ThreadState::Running, &[again]);
+        assert_eq!((one, again, first, stack), (again, one, Some(StackId::new(1)), Some(StackId::new(0))));
+        drop(interner);
+        assert_eq!(written.iter().count(), 2 + 2 + 2);
     }
 
     /// Of a stack that is put below another one those frames are left out with which both begin.

@@ -1,0 +1,305 @@
+//! Tables of windows as files of a folder, from which somebody else takes them: `TABLE/date=…/HOST-BOOT-SEQ.parquet`.
+//!
+//! A file is there whole or not at all. The folder has limits: of what is too much or too old the oldest window goes, with all of its tables;
+//! a disk that is nearly full, or cannot be written, loses new ones. Both are counted, and nothing of it ends the agent. Leaves out what
+//! tables hold (`export::fleet`), and uploading.
+
+use crate::plan::SpoolPlan;
+use energy_trace_export::Object;
+use energy_trace_report::agent_page::SpoolCounts;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, DirEntry, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Folders that are looked into.
+const TABLES: [&str; 3] = ["energy", "stacks", "ledger"];
+/// Between two looks at what others have taken away.
+const LOOK_AGAIN: Duration = Duration::from_mins(10);
+/// One part in so many of the disk stays free for others.
+const FREE_PART: u64 = 20;
+/// Who has the folder's group may read.
+const FILE_MODE: u32 = 0o640;
+const FOLDER_MODE: u32 = 0o750;
+/// A file in the making.
+const PARTIAL: &str = ".partial";
+
+/// Why a window is in no file.
+#[derive(Debug, thiserror::Error)]
+enum NotWritten {
+    #[error("less than a twentieth of its disk is free")]
+    NearlyFull,
+    #[error("a window is larger than all of it may be")]
+    TooLarge,
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// The tables of a window.
+struct Batch {
+    modified: SystemTime,
+    bytes: u64,
+    keys: Vec<String>,
+}
+
+/// A folder of tables.
+pub(super) struct Spool {
+    plan: SpoolPlan,
+    /// The oldest first.
+    batches: VecDeque<Batch>,
+    looked: Instant,
+    counts: SpoolCounts,
+    /// Whether somebody was told that nothing can be written.
+    said: bool,
+}
+
+impl Spool {
+    /// With what earlier agents have left there, as far as it can be seen.
+    pub(super) fn new(plan: SpoolPlan) -> Self {
+        let (batches, counts) = (VecDeque::new(), SpoolCounts::default());
+        let mut spool = Self { plan, batches, looked: Instant::now(), counts, said: false };
+        spool.look();
+        spool
+    }
+
+    pub(super) const fn counts(&self) -> SpoolCounts {
+        self.counts
+    }
+
+    /// Puts a window's tables there, or counts that they are lost.
+    pub(super) fn put(&mut self, objects: io::Result<Vec<Object>>) {
+        if self.looked.elapsed() >= LOOK_AGAIN {
+            self.look();
+        }
+        let written = objects.map_err(NotWritten::from).and_then(|objects| self.write(&objects));
+        match written {
+            Ok(()) => self.counts.written += 1,
+            Err(why) => {
+                self.counts.lost += 1;
+                if !std::mem::replace(&mut self.said, true) {
+                    let folder = self.plan.folder.display();
+                    log::warn!(
+                        "cannot write to the spool {folder}: {why}; windows are lost and counted until that is mended"
+                    );
+                }
+            }
+        }
+        self.counts.bytes = self.bytes();
+    }
+
+    fn write(&mut self, objects: &[Object]) -> Result<(), NotWritten> {
+        let bytes = objects.iter().map(|object| object.bytes.len() as u64).sum();
+        if bytes > self.plan.most_bytes {
+            return Err(NotWritten::TooLarge);
+        }
+        if self.needs_room(bytes) {
+            // Somebody may have taken some away.
+            self.look();
+        }
+        while self.needs_room(bytes) {
+            self.remove_oldest();
+        }
+        if is_nearly_full(&self.plan.folder)? {
+            return Err(NotWritten::NearlyFull);
+        }
+        let keys: Vec<String> = objects.iter().map(|object| object.key.clone()).collect();
+        for object in objects {
+            if let Err(error) = self.write_file(object) {
+                self.remove_files(&keys);
+                return Err(error.into());
+            }
+        }
+        self.batches.push_back(Batch { modified: SystemTime::now(), bytes, keys });
+        Ok(())
+    }
+
+    fn needs_room(&self, bytes: u64) -> bool {
+        let too_old = SystemTime::now().checked_sub(self.plan.longest).unwrap_or(UNIX_EPOCH);
+        let oldest = self.batches.front();
+        oldest.is_some_and(|oldest| {
+            oldest.modified < too_old || self.bytes().saturating_add(bytes) > self.plan.most_bytes
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
+    }
+
+    fn remove_oldest(&mut self) {
+        if let Some(oldest) = self.batches.pop_front() {
+            self.remove_files(&oldest.keys);
+            self.counts.removed += 1;
+        }
+    }
+
+    /// Those that somebody has taken away are no failure.
+    fn remove_files(&self, keys: &[String]) {
+        for path in keys.iter().map(|key| self.plan.folder.join(key)) {
+            let _gone = fs::remove_file(&path);
+            // A day's folder goes with its last file.
+            let _kept = path.parent().map(fs::remove_dir);
+        }
+    }
+
+    /// Under another name first, which no uploader takes.
+    fn write_file(&self, object: &Object) -> io::Result<()> {
+        let path = self.plan.folder.join(&object.key);
+        let folder = path.parent().unwrap_or(&self.plan.folder);
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let partial = folder.join(format!(".{name}{PARTIAL}"));
+        let _left_by_others = fs::remove_file(&partial);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&partial)?;
+        let written = file.write_all(&object.bytes).and_then(|()| fs::rename(&partial, &path));
+        written.inspect_err(|_| drop(fs::remove_file(&partial)))
+    }
+
+    /// Looks at what is there; what was in the making when an agent ended is removed.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        let mut found: BTreeMap<(String, String), Batch> = BTreeMap::new();
+        for table in TABLES {
+            for day in entries(&self.plan.folder.join(table)) {
+                for file in entries(&day.path()) {
+                    add_file(&mut found, table, &day, &file);
+                }
+            }
+        }
+        let mut batches: Vec<Batch> = found.into_values().collect();
+        batches.sort_by_key(|batch| batch.modified);
+        self.batches = batches.into();
+        self.counts.bytes = self.bytes();
+    }
+}
+
+fn entries(folder: &Path) -> Vec<DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten().collect()
+}
+
+/// Files of the same day and name are a window's.
+fn add_file(found: &mut BTreeMap<(String, String), Batch>, table: &str, day: &DirEntry, file: &DirEntry) {
+    let names = (day.file_name().into_string(), file.file_name().into_string());
+    let ((Ok(day), Ok(name)), Ok(about)) = (names, file.metadata()) else { return };
+    if name.ends_with(PARTIAL) {
+        let _gone = fs::remove_file(file.path());
+        return;
+    }
+    if !about.is_file() || !name.ends_with(".parquet") || !day.starts_with("date=") {
+        return;
+    }
+    let key = format!("{table}/{day}/{name}");
+    let modified = about.modified().unwrap_or(UNIX_EPOCH);
+    let batch = found.entry((day, name)).or_insert_with(|| Batch { modified, bytes: 0, keys: Vec::new() });
+    batch.bytes = batch.bytes.saturating_add(about.size());
+    batch.modified = batch.modified.max(modified);
+    batch.keys.push(key);
+}
+
+fn is_nearly_full(folder: &Path) -> io::Result<bool> {
+    let disk = nix::sys::statvfs::statvfs(folder)?;
+    Ok(disk.blocks_available() < disk.blocks() / FREE_PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Object, Spool, SpoolCounts, SpoolPlan, TABLES};
+    use nix::mount::{MsFlags, mount};
+    use std::fs;
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+
+    fn window(number: u32) -> Vec<Object> {
+        let key = |table| format!("{table}/date=2026-11-28/h-b-{number:013}.parquet");
+        TABLES.map(|table| Object { key: key(table), bytes: vec![7; 100] }).to_vec()
+    }
+
+    fn spool(folder: &Path, most_bytes: u64) -> Spool {
+        Spool::new(SpoolPlan {
+            folder: folder.into(),
+            most_bytes,
+            longest: Duration::from_hours(1),
+            owner: None,
+        })
+    }
+
+    fn files(folder: &Path, table: &str) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder.join(table).join("date=2026-11-28"))
+            .into_iter()
+            .flatten()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    const fn counts(written: u64, removed: u64, lost: u64, bytes: u64) -> SpoolCounts {
+        SpoolCounts { written, removed, lost, bytes, merged_stacks: 0 }
+    }
+
+    /// Windows are written whole; of what is too much the oldest goes with all of its tables, whoever wrote it, and what somebody has taken
+    /// away is no longer counted. What was in the making is no file.
+    #[test]
+    fn limits() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = spool(folder.path(), 1_000);
+        (0..2).for_each(|number| first.put(Ok(window(number))));
+        assert_eq!(first.counts(), counts(2, 0, 0, 600));
+        let partial = folder.path().join("energy/date=2026-11-28/.h-b-9.parquet.partial");
+        fs::write(&partial, "half").unwrap();
+        let mut next = spool(folder.path(), 1_000);
+        assert!(next.counts() == counts(0, 0, 0, 600) && !partial.exists());
+        (2..5).for_each(|number| next.put(Ok(window(number))));
+        assert_eq!(next.counts(), counts(3, 2, 0, 900));
+        let kept = [2, 3, 4].map(|number| format!("h-b-{number:013}.parquet"));
+        TABLES.iter().for_each(|table| assert_eq!(files(folder.path(), table), kept));
+        TABLES.iter().for_each(|table| fs::remove_dir_all(folder.path().join(table)).unwrap());
+        next.put(Ok(window(5)));
+        assert_eq!(next.counts(), counts(4, 2, 0, 300));
+    }
+
+    /// What is too old goes, and a window that is larger than all may be is lost.
+    #[test]
+    fn old_and_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut old = spool(folder.path(), 1_000);
+        old.put(Ok(window(0)));
+        for table in TABLES {
+            let file = folder.path().join(&window(0)[0].key.replace("energy", table));
+            let then = SystemTime::now() - Duration::from_hours(2);
+            fs::File::open(file).unwrap().set_modified(then).unwrap();
+        }
+        let mut old = spool(folder.path(), 1_000);
+        old.put(Ok(window(1)));
+        assert_eq!((old.counts(), files(folder.path(), "ledger").len()), (counts(1, 1, 0, 300), 1));
+        let mut small = spool(folder.path(), 299);
+        small.put(Ok(window(2)));
+        assert_eq!(small.counts().lost, 1);
+        assert_eq!(files(folder.path(), "energy").len(), 1);
+    }
+
+    /// A disk that is full or cannot be written loses windows, leaves no half ones, and serves again when that is mended.
+    #[test]
+    fn full_and_read_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        let tmpfs = |flags, size: &str| mount(Some("none"), place, Some("tmpfs"), flags, Some(size));
+        if tmpfs(MsFlags::empty(), "size=64k").is_err() {
+            println!("not root: no disk of one's own");
+            return;
+        }
+        let mut spool = spool(place, 1 << 20);
+        let large = |number| window(number).into_iter().map(|of| Object { bytes: vec![7; 30_000], ..of });
+        spool.put(Ok(large(0).collect()));
+        assert_eq!((spool.counts().lost, files(place, "energy").len()), (1, 0));
+        spool.put(Ok(window(1)));
+        tmpfs(MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, "").unwrap();
+        spool.put(Ok(window(2)));
+        assert_eq!(spool.counts().lost, 2);
+        tmpfs(MsFlags::MS_REMOUNT, "").unwrap();
+        spool.put(Ok(window(3)));
+        assert_eq!((spool.counts().written, files(place, "stacks").len()), (2, 2));
+        nix::mount::umount(place).unwrap();
+    }
+}
