@@ -44,6 +44,9 @@ pub(crate) fn text(rows: &[Row], groups: &Groups, seeds: u64) -> String {
 
 /// What everything gives in each recorded program.
 fn of_programs(recorded: &[&(Group, Vec<Sums>)]) -> String {
+    if recorded.is_empty() {
+        return String::new();
+    }
     let mut text =
         "\n| with everything | functions | nodes | held | half-width | width | factor | flagged | far |\n"
             .to_owned();

@@ -29,10 +29,13 @@ use std::collections::BTreeMap;
 
 /// 97.5 % of a normal distribution lie below this.
 const Z: f64 = 1.959_964;
-/// The variance is that of an idealised model; against known truth (`cargo xtask bench accuracy`) deviations are this much larger.
-const WIDEN: f64 = 1.4;
-/// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
-const BOUND_SDS: f64 = 3.0 * WIDEN;
+/// The variance is that of an idealised model; deviations are this much larger. The least tenth with which each recorded program that is seen holds
+/// 95 %, quiet and beside neighbours (`cargo xtask bench judge`).
+const WIDEN: f64 = 1.1;
+/// The same of a GPU's energies (`cargo xtask bench gpu-accuracy`).
+const WIDEN_GPU: f64 = 1.4;
+/// Bounds reach this many standard deviations of sampling beyond what watts allow.
+const BOUND_SDS: f64 = 4.2;
 /// What call paths may draw, as the regression believes: variances in parts of the square of their mean, of what callers have in common.
 pub const OF_CALLERS: f64 = 0.12;
 /// The same of a column.
@@ -45,6 +48,8 @@ pub const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
 const OF_PATH: f64 = OF_CALLERS + OF_COLUMN;
 /// An energy whose interval reaches further than this part of it is flagged: the run does not show it.
 const WIDE: f64 = 0.15;
+/// An interval reaches no more than so many times (e³) up and down.
+const MOST_TIMES: f64 = 3.0;
 /// Where the doubt about who asked is more than this part of an energy, or what watts that the run does not show leave open is wider, bounds say
 /// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
@@ -52,9 +57,10 @@ const UNCLEAR: f64 = 0.12;
 /// How sure the energy of some rows is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncertainty {
-    /// 95 % interval; where there are bounds, at least these: what the run does not show is no narrower for being computed.
+    /// 95 % interval. Where the run leaves open whose energy it is, or windows contradict the powers, it reaches to the bounds: what is not
+    /// known is no narrower for being computed.
     pub ci95: (MicroJoules, MicroJoules),
-    /// Least and most that the run allows, where it does not show what functions draw.
+    /// Least and most that can be, where the interval is wide or the run does not show it at all.
     pub bounds: Option<(MicroJoules, MicroJoules)>,
 }
 
@@ -291,8 +297,11 @@ impl<'a> Collector<'a> {
         self.by_column.iter().sum()
     }
 
-    /// All energy that there is to have; endless where it is not known.
+    /// All energy that there is to have: none where the rows did not run, endless where it is not known.
     fn whole(&self) -> f64 {
+        if self.energy() == 0.0 {
+            return 0.0;
+        }
         let whole: f64 = self.of.pools.iter().map(|pool| pool.joules.max(0.0)).sum();
         if self.of.pools.is_empty() { f64::INFINITY } else { whole.max(self.energy()) }
     }
@@ -354,24 +363,38 @@ impl<'a> Collector<'a> {
             .fold((below, above), |sum, ends| (sum.0 + ends.0, sum.1 + ends.1))
     }
 
-    /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
-    /// difference to the whole.
+    /// By what standard deviations are larger than what is added up here.
+    fn widening(&self) -> f64 {
+        if self.of.class == Some(DomainClass::Gpu) { WIDEN_GPU } else { WIDEN }
+    }
+
+    /// Whether it is open who asked.
+    fn is_unclear(&self) -> bool {
+        self.by_requesters().sqrt() > UNCLEAR * self.energy().abs()
+    }
+
+    /// Whether the run leaves open what no interval says: who asked, or watts that it does not show; not if `shown`: what is not known of them
+    /// makes no difference to the whole.
+    fn is_open(&self, shown: bool) -> bool {
+        let unobserved = !shown && (self.is_all || self.unobserved() != (0.0, 0.0));
+        unobserved || (!self.is_all && self.is_unclear())
+    }
+
+    /// Least and most energy; `None` where nothing is open, and call paths that share a power do not matter.
     fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
         if self.is_all {
             let (below, above) = self.unobserved();
             return (!shown).then(|| (self.energy() - below, self.energy() + above));
         }
-        let unclear = self.by_requesters().sqrt() > UNCLEAR * self.energy().abs();
-        let unobserved = !shown && self.unobserved() != (0.0, 0.0);
         let (below, above) = if self.is_pooled() { self.pool_range() } else { (0.0, 0.0) };
         let (least, most) = (self.end(End::Least) - below, self.end(End::Most) + above);
-        if unclear || self.is_pooled() {
+        if self.is_unclear() || self.is_pooled() {
             return Some((least, most.min(self.whole())));
         }
         let (less, more) = self.others_may_have();
         let slack = BOUND_SDS * self.sampling(self.variance).sqrt();
         let (least, most) = (least.max(self.energy() - more - slack), most.min(self.energy() + less + slack));
-        unobserved.then(|| (least, most.min(self.whole())))
+        self.is_open(shown).then(|| (least, most.min(self.whole())))
     }
 }
 
@@ -410,35 +433,44 @@ fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
     let unobserved = collectors.iter().map(Collector::unobserved);
     let (below, above) = unobserved.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
-    let (mut variance, mut low, mut high, mut open, mut all) = (0.0, 0.0, 0.0, false, 0.0);
+    let (mut variance, mut low, mut high, mut bounded, mut all) = (0.0, 0.0, 0.0, false, 0.0);
     for collector in collectors {
         all += if collector.is_all { f64::INFINITY } else { collector.whole() };
-        variance += collector.variance();
+        variance += collector.variance() * collector.widening().powi(2);
         let own = collector.energy();
         let bounds = collector.bounds(shown);
-        open |= bounds.is_some();
+        bounded |= bounds.is_some();
         let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
         let (least, most) = bounds.unwrap_or((own - slack, own + slack));
         (low, high) = (low + least, high + most);
     }
-    let half = joules(WIDEN * Z * f64::sqrt(variance));
+    let open = collectors.iter().any(|collector| collector.is_open(shown));
+    let half = Z * variance.sqrt();
+    let (least, most) = if bounded { (joules(low), joules(high)) } else { (energy, energy) };
+    let (low, high) = interval(energy, half);
+    let (least, most) = if open { (least, most) } else { (least.min(low), most.max(high)) };
     let at_least = |bound: MicroJoules| {
         if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
     };
-    let wide = half.as_joules() > WIDE * energy.as_joules().abs();
-    let (low, high) = if open {
-        (low, high)
-    } else {
-        (energy.as_joules() - half.as_joules(), energy.as_joules() + half.as_joules())
-    };
-    let bounds = (open || wide).then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
-    let (least, most) = bounds.unwrap_or((energy, energy));
-    let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
-    let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
     // Of all there is nobody has more than all, but for what is in doubt about that itself.
     let most_of_all = joules((1.0 + UNCLEAR) * all).max(energy);
-    let bounds = bounds.map(|(least, most)| (least, most.min(most_of_all)));
-    Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most).min(most_of_all)), bounds }
+    let bounds = (at_least(least).min(energy), most.max(energy).min(most_of_all));
+    // What is open is in the bounds, with everything else.
+    let (ends, below, above) = if open { (bounds, 0.0, 0.0) } else { ((energy, energy), below, above) };
+    let ci95 =
+        (at_least(low - joules(below)).min(ends.0), (high + joules(above)).max(ends.1).min(most_of_all));
+    let wide = half > WIDE * energy.as_joules().abs();
+    Uncertainty { ci95, bounds: (open || wide).then_some(bounds) }
+}
+
+/// An interval around an energy. Powers are above zero, and what is unknown about one is a factor: it reaches as many times up as down.
+fn interval(energy: MicroJoules, half: f64) -> (MicroJoules, MicroJoules) {
+    let whole = energy.as_joules();
+    if whole <= 0.0 {
+        return (energy - joules(half), energy + joules(half));
+    }
+    let times = (half / whole).min(MOST_TIMES).exp();
+    (joules(whole / times), joules((whole * times).max(whole + half)))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "`as` saturates; statistics")]
