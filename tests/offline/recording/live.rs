@@ -7,7 +7,7 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{RecordingWriter, read};
-use energy_trace_model::recording::live::{IncrementalReader, Living};
+use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{
     CpuOwner, CpuTotals, Process, Record, Sample, Slice, StackNode, StackStatus, Summary, Thread,
 };
@@ -139,19 +139,6 @@ fn assert_windows_are_the_whole((bytes, whole): (Vec<u8>, Recording)) {
     }
 }
 
-/// Who lives, by the numbers of processes.
-struct Now(std::ops::Range<u32>);
-
-impl Living for Now {
-    fn has_ended(&self, number: u32, _: Pid) -> bool {
-        !self.0.contains(&number)
-    }
-
-    fn threads_of(&self, _: Pid) -> Option<HashSet<Tid>> {
-        Some(HashSet::from([Tid::new(0)]))
-    }
-}
-
 /// A process that runs for some milliseconds in this window, with its thread and a sample.
 fn short_lived(number: u32, from: u64) -> Vec<Record> {
     let (key, thread, name) = (ProcessKey::new(number), ThreadKey::new(number), "p".repeat(100));
@@ -169,8 +156,9 @@ fn short_lived(number: u32, from: u64) -> Vec<Record> {
     ]
 }
 
-/// Hundreds of windows in which processes come and go: tables stay as small as what lives, all of the time and energy is there, and each process is
-/// told of once, by a number that nobody else has. What comes from who was forgotten is counted, and its time is others'.
+/// Hundreds of windows in which processes come and go: tables stay as small as what lives, all of the time
+/// and energy is there, and each process is told of once, by a number that nobody else has. What comes from
+/// who was forgotten is counted, and its time is others'.
 #[test]
 fn what_has_ended_is_forgotten() {
     const EACH: u32 = 50;
@@ -205,7 +193,7 @@ fn what_has_ended_is_forgotten() {
         assert!(names.clone().all(|found| *found == name), "{name}: {:?}", names.collect::<HashSet<_>>());
         assert!(numbers.is_sorted() && numbers.last() == Some(&Some(first + EACH - 1)));
         // The last one lives on.
-        live.forget_ended(&Now(first + EACH - 1..first + EACH));
+        live.forget_ended(&|number| number != first + EACH - 1);
         let [processes, threads, frames, stacks] = live.known();
         (most, most_code) = (most.max(processes + threads), most_code.max(frames.max(stacks)));
     }

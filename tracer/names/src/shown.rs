@@ -26,8 +26,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     if text.contains(is_hidden) { Cow::Owned(escaped(text, is_hidden)) } else { Cow::Borrowed(text) }
 }
 
-/// A name of the kernel's as text that may be shown, another one for each name: what is no UTF-8 is written out too, and a backslash where it
-/// would look like the begin of such a word. systemd's own `\x2d` stays.
+/// A name of the kernel's as text that may be shown, another one for each name: what is no UTF-8 is written
+/// out too, and a backslash where it would look like the begin of such a word. systemd's own `\x2d` stays.
 pub fn exact(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -101,7 +101,8 @@ mod tests {
     use std::borrow::Cow;
     use std::collections::BTreeSet;
 
-    /// Names that differ in what cannot be shown, or that look as if they were written out already, are different; usual ones are as they are.
+    /// Names that differ in what cannot be shown, or that look as if they were written out already, are
+    /// different; usual ones are as they are.
     #[test]
     fn exact_names() {
         let pieces: [&[u8]; 16] = [

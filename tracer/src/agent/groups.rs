@@ -1,10 +1,11 @@
 //! Whose each process is, by the path of its control group, which the kernel writes.
 //!
-//! A process is looked at when it is first recorded, and all that live at the end of each window, as some are moved later. One that was gone
-//! before is its parent's. Who has ended is known by who lives. Leaves out what paths mean (`names::workload`).
+//! A process is looked at when it is first recorded, and all that live at the end of each window, as some are
+//! moved later. One that was gone before is its parent's. Who has ended is known by who lives. Leaves out
+//! what paths mean (`names::workload`).
 
-use energy_trace_model::ids::{Pid, Tid};
-use energy_trace_model::recording::live::{Living, NewProcess};
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::live::NewProcess;
 use energy_trace_names::shown::exact_lines;
 use energy_trace_names::workload::{Workload, path_in};
 use energy_trace_report::agent_totals::Who;
@@ -20,6 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Folders of pods that are looked at.
 const MOST_PODS: usize = 10_000;
 
+/// Records of a process come some seconds late.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// A process that there always is, and that is seen where programs of others are (proc(5), `hidepid`).
 const FIRST: Pid = Pid::new(1);
 
@@ -38,15 +41,17 @@ pub(super) struct Groups {
     of: HashMap<u32, Arc<Group>>,
     /// The last program of each process that lives.
     last: HashMap<Pid, u32>,
-    /// Whether programs of others can be seen at all.
-    sees_others: bool,
+    /// Programs that have ended, and since when that is known.
+    ended: HashMap<u32, Instant>,
+    /// For so long something of them may come.
+    patience: Duration,
 }
 
 impl Groups {
     pub(super) fn new(proc: impl Into<PathBuf>, pods: impl Into<PathBuf>) -> Self {
         let namespaces = Namespaces { pods: pods.into(), of: HashMap::new(), looked: None };
-        let (groups, of, last) = Default::default();
-        Self { proc: proc.into(), namespaces, groups, of, last, sees_others: false }
+        let (groups, of, last, ended) = Default::default();
+        Self { proc: proc.into(), namespaces, groups, of, last, ended, patience: PATIENCE }
     }
 
     /// Whose it is.
@@ -66,7 +71,8 @@ impl Groups {
     /// Looks at processes that are new.
     pub(super) fn look_at_new(&mut self, processes: Vec<NewProcess>) {
         for NewProcess { number, pid, parent } in processes {
-            self.last.insert(pid, number);
+            let before = self.last.insert(pid, number);
+            self.ended.extend(before.map(|before| (before, Instant::now())));
             let group = self.read(pid).or_else(|| self.group(parent).cloned());
             group.into_iter().for_each(|group| _ = self.of.insert(number, group));
         }
@@ -84,14 +90,23 @@ impl Groups {
                 self.of.insert(*number, group);
             }
         }
-        self.sees_others = pids.contains(&FIRST);
-        self.last.retain(|pid, _| pids.contains(pid));
+        // Where programs of others cannot be seen nobody knows who has ended.
+        if pids.contains(&FIRST) {
+            let gone = self.last.extract_if(|pid, _| !pids.contains(pid));
+            self.ended.extend(gone.map(|(_, number)| (number, Instant::now())));
+        }
         living
     }
 
-    /// Forgets groups of processes that nobody knows any more.
+    /// Whether a program has ended, and nothing of it comes any more.
+    pub(super) fn has_ended(&self, number: u32) -> bool {
+        self.ended.get(&number).is_some_and(|since| since.elapsed() >= self.patience)
+    }
+
+    /// Forgets processes that nobody knows any more, and their groups.
     pub(super) fn forget_unknown(&mut self, is_known: impl Fn(u32) -> bool) {
         self.of.retain(|number, _| is_known(*number));
+        self.ended.retain(|number, _| is_known(*number));
         self.groups.retain(|_, group| Arc::strong_count(group) > 1);
         self.of.shrink_to(self.of.len() * 2);
         self.groups.shrink_to(self.groups.len() * 2);
@@ -112,17 +127,6 @@ impl Groups {
         let group = Arc::new(Group { who, path: path.to_owned() });
         self.groups.insert(path.to_owned(), Arc::clone(&group));
         Some(group)
-    }
-}
-
-impl Living for Groups {
-    fn has_ended(&self, number: u32, pid: Pid) -> bool {
-        self.sees_others && self.last.get(&pid) != Some(&number)
-    }
-
-    fn threads_of(&self, pid: Pid) -> Option<HashSet<Tid>> {
-        let threads = std::fs::read_dir(self.proc.join(pid.to_string()).join("task")).ok()?.flatten();
-        Some(threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).map(Tid::new).collect())
     }
 }
 
@@ -155,7 +159,7 @@ impl Namespaces {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeSet, Groups, Living as _, NewProcess, Pid, Tid, Who, Workload};
+    use super::{BTreeSet, Duration, Groups, NewProcess, Pid, Who, Workload};
     use std::path::Path;
 
     const POD: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334455";
@@ -208,28 +212,28 @@ mod tests {
         );
     }
 
-    /// What has ended is known by who lives, as far as programs of others are seen; what nobody knows is forgotten, with its group.
+    /// What has ended is known by who lives, as far as programs of others are seen; what nobody knows is
+    /// forgotten, with its group.
     #[test]
     fn what_has_ended() {
         let proc = tempfile::tempdir().unwrap();
         let mut groups = Groups::new(proc.path(), "/nothing");
         put(proc.path(), 7, "0::/system.slice/a.service\n");
-        groups.look_at_new(vec![process(0, 7, None), process(1, 8, Some(0))]);
+        groups.look_at_new(vec![process(0, 7, None), process(1, 8, Some(0)), process(2, 7, None)]);
         groups.look_at_living();
-        let ended =
-            |groups: &Groups| [(0, 7), (1, 8)].map(|(number, pid)| groups.has_ended(number, Pid::new(pid)));
-        assert_eq!(ended(&groups), [false; 2]);
+        let ended = |groups: &Groups| [0, 1, 2].map(|number| groups.has_ended(number));
+        assert_eq!(ended(&groups), [false; 3]);
+        groups.patience = Duration::ZERO;
+        assert_eq!(ended(&groups), [true, false, false]);
         put(proc.path(), 1, "0::/init.scope\n");
         groups.look_at_living();
-        assert_eq!(ended(&groups), [false, true]);
-        std::fs::create_dir_all(proc.path().join("7/task/9")).unwrap();
-        assert_eq!(groups.threads_of(Pid::new(7)), Some([Tid::new(9)].into()));
-        assert_eq!((groups.threads_of(Pid::new(8)), groups.of.len()), (None, 2));
+        assert_eq!(ended(&groups), [true, true, false]);
         groups.forget_unknown(|number| number == 9);
-        assert_eq!((groups.of.len(), groups.groups.len()), (0, 0));
+        assert_eq!((groups.of.len(), groups.groups.len(), groups.ended.len()), (0, 0, 0));
     }
 
-    /// Names that differ only in what no page can show are different workloads, and what they are called can be shown.
+    /// Names that differ only in what no page can show are different workloads, and what they are called can
+    /// be shown.
     #[test]
     fn names_that_cannot_be_shown() {
         let proc = tempfile::tempdir().unwrap();

@@ -11,7 +11,8 @@
 //! * `windows`: when they end; `groups`: whose each process is; `cost`: what the agent itself takes.
 //! * `listener`: who may ask for the page, and how long that may take; `sandbox`: what this process can do no more.
 //!
-//! Leaves out recording (`session`), what the page says (`report::agent_page`), and what tables and profiles hold (`export`).
+//! Leaves out recording (`session`), what the page says (`report::agent_page`), and what tables and profiles
+//! hold (`export`).
 
 mod cost;
 mod groups;

@@ -1,9 +1,10 @@
-//! What an agent's process cannot do, by the kernel's word: write anywhere but below its spool, read anything else but `/proc` and the names of
-//! pods, reach a network but at its collector's port, run a program, look into others.
+//! What an agent's process cannot do, by the kernel's word: write anywhere but below its spool, read anything
+//! else but `/proc` and the names of pods, reach a network but at its collector's port, run a program, look
+//! into others.
 //!
-//! Three barriers, as a resolver has (`foreign/resolver/sandbox`): a user without capabilities that nobody else has (with a spool, its owner);
-//! Landlock, where the kernel has it; and seccomp, which here names what is refused: who serves pages needs more calls than a parser. Its
-//! socket listens before.
+//! Three barriers, as a resolver has (`foreign/resolver/sandbox`): a user without capabilities that nobody
+//! else has (with a spool, its owner); Landlock, where the kernel has it; and seccomp, which here names what
+//! is refused: who serves pages needs more calls than a parser. Its socket listens before.
 
 use super::groups::PODS;
 use crate::plan::AgentPlan;
@@ -46,7 +47,8 @@ const REFUSED: [i64; 24] = [
     libc::SYS_personality,
 ];
 
-/// Gives up all privileges, and becomes a user that nobody else has, or whoever owns the spool, where the process is root's.
+/// Gives up all privileges, and becomes a user that nobody else has, or whoever owns the spool, where the
+/// process is root's.
 ///
 /// # Errors
 /// When the system refuses.
@@ -57,7 +59,8 @@ pub(crate) fn become_user(plan: &AgentPlan) -> io::Result<()> {
     }
 }
 
-/// Shuts this thread, and those that it starts, off from all that it does not need: it may write below `spool` and connect to `port`.
+/// Shuts this thread, and those that it starts, off from all that it does not need: it may write below
+/// `spool` and connect to `port`.
 ///
 /// # Errors
 /// When the system refuses any of it; a kernel without Landlock is none.
@@ -131,8 +134,8 @@ mod tests {
         assert!(refused.iter().skip(usize::from(!has_landlock())).all(|&refused| refused), "{refused:?}");
     }
 
-    /// With a spool and a collector files are made there and nowhere else, and a TCP socket is had, which connects to that port alone; names are
-    /// looked up no more.
+    /// With a spool and a collector files are made there and nowhere else, and a TCP socket is had, which
+    /// connects to that port alone; names are looked up no more.
     #[test]
     fn spool_and_collector() {
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());

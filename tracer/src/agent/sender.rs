@@ -1,6 +1,8 @@
-//! Profiles of windows to a collector, on a thread of its own: a collector that is slow, away or hostile holds up nobody.
+//! Profiles of windows to a collector, on a thread of its own: a collector that is slow, away or hostile
+//! holds up nobody.
 //!
-//! One message waits, the newest; what is lost is counted, and said once. Leaves out answers and when to try again (`collector`).
+//! One message waits, the newest; what is lost is counted, and said once. Leaves out answers and when to try
+//! again (`collector`).
 
 use crate::collector::{Answer, Collector, Next, Outbox};
 use energy_trace_report::agent_page::SenderCounts;
@@ -189,7 +191,8 @@ mod tests {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
     const NO: &str = "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n";
 
-    /// Messages are taken in their order; one that a collector is too busy for is sent again when it has said.
+    /// Messages are taken in their order; one that a collector is too busy for is sent again when it has
+    /// said.
     #[test]
     fn taken() {
         let (sender, messages) = collector(&[OK, BUSY, OK]);
@@ -200,7 +203,8 @@ mod tests {
         assert_eq!(messages.try_iter().collect::<Vec<_>>(), [[1], [2], [2]]);
     }
 
-    /// Who takes no such profiles gets one, and all are counted; the last message of all is sent before the end.
+    /// Who takes no such profiles gets one, and all are counted; the last message of all is sent before the
+    /// end.
     #[test]
     fn refused() {
         let (sender, messages) = collector(&[NO]);
@@ -215,8 +219,8 @@ mod tests {
         assert_eq!(messages.try_iter().collect::<Vec<_>>(), [[3]]);
     }
 
-    /// A collector that never answers holds up nobody: of many messages the newest waits, the others are counted; nor does the end wait for
-    /// it.
+    /// A collector that never answers holds up nobody: of many messages the newest waits, the others are
+    /// counted; nor does the end wait for it.
     #[test]
     fn hanging() {
         let (sender, messages) = collector(&[]);

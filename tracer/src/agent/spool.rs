@@ -1,8 +1,10 @@
-//! Tables of windows as files of a folder, from which somebody else takes them: `TABLE/date=…/HOST-BOOT-SEQ.parquet`.
+//! Tables of windows as files of a folder, from which somebody else takes them:
+//! `TABLE/date=…/HOST-BOOT-SEQ.parquet`.
 //!
-//! A file is there whole or not at all. The folder has limits: of what is too much or too old the oldest window goes, with all of its tables;
-//! a disk that is nearly full, or cannot be written, loses new ones. Both are counted, and nothing of it ends the agent. Leaves out what
-//! tables hold (`export::fleet`), and uploading.
+//! A file is there whole or not at all. The folder has limits: of what is too much or too old the oldest
+//! window goes, with all of its tables; a disk that is nearly full, or cannot be written, loses new ones.
+//! Both are counted, and nothing of it ends the agent. Leaves out what tables hold (`export::fleet`), and
+//! uploading.
 
 use crate::plan::SpoolPlan;
 use energy_trace_export::Object;
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const TABLES: [&str; 3] = ["energy", "stacks", "ledger"];
 /// Between two looks at what others have taken away.
 const LOOK_AGAIN: Duration = Duration::from_mins(10);
-/// One part in so many of the disk stays free for others.
+/// Of a disk that is smaller than the spool may be one part in so many stays free for others.
 const FREE_PART: u64 = 20;
 /// Who has the folder's group may read.
 const FILE_MODE: u32 = 0o640;
@@ -29,7 +31,7 @@ const PARTIAL: &str = ".partial";
 /// Why a window is in no file.
 #[derive(Debug, thiserror::Error)]
 enum NotWritten {
-    #[error("less than a twentieth of its disk is free")]
+    #[error("its disk is nearly full")]
     NearlyFull,
     #[error("a window is larger than all of it may be")]
     TooLarge,
@@ -101,7 +103,7 @@ impl Spool {
         while self.needs_room(bytes) {
             self.remove_oldest();
         }
-        if is_nearly_full(&self.plan.folder)? {
+        if is_nearly_full(&self.plan)? {
             return Err(NotWritten::NearlyFull);
         }
         let keys: Vec<String> = objects.iter().map(|object| object.key.clone()).collect();
@@ -197,9 +199,11 @@ fn add_file(found: &mut BTreeMap<(String, String), Batch>, table: &str, day: &Di
     batch.keys.push(key);
 }
 
-fn is_nearly_full(folder: &Path) -> io::Result<bool> {
-    let disk = nix::sys::statvfs::statvfs(folder)?;
-    Ok(disk.blocks_available() < disk.blocks() / FREE_PART)
+/// Less than a twentieth is free, and less than the spool may have.
+fn is_nearly_full(plan: &SpoolPlan) -> io::Result<bool> {
+    let disk = nix::sys::statvfs::statvfs(&plan.folder)?;
+    let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+    Ok(disk.blocks_available() < disk.blocks() / FREE_PART && free < plan.most_bytes)
 }
 
 #[cfg(test)]
@@ -238,8 +242,8 @@ mod tests {
         SpoolCounts { written, removed, lost, bytes, merged_stacks: 0 }
     }
 
-    /// Windows are written whole; of what is too much the oldest goes with all of its tables, whoever wrote it, and what somebody has taken
-    /// away is no longer counted. What was in the making is no file.
+    /// Windows are written whole; of what is too much the oldest goes with all of its tables, whoever wrote
+    /// it, and what somebody has taken away is no longer counted. What was in the making is no file.
     #[test]
     fn limits() {
         let folder = tempfile::tempdir().unwrap();
@@ -279,7 +283,8 @@ mod tests {
         assert_eq!(files(folder.path(), "energy").len(), 1);
     }
 
-    /// A disk that is full or cannot be written loses windows, leaves no half ones, and serves again when that is mended.
+    /// A disk that is full or cannot be written loses windows, leaves no half ones, and serves again when
+    /// that is mended.
     #[test]
     fn full_and_read_only() {
         let folder = tempfile::tempdir().unwrap();

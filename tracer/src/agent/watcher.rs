@@ -1,5 +1,5 @@
-//! Takes a recording from the pipe while it is made, attributes a window after the other, makes the page of what they have together, and hands
-//! each to the outlets.
+//! Takes a recording from the pipe while it is made, attributes a window after the other, makes the page of
+//! what they have together, and hands each to the outlets.
 //!
 //! Records may come late: a window is attributed some seconds after its end, when later ones have come. Where too much waits, as on a machine of
 //! very many switches, a window ends early. Leaves out when windows end, whose processes are, and who asks for the page.
@@ -210,14 +210,14 @@ impl Watching {
             false => attribute_by_process(window, &Options::default()),
         };
         self.totals.add(&energy, until, &|process| self.groups.who(self.live.number_of(process)), &living);
-        self.live.forget_ended(&self.groups);
+        self.live.forget_ended(&|number| self.groups.has_ended(number));
         let known = self.live.numbers();
         self.groups.forget_unknown(|number| known.contains(&number));
         self.show(until);
     }
 
-    /// Attributes a window with its stacks, for whoever takes them; its time is that of the clock now, and its programs are whose they were at
-    /// its end.
+    /// Attributes a window with its stacks, for whoever takes them; its time is that of the clock now, and
+    /// its programs are whose they were at its end.
     fn put(&mut self, mut window: Recording) -> Vec<DomainByProcess> {
         window.header.anchor = anchor();
         window.control_groups = self.paths(&window.processes);

@@ -12,10 +12,15 @@ pub(super) fn end_after(moment: KtimeNs, window: Duration, anchor: WallAnchor) -
     moment + Duration::from_nanos(left)
 }
 
-/// The end of the window behind one that has ended and been attributed now: no sooner than after half a window, as two ties between the clocks
-/// are never quite the same, and as the next full one where the machine slept, or was too slow for those between.
+/// So late windows are attributed one by one: records come seconds after what they tell of.
+const LATE: Duration = Duration::from_secs(10);
+
+/// The end of the window behind one that has ended and been attributed now: no sooner than after half a window,
+/// as two ties between the clocks are never quite the same, and as a later full one where the machine slept, or
+/// was too slow for those between.
 pub(super) fn next_end(ended: KtimeNs, now: KtimeNs, window: Duration, anchor: WallAnchor) -> KtimeNs {
-    let latest = KtimeNs::from_ns(now.as_ns().saturating_sub(window.as_nanos() as u64));
+    let late = window.saturating_add(LATE).as_nanos() as u64;
+    let latest = KtimeNs::from_ns(now.as_ns().saturating_sub(late));
     end_after((ended + window / 2).max(latest), window, anchor)
 }
 
@@ -61,7 +66,9 @@ mod tests {
             let next = next_end(seconds(1_055), seconds(1_058), MINUTE, moved);
             assert_eq!(next, KtimeNs::from_ns(1_115_000_000_000 + ns));
         }
-        assert_eq!(next_end(seconds(1_055), seconds(1_300), MINUTE, wall), seconds(1_295));
+        assert_eq!(next_end(seconds(1_055), seconds(1_300), MINUTE, wall), seconds(1_235));
+        // A window of a second is attributed three seconds after its end.
+        assert_eq!(next_end(seconds(1_055), seconds(1_058), MINUTE / 60, wall), seconds(1_056));
         let of = |next| joined(seconds(1_055), seconds(next), MINUTE);
         assert_eq!([1_056, 1_114, 1_115, 1_116, 1_175, 1_295].map(of), [0, 0, 0, 0, 1, 3]);
     }

@@ -34,7 +34,8 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_window)]
     pub window: Duration,
 
-    /// A folder for tables of each window (Parquet), which you upload: its owner, not root, writes them, and nobody else's privileges are used
+    /// A folder for tables of each window (Parquet), which you upload: its owner, not root, writes them, and
+    /// nobody else's privileges are used
     #[arg(long, value_name = "DIR", value_parser = clap::value_parser!(PathBuf))]
     pub spool: Option<PathBuf>,
 
@@ -46,7 +47,8 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub spool_days: u32,
 
-    /// Send profiles of each window to this OpenTelemetry collector, whose name is looked up once, at the start
+    /// Send profiles of each window to this OpenTelemetry collector, whose name is looked up once, at the
+    /// start
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Endpoint>,
 

@@ -45,8 +45,9 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     }
 }
 
-/// The invoking user under sudo, else who we are, without capabilities. A root that nobody has called by sudo keeps the right to write into
-/// folders of others, which is what it is root for; its number alone, 0, owns the system's files anyway. An agent is nobody, or who owns its spool.
+/// The invoking user under sudo, else who we are, without capabilities. A root that nobody has called by sudo
+/// keeps the right to write into folders of others, which is what it is root for; its number alone, 0, owns
+/// the system's files anyway. An agent is nobody, or who owns its spool.
 fn become_user(plan: &RecordPlan) -> io::Result<()> {
     if let Some(agent) = &plan.agent {
         return agent::become_user(agent);

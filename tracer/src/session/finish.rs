@@ -80,7 +80,8 @@ async fn finish_all(
     Ok(Ended { status, budgets })
 }
 
-/// For so long an agent waits for its own process, which somebody may have stopped; a service is asked to end once.
+/// For so long an agent waits for its own process, which somebody may have stopped; a service is asked to end
+/// once.
 const AGENT_ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// What a person waits for may take as long as it likes.

@@ -122,7 +122,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Puts stacks together beyond so many, those with the least energy first; how many these were. Sums stay.
+    /// Puts stacks together beyond so many, those with the least energy first; how many these were. Sums
+    /// stay.
     pub fn limit_stacks(&mut self, most: usize) -> usize {
         if self.stacks.len() <= most {
             return 0;

@@ -1,13 +1,14 @@
 //! A recording that is still being written, read piece by piece: what is learned of it so far, in windows of time that follow each other.
 //!
-//! Every sample and every nanosecond of a slice is in one window exactly; what a window is made of is forgotten, and programs that have ended
-//! are once somebody says so (`places`), and so are frames and stacks that the recorder has forgotten. Leaves out functions that are inlined or renamed
-//! later, and where the bytes come from.
+//! Every sample and every nanosecond of a slice is in one window exactly; what a window is made of is
+//! forgotten, and programs that have ended are once somebody says so (`places`), and so are frames and stacks
+//! that the recorder has forgotten. Leaves out functions that are inlined or renamed later, and where the
+//! bytes come from.
 
 use super::assembly::Assembly;
 use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
+pub use super::places::NewProcess;
 use super::places::Places;
-pub use super::places::{Living, NewProcess};
 use super::record::{CutReason, Reading, Slice, Summary};
 use super::tables::Recording;
 use super::totals::lay_out;
@@ -110,10 +111,11 @@ impl IncrementalReader {
         self.places.strays
     }
 
-    /// Forgets programs and threads that have ended, as far as no later window has a part of theirs.
-    pub fn forget_ended(&mut self, living: &dyn Living) {
+    /// Forgets programs that have ended, by the recorder's numbers, as far as no later window has a part of
+    /// theirs.
+    pub fn forget_ended(&mut self, has_ended: &dyn Fn(u32) -> bool) {
         if let Some(recording) = self.assembly.so_far() {
-            self.places.forget(recording, living);
+            self.places.forget(recording, has_ended);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`synthetic_frame`, `ranges`), and how all lie in a
 //! file (`file`) of which format (`format`).
 //!
-//! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one machine, `joining` makes one of those,
-//! `moving` sets their clocks. `totals` lays CPU time out that was summed. `live` reads one while it is written (`places`).
+//! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one
+//! machine, `joining` makes one of those, `moving` sets their clocks. `totals` lays CPU time out that was
+//! summed. `live` reads one while it is written (`places`).
 //!
 //! Leaves out what they mean in joules (`profile`).
 

@@ -1,17 +1,15 @@
-//! Numbers of processes and threads in a recording that is read for as long as a machine runs: the recorder's only grow, those here are places
-//! in tables of what is still there.
+//! Numbers of processes and threads in a recording that is read for as long as a machine runs: the recorder's
+//! only grow, those here are places in tables of what is still there.
 //!
-//! What was forgotten and comes again has nobody's name: its samples are left out and counted, its CPU time is other programs'. Frames and
-//! stacks begin anew where the recorder gives out their first number again; those before go with the last that was sampled in them. Leaves
-//! out when something has ended, which whoever reads knows.
+//! What was forgotten and comes again has nobody's name: its samples are left out and counted, its CPU time
+//! is other programs'. Frames and stacks begin anew where the recorder gives out their first number again;
+//! those before go with the last that was sampled in them. Leaves out when something has ended, which whoever
+//! reads knows.
 
 use super::record::{CpuOwner, CpuTotals, Process, Record, Slice, StackNode, Thread};
 use super::tables::Recording;
-use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
 use std::collections::{HashMap, HashSet};
-
-/// Threads of a process from which on it is asked which of them are still there.
-const MANY_THREADS: usize = 64;
 
 /// A process that was not known before, by the recorder's numbers, which nobody else gets later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +20,6 @@ pub struct NewProcess {
     pub pid: Pid,
     /// The number of the process that started it.
     pub parent: Option<u32>,
-}
-
-/// Who is still there.
-pub trait Living {
-    /// Whether a process of this number has ended.
-    fn has_ended(&self, number: u32, pid: Pid) -> bool;
-    /// The threads that a process has now, where that can be seen.
-    fn threads_of(&self, pid: Pid) -> Option<HashSet<Tid>>;
 }
 
 /// Numbers of frames and stacks.
@@ -78,7 +68,8 @@ impl Places {
         self.numbers.iter().copied()
     }
 
-    /// The record with places for numbers; `None` where it is about nothing that is known, or about names that come too late for any window.
+    /// The record with places for numbers; `None` where it is about nothing that is known, or about names
+    /// that come too late for any window.
     pub(super) fn place(&mut self, record: Record) -> Option<Record> {
         Some(match record {
             Record::Process(process) => Record::Process(self.add_process(process)),
@@ -202,12 +193,13 @@ impl Places {
         totals.into_iter().map(|totals| CpuTotals { of: placed(totals.of), ..totals }).collect()
     }
 
-    /// Forgets who has ended, as far as nothing that is left is theirs; what is there moves together.
-    pub(super) fn forget(&mut self, recording: &mut Recording, living: &dyn Living) {
-        let used = threads_in_use(recording);
-        let kept = self.kept(recording, living, &used);
-        let processes = new_places(&kept.0);
-        let threads = new_places(&kept.1);
+    /// Forgets who has ended, by the recorder's numbers, as far as nothing that is left is theirs; what is
+    /// there moves together.
+    pub(super) fn forget(&mut self, recording: &mut Recording, has_ended: &dyn Fn(u32) -> bool) {
+        let kept = self.kept(recording, has_ended);
+        let of_kept = |thread: &Thread| kept.get(thread.process.index()).copied().unwrap_or(false);
+        let processes = new_places(kept.iter().copied());
+        let threads = new_places(recording.threads.iter().map(of_kept));
         self.renumber(&processes, &threads);
         renumber_tables(recording, &processes, &threads);
         renumber_lists(recording, &threads);
@@ -230,43 +222,15 @@ impl Places {
         self.first = Code::default();
     }
 
-    /// Which processes and threads stay.
-    fn kept(
-        &self,
-        recording: &Recording,
-        living: &dyn Living,
-        used: &HashSet<ThreadKey>,
-    ) -> (Vec<bool>, Vec<bool>) {
-        let mut processes: Vec<bool> = recording
-            .processes
-            .iter()
-            .map(|process| {
-                self.number_of(process.key).is_some_and(|number| !living.has_ended(number, process.pid))
-            })
-            .collect();
-        let mut count = vec![0_usize; processes.len()];
-        for thread in &recording.threads {
-            if let Some((kept, count)) =
-                processes.get_mut(thread.process.index()).zip(count.get_mut(thread.process.index()))
-            {
-                *kept |= used.contains(&thread.key);
-                *count += 1;
-            }
+    /// Which processes stay.
+    fn kept(&self, recording: &Recording, has_ended: &dyn Fn(u32) -> bool) -> Vec<bool> {
+        let used = threads_in_use(recording);
+        let lives = |process: &Process| self.number_of(process.key).is_some_and(|number| !has_ended(number));
+        let mut kept: Vec<bool> = recording.processes.iter().map(lives).collect();
+        for thread in recording.threads.iter().filter(|thread| used.contains(&thread.key)) {
+            kept.get_mut(thread.process.index()).into_iter().for_each(|kept| *kept = true);
         }
-        let mut there: HashMap<ProcessKey, Option<HashSet<Tid>>> = HashMap::new();
-        let threads = recording.threads.iter().map(|thread| {
-            let at = thread.process.index();
-            let is_kept = processes.get(at).copied().unwrap_or(false);
-            let has_many = count.get(at).is_some_and(|count| *count > MANY_THREADS);
-            if !is_kept || !has_many || used.contains(&thread.key) {
-                return is_kept;
-            }
-            let pid = recording.processes.get(at).map(|process| process.pid);
-            let there = there.entry(thread.process).or_insert_with(|| living.threads_of(pid?));
-            there.as_ref().is_none_or(|there| there.contains(&thread.tid))
-        });
-        let threads = threads.collect();
-        (processes, threads)
+        kept
     }
 
     fn renumber(&mut self, processes: &[Option<u32>], threads: &[Option<u32>]) {
@@ -336,9 +300,9 @@ fn move_code(recording: &mut Recording, by: Code) {
 }
 
 /// The place of each entry once those that are not kept are gone.
-fn new_places(kept: &[bool]) -> Vec<Option<u32>> {
+fn new_places(kept: impl Iterator<Item = bool>) -> Vec<Option<u32>> {
     let mut next = 0..;
-    kept.iter().map(|kept| kept.then(|| next.next()).flatten()).collect()
+    kept.map(|kept| kept.then(|| next.next()).flatten()).collect()
 }
 
 fn keep<T>(list: &mut Vec<T>, places: &[Option<u32>]) {

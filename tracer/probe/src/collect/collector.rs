@@ -199,6 +199,7 @@ impl Collector {
     fn begin_anew(&mut self) {
         self.samples.forget_stacks(self.stacks.records());
         self.stacks.processes.forget_frames();
+        self.stacks.jit.clear();
         self.stacks.out.begin_anew();
         self.live.iter_mut().for_each(LiveNames::begin_anew);
     }

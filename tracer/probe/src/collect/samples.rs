@@ -282,7 +282,8 @@ impl SampleCollector {
         self.slices.len() + self.samples.len() + self.waits.len() + self.wakes.len() >= BATCH
     }
 
-    /// Stacks have other numbers from now on: those that were not sent yet are sent, and no other is remembered.
+    /// Stacks have other numbers from now on: those that were not sent yet are sent, and no other is
+    /// remembered.
     pub(super) fn forget_stacks(&mut self, out: &RecordSender) {
         self.flush(out);
         self.waited_in.clear();

@@ -84,7 +84,8 @@ impl Interner {
         self.next_frame > LARGE_FRAMES || self.nodes.len() > LARGE_STACKS
     }
 
-    /// Forgets all, and gives out the first numbers again: to whoever reads while it is written those before are others.
+    /// Forgets all, and gives out the first numbers again: to whoever reads while it is written those before
+    /// are others.
     pub(crate) fn begin_anew(&mut self) {
         let new = Self::new(self.records.clone());
         let Self { crowded_out, without_callers, .. } = *self;
