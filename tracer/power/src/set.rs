@@ -19,6 +19,7 @@ use energy_trace_model::recording::record::{
     Record, Scope, Sensor, SensorValue, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
+use energy_trace_system::host::cpu_model::is_arm_at;
 use energy_trace_system::host::topology::{read_sockets_at, tree_of_cpus};
 use energy_trace_system::threads::on_thread;
 use std::collections::BTreeMap;
@@ -189,7 +190,11 @@ impl PowerSet {
         file: Option<&Path>,
         named: bool,
     ) -> Result<Discovered, PowerError> {
-        (kind.discover)(&Request { plan, file, named, taken: &self.domains })
+        let mut found = (kind.discover)(&Request { plan, file, named, taken: &self.domains })?;
+        if !named && is_arm_at(&plan.sysfs) {
+            found.source.ignored.retain(|ignored| !is_without_rapl(&ignored.reason));
+        }
+        Ok(found)
     }
 
     /// Looks for a source and takes what is there. Nothing is an error where it was named, else a line in the report; what has
@@ -426,6 +431,11 @@ fn covers(scope: Scope, sockets: &BTreeMap<CpuId, SocketId>, cpu: CpuId) -> bool
 /// Whether a domain's energy is counted, and CPUs draw it.
 fn counts_cpus(domain: &Domain) -> bool {
     matches!(domain.origin, Origin::Counter { .. }) && !matches!(domain.scope, Scope::Gpu(_))
+}
+
+/// Whether nothing is missed on a processor that has no RAPL.
+const fn is_without_rapl(reason: &IgnoredReason) -> bool {
+    matches!(reason, IgnoredReason::NoDriver { .. } | IgnoredReason::NoZones { .. })
 }
 
 fn is_estimate(kind: &SourceKind) -> bool {

@@ -118,6 +118,19 @@ fn machine_without_counters() {
     assert!(matches!(open(&both), Err(PowerError::ModelWithMeasuredOnly)));
 }
 
+/// On an Arm machine nobody misses RAPL, unless it is named.
+#[test]
+fn arm_machines_have_no_rapl() {
+    let arm = tempfile::tempdir().unwrap();
+    let cpus = arm.path().join("devices/system/cpu");
+    fs::create_dir_all(&cpus).unwrap();
+    fs::create_dir_all(arm.path().join("class/powercap")).unwrap();
+    fs::write(cpus.join("modalias"), "cpu:type:aarch64:feature:,0000,0001\n").unwrap();
+    let set = open(&plan(arm.path(), &[])).unwrap();
+    assert_eq!(set.sources().iter().map(|s| s.id.to_string()).collect::<Vec<_>>(), ["hwmon", "model"]);
+    check_error(&plan(arm.path(), &["powercap"]), &["--power powercap gives no counter", "has no zones"]);
+}
+
 /// A counter that is no number is ignored with a reason, and `auto` goes on with the model.
 #[test]
 fn unusable_counter() {

@@ -9,6 +9,7 @@ use energy_trace_model::recording::record::{
 use energy_trace_power::survey::survey;
 use energy_trace_power::{PowerPlan, SOURCES};
 use energy_trace_sentences::{NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note};
+use energy_trace_system::host::cpu_model::is_arm_at;
 use std::collections::BTreeSet;
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
@@ -18,7 +19,8 @@ pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         nvml_lib: plan.nvml_lib.clone(),
         ..PowerPlan::default()
     });
-    let mut findings = describe(&survey.sources, &survey.domains);
+    let get_counter = if is_arm_at(&plan.sysfs) { GET_COUNTER_OF_ARM } else { GET_COUNTER };
+    let mut findings = describe(&survey.sources, &survey.domains, get_counter);
     findings.extend(survey.diagnostics.iter().map(of_device));
     findings.push(of_sensors(&survey.sensors));
     let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
@@ -43,13 +45,13 @@ fn of_device(found: &PowerDiagnostic) -> Finding {
     Finding::warn("power", text, advice(found).unwrap_or_default())
 }
 
-/// What was found comes first, then what is not used, then what that means.
-fn describe(sources: &[Source], domains: &[Domain]) -> Vec<Finding> {
+/// What was found comes first, then what is not used, then what that means; and what gives a counter where there is none.
+fn describe(sources: &[Source], domains: &[Domain], get_counter: &str) -> Vec<Finding> {
     let mut findings: Vec<Finding> = sources.iter().filter_map(found).collect();
     findings.extend(sources.iter().flat_map(unused));
     let measures = |source: &&Source| source.quality == Quality::Measured && !source.domains.is_empty();
     match sources.iter().find(measures) {
-        None => findings.push(estimated(sources)),
+        None => findings.push(estimated(sources, get_counter)),
         Some(_) => {
             let energy = Some(Energy::Measured(parts_of(domains)));
             findings.first_mut().into_iter().for_each(|first| first.energy.clone_from(&energy));
@@ -58,13 +60,17 @@ fn describe(sources: &[Source], domains: &[Domain]) -> Vec<Finding> {
     findings
 }
 
-fn estimated(sources: &[Source]) -> Finding {
+fn estimated(sources: &[Source], get_counter: &str) -> Finding {
     let unplug = if has_battery(sources) { UNPLUG } else { "" };
     let text = "no energy counter on this machine: results will be estimates";
     let range = sources.iter().find_map(Source::range_of_model);
     let range = range.map(|ends| ends.map(|end| end as f64 / 1e3));
     let range = range.map(|[low, high]| format!("{low:.1} to {high:.1}"));
-    let finding = Finding::warn("power", text, format!("{unplug}{GET_COUNTER}"));
+    let finding = Finding::warn(
+        "power",
+        text,
+        format!("{unplug}on a machine of your own: sudo modprobe {get_counter}; {WITHOUT_COUNTER}"),
+    );
     Finding { energy: Some(Energy::Estimated(range)), ..finding }
 }
 
@@ -99,8 +105,12 @@ fn has_battery(sources: &[Source]) -> bool {
 }
 
 const UNPLUG: &str = "unplug this laptop: on battery its own meter measures it; or, ";
-const GET_COUNTER: &str = "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen) or acpi_power_meter (servers, NVIDIA Grace); \
-     in a virtual machine, ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
+/// Drivers of counters, and those of Arm machines, which have no RAPL.
+const GET_COUNTER: &str =
+    "intel_rapl_msr (Intel, and AMD from Zen) or acpi_power_meter (servers, NVIDIA Grace)";
+const GET_COUNTER_OF_ARM: &str =
+    "acpi_power_meter (servers, NVIDIA Grace), xgene_hwmon (Ampere) or ina3221 (Jetson)";
+const WITHOUT_COUNTER: &str = "in a virtual machine, ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
      --model-watts, or replay a meter's log with --power replay:FILE";
 
 /// What people call a source.
@@ -146,13 +156,14 @@ mod tests {
     /// A machine with the model only is warned about; one with a counter is not. What is ignored is named with its reason.
     #[test]
     fn estimates_are_a_warning() {
-        let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])], &[]);
+        let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])], &[], "");
         assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
         let mirror = Ignored {
             domain: "intel-rapl-mmio:0".into(),
             reason: IgnoredReason::SameCounter { first: "package-0".into() },
         };
-        let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])], &[]);
+        let measured =
+            describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])], &[], "");
         assert!(measured.iter().all(|f| f.level <= Level::Ok));
         assert!(
             measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))

@@ -21,7 +21,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) signed: Option<&'a Path>,
     /// The Python script.
     pub(crate) script: &'a Path,
-    /// Unpacked packages: the emulator's root, where the host's busybox may be; busybox and Python; a newer Python with its C library.
+    /// Unpacked packages: the host's busybox; the guest's busybox and Python; a newer Python with its C library.
+    pub(crate) tools: &'a Path,
     pub(crate) guest: &'a Path,
     pub(crate) newer: Option<&'a Path>,
     /// The simulated GPU of `gpu.rs`, where there is one for the processor.
@@ -123,7 +124,7 @@ pub(crate) fn build(folder: &Path, contents: &Contents<'_>, log: &Path) -> Resul
     let init = root.join("init");
     fs::write(&init, init_script(contents))?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
-    pack(&root, &folder.join("guest.cpio"), log)
+    pack(contents.tools, &root, &folder.join("guest.cpio"), log)
 }
 
 /// The script that runs the programs.
@@ -187,12 +188,11 @@ fn parse_libraries(text: &str) -> Vec<PathBuf> {
     text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
-/// By the guest's own busybox, on a host that cannot run it by the host's `cpio` or busybox.
-fn pack(root: &Path, archive: &Path, log: &Path) -> Result<PathBuf> {
-    let script = "cd \"$1\" && if bin/busybox true 2>/dev/null; then pack=bin/busybox; else pack=; fi; \
-        find . | $pack cpio -o -H newc > \"$2\"";
+/// By the host's busybox among the emulator's packages.
+fn pack(tools: &Path, root: &Path, archive: &Path, log: &Path) -> Result<PathBuf> {
+    let script = "cd \"$1\" && find . | \"$3\" cpio -o -H newc > \"$2\"";
     let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(root).arg(archive);
+    command.args(["-c", script, "sh"]).arg(root).arg(archive).arg(tools.join("bin/busybox"));
     run_logged(&mut command, log).context("cannot pack the guest's files")?;
     Ok(archive.to_path_buf())
 }

@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// Try this build of energy-trace instead.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The processor, such as aarch64, which was not tried yet; without it this machine's.
+    /// The processor, such as aarch64; without it this machine's.
     #[arg(long)]
     arch: Option<Target>,
 }
@@ -89,6 +89,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         chain: &chain.program,
         signed: signed.as_ref().map(|signed| signed.program.as_path()),
         script: &workspace.root().join("tests/workloads/sorted.py"),
+        tools: &unpacked.tools,
         guest: &unpacked.guest,
         newer: unpacked.newer.as_deref(),
         gpu: gpu.as_deref(),

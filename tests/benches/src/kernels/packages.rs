@@ -23,7 +23,7 @@ fn newest(target: Target) -> String {
 
 /// Unpacked packages.
 pub(crate) struct Unpacked {
-    /// The root of the emulator.
+    /// The root of the emulator, and of the busybox that packs the guest's files.
     pub(crate) tools: PathBuf,
     /// The roots of what goes into the guest: busybox and Debian 12's Python; and Debian 13's with its C library, where that is tried.
     pub(crate) guest: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) fn fetch(folder: &Path, target: Target, series: &[&str], log: &Path) 
         return Ok(Unpacked { guest: tools.clone(), newer: None, tools, kernels });
     }
     say(&tools, "the emulator and its libraries (about 80 MB)");
-    own.unpack_with_dependencies(&[emulator(target)], &tools)?;
+    own.unpack_with_dependencies(&[emulator(target), "busybox-static"], &tools)?;
     let (guest, newer) = (folder.join("guest-12"), folder.join("guest-13"));
     let other = folder.join(target.debian());
     let apt = PrivateApt { folder: &other, target, sources: BOOKWORM, log };

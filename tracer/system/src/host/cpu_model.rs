@@ -18,10 +18,19 @@ pub struct CpuModel {
 pub const PSYS_OF_ONE_JOULE: [CpuModel; 2] =
     [CpuModel { intel: true, family: 6, model: 0x8f }, CpuModel { intel: true, family: 6, model: 0xcf }];
 
+/// Whether the machine that a sysfs tells of is an Arm one (`cpu:type:aarch64:feature:…`, `print_cpu_modalias`).
+pub fn is_arm_at(sysfs: &Path) -> bool {
+    read_modalias_at(sysfs).is_some_and(|modalias| modalias.starts_with("cpu:type:aarch64:"))
+}
+
+fn read_modalias_at(sysfs: &Path) -> Option<String> {
+    fs::read_to_string(sysfs.join("devices/system/cpu/modalias")).ok()
+}
+
 impl CpuModel {
     /// Of the machine that a sysfs tells of; `None` where it does not say.
     pub fn read_at(sysfs: &Path) -> Option<Self> {
-        Self::parse(&fs::read_to_string(sysfs.join("devices/system/cpu/modalias")).ok()?)
+        Self::parse(&read_modalias_at(sysfs)?)
     }
 
     /// `cpu:type:x86,ven0000fam0006mod00CF:feature:,0000,…`: all numbers but the features' have four hexadecimal digits
