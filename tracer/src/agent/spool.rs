@@ -270,7 +270,7 @@ mod tests {
         let mut old = spool(folder.path(), 1_000);
         old.put(Ok(window(0)));
         for table in TABLES {
-            let file = folder.path().join(&window(0)[0].key.replace("energy", table));
+            let file = folder.path().join(window(0)[0].key.replace("energy", table));
             let then = SystemTime::now() - Duration::from_hours(2);
             fs::File::open(file).unwrap().set_modified(then).unwrap();
         }
@@ -291,7 +291,7 @@ mod tests {
         let place = folder.path();
         let tmpfs = |flags, size: &str| mount(Some("none"), place, Some("tmpfs"), flags, Some(size));
         if tmpfs(MsFlags::empty(), "size=64k").is_err() {
-            println!("not root: no disk of one's own");
+            // Who is not root has no disk of its own.
             return;
         }
         let mut spool = spool(place, 1 << 20);

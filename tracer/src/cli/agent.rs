@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn spools() {
         if !nix::unistd::geteuid().is_root() {
-            println!("not root: a spool is one's own");
+            // Whose spool it is matters to root alone.
             return;
         }
         let folder = tempfile::tempdir().unwrap();
