@@ -21,7 +21,7 @@ const PACKAGES: [&str; 12] = [
     "nbclient==0.11.0",
     "nbconvert==7.17.2",
     "nbformat==5.11.1",
-    "numpy==2.5.5",
+    "numpy==2.4.6",
     "pandas==3.1.1",
     "pandas-stubs==3.1.0.261029",
     "polars==2.1.0",

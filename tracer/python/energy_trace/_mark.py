@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 import types
-from typing import Any, Callable, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -69,13 +69,13 @@ class range:
         return functools.update_wrapper(_in_place_of(function, marked), function)  # type: ignore[return-value]
 
 
-def _in_place_of(function: Callable[..., Any], marked: types.FunctionType) -> types.FunctionType:
+def _in_place_of(function: Callable[..., Any], marked: Any) -> Any:
     """`marked` under the name and at the first line of what it calls: stacks have no other name in between."""
     original = inspect.unwrap(function)
     code = getattr(original, "__code__", None)
     if not isinstance(code, types.CodeType):
         return marked
-    place = {"co_name": code.co_name, "co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno}
+    place: Dict[str, Any] = {"co_name": code.co_name, "co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno}
     if sys.version_info >= (3, 11):
         place["co_qualname"] = code.co_qualname
     named = marked.__code__.replace(**place)
