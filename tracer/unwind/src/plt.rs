@@ -6,7 +6,7 @@ use super::arch::plt::rows;
 use super::code_rule::CodeRule;
 use super::elf::{Elf, ElfFacts, with_elf};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -39,7 +39,8 @@ pub fn linked_functions(file: &File, addresses: &[u64]) -> Vec<Option<String>> {
             slot_of(file, &facts, address - (address - table.start) % ENTRY)
         };
         let slots: Vec<Option<u64>> = addresses.iter().map(slot).collect();
-        let names = if slots.iter().any(Option::is_some) { names(elf, &slots) } else { HashMap::new() };
+        let wanted: HashSet<u64> = slots.iter().flatten().copied().collect();
+        let names = if wanted.is_empty() { HashMap::new() } else { names(elf, &wanted) };
         Ok(slots.into_iter().map(|slot| names.get(&slot?).cloned()).collect())
     };
     with_elf(file, read).unwrap_or_else(|_| vec![None; addresses.len()])
@@ -53,10 +54,9 @@ fn slot_of(file: &File, facts: &ElfFacts, entry: u64) -> Option<u64> {
 }
 
 /// The names that the dynamic linker looks up for these words.
-fn names(elf: &Elf<'_>, slots: &[Option<u64>]) -> HashMap<u64, String> {
+fn names(elf: &Elf<'_>, slots: &HashSet<u64>) -> HashMap<u64, String> {
     let symbols = elf.dynamic_symbol_table();
-    let of_slots =
-        elf.dynamic_relocations().into_iter().flatten().filter(|(at, _)| slots.contains(&Some(*at)));
+    let of_slots = elf.dynamic_relocations().into_iter().flatten().filter(|(at, _)| slots.contains(at));
     let named = of_slots.filter_map(|(at, relocation)| {
         let RelocationTarget::Symbol(symbol) = relocation.target() else { return None };
         let name = symbols.as_ref()?.symbol_by_index(symbol).ok()?.name().ok()?.to_owned();
