@@ -25,6 +25,8 @@ const FREE_PART: u64 = 20;
 /// Who has the folder's group may read.
 const FILE_MODE: u32 = 0o640;
 const FOLDER_MODE: u32 = 0o750;
+/// Windows that are removed for a new one at the most: where there are more, of another agent or a larger limit, new ones are lost for a while.
+const MOST_REMOVED: usize = 1_000;
 /// A file in the making.
 const PARTIAL: &str = ".partial";
 
@@ -35,6 +37,8 @@ enum NotWritten {
     NearlyFull,
     #[error("a window is larger than all of it may be")]
     TooLarge,
+    #[error("far more is in it than may be, and is being removed")]
+    FarTooMuch,
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -51,6 +55,8 @@ pub(super) struct Spool {
     plan: SpoolPlan,
     /// The oldest first.
     batches: VecDeque<Batch>,
+    /// Of all of them.
+    bytes: u64,
     looked: Instant,
     counts: SpoolCounts,
     /// Whether somebody was told that nothing can be written.
@@ -61,7 +67,7 @@ impl Spool {
     /// With what earlier agents have left there, as far as it can be seen.
     pub(super) fn new(plan: SpoolPlan) -> Self {
         let (batches, counts) = (VecDeque::new(), SpoolCounts::default());
-        let mut spool = Self { plan, batches, looked: Instant::now(), counts, said: false };
+        let mut spool = Self { plan, batches, bytes: 0, looked: Instant::now(), counts, said: false };
         spool.look();
         spool
     }
@@ -88,7 +94,7 @@ impl Spool {
                 }
             }
         }
-        self.counts.bytes = self.bytes();
+        self.counts.bytes = self.bytes;
     }
 
     fn write(&mut self, objects: &[Object]) -> Result<(), NotWritten> {
@@ -100,8 +106,14 @@ impl Spool {
             // Somebody may have taken some away.
             self.look();
         }
-        while self.needs_room(bytes) {
+        for _ in 0..MOST_REMOVED {
+            if !self.needs_room(bytes) {
+                break;
+            }
             self.remove_oldest();
+        }
+        if self.needs_room(bytes) {
+            return Err(NotWritten::FarTooMuch);
         }
         if is_nearly_full(&self.plan)? {
             return Err(NotWritten::NearlyFull);
@@ -114,6 +126,7 @@ impl Spool {
             }
         }
         self.batches.push_back(Batch { modified: SystemTime::now(), bytes, keys });
+        self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
@@ -121,17 +134,14 @@ impl Spool {
         let too_old = SystemTime::now().checked_sub(self.plan.longest).unwrap_or(UNIX_EPOCH);
         let oldest = self.batches.front();
         oldest.is_some_and(|oldest| {
-            oldest.modified < too_old || self.bytes().saturating_add(bytes) > self.plan.most_bytes
+            oldest.modified < too_old || self.bytes.saturating_add(bytes) > self.plan.most_bytes
         })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
     }
 
     fn remove_oldest(&mut self) {
         if let Some(oldest) = self.batches.pop_front() {
             self.remove_files(&oldest.keys);
+            self.bytes = self.bytes.saturating_sub(oldest.bytes);
             self.counts.removed += 1;
         }
     }
@@ -171,8 +181,9 @@ impl Spool {
         }
         let mut batches: Vec<Batch> = found.into_values().collect();
         batches.sort_by_key(|batch| batch.modified);
+        self.bytes = batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add);
         self.batches = batches.into();
-        self.counts.bytes = self.bytes();
+        self.counts.bytes = self.bytes;
     }
 }
 
@@ -208,7 +219,7 @@ fn is_nearly_full(plan: &SpoolPlan) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Object, Spool, SpoolCounts, SpoolPlan, TABLES};
+    use super::{MOST_REMOVED, Object, Spool, SpoolCounts, SpoolPlan, TABLES};
     use nix::mount::{MsFlags, mount};
     use std::fs;
     use std::path::Path;
@@ -261,6 +272,21 @@ mod tests {
         TABLES.iter().for_each(|table| fs::remove_dir_all(folder.path().join(table)).unwrap());
         next.put(Ok(window(5)));
         assert_eq!(next.counts(), counts(4, 2, 0, 300));
+    }
+
+    /// Of far too many windows only so many are removed for each new one, which is lost until there is room.
+    #[test]
+    fn far_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("energy/date=2026-11-28");
+        fs::create_dir_all(&day).unwrap();
+        let most = u32::try_from(MOST_REMOVED).unwrap();
+        (0..most + 2).for_each(|number| fs::write(day.join(format!("a-{number:05}.parquet")), "1").unwrap());
+        let mut many = spool(folder.path(), 300);
+        many.put(Ok(window(1)));
+        assert_eq!(many.counts(), counts(0, MOST_REMOVED as u64, 1, 2));
+        many.put(Ok(window(2)));
+        assert_eq!(many.counts(), counts(1, MOST_REMOVED as u64 + 2, 1, 300));
     }
 
     /// What is too old goes, and a window that is larger than all may be is lost.
