@@ -27,10 +27,15 @@ use std::ops::Range;
 /// Windows begin with the minutes of UTC, as far as bins of time do.
 const WINDOW_NS: u64 = 60_000_000_000;
 
+/// To the microsecond that tables say. Clocks are compared to some nanoseconds: a window that begins with a minute does so here too.
+const fn to_microsecond(ns: u64) -> u64 {
+    ns.saturating_add(500) / 1_000 * 1_000
+}
+
 pub(super) fn add(fleet: &mut Fleet, input: &Input<'_>, options: &ExportOptions) {
     let first = fleet.windows.len();
     let stretches = stretches(input);
-    let start = |at: KtimeNs| input.profile.run.header.anchor.unix_ns_of(at);
+    let start = |at: KtimeNs| to_microsecond(input.profile.run.header.anchor.unix_ns_of(at));
     fleet.windows.extend(
         stretches.iter().map(|of| Window { start_ns: start(of.from), length_ns: of.to.ns_since(of.from) }),
     );
@@ -294,4 +299,18 @@ fn cost_of(profile: &Profile) -> (u64, u64) {
     profile.run.summary.as_ref().map_or((0, 0), |end| {
         (end.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost)), end.tracer_cpu_ns)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_microsecond;
+
+    /// A window that begins some nanoseconds before a minute begins with it.
+    #[test]
+    fn full_seconds() {
+        let minute = 1_795_737_600_000_000_000;
+        assert_eq!([minute - 31, minute, minute + 97].map(to_microsecond), [minute; 3]);
+        assert_eq!(to_microsecond(minute - 501), minute - 1_000);
+        assert_eq!(to_microsecond(u64::MAX) % 1_000, 0);
+    }
 }
