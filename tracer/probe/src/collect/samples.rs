@@ -218,7 +218,7 @@ impl SampleCollector {
                 self.awaiting_code.push(waiting);
                 continue;
             }
-            let checked = stacks.checked_again(head, raw);
+            let checked = stacks.check(head.pid, head.at, raw);
             let proved = checked.and_then(|walked| whole_sample(head, thread, &walked, stacks));
             self.samples.extend(proved.or(guessed));
         }

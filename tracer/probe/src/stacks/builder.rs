@@ -137,7 +137,7 @@ impl StackBuilder {
     }
 
     /// A stack that was taken at this time, as far as code that was made at run time confirms it; `None`: it stands as it is.
-    fn check(&mut self, pid: Pid, at: KtimeNs, raw: &WalkedStack) -> Option<WalkedStack> {
+    pub(crate) fn check(&mut self, pid: Pid, at: KtimeNs, raw: &WalkedStack) -> Option<WalkedStack> {
         let whose = process_at(&self.processes, pid, at)?;
         let checked = self.generated_code.check(whose, raw, |pc| made_at(&self.processes, pid, pc));
         if self.processes.files.takes_made_rows(pid)
@@ -157,11 +157,6 @@ impl StackBuilder {
     pub(crate) fn awaits_code(&mut self, head: EventContext, code: &[u64]) -> bool {
         let whose = process_at(&self.processes, head.pid, head.at);
         whose.is_some_and(|whose| code.iter().any(|&at| self.generated_code.is_open(whose, at)))
-    }
-
-    /// What a stack is by what is known of the code now; `None`: it stands as it is.
-    pub(crate) fn checked_again(&mut self, head: EventContext, raw: &WalkedStack) -> Option<WalkedStack> {
-        self.check(head.pid, head.at, raw)
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
