@@ -9,7 +9,11 @@ SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call)
 FROM read_parquet('spool/stacks/*/*.parquet', union_by_name = true) GROUP BY stack_id;
 CREATE OR REPLACE VIEW frames AS
 SELECT DISTINCT stack_id, UNNEST(frames) AS frame FROM read_parquet('spool/stacks/*/*.parquet', union_by_name = true);
--- What you know of pods: pod_uid, namespace, team, budget_j (joules).
+-- What you know of pods: pod_uid, namespace, team, budget_j (joules); without such a file no pod has a team.
+SET VARIABLE pods = COALESCE(
+    (SELECT 'FROM read_csv(''' || file || ''', header = true)' FROM glob('spool/pods.csv')),
+    'SELECT NULL AS pod_uid, NULL AS namespace, NULL AS team, NULL AS budget_j LIMIT 0');
 CREATE OR REPLACE VIEW pods AS
-SELECT CAST(pod_uid AS VARCHAR) AS pod_uid, namespace, team, CAST(budget_j AS BIGINT) AS budget_j
-FROM read_csv('spool/pods.csv', header = true);
+SELECT CAST(pod_uid AS VARCHAR) AS pod_uid, CAST(namespace AS VARCHAR) AS namespace, CAST(team AS VARCHAR) AS team,
+       CAST(budget_j AS BIGINT) AS budget_j
+FROM query(getvariable('pods'));

@@ -9,7 +9,14 @@ use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
 use energy_trace_names::workload::Workload;
+use energy_trace_sentences::counted;
 use std::fmt::{self, Display, Write as _};
+
+/// The unit of who is outside of all control groups that mean something, and of who ended before anybody
+/// looked. No unit is called so: theirs end in `.service` or `.scope`.
+pub const OUTSIDE: &str = "none";
+/// The latter.
+pub const UNSEEN: &str = "unknown";
 
 /// How a page is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +85,16 @@ pub struct SenderCounts {
     pub sent: u64,
     /// That were lost.
     pub dropped: u64,
+}
+
+/// What an agent says at its end: how many windows there were, and what became of them elsewhere.
+pub fn last_words(windows: u64, spool: Option<SpoolCounts>, sender: Option<SenderCounts>) -> String {
+    let spool = spool.map(|SpoolCounts { written, removed, lost, .. }| {
+        format!("; spool: {written} written, {removed} removed, {lost} lost")
+    });
+    let sender =
+        sender.map(|SenderCounts { sent, dropped }| format!("; collector: {sent} sent, {dropped} dropped"));
+    [counted(windows, "window"), spool.unwrap_or_default(), sender.unwrap_or_default()].concat()
 }
 
 /// Labels, the empty ones too.
@@ -269,15 +286,15 @@ fn job_of(who: &Who) -> String {
     }
 }
 
-/// What tells workloads apart. No unit is called `none`, `unknown` or `other`: theirs end in `.service` or `.scope`.
+/// What tells workloads apart.
 fn labels_of<'a>(who: &'a Who, job: &'a str) -> Vec<(&'a str, &'a str)> {
     let (workload, namespace) = match who {
         Who::Known(workload, namespace) => (workload, namespace),
-        Who::Unseen => return vec![("unit", "unknown")],
+        Who::Unseen => return vec![("unit", UNSEEN)],
         Who::Other => return vec![("unit", "other")],
     };
     if *workload == Workload::default() {
-        return vec![("unit", "none")];
+        return vec![("unit", OUTSIDE)];
     }
     let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
     vec![
@@ -325,7 +342,7 @@ impl Display for Escaped<'_> {
 mod tests {
     use super::super::agent_totals::tests::{pod, sums, uj, window};
     use super::super::agent_totals::{Totals, Who};
-    use super::{Format, Joules, OwnCost, SenderCounts, SpoolCounts, page};
+    use super::{Format, Joules, OwnCost, SenderCounts, SpoolCounts, last_words, page};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::ProcessKey;
     use energy_trace_names::workload::Workload;
@@ -378,6 +395,15 @@ mod tests {
         ] {
             assert!(with.lines().any(|found| found == line), "{line}\n{with}");
         }
+    }
+
+    /// What there is not is not spoken of.
+    #[test]
+    fn at_the_end() {
+        let spool = SpoolCounts { written: 5, removed: 1, lost: 2, bytes: 9, merged_stacks: 0 };
+        let said = last_words(7, Some(spool), Some(SenderCounts { sent: 6, dropped: 1 }));
+        assert_eq!(said, "7 windows; spool: 5 written, 1 removed, 2 lost; collector: 6 sent, 1 dropped");
+        assert_eq!(last_words(1, None, None), "1 window");
     }
 
     /// Samples by name and labels, in microjoules where they are joules.

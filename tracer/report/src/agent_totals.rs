@@ -77,6 +77,11 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// How many windows there were.
+    pub const fn windows(&self) -> u64 {
+        self.windows
+    }
+
     /// Adds a window that ends then. `who` says whose process it is, and `living` are those of whom a process lives.
     pub fn add(
         &mut self,

@@ -58,9 +58,9 @@ impl Outlets {
         (spool, self.sender.as_ref().map(Sender::counts))
     }
 
-    /// The last window was taken.
-    pub(super) fn end(self) {
-        self.sender.into_iter().for_each(Sender::end);
+    /// The last window was taken: what became of all.
+    pub(super) fn end(self) -> (Option<SpoolCounts>, Option<SenderCounts>) {
+        (self.counts().0, self.sender.map(Sender::end))
     }
 }
 

@@ -25,6 +25,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     message: Option<Vec<u8>>,
+    /// Messages so far.
+    came: u64,
     /// Messages that a newer one took the place of before the thread saw them.
     replaced: u64,
     counts: SenderCounts,
@@ -53,8 +55,7 @@ impl Sender {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         std::thread::Builder::new().name("collector".into()).spawn(move || {
-            Sending { shared: &theirs, collector, outbox: Outbox::new(std::process::id()), said: false }
-                .run();
+            Sending { shared: &theirs, collector, outbox: Outbox::new(std::process::id()) }.run();
         })?;
         Ok(Self(shared))
     }
@@ -62,6 +63,7 @@ impl Sender {
     /// A message is there. Waits for nobody.
     pub(super) fn put(&self, message: Vec<u8>) {
         let mut state = self.0.state();
+        state.came += 1;
         state.replaced += u64::from(state.message.replace(message).is_some());
         self.0.changed.notify_all();
     }
@@ -71,8 +73,8 @@ impl Sender {
         SenderCounts { dropped: state.counts.dropped + state.replaced, ..state.counts }
     }
 
-    /// Nothing comes any more: what waits has a moment to be sent.
-    pub(super) fn end(self) {
+    /// Nothing comes any more: what waits has a moment to be sent, and is lost then.
+    pub(super) fn end(self) -> SenderCounts {
         let until = Instant::now() + AT_THE_END;
         let mut state = self.0.state();
         state.is_closed = true;
@@ -80,6 +82,8 @@ impl Sender {
         while !state.is_done && Instant::now() < until {
             state = self.0.wait(state, until.saturating_duration_since(Instant::now()));
         }
+        let sent = state.counts.sent;
+        SenderCounts { sent, dropped: state.came.saturating_sub(sent) }
     }
 }
 
@@ -88,8 +92,6 @@ struct Sending<'a> {
     shared: &'a Shared,
     collector: Collector,
     outbox: Outbox,
-    /// Whether somebody was told that nobody answers.
-    said: bool,
 }
 
 impl Sending<'_> {
@@ -129,13 +131,12 @@ impl Sending<'_> {
     }
 
     fn answered(&mut self, answer: Answer, now: Duration) {
-        if let Some(refused) = self.outbox.answered(answer, now) {
-            log::warn!("{refused}; it is counted how many");
-        } else if answer == Answer::None && !std::mem::replace(&mut self.said, true) {
+        let Some(why) = self.outbox.answered(answer, now) else { return };
+        if why.is_for_now() {
             let endpoint = self.collector.endpoint();
-            log::warn!(
-                "no collector answers at {endpoint}; it is tried again, and profiles that are lost are counted"
-            );
+            log::warn!("{why}; {endpoint} is asked again, and profiles that are lost are counted");
+        } else {
+            log::warn!("{why}; it is counted how many");
         }
     }
 }
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(messages.try_iter().count(), 1);
         let (sender, messages) = collector(&[OK]);
         sender.put(vec![3]);
-        sender.end();
+        assert_eq!(sender.end(), SenderCounts { sent: 1, dropped: 0 });
         assert_eq!(messages.try_iter().collect::<Vec<_>>(), [[3]]);
     }
 
@@ -230,7 +231,7 @@ mod tests {
         (1..=100).for_each(|number| sender.put(vec![number]));
         assert!(began.elapsed() < Duration::from_secs(1));
         assert_eq!(sender.counts(), SenderCounts { sent: 0, dropped: 99 });
-        sender.end();
+        assert_eq!(sender.end(), SenderCounts { sent: 0, dropped: 101 });
         assert!(began.elapsed() < Duration::from_secs(5));
     }
 }

@@ -2,15 +2,15 @@
 //! `TABLE/date=…/HOST-BOOT-SEQ.parquet`.
 //!
 //! A file is there whole or not at all. The folder has limits: of what is too much or too old the oldest
-//! window goes, with all of its tables; a disk that is nearly full, or cannot be written, loses new ones.
-//! Both are counted, and nothing of it ends the agent. Leaves out what tables hold (`export::fleet`), and
-//! uploading.
+//! window goes, with all of its tables; on a disk that is full or nearly so as much of the oldest goes as
+//! comes; one that cannot be written loses new ones. Both are counted, and nothing of it ends the agent. A
+//! folder is one agent's. Leaves out what tables hold (`export::fleet`), and uploading.
 
 use crate::plan::SpoolPlan;
 use energy_trace_export::Object;
 use energy_trace_report::agent_page::SpoolCounts;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, DirEntry, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -41,6 +41,36 @@ enum NotWritten {
     FarTooMuch,
     #[error("{0}")]
     System(#[from] io::Error),
+}
+
+impl NotWritten {
+    /// Whether room helps.
+    fn is_full(&self) -> bool {
+        match self {
+            Self::NearlyFull => true,
+            Self::System(error) => {
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::TooLarge | Self::FarTooMuch => false,
+        }
+    }
+}
+
+/// Has the folder for this agent alone, for as long as the lock is there: two would count each window twice.
+/// Where the system keeps no locks of folders nobody is asked.
+///
+/// # Errors
+/// When another agent has it.
+pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let Ok(opened) = File::open(folder) else { return Ok(None) };
+    match opened.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("another agent writes to the spool {}: name another folder", folder.display()),
+        )),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Ok(()) => Ok(Some(opened)),
+    }
 }
 
 /// The tables of a window.
@@ -115,19 +145,38 @@ impl Spool {
         if self.needs_room(bytes) {
             return Err(NotWritten::FarTooMuch);
         }
-        if is_nearly_full(&self.plan)? {
-            return Err(NotWritten::NearlyFull);
-        }
-        let keys: Vec<String> = objects.iter().map(|object| object.key.clone()).collect();
-        for object in objects {
-            if let Err(error) = self.write_file(object) {
-                self.remove_files(&keys);
-                return Err(error.into());
-            }
-        }
+        self.write_in_place_of_oldest(objects, bytes)?;
+        let keys = objects.iter().map(|object| object.key.clone()).collect();
         self.batches.push_back(Batch { modified: SystemTime::now(), bytes, keys });
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
+    }
+
+    /// On a full disk in the place of the oldest, as far as it may have been they that filled it: what others
+    /// write is not made room for.
+    fn write_in_place_of_oldest(&mut self, objects: &[Object], bytes: u64) -> Result<(), NotWritten> {
+        let mut freed = 0_u64;
+        for _ in 0..MOST_REMOVED {
+            let written = match freed < bytes && is_nearly_full(&self.plan)? {
+                true => Err(NotWritten::NearlyFull),
+                false => self.write_files(objects),
+            };
+            let Err(full) = written else { return Ok(()) };
+            if !full.is_full() || freed > bytes.saturating_mul(2) || self.batches.is_empty() {
+                return Err(full);
+            }
+            freed = freed.saturating_add(self.remove_oldest());
+        }
+        Err(NotWritten::FarTooMuch)
+    }
+
+    fn write_files(&self, objects: &[Object]) -> Result<(), NotWritten> {
+        let written = objects.iter().try_for_each(|object| self.write_file(object));
+        written.map_err(|error| {
+            let keys: Vec<String> = objects.iter().map(|object| object.key.clone()).collect();
+            self.remove_files(&keys);
+            error.into()
+        })
     }
 
     fn needs_room(&self, bytes: u64) -> bool {
@@ -138,12 +187,13 @@ impl Spool {
         })
     }
 
-    fn remove_oldest(&mut self) {
-        if let Some(oldest) = self.batches.pop_front() {
-            self.remove_files(&oldest.keys);
-            self.bytes = self.bytes.saturating_sub(oldest.bytes);
-            self.counts.removed += 1;
-        }
+    /// How many bytes it had.
+    fn remove_oldest(&mut self) -> u64 {
+        let Some(oldest) = self.batches.pop_front() else { return 0 };
+        self.remove_files(&oldest.keys);
+        self.bytes = self.bytes.saturating_sub(oldest.bytes);
+        self.counts.removed += 1;
+        oldest.bytes
     }
 
     /// Those that somebody has taken away are no failure.
@@ -309,6 +359,48 @@ mod tests {
         assert_eq!(files(folder.path(), "energy").len(), 1);
     }
 
+    /// A folder is one agent's as long as it lives.
+    #[test]
+    fn one_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = super::lock(folder.path()).unwrap();
+        let second = super::lock(folder.path()).unwrap_err().to_string();
+        assert!(first.is_some() && second.contains("another agent writes to the spool"), "{second}");
+        drop(first);
+        assert!(super::lock(folder.path()).unwrap().is_some());
+        assert!(super::lock(&folder.path().join("none")).unwrap().is_none());
+    }
+
+    /// A disk of its own of so many bytes; `false`: who is not root has none.
+    fn has_disk(place: &Path, flags: MsFlags, size: &str) -> bool {
+        mount(Some("none"), place, Some("tmpfs"), flags, Some(size)).is_ok()
+    }
+
+    /// On a disk that is smaller than the spool may be the oldest go for the new ones, with all of their
+    /// tables; where others fill the rest the spool goes on in what it has.
+    #[test]
+    fn small_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        if !has_disk(place, MsFlags::empty(), "size=400k") {
+            return;
+        }
+        let mut spool = spool(place, 1 << 30);
+        let large = |number| window(number).into_iter().map(|of| Object { bytes: vec![7; 30_000], ..of });
+        (0..12).for_each(|number| spool.put(Ok(large(number).collect())));
+        let counts = spool.counts();
+        assert_eq!((counts.written, counts.lost), (12, 0));
+        let kept = TABLES.map(|table| files(place, table));
+        assert!((2..=4).contains(&kept[0].len()) && kept[0] == kept[1] && kept[1] == kept[2], "{kept:?}");
+        assert_eq!(counts.removed, 12 - kept[0].len() as u64);
+        assert_eq!(kept[0].last().unwrap(), "h-b-0000000000011.parquet");
+        let _full = fs::write(place.join("of others"), [0; 400 << 10]);
+        (12..14).for_each(|number| spool.put(Ok(large(number).collect())));
+        assert_eq!((spool.counts().written, spool.counts().lost), (14, 0));
+        assert_eq!(files(place, "ledger").len(), kept[0].len());
+        nix::mount::umount(place).unwrap();
+    }
+
     /// A disk that is full or cannot be written loses windows, leaves no half ones, and serves again when
     /// that is mended.
     #[test]
@@ -316,8 +408,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path();
         let tmpfs = |flags, size: &str| mount(Some("none"), place, Some("tmpfs"), flags, Some(size));
-        if tmpfs(MsFlags::empty(), "size=64k").is_err() {
-            // Who is not root has no disk of its own.
+        if !has_disk(place, MsFlags::empty(), "size=64k") {
             return;
         }
         let mut spool = spool(place, 1 << 20);

@@ -9,6 +9,7 @@ use super::groups::{Groups, PODS};
 use super::listener::{Listener, Pages};
 use super::outlets::Outlets;
 use super::sandbox::enter_sandbox;
+use super::spool;
 use super::windows::{end_after, joined, next_end};
 use crate::collector::Endpoint;
 use crate::live::{LAG, PIECE, Pipe, Watcher};
@@ -20,7 +21,7 @@ use energy_trace_model::profile::{DomainByProcess, Options};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{LossReason, Process};
-use energy_trace_report::agent_page::{Format, OwnCost, page};
+use energy_trace_report::agent_page::{Format, OwnCost, last_words, page};
 use energy_trace_report::agent_totals::Totals;
 use energy_trace_system::clock::{anchor, now};
 use nix::errno::Errno;
@@ -51,13 +52,16 @@ pub(crate) struct Agent {
     plan: AgentPlan,
     lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<io::Result<()>>>,
+    /// The spool is this agent's.
+    _lock: Option<File>,
 }
 
 impl Agent {
     /// Listens, and enters the sandbox. Nothing is answered yet.
     ///
     /// # Errors
-    /// When nobody can listen there, with what to do about it; and when the system refuses anything else.
+    /// When nobody can listen there, or another agent has the spool, with what to do about it; and when the
+    /// system refuses anything else.
     pub(crate) fn new(plan: &AgentPlan) -> io::Result<Self> {
         let socket = TcpListener::bind(plan.listen).map_err(|error| {
             let text = format!("cannot listen on {}: {error}; name another place with --listen", plan.listen);
@@ -67,9 +71,18 @@ impl Agent {
         let (pipe, listener) = (Pipe::new()?, Listener::new(socket)?);
         let collector = plan.collector.as_ref().map(look_up).transpose()?;
         let spool = plan.spool.as_ref().map(|spool| spool.folder.as_path());
+        let lock = spool.map(spool::lock).transpose()?.flatten();
         enter_sandbox(spool, collector.as_ref().map(Endpoint::port))?;
         let plan = AgentPlan { collector, ..plan.clone() };
-        Ok(Self { pipe, listener: Some(listener), address, plan, lost: Arc::default(), thread: None })
+        Ok(Self {
+            pipe,
+            listener: Some(listener),
+            address,
+            plan,
+            lost: Arc::default(),
+            thread: None,
+            _lock: lock,
+        })
     }
 }
 
@@ -168,9 +181,7 @@ impl Watching {
             if has_bytes(&pipe)? {
                 let read = pipe.read(&mut piece)?;
                 if read == 0 {
-                    let end = self.live.last();
-                    self.attribute(end);
-                    self.outlets.end();
+                    self.finish();
                     return Ok(());
                 }
                 self.take(piece.get(..read).unwrap_or_default())?;
@@ -195,10 +206,28 @@ impl Watching {
             self.attribute(KtimeNs::from_ns(enough));
         } else if now >= self.end + LATEST || now >= self.end + LAG && self.live.last() >= self.end + LAG {
             self.attribute(self.end);
-            let next = next_end(self.end, now, self.window, anchor());
-            self.joined += joined(self.end, next, self.window);
-            self.end = next;
+            self.begin_next(now);
         }
+    }
+
+    /// Nothing comes any more: windows that are whole, each by itself, and what there is of the next.
+    fn finish(mut self) {
+        let last = self.live.last();
+        while self.end < last {
+            self.attribute(self.end);
+            self.begin_next(last);
+        }
+        self.attribute(last);
+        let windows = self.totals.windows();
+        let (spool, sender) = self.outlets.end();
+        // A closed stderr is nobody's failure.
+        let _ = writeln!(io::stderr(), "energy-trace: {}", last_words(windows, spool, sender));
+    }
+
+    fn begin_next(&mut self, now: KtimeNs) {
+        let next = next_end(self.end, now, self.window, anchor());
+        self.joined += joined(self.end, next, self.window);
+        self.end = next;
     }
 
     fn attribute(&mut self, until: KtimeNs) {
@@ -238,9 +267,10 @@ impl Watching {
         self.lost.load(Ordering::Relaxed).saturating_add(self.live.strays())
     }
 
+    /// Empty of those who were not seen.
     fn paths(&self, processes: &[Process]) -> BTreeMap<ProcessKey, String> {
-        let path = |process: &Process| self.groups.path(self.live.number_of(process.key)).map(str::to_owned);
-        processes.iter().filter_map(|process| Some((process.key, path(process)?))).collect()
+        let path = |process: &Process| self.groups.path(self.live.number_of(process.key)).unwrap_or_default();
+        processes.iter().map(|process| (process.key, path(process).to_owned())).collect()
     }
 
     /// Makes the page anew.

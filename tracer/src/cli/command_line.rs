@@ -67,6 +67,8 @@ const TOP_EXAMPLES: &str = "Examples:
 const AGENT_EXAMPLES: &str = "Examples:
   sudo energy-trace agent
   sudo energy-trace agent --listen 10.0.0.7:9464   for a Prometheus elsewhere
+  sudo energy-trace agent --spool DIR              and tables of each window (Parquet)
+  sudo energy-trace agent --otlp http://HOST:4318  and profiles (OpenTelemetry)
   curl localhost:9464/metrics";
 
 const MERGE_EXAMPLES: &str = "Examples:
@@ -96,7 +98,7 @@ pub(super) enum Command {
     /// Show what draws power now: by domain, process, API call and function
     #[command(after_help = TOP_EXAMPLES)]
     Top(Box<top::TopArgs>),
-    /// Serve the machine's energy by pod, unit and job to Prometheus, always
+    /// Serve the machine's energy by pod, unit and job, always: Prometheus, Parquet, OTLP
     #[command(after_help = AGENT_EXAMPLES)]
     Agent(agent::AgentArgs),
     /// Show a recording as a table, JSON or CSV; needs no privileges

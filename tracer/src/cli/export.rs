@@ -139,8 +139,8 @@ fn check_folder(format: &Format, output: Option<&Path>) -> Result<(), Failure> {
 enum NotSent {
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("no collector took the profiles within {} s", PATIENCE.as_secs())]
-    Nobody,
+    #[error("no collector took the profiles within {} s: {}", PATIENCE.as_secs(), .0)]
+    Nobody(Refused),
 }
 
 /// Sends a message until it is taken or refused.
@@ -148,16 +148,18 @@ fn send(message: Vec<u8>, endpoint: &Endpoint) -> Result<ExitCode, Failure> {
     let (collector, start) = (Collector::new(endpoint.clone()), Instant::now());
     let mut outbox = Outbox::new(std::process::id());
     outbox.put(message);
+    let mut why = Refused::Silent("not in time".to_owned());
     loop {
         match outbox.next(start.elapsed()) {
             Next::Idle => return Ok(ExitCode::SUCCESS),
-            Next::WaitUntil(then) if then > PATIENCE => return Err(Failure::own(&NotSent::Nobody)),
+            Next::WaitUntil(then) if then > PATIENCE => return Err(Failure::own(&NotSent::Nobody(why))),
             Next::WaitUntil(then) => std::thread::sleep(then.saturating_sub(start.elapsed())),
-            Next::Send(message) => {
-                if let Some(refused) = outbox.answered(collector.send(&message), start.elapsed()) {
+            Next::Send(message) => match outbox.answered(collector.send(&message), start.elapsed()) {
+                Some(refused) if !refused.is_for_now() => {
                     return Err(Failure::own(&NotSent::Refused(refused)));
                 }
-            }
+                refused => why = refused.unwrap_or(why),
+            },
         }
     }
 }

@@ -29,18 +29,19 @@ pub(super) enum NoRank {
         list = VARIABLES.join(", ")
     )]
     NotSet,
-    #[error("{0}={1:?} is no number from 0 on")]
+    #[error("{0}={1:?} is none: ranks are numbers such as 0 or 12")]
     NoNumber(&'static str, String),
 }
 
-/// The rank, as the environment has it: the first number.
+/// The rank, as the environment has it: the first number, written as launchers write them (`+5` and `007` are
+/// somebody else's).
 pub(super) fn rank(variable: impl Fn(&str) -> Option<String>) -> Result<u32, NoRank> {
     let mut why = NoRank::NotSet;
     for (name, text) in VARIABLES.iter().filter_map(|name| Some((name, variable(name)?))) {
-        match text.parse() {
-            Ok(rank) => return Ok(rank),
-            Err(_) if why == NoRank::NotSet => why = NoRank::NoNumber(name, text),
-            Err(_) => {}
+        match text.parse().ok().filter(|rank: &u32| rank.to_string() == text) {
+            Some(rank) => return Ok(rank),
+            None if why == NoRank::NotSet => why = NoRank::NoNumber(name, text),
+            None => {}
         }
     }
     Err(why)
@@ -97,8 +98,11 @@ mod tests {
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "3")]), Ok(3));
         assert_eq!(of(&[("SLURM_PROCID", "7")]), Ok(7));
         assert_eq!(of(&[("PMI_RANK", "x"), ("PMIX_RANK", "1")]), Ok(1));
-        let wrong = NoRank::NoNumber("SLURM_PROCID", "-1".to_owned());
-        assert_eq!((of(&[]), of(&[("SLURM_PROCID", "-1")])), (Err(NoRank::NotSet), Err(wrong)));
+        assert_eq!(of(&[]), Err(NoRank::NotSet));
+        for wrong in ["-1", "007", "+5", "5 ", ""] {
+            let refused = NoRank::NoNumber("SLURM_PROCID", wrong.to_owned());
+            assert_eq!(of(&[("SLURM_PROCID", wrong)]), Err(refused));
+        }
     }
 
     /// The rank stands in every place of a name; without one such a name is refused, and others are as they
@@ -114,7 +118,7 @@ mod tests {
         let wrong = NoRank::NoNumber("SLURM_PROCID", "a\x1b".to_owned());
         assert_eq!(
             refused(wrong),
-            r#"%r in run-%r.data is the rank, and SLURM_PROCID="a\u{1b}" is no number from 0 on"#
+            r#"%r in run-%r.data is the rank, and SLURM_PROCID="a\u{1b}" is none: ranks are numbers such as 0 or 12"#
         );
     }
 

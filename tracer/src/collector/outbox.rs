@@ -15,12 +15,12 @@ const LONGEST: Duration = Duration::from_secs(300);
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// What came of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A status, and after how long to try again, where that was said.
     Status(u16, Option<Duration>),
-    /// No answer: nobody there, or none in time.
-    None,
+    /// No answer, and why: nobody there, none in time, or it hung up.
+    None(String),
 }
 
 /// What to do now.
@@ -34,15 +34,28 @@ pub enum Next {
     WaitUntil(Duration),
 }
 
-/// Why nothing is sent any more, or a message was lost; said once for each status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why nothing is sent now, nothing any more, or a message was lost; said once for each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
+    /// Nobody answers.
+    #[error("the collector does not answer: {0}")]
+    Silent(String),
+    /// It will not now.
+    #[error("the collector is busy (status {0})")]
+    Busy(u16),
     /// It takes no such profiles.
     #[error("the collector takes no profiles of this version (status {0})")]
     Off(u16),
     /// It took none of this message.
     #[error("the collector did not take profiles (status {0}), which are lost")]
     Lost(u16),
+}
+
+impl Refused {
+    /// Whether the same message is sent again.
+    pub const fn is_for_now(&self) -> bool {
+        matches!(self, Self::Silent(_) | Self::Busy(_))
+    }
 }
 
 /// Messages for one collector.
@@ -52,7 +65,7 @@ pub struct Outbox {
     is_off: bool,
     attempts: u32,
     not_before: Duration,
-    /// Statuses that were spoken of.
+    /// Statuses that were spoken of; 0: none.
     said: Vec<u16>,
     /// Thousandths that are added to each distance: hosts of a fleet do not come back together.
     spread: u32,
@@ -100,13 +113,13 @@ impl Outbox {
                 self.sent += 1;
                 None
             }
-            Answer::Status(429 | 502..=504, after) => {
+            Answer::Status(status @ (429 | 502..=504), after) => {
                 self.again(after, now);
-                None
+                self.once(Refused::Busy(status), status)
             }
-            Answer::None => {
+            Answer::None(why) => {
                 self.again(None, now);
-                None
+                self.once(Refused::Silent(why), 0)
             }
             Answer::Status(status @ (400 | 404 | 405 | 415 | 501), _) => {
                 self.is_off = true;
@@ -124,6 +137,10 @@ impl Outbox {
     fn lose(&mut self, why: Refused, status: u16) -> Option<Refused> {
         self.done();
         self.dropped += 1;
+        self.once(why, status)
+    }
+
+    fn once(&mut self, why: Refused, status: u16) -> Option<Refused> {
         if self.said.contains(&status) {
             return None;
         }
@@ -166,14 +183,20 @@ mod tests {
         assert_eq!((outbox.next(s(0)), outbox.sent), (Next::Idle, 1));
     }
 
+    fn nobody() -> Answer {
+        Answer::None("refused".to_owned())
+    }
+
     /// Whoever is busy or away is asked again, after twice as long each time and at most five minutes, or
-    /// after as long as was asked for.
+    /// after as long as was asked for; either is said once.
     #[test]
     fn again() {
         let mut outbox = with(1);
+        let first = [Some(Refused::Silent("refused".to_owned())), Some(Refused::Busy(503))];
+        let mut said = first.into_iter().chain(std::iter::repeat(None));
         for (attempt, distance) in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].into_iter().enumerate() {
-            let answer = if attempt % 2 == 0 { Answer::None } else { Answer::Status(503, None) };
-            assert_eq!(outbox.answered(answer, s(1_000)), None);
+            let answer = if attempt % 2 == 0 { nobody() } else { Answer::Status(503, None) };
+            assert_eq!(Some(outbox.answered(answer, s(1_000))), said.next());
             assert_eq!(outbox.next(s(1_000)), Next::WaitUntil(s(1_000 + distance)));
         }
         assert_eq!(outbox.next(s(1_300)), Next::Send(vec![1]));
@@ -183,7 +206,7 @@ mod tests {
         assert_eq!(outbox.next(s(0)), Next::WaitUntil(s(3_600)));
         outbox.answered(Answer::Status(200, None), s(0));
         outbox.put(vec![2]);
-        outbox.answered(Answer::None, s(0));
+        outbox.answered(nobody(), s(0));
         assert_eq!(outbox.next(s(0)), Next::WaitUntil(s(1)));
     }
 
@@ -214,7 +237,7 @@ mod tests {
     fn spread() {
         let mut outbox = Outbox::new(1_500);
         outbox.put(vec![1]);
-        outbox.answered(Answer::None, s(0));
+        outbox.answered(nobody(), s(0));
         assert_eq!(outbox.next(s(0)), Next::WaitUntil(Duration::from_millis(1_500)));
     }
 }

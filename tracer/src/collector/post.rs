@@ -108,7 +108,7 @@ impl Collector {
         };
         match request.send(message) {
             Ok(answer) => Answer::Status(answer.status().as_u16(), retry_after(&answer)),
-            Err(_) => Answer::None,
+            Err(why) => Answer::None(why.to_string()),
         }
     }
 }
@@ -189,10 +189,11 @@ mod tests {
         let endless = "HTTP/1.1 400 Bad Request\r\nContent-Length: 99999999999\r\n\r\nno";
         assert_eq!(sent_to(endless).0, Answer::Status(400, None));
         for none in ["", "garbage\r\n\r\n", "HTTP/1.1 200"] {
-            assert_eq!(sent_to(none).0, Answer::None, "{none}");
+            assert!(matches!(sent_to(none).0, Answer::None(_)), "{none}");
         }
         let nobody: Endpoint = "http://127.0.0.1:1".parse().unwrap();
-        assert_eq!(Collector::new(nobody).send(b"x"), Answer::None);
+        let Answer::None(why) = Collector::new(nobody).send(b"x") else { panic!("somebody answers") };
+        assert!(why.contains("refused"), "{why}");
     }
 
     /// Addresses are of plain HTTP; a path of one's own is kept.

@@ -76,6 +76,11 @@ impl Finisher {
         self.child.as_ref().map(Child::id)
     }
 
+    /// Whether somebody has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.child.as_ref().is_some_and(Child::is_stopped)
+    }
+
     /// Makes the output files; returns the recording's, open for writing.
     ///
     /// # Errors

@@ -84,6 +84,11 @@ pub enum SessionError {
         .0.as_secs()
     )]
     AgentSilent(Duration),
+    /// Somebody has stopped it.
+    #[error(
+        "the process that serves the metrics (et-finisher) was stopped by somebody (SIGSTOP), and was ended; the last window is lost"
+    )]
+    AgentStopped,
     /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.
     #[error("ended by {0}")]
     Ended(Signal),

@@ -80,9 +80,10 @@ async fn finish_all(
     Ok(Ended { status, budgets })
 }
 
-/// For so long an agent waits for its own process, which somebody may have stopped; a service is asked to end
-/// once.
+/// For so long an agent waits for its own process; a service is asked to end once.
 const AGENT_ENDS_WITHIN: Duration = Duration::from_secs(20);
+/// Between two looks whether somebody has stopped that process.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a person waits for may take as long as it likes.
 async fn within<T>(
@@ -93,11 +94,19 @@ async fn within<T>(
     if plan.agent.is_none() {
         return Ok(work.await);
     }
-    let waited = tokio::time::timeout(AGENT_ENDS_WITHIN, work).await;
-    waited.map_err(|_| {
-        finisher.give_up();
-        SessionError::AgentSilent(AGENT_ENDS_WITHIN)
-    })
+    let why = tokio::select! {
+        done = work => return Ok(done),
+        () = stopped(finisher) => SessionError::AgentStopped,
+        () = tokio::time::sleep(AGENT_ENDS_WITHIN) => SessionError::AgentSilent(AGENT_ENDS_WITHIN),
+    };
+    finisher.give_up();
+    Err(why)
+}
+
+async fn stopped(finisher: &Finisher) {
+    while !finisher.is_stopped() {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 /// Whoever looked at the recording may have gone before its end.

@@ -17,6 +17,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::process_name;
 use energy_trace_names::shown::shown;
 use energy_trace_names::workload::Workload;
+use energy_trace_report::agent_page::{OUTSIDE, UNSEEN};
 use energy_trace_report::calls::CallTable;
 use energy_trace_report::csv::kind_word;
 use energy_trace_report::folded::Per;
@@ -46,10 +47,23 @@ pub(super) fn add(fleet: &mut Fleet, input: &Input<'_>, options: &ExportOptions)
         stretches: &stretches,
         first,
         stacks: &stacks,
-        workloads: workloads_of(input.profile),
+        workloads: workloads(input.profile),
     };
     gathering.add_rows(fleet);
     gathering.add_ledger(fleet);
+}
+
+/// Whose each process is. Where control groups are known, who is in none has the word of an agent's page.
+fn workloads(profile: &Profile) -> Vec<Workload> {
+    let groups = profile.groups_of_processes();
+    let is_known = !profile.control_groups.is_empty();
+    let named = |(workload, group): (Workload, &Option<&str>)| {
+        let is_nobodys = Workload { rank: None, ..workload.clone() } == Workload::default();
+        let word = if *group == Some("") { UNSEEN } else { OUTSIDE };
+        let unit = if is_nobodys && is_known { Some(word.to_owned()) } else { workload.unit };
+        Workload { unit, ..workload }
+    };
+    workloads_of(profile).into_iter().zip(&groups).map(named).collect()
 }
 
 /// A window of a profile: its time, and its bins, where it has any.

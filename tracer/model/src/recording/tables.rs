@@ -54,7 +54,8 @@ pub struct Recording {
     pub public_names: PublicNames,
     /// On what the functions of frames were called, where that tells more than their names.
     pub called_on: BTreeMap<FrameId, CalledOn>,
-    /// Paths of processes' control groups; who is not here has its parent's.
+    /// Paths of processes' control groups; who is not here has its parent's, and of whom it is empty had ended
+    /// before anybody looked.
     pub control_groups: BTreeMap<ProcessKey, String>,
     /// The rank of the program among those that were started with it.
     pub rank: Option<u32>,

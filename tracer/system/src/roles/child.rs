@@ -6,7 +6,7 @@
 use super::channel::Channel;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::socket::{Shutdown, shutdown};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 use std::ffi::{CStr, OsString};
 use std::io;
@@ -155,6 +155,12 @@ impl Child {
             let _ = kill(self.pid, Signal::SIGKILL);
             let _status = waitpid(self.pid, None);
         }
+    }
+
+    /// Whether somebody has stopped it (SIGSTOP): it answers nobody until it is continued.
+    pub fn is_stopped(&self) -> bool {
+        let looks = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        matches!(waitid(Id::Pid(self.pid), looks), Ok(WaitStatus::Stopped(..)))
     }
 
     /// Whether it still runs; one that has ended is collected.
