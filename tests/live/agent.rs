@@ -1,15 +1,16 @@
 //! The agent on simulated power, with two pods that burn: the sum rule at each scrape, who got what, and what its processes may do.
 //!
-//! Pods are control groups as the kubelet names them. `prometheus` asks a real Prometheus and is for `cargo xtask fleet-prometheus`. Leaves out what a page
-//! says (`tracer/report/src/agent_page.rs`).
+//! Pods are control groups as the kubelet names them. `prometheus` asks a real Prometheus of containers that `runc` makes, and is for `cargo xtask
+//! fleet-prometheus`. Leaves out what a page says (`tracer/report/src/agent_page.rs`).
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::place::eventually;
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process;
 use nix::sys::signal::Signal;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -172,22 +173,27 @@ impl Pod {
         let name = format!("kubepods/burstable/pod{}/web{cpu}", UIDS[cpu]);
         let group = root.join(mount).join(name);
         std::fs::create_dir_all(&group).unwrap();
-        let workloads = process::phases_script();
-        let program = format!(
-            "import sys; sys.path.insert(0, '{}'); from phases import Declaration; d = Declaration()\n\
-             d.say('function pod_{cpu} {watts}'); d.enter('pod_{cpu}')\n\
-             while True: sum(i * i for i in range(1000))",
-            workloads.parent().unwrap().display()
-        );
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
-        // The second CPU is the pod's alone: the first is for all others too, this test among them.
-        let alone = process::alone_on(1);
-        let words = if cpu == 1 { alone } else { ["taskset", "-c", "0"].map(str::to_owned).to_vec() };
-        shell.args(words).arg(process::python()).args(["-c", &program]);
+        shell.args(words_of_burner(cpu, watts));
         let burns = shell.env(SOCKET_VARIABLE, simulation.socket()).spawn().unwrap();
         Self { burns: Some(Started(burns)), group }
     }
+}
+
+/// A program that draws so many watts on a CPU. The second CPU is its alone: the first is for all others too, this
+/// test among them.
+fn words_of_burner(cpu: usize, watts: u32) -> Vec<String> {
+    let program = format!(
+        "import sys; sys.path.insert(0, '{}'); from phases import Declaration; d = Declaration()\n\
+         d.say('function pod_{cpu} {watts}'); d.enter('pod_{cpu}')\n\
+         while True: sum(i * i for i in range(1000))",
+        process::phases_script().parent().unwrap().display()
+    );
+    let alone = process::alone_on(1);
+    let mut words = if cpu == 1 { alone } else { ["taskset", "-c", "0"].map(str::to_owned).to_vec() };
+    words.extend([process::python().display().to_string(), "-c".to_owned(), program]);
+    words
 }
 
 impl Drop for Pod {
@@ -292,28 +298,32 @@ fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
-fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
-    let mut sum = 0;
+/// A column of whole numbers of a table, of all files.
+fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
+    let mut column = Vec::new();
     for file in files(spool, table) {
         let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
         for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
-            let numbers: BTreeMap<&String, i64> = row
-                .get_column_iter()
-                .filter_map(|(name, field)| match field {
-                    Field::Long(number) | Field::TimestampMicros(number) => Some((name, *number)),
-                    _ => None,
-                })
-                .collect();
-            let of = |name: &str| {
-                numbers.iter().find(|(known, _)| known.as_str() == name).map_or(0, |(_, number)| *number)
-            };
-            if u128::from(of("window_start").unsigned_abs()) < before {
-                sum += columns.iter().map(|name| of(name)).sum::<i64>();
-            }
+            let mut cells = row.get_column_iter().filter(|(known, _)| known.as_str() == name);
+            column.extend(cells.find_map(|(_, field)| match field {
+                Field::Long(number) | Field::TimestampMicros(number) => Some(*number),
+                _ => None,
+            }));
         }
     }
-    sum
+    column
+}
+
+/// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
+fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
+    let starts = column(spool, table, "window_start");
+    let is_before = |start: &i64| u128::from(start.unsigned_abs()) < before;
+    let of = |name: &&str| -> i64 {
+        let column = column(spool, table, name);
+        assert_eq!(column.len(), starts.len());
+        column.iter().zip(&starts).filter(|(_, start)| is_before(start)).map(|(number, _)| number).sum()
+    };
+    columns.iter().map(of).sum()
 }
 
 /// A collector that takes everything; how many messages came, each with its head.
@@ -354,7 +364,18 @@ fn spool_and_collector() {
         status(server, "Uid").starts_with("60700\t")
             && status(server, "CapEff").trim_start_matches('0').is_empty()
     );
+    let second = Command::new(env!("CARGO_BIN_EXE_energy-trace"))
+        .args(["agent", "--power", "model", "--listen", "127.0.0.1:0", "--spool", place])
+        .output()
+        .unwrap();
+    let refused = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success() && refused.contains("another agent writes to the spool"), "{refused}");
+    let said = Arc::clone(&agent.said);
     assert_eq!(agent.end(), 0);
+    let written = files(folder.path(), "ledger").len();
+    let last_words =
+        || said.lock().unwrap().contains(&format!("{written} windows; spool: {written} written"));
+    eventually("its last words", last_words);
     let owners =
         files(folder.path(), "energy").iter().map(|file| file.metadata().unwrap().uid()).collect::<Vec<_>>();
     assert!(owners.len() > 5 && owners.iter().all(|uid| *uid == 60_700), "{owners:?}");
@@ -368,6 +389,9 @@ fn spool_and_collector() {
     assert!(energy > 0);
     assert_eq!((energy, energy + ledger(&parts)), (ledger(&["target_uj"]), ledger(&["measured_uj"])));
     assert_eq!(ledger(&["measured_uj"]), counter);
+    let lengths = column(folder.path(), "ledger", "window_ns");
+    // The last ones too.
+    assert!(lengths.iter().all(|ns| *ns < 1_900_000_000), "{lengths:?}");
     let heads: Vec<String> = came.try_iter().collect();
     assert!(heads.len() >= 5, "{heads:?}");
     for head in heads {
@@ -396,7 +420,7 @@ fn outlets_that_fail() {
         of("spool_windows", "lost") > 2_000_000 && of("otlp_messages", "dropped") > 1_000_000
     });
     let said = agent.said();
-    for words in ["cannot write to the spool", "no collector answers at"] {
+    for words in ["cannot write to the spool", "the collector does not answer"] {
         assert_eq!(said.matches(words).count(), 1, "{said}");
     }
     assert_eq!(agent.end(), 0);
@@ -416,7 +440,7 @@ fn its_process_is_stopped_or_killed() {
         std::thread::sleep(Duration::from_millis(300));
         let (began, said) = (Instant::now(), agent.said.clone());
         assert_ne!(agent.end(), 0);
-        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         let is_told = || said.lock().unwrap().contains("the process that serves the metrics");
         let end = Instant::now() + PATIENCE;
         while !is_told() {
@@ -441,36 +465,147 @@ fn an_address_in_use() {
     assert!(!agent.status.success() && said.contains(&address) && said.contains("--listen"), "{said}");
 }
 
-/// Where `cargo xtask fleet-prometheus` has put Prometheus.
+/// Where `cargo xtask fleet-prometheus` has put Prometheus and `runc`.
 const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
 const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
      + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
 
-/// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing.
+/// A container of a pod, by `runc`, that draws so many watts on a CPU; it goes with the test.
+struct Container<'a> {
+    runc: &'a Path,
+    state: tempfile::TempDir,
+    pod: &'a str,
+    name: &'a str,
+    process: Option<Started>,
+}
+
+impl<'a> Container<'a> {
+    fn start(runc: &'a Path, simulation: &Simulation, pod: &'a str, name: &'a str, cpu: usize) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let root = state.path().join("rootfs");
+        std::fs::create_dir(&root).unwrap();
+        for link in ["bin", "sbin", "lib", "lib64"] {
+            std::os::unix::fs::symlink(Path::new("usr").join(link), root.join(link)).unwrap();
+        }
+        let capabilities = ["CAP_SYS_NICE"];
+        let places = [
+            Path::new("/usr"),
+            process::phases_script().parent().unwrap(),
+            simulation.socket().parent().unwrap(),
+        ]
+        .map(|place| json!({"destination": place, "source": place, "type": "bind", "options": ["rbind"]}));
+        let config = json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": {"uid": 0, "gid": 0},
+                "args": words_of_burner(cpu, WATTS[cpu]),
+                "env": ["PATH=/usr/bin:/bin", format!("{SOCKET_VARIABLE}={}", simulation.socket().display())],
+                "cwd": "/",
+                "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+            },
+            "root": {"path": "rootfs"},
+            "mounts": places,
+            "linux": {
+                "cgroupsPath": format!("/kubepods/burstable/pod{pod}/{name}"),
+                // Its threads are called by the host's numbers when they declare themselves.
+                "namespaces": [{"type": "mount"}],
+            },
+        });
+        std::fs::write(state.path().join("config.json"), config.to_string()).unwrap();
+        let mut container = Self { runc, state, pod, name, process: None };
+        let mut run = container.command();
+        run.args(["run", "--bundle"]).arg(container.state.path()).arg(name).stdin(Stdio::null());
+        container.process = Some(Started(run.spawn().unwrap()));
+        container
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.runc);
+        command.arg("--root").arg(self.state.path().join("state"));
+        command
+    }
+
+    fn end(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ended = self.command().args(["kill", self.name, "KILL"]).status();
+            let _status = process.0.wait();
+        }
+        let pod = format!("kubepods/burstable/pod{}", self.pod);
+        for mount in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+            let pod = mount.path().join(&pod);
+            // What others made, or use, stays.
+            pod.ancestors().take(3).for_each(|above| drop(std::fs::remove_dir(above)));
+        }
+    }
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+const WATTS: [u32; 2] = [5, 20];
+/// The pod that is made anew: it is another one then, of the same name.
+const ANEW: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334402";
+
+/// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing. A container ends, is
+/// started again in its pod, and in a pod that takes that one's place.
 #[test]
 #[ignore = "fetches Prometheus: `cargo xtask fleet-prometheus`"]
 fn prometheus() {
-    let programs =
+    let root =
         PathBuf::from(std::env::var_os(PROMETHEUS).expect("`cargo xtask fleet-prometheus` says where it is"));
+    let (programs, runc) = (root.join("usr/bin"), root.join("usr/sbin/runc"));
     let simulation = simulation();
     let agent = Agent::start(&simulation, &["--window", "2s"]);
-    let _pods = [Pod::start(&simulation, 0, 5), Pod::start(&simulation, 1, 20)];
+    let start = |pod, name, cpu| Container::start(&runc, &simulation, pod, name, cpu);
+    let (mut first, mut alone) = (start(UIDS[0], "first", 0), start(UIDS[1], "alone", 1));
     agent.page_with("energy of both pods", |page| UIDS.iter().all(|uid| page.pod(uid) > 0));
     check_by_promtool(&programs, &agent.text("text/plain"));
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&programs, folder.path(), &agent.address);
-    let count = "min(count_over_time(energy_trace_domain_joules_total[5m]))";
-    let end = Instant::now() + 3 * PATIENCE;
-    while server.ask(count).first().is_none_or(|scrapes| *scrapes < 60.0) {
-        assert!(Instant::now() < end, "no 60 scrapes");
-        std::thread::sleep(Duration::from_secs(1));
-    }
+    server.wait_for_scrapes(20.0);
+    first.end();
+    let mut second = start(UIDS[0], "second", 0);
+    server.wait_for_scrapes(40.0);
+    second.end();
+    let mut third = start(ANEW, "third", 0);
+    server.wait_for_scrapes(60.0);
+    // Nobody is asked about the last windows of a container: they come some seconds later.
+    let grown = |name: &str| {
+        let series = format!("energy_trace_workload_joules_total{{container_id=\"{name}\"}}");
+        [format!("sum({series})"), format!("sum(delta({series}[10s]))")]
+            .map(|question| server.ask(&question).first().copied().unwrap_or(f64::NAN))
+    };
+    let [first_one, second_one, third_one] = ["first", "second", "third"].map(grown);
     let worst = server.ask(&format!("max_over_time((abs({RULE}))[70s:1s])"));
-    let power = server.ask("sum by (pod_uid) (rate(energy_trace_workload_joules_total{pod_uid!=\"\"}[50s]))");
-    let scrapes = server.ask(count);
-    println!("scrapes {scrapes:?}, worst of each domain {worst:?} µJ, watts of the pods {power:?}");
+    let pods = "sum by (pod_uid) (energy_trace_workload_joules_total{pod_uid!=\"\"})";
+    let watts = server.ask("sum(rate(energy_trace_workload_joules_total{container_id=\"alone\"}[50s]))");
+    println!(
+        "worst of each domain {worst:?} µJ; the pod alone {watts:?} W; joules and those of the last 10 s of \
+         containers {first_one:?}, {second_one:?}, {third_one:?}; joules of pods {:?}",
+        server.ask(pods)
+    );
     assert_eq!(worst, [0.0, 0.0]);
-    assert!(power.len() == 2 && power.iter().all(|watts| (0.01..21.0).contains(watts)), "{power:?}");
+    assert_eq!(server.ask(pods).len(), 3);
+    assert!((17.0..21.0).contains(&watts[0]), "{watts:?}");
+    for ended in [first_one, second_one] {
+        assert!(ended[0] > 0.0 && ended[1] == 0.0, "{ended:?}");
+    }
+    assert!(third_one.iter().all(|joules| (0.01..300.0).contains(joules)), "{third_one:?}");
+    alone.end();
+    third.end();
+    let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let page = agent.page_with("a window behind their end", |page| page.ends() > ended.as_micros());
+    let truth = simulation.truth();
+    let of = |pods: &[&str], cpu: usize| {
+        let sum: i64 = pods.iter().map(|pod| page.pod(pod)).sum();
+        sum as f64 / truth.functions[&format!("pod_{cpu}")].uj as f64
+    };
+    let parts = [of(&[UIDS[0], ANEW], 0), of(&[UIDS[1]], 1)];
+    println!("of what the pods drew they have {parts:?}");
+    assert!((0.01..1.05).contains(&parts[0]) && (0.85..1.05).contains(&parts[1]), "{parts:?}");
     assert_eq!(agent.end(), 0);
 }
 
@@ -511,6 +646,15 @@ impl Server {
             std::thread::sleep(Duration::from_millis(100));
         }
         Self { _process: process, address }
+    }
+
+    fn wait_for_scrapes(&self, scrapes: f64) {
+        let count = "min(count_over_time(energy_trace_domain_joules_total[5m]))";
+        let end = Instant::now() + 3 * PATIENCE;
+        while self.ask(count).first().is_none_or(|found| *found < scrapes) {
+            assert!(Instant::now() < end, "no {scrapes} scrapes");
+            std::thread::sleep(Duration::from_secs(1));
+        }
     }
 
     /// The values of a question.

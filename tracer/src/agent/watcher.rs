@@ -23,6 +23,7 @@ use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{LossReason, Process};
 use energy_trace_report::agent_page::{Format, OwnCost, last_words, page};
 use energy_trace_report::agent_totals::Totals;
+use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
 use energy_trace_system::clock::{anchor, now};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -107,6 +108,7 @@ impl Watcher for Agent {
             Ok(outlets) => outlets,
             Err(error) => return log::warn!("the agent ends: {error}"),
         };
+        return_large_blocks(RECORDING);
         let watching = Watching::new(self.plan.window, Arc::clone(&self.lost), outlets);
         let pages = watching.pages.clone();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
@@ -243,6 +245,7 @@ impl Watching {
         let known = self.live.numbers();
         self.groups.forget_unknown(|number| known.contains(&number));
         self.show(until);
+        trim();
     }
 
     /// Attributes a window with its stacks, for whoever takes them; its time is that of the clock now, and

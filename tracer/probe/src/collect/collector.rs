@@ -16,6 +16,7 @@ use energy_trace_bpf::decode::{Event, EventContext, decode_event};
 use energy_trace_bpf::totals::CpuTimes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
+use energy_trace_system::allocator::trim;
 use energy_trace_unwind::address_space::FileKey;
 use std::collections::HashSet;
 
@@ -201,7 +202,9 @@ impl Collector {
         self.stacks.processes.forget_frames();
         self.stacks.jit.clear();
         self.stacks.out.begin_anew();
+        self.stacks.libraries.begin_anew();
         self.live.iter_mut().for_each(LiveNames::begin_anew);
+        trim();
     }
 
     /// Takes in CPU time that was summed. Who ran is known: its events came before.

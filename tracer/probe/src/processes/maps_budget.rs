@@ -113,6 +113,9 @@ impl Processes {
             true => self.files.make_room(&mapped(&self.by_pid), now),
             false => HashSet::new(),
         };
+        if self.files.are_many() {
+            self.files.forget_unmapped(&mapped(&self.by_pid));
+        }
         let (when_sampled, takes_more) = (self.when_sampled, self.files.takes_more());
         let mut todo: Vec<(Pid, Work)> = Vec::new();
         for (&pid, process) in self.by_pid.iter_mut().filter(|(_, p)| !when_sampled || p.samples > 0) {

@@ -17,8 +17,8 @@ const MOST_PYTHON_BYTES: usize = 32 << 20;
 /// Stacks of one owner's samples, counted with all that they lie in: a training has some ten thousand, the imports of TensorFlow a hundred thousand.
 const MOST_STACKS: usize = 1 << 20;
 /// Frames and stacks that are kept of a recording that never ends.
-const LARGE_FRAMES: u32 = 50_000;
-const LARGE_STACKS: usize = 200_000;
+const LARGE_FRAMES: u32 = 20_000;
+const LARGE_STACKS: usize = 100_000;
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 

@@ -73,6 +73,13 @@ impl Libraries {
         Self { modules, open, worker, roots, owners, pool: Pool::new(most), gone: 0 }
     }
 
+    /// Forgets all files, whose frames are forgotten.
+    pub(crate) fn begin_anew(&mut self) {
+        let owners = std::mem::take(&mut self.owners);
+        let new = Self::with_room(Arc::clone(&self.worker), self.pool.most());
+        *self = Self { owners, gone: self.gone, ..new };
+    }
+
     /// The module of frames in a mapping; its file is opened when it is seen for the first time, and again where it was closed for another
     /// owner's sake.
     pub(crate) fn module_of(&mut self, pid: Pid, mapping: &Mapping, peeker: &Peeker) -> Arc<str> {

@@ -151,12 +151,17 @@ struct TableOutcome {
     bytes: usize,
 }
 
+/// Files that are known: of more those are forgotten that no process maps.
+const MOST_FILES: usize = 4_000;
+
 /// Living processes that map a file, one for each.
 pub(crate) type Mapped<'a> = HashMap<&'a FileKey, (Pid, &'a Mapping)>;
 
 /// All mapped files.
 pub(crate) struct Files {
     files: HashMap<FileKey, MappedFile>,
+    /// How many may be known.
+    most_files: usize,
     jobs: Sender<Job>,
     updates: Receiver<FileUpdate>,
     table_jobs: Sender<TableJob>,
@@ -210,6 +215,7 @@ impl Files {
         })?;
         Ok(Self {
             files: HashMap::new(),
+            most_files: MOST_FILES,
             jobs,
             updates,
             table_jobs,
@@ -431,6 +437,26 @@ impl Files {
         changed
     }
 
+    /// Whether more files are known than should be.
+    pub(crate) fn are_many(&self) -> bool {
+        self.files.len() > self.most_files
+    }
+
+    /// Forgets files that no process maps, and their tables, of which no probe is told any more.
+    pub(crate) fn forget_unmapped(&mut self, mapped: &Mapped<'_>) {
+        let (used, deferred) = (&mut self.used, &mut self.deferred);
+        self.files.retain(|key, file| {
+            let is_kept = file.table == Table::Pending || mapped.contains_key(key);
+            if let (false, Table::Ready(table)) = (is_kept, file.table) {
+                *used = used.saturating_sub(file.bytes);
+                deferred.push(TableJob::Drop(table));
+            }
+            is_kept
+        });
+        // Not again at once.
+        self.most_files = MOST_FILES.max(2 * self.files.len());
+    }
+
     fn residents(&self, mapped: &Mapped<'_>) -> Vec<Resident> {
         let resident = |(key, file): (&FileKey, &MappedFile)| Resident {
             key: key.clone(),
@@ -611,4 +637,38 @@ fn table_of(rows: Rows, maps: &mut RowMaps, most_full: u32) -> (Table, usize) {
 
 impl TableOutcome {
     const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileKey, Files, Mapped, Mapping, Pid, Table};
+    use energy_trace_foreign::peeker::Peeker;
+    use energy_trace_foreign::resolver::Resolver;
+
+    /// Of too many files those that no process maps are forgotten, once they have been read.
+    #[test]
+    fn files_without_end() {
+        let (resolver, peeker) = (Resolver::start(false).unwrap(), Peeker::start().unwrap());
+        let mut files = Files::start(None, &resolver, peeker).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            let path = folder.path().join(name);
+            std::fs::copy("/bin/true", &path).unwrap();
+            files.prefetch(&path);
+        }
+        files.most_files = 2;
+        files.forget_unmapped(&Mapped::new());
+        assert_eq!(files.files.len(), 3, "they are being read");
+        let mut looks = 0;
+        files.await_updates(&mut || {
+            looks += 1;
+            looks < 200
+        });
+        let kept: FileKey = files.files.keys().next().unwrap().clone();
+        let (start, end, offset, path) = (0, 1, 0, String::new());
+        let mapping = Mapping { start, end, offset, file: Some(kept.clone()), path };
+        files.forget_unmapped(&Mapped::from([(&kept, (Pid::new(1), &mapping))]));
+        assert_eq!(files.files.keys().collect::<Vec<_>>(), [&kept]);
+        assert!(files.files.values().all(|file| file.table != Table::Pending) && !files.are_many());
+    }
 }

@@ -18,6 +18,8 @@ use tracer_ebpf::wire::end;
 /// Workers at the same time, and those for one user's files.
 const MOST_LANES: usize = 8;
 const MOST_OF_ONE: usize = 3;
+/// Files that one worker is asked to keep.
+const MOST_FILES: usize = 512;
 /// Workers that one user's files may cost.
 const MOST_LOST: u32 = 3;
 /// What is waited for a file that is looked into: nearly all take less.
@@ -77,6 +79,8 @@ struct Lane {
     used: Instant,
     /// Workers that it was seen to have lost.
     lost: u32,
+    /// Files that its worker was asked to keep.
+    files: usize,
 }
 
 /// All of them.
@@ -111,7 +115,10 @@ impl Lanes {
         if self.cost(owner).lost >= MOST_LOST {
             return false;
         }
+        // Its worker keeps files that are long gone: those that are needed are looked into anew, by another one.
+        self.lanes.retain(|lane| lane.files < MOST_FILES || lane.asked > 0);
         let Some(lane) = self.lane(owner) else { return false };
+        lane.files += 1;
         lane.ask(Job { number, path: path.to_owned(), what: Wanted::Keep(Arc::clone(file)) })
     }
 
@@ -220,7 +227,7 @@ impl Lane {
                 }
             }
         })?;
-        Ok(Self { number, owner, worker, jobs, done, asked: 0, used: Instant::now(), lost: 0 })
+        Ok(Self { number, owner, worker, jobs, done, asked: 0, used: Instant::now(), lost: 0, files: 0 })
     }
 
     /// Workers that were lost since this was asked last. One that is busy cannot be asked.
@@ -283,7 +290,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileFinding, KeptFile, Lanes, MOST_LANES, MOST_OF_ONE, Owner};
+    use super::{FileFinding, KeptFile, Lanes, MOST_FILES, MOST_LANES, MOST_OF_ONE, Owner};
     use energy_trace_foreign::resolver::Resolver;
     use std::fs::File;
     use std::sync::Arc;
@@ -331,6 +338,22 @@ mod tests {
         assert_eq!(once(&mut lanes, 0), Err(end::NOT_READY));
         assert_eq!(rule(&mut lanes, 1), Ok(true));
         assert_eq!(rule(&mut lanes, 0), Ok(true));
+    }
+
+    /// A worker that keeps many files ends with them; one that is needed is looked into anew.
+    #[test]
+    fn files_without_end() {
+        let (file, mut lanes) =
+            (Arc::new(File::open("/bin/true").unwrap()), Lanes::new(Resolver::start(false).unwrap()));
+        let mut keep = |number| {
+            assert!(lanes.keep(Owner::User(7), number, "true", &file));
+            collected(&mut lanes, 1).remove(0).1.unwrap()
+        };
+        let first = keep(0);
+        let count = u32::try_from(MOST_FILES).unwrap();
+        let last = (1..=count).map(&mut keep).last().unwrap();
+        assert!(lanes.rule(&first, ("true", 0), first.facts.entry).is_ok_and(|rule| rule.is_none()));
+        assert!(lanes.lanes.len() == 1 && lanes.lanes[0].files == 1 && lanes.lanes[0].number == last.lane.0);
     }
 
     /// Any number of users and files has a stated number of workers; what is no ELF file has no rules.
