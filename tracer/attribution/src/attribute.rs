@@ -13,6 +13,7 @@ use crate::ledger::{diagnostics, rows};
 use crate::numerics::parallel::both;
 use crate::over_time;
 use crate::parts::{LeftOut, Part};
+use crate::power_model::carried::CarriedPowers;
 use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
@@ -87,17 +88,25 @@ fn over_time_cow(recording: Cow<'_, Recording>, options: &Options) -> (Profile, 
 }
 
 /// By domain and process alone, of a recording that is not merged: no stack is made a row, and how sure it is is not
-/// worked out.
-pub fn attribute_by_process(recording: Recording, options: &Options) -> Vec<DomainByProcess> {
+/// worked out. `carried`: what earlier windows of the machine have shown, to which this one's is added.
+pub fn attribute_by_process(
+    recording: Recording,
+    options: &Options,
+    carried: &mut CarriedPowers,
+) -> Vec<DomainByProcess> {
     let mut recording = Cow::Owned(recording);
-    let (_, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
+    let (_, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING, Some(carried));
     by_process::of(&found.results, &found.time.owners, &recording.threads)
 }
 
 /// The same, and the whole profile beside it, for who wants to know stacks too.
-pub fn attribute_with_processes(recording: Recording, options: &Options) -> (Vec<DomainByProcess>, Profile) {
+pub fn attribute_with_processes(
+    recording: Recording,
+    options: &Options,
+    carried: &mut CarriedPowers,
+) -> (Vec<DomainByProcess>, Profile) {
     let mut recording = Cow::Owned(recording);
-    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
+    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING, Some(carried));
     let by_process = by_process::of(&found.results, &found.time.owners, &recording.threads);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
@@ -106,7 +115,7 @@ pub fn attribute_with_processes(recording: Recording, options: &Options) -> (Vec
 
 /// Of a recording that is not merged.
 fn attribute_one(mut recording: Cow<'_, Recording>, options: &Options, left_out: LeftOut) -> Profile {
-    let (run, found) = Attribution::of(&mut recording, options.accounting, left_out);
+    let (run, found) = Attribution::of(&mut recording, options.accounting, left_out, None);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     found.enter(rows, &mut profile);
     profile
@@ -118,7 +127,7 @@ pub(crate) fn attribute_in_bins(
     options: &Options,
     bins: Bins,
 ) -> (Profile, OverTime) {
-    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING);
+    let (run, found) = Attribution::of(&mut recording, options.accounting, LeftOut::NOTHING, None);
     let (mut profile, rows) = with_rows(run, &recording, options, &found);
     let over_time = over_time::Attributed {
         recording: &recording,
@@ -175,7 +184,12 @@ struct Attribution {
 
 impl Attribution {
     /// And what the profile says of the run. A recording of its own is without samples then.
-    fn of(recording: &mut Cow<'_, Recording>, accounting: Accounting, left_out: LeftOut) -> (Profile, Self) {
+    fn of(
+        recording: &mut Cow<'_, Recording>,
+        accounting: Accounting,
+        left_out: LeftOut,
+        carried: Option<&mut CarriedPowers>,
+    ) -> (Profile, Self) {
         let span = span_of(recording);
         let (run, (time, delegation)) =
             both(|| Profile::of_run(recording), || time_of(recording, span, left_out));
@@ -199,6 +213,7 @@ impl Attribution {
             recording,
             launchers,
             conditions,
+            carried: carried.as_deref(),
         };
         let mut found: Vec<Diagnostic> =
             recording.diagnostics.iter().cloned().map(Diagnostic::Recorded).collect();
@@ -212,6 +227,9 @@ impl Attribution {
                 result
             })
             .collect();
+        if let Some(carried) = carried {
+            results.iter().for_each(|result| carried.take(result, &tree, span));
+        }
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
         found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));

@@ -76,6 +76,7 @@ use energy_trace_counters as timeline;
 use energy_trace_cpu_time::{numerics, time};
 use energy_trace_delegation as delegation;
 pub use parts::{LeftOut, Part};
+pub use power_model::carried::CarriedPowers;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use super::windows::{end_after, joined, next_end};
 use crate::collector::Endpoint;
 use crate::live::{LAG, PIECE, Pipe, Watcher};
 use crate::plan::AgentPlan;
-use energy_trace_attribution::{attribute_by_process, attribute_with_processes};
+use energy_trace_attribution::{CarriedPowers, attribute_by_process, attribute_with_processes};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::{DomainByProcess, Options};
@@ -138,6 +138,8 @@ struct Watching {
     live: IncrementalReader,
     groups: Groups,
     totals: Totals,
+    /// What windows so far have shown of powers.
+    carried: CarriedPowers,
     cost: Cost,
     lost: Arc<AtomicU64>,
     outlets: Outlets,
@@ -161,6 +163,7 @@ impl Watching {
             live: IncrementalReader::default(),
             groups: Groups::new("/proc", PODS),
             totals: Totals::default(),
+            carried: CarriedPowers::default(),
             cost: Cost::of_recorder(),
             lost,
             outlets,
@@ -238,7 +241,7 @@ impl Watching {
         let living = self.groups.look_at_living();
         let energy = match self.outlets.are_there() {
             true => self.put(window),
-            false => attribute_by_process(window, &Options::default()),
+            false => attribute_by_process(window, &Options::default(), &mut self.carried),
         };
         self.totals.add(&energy, until, &|process| self.groups.who(self.live.number_of(process)), &living);
         self.live.forget_ended(&|number| self.groups.has_ended(number));
@@ -261,7 +264,7 @@ impl Watching {
             summary.lost.extend((lost > 0).then_some((LossReason::Samples, lost)));
             summary.tracer_cpu_ns = so_far.1.saturating_sub(before.1);
         }
-        let (energy, profile) = attribute_with_processes(window, &Options::logical());
+        let (energy, profile) = attribute_with_processes(window, &Options::logical(), &mut self.carried);
         self.outlets.put(&profile);
         energy
     }

@@ -1,6 +1,7 @@
 //! What all domains of a recording share: who ran when, and how energy is accounted for.
 
 use crate::parts::LeftOut;
+use crate::power_model::carried::CarriedPowers;
 use crate::power_model::paths::PathTree;
 use crate::power_model::powers::Subject;
 use crate::time::conditions::Conditions;
@@ -29,6 +30,8 @@ pub(crate) struct Basis<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) launchers: &'a Launchers,
     pub(crate) conditions: &'a Conditions,
+    /// What earlier windows have shown.
+    pub(crate) carried: Option<&'a CarriedPowers>,
 }
 
 impl<'a> Basis<'a> {
@@ -46,6 +49,7 @@ impl<'a> Basis<'a> {
             points: &self.time.points,
             start: self.span.start,
             tree: self.tree,
+            carried: self.carried.and_then(|carried| carried.of(&domain.name)),
             conditions: self.conditions,
             method: self.accounting.method,
             left_out: self.left_out,

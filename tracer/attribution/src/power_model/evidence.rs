@@ -3,6 +3,7 @@
 //! Leaves out the regression (`learn`) and the corrections of what is seen (`corrections`).
 
 use super::adjusted::Adjusted;
+use super::carried::Known;
 use super::paths::PathTree;
 use super::settings::Settings;
 use crate::between_samples::interval_slices::IntervalSlices;
@@ -21,6 +22,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) points: &'a [SamplePoint],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,
+    /// What earlier windows have shown of its powers.
+    pub(crate) carried: Option<&'a Known>,
     pub(crate) settings: Settings,
 }
 

@@ -14,12 +14,13 @@
 
 use super::counter_edges::Edges;
 use super::design::Design;
+use super::prior::Prior;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::predicted;
 use crate::parts::Part;
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that
 /// draws next to nothing had 3 % of the target's energy.)
@@ -55,9 +56,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// `prior` is the inverse covariance of powers beforehand, in parts of 1 / w̄². `None` where there is no
-    /// power to speak of.
-    pub(crate) fn new(design: &Design, chains: &Chains, edges: &Edges, prior: &DMatrix<f64>) -> Option<Self> {
+    /// `None` where there is no power to speak of.
+    pub(crate) fn new(design: &Design, chains: &Chains, edges: &Edges, prior: &Prior) -> Option<Self> {
         let (joules, seconds) = (design.windows.joules.iter().sum::<f64>(), design.seconds());
         let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
         let mut fit = Self {
@@ -86,7 +86,7 @@ impl Fit {
     /// The powers that fit windows best which are so many times as long. Where a moment's work is taken to be
     /// in the window beside its own, short windows are as precise as before and more wrong: what they and
     /// long ones differ by shows how much that may be (Hausman: Specification tests in econometrics, 1978).
-    pub(crate) fn solve_longer(&self, design: &Design, prior: &DMatrix<f64>, times: usize) -> Vec<f64> {
+    pub(crate) fn solve_longer(&self, design: &Design, prior: &Prior, times: usize) -> Vec<f64> {
         let together = |number: usize| {
             let windows = (number * times..design.len()).take(times);
             let variance: f64 = windows.clone().map(|k| 1.0 / self.weights[k]).sum();
@@ -97,18 +97,19 @@ impl Fit {
     }
 
     /// What windows say of the powers, and what is believed.
-    pub(crate) fn with_prior(&self, mut equations: NormalEquations, prior: &DMatrix<f64>) -> NormalEquations {
-        let mean = DVector::from_element(prior.nrows(), self.mean);
-        equations.add_joint_prior(&mean, &(prior / self.mean.powi(2)));
+    pub(crate) fn with_prior(&self, mut equations: NormalEquations, prior: &Prior) -> NormalEquations {
+        let mean = DVector::from_element(prior.precision.nrows(), self.mean);
+        equations.add_joint_prior(&mean, &(&prior.precision / self.mean.powi(2)));
+        prior.carry_into(&mut equations);
         equations
     }
 
     /// The powers that fit a design best, with windows that count for as much as here.
-    pub(crate) fn solve(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
+    pub(crate) fn solve(&self, design: &Design, prior: &Prior) -> Vec<f64> {
         self.powers(self.observed(design), prior)
     }
 
-    fn powers(&self, equations: NormalEquations, prior: &DMatrix<f64>) -> Vec<f64> {
+    fn powers(&self, equations: NormalEquations, prior: &Prior) -> Vec<f64> {
         self.with_prior(equations, prior).solve(self.mean, FLOOR * self.mean).data.into()
     }
 
@@ -201,7 +202,7 @@ mod tests {
     fn as_scipy() {
         let vectors = Vectors::of("fit");
         let toy = Toy::of(&vectors);
-        let prior = vectors.matrix("precision");
+        let prior = vectors.matrix("precision").into();
         let fit = Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &prior).unwrap();
         near(&[fit.mean], &[vectors.number("mean")], 1e-9);
         near(&fit.watts, &vectors.list("watts"), 1e-6);
@@ -240,7 +241,7 @@ mod tests {
         let weights: Vec<f64> = (0..42_u32).map(|k| 1.0 / f64::from(1 + k % 3)).collect();
         let of_four: Vec<f64> =
             weights.chunks(4).map(|four| 1.0 / four.iter().map(|w| 1.0 / w).sum::<f64>()).collect();
-        let prior = DMatrix::identity(2, 2) * 1e-3;
+        let prior = (DMatrix::identity(2, 2) * 1e-3).into();
         let short = weighed(weights).solve_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), &prior, 4);
         let long = weighed(of_four).solve(&Toy::new(80.0, &long_ms, &long_energies, 0.0).design(), &prior);
         near(&short, &long, 1e-9);
@@ -257,7 +258,7 @@ mod tests {
         let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
         let design = Toy::new(20.0, &ms, &(0..400).map(late).collect::<Vec<_>>(), 0.0).design();
         let toy = Toy::new(20.0, &ms, &[0.1; 400], 0.0);
-        let prior = DMatrix::identity(2, 2) * 1e-3;
+        let prior = (DMatrix::identity(2, 2) * 1e-3).into();
         let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
         let (short, long) = (fit.solve(&design, &prior), fit.solve_longer(&design, &prior, 4));
         assert!(
@@ -271,7 +272,8 @@ mod tests {
     fn no_power() {
         let of = |joules| {
             let toy = Toy::new(20.0, &vec![vec![5.0, 3.0]; 3], &[joules; 3], 0.0);
-            Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &DMatrix::identity(2, 2)).is_some()
+            Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &DMatrix::identity(2, 2).into())
+                .is_some()
         };
         assert!(of(0.1) && !of(0.0) && !of(-0.1));
     }

@@ -21,6 +21,7 @@ use super::counter_edges::Edges;
 use super::design::{Design, DesignOptions};
 use super::evidence::Evidence;
 use super::fit::Fit;
+use super::prior::Prior;
 use super::settings::Settings;
 use super::windows::Windows;
 use super::{lack_of_fit, prior};
@@ -29,7 +30,6 @@ use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
 use crate::parts::{LeftOut, Part};
 use energy_trace_model::profile::validity::ValidityChecks;
-use nalgebra::DMatrix;
 use std::sync::Arc;
 
 /// By how much the log-likelihood must rise for columns that samples hardly show.
@@ -75,8 +75,8 @@ pub(crate) struct Model {
     pub(crate) chains: Arc<Chains>,
     pub(crate) design: Design,
     pub(crate) fit: Fit,
-    /// The inverse covariance of powers beforehand, in parts of 1 / w̄².
-    pub(crate) prior: DMatrix<f64>,
+    /// What was believed of the powers.
+    pub(crate) prior: Prior,
     /// Joules of each column as other assumptions have it, found for the model that is used at last
     /// (`powers`).
     pub(crate) alternatives: Vec<Vec<f64>>,
@@ -165,6 +165,7 @@ impl Model {
         } else {
             prior::precision(tree, &columns, contended)
         };
+        let prior = Prior::from(prior).carrying(evidence.carried, tree, &columns);
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
@@ -251,7 +252,7 @@ fn fitted(
     columns: &Columns,
     windows: &Windows,
     chains: &Chains,
-    prior: &DMatrix<f64>,
+    prior: &Prior,
     evidence: &Evidence<'_>,
 ) -> Option<(Design, Fit, Edges)> {
     let of_owners = columns.of_owners(evidence.tree);

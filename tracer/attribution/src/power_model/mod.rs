@@ -1,7 +1,7 @@
 //! How much power each call path draws, learned from the run itself.
 //!
 //! * `paths`: the tree of call paths; `columns`: which of them have a power of their own; `prior`: what is
-//!   believed of these beforehand.
+//!   believed of these beforehand; `carried`: what earlier windows have shown of them.
 //! * `training_subset`: which of a long run's intervals are learned from; `windows`: intervals that are long
 //!   enough; `design`: expected time of each column in each window; `fit`: the regression; `learn`: both in
 //!   order; `lack_of_fit`: whether the windows hold what the powers say.
@@ -13,6 +13,7 @@
 //! Leaves out how certain the result is (`uncertainty`) and the split itself (`split`).
 
 pub(crate) mod adjusted;
+pub(crate) mod carried;
 pub(crate) mod columns;
 pub(crate) mod corrections;
 pub(crate) mod counter_edges;

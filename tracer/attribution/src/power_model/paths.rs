@@ -12,6 +12,7 @@ use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Number of a path.
 pub(crate) type PathId = u32;
@@ -46,6 +47,8 @@ pub(crate) struct Path {
 #[derive(Debug, Default)]
 pub(crate) struct PathTree {
     paths: Vec<Path>,
+    /// The names of functions, as one number each.
+    functions: Vec<u64>,
     of_owner: Vec<PathId>,
 }
 
@@ -70,7 +73,7 @@ impl PathTree {
             }
         };
         let of_owner = owners.iter().enumerate().map(of_owner).collect();
-        Self { paths: builder.paths, of_owner }
+        Self { functions: builder.names(), paths: builder.paths, of_owner }
     }
 
     /// Number of paths.
@@ -101,6 +104,20 @@ impl PathTree {
     /// From a path to its root.
     pub(crate) fn upwards(&self, path: PathId) -> impl Iterator<Item = PathId> + '_ {
         std::iter::successors(Some(path), |&path| Some(self.parent(path)).filter(|&parent| parent != path))
+    }
+
+    /// A number that a path of the same names has in every recording; `None` of paths that have no names.
+    pub(crate) fn name(&self, path: PathId) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        for path in self.upwards(path) {
+            match self.paths.get(path as usize)?.step {
+                PathElement::Root => path.hash(&mut hasher),
+                PathElement::Function(function) => self.functions.get(function as usize)?.hash(&mut hasher),
+                PathElement::Unseen => "unseen".hash(&mut hasher),
+                PathElement::Background(_) | PathElement::OnBehalfOf(_) => return None,
+            }
+        }
+        Some(hasher.finish())
     }
 
     /// The innermost function of a path.
@@ -139,6 +156,16 @@ impl<'a> Builder<'a> {
             numbers: HashMap::new(),
             paths: vec![root(OTHER), root(TARGET)],
         }
+    }
+
+    fn names(&self) -> Vec<u64> {
+        let mut names = vec![0; self.functions.len()];
+        for (key, number) in &self.functions {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            names.get_mut(*number as usize).into_iter().for_each(|name| *name = hasher.finish());
+        }
+        names
     }
 
     fn path(&mut self, parent: PathId, step: PathElement) -> PathId {
@@ -205,8 +232,9 @@ mod tests {
 
     impl PathTree {
         /// From paths by number.
-        pub(crate) const fn of_paths(paths: Vec<Path>, of_owner: Vec<PathId>) -> Self {
-            Self { paths, of_owner }
+        pub(crate) fn of_paths(paths: Vec<Path>, of_owner: Vec<PathId>) -> Self {
+            let functions = (0..u64::try_from(paths.len()).unwrap()).collect();
+            Self { paths, functions, of_owner }
         }
 
         /// The same paths, owned otherwise.
@@ -276,5 +304,13 @@ mod tests {
         assert_eq!(tree.parent(of[5]), of[1]);
         // To the root: dot, fit, main, and the target itself.
         assert_eq!(tree.upwards(of[1]).count(), 4);
+        // Paths are called alike in another recording, where they have other numbers; a requester is no name.
+        let (other, owners) = super::tests::recording(&[
+            &[frame(Native, "other", 7)],
+            &[frame(Native, "main", 3), frame(Python, "fit", 23), frame(Native, "dot", 12)],
+        ]);
+        let again = PathTree::of(&other, &owners, |_| None);
+        assert_eq!(again.name(again.of_owner(2)), tree.name(of[1]));
+        assert!(tree.name(of[1]) != tree.name(of[4]) && tree.name(of[5]).is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! list (`corrections`).
 
 use super::adjusted::Adjusted;
+use super::carried::Known;
 use super::columns::Columns;
 use super::corrections::trial::Trial;
 use super::corrections::{ALL, Apply, Detect, Doubt, asked};
@@ -35,6 +36,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) points: &'a [SamplePoint],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,
+    /// What earlier windows have shown of its powers.
+    pub(crate) carried: Option<&'a Known>,
     pub(crate) conditions: &'a Conditions,
     /// How the reader wants energy to be split.
     pub(crate) method: Method,
@@ -118,7 +121,7 @@ impl<'a> Powers<'a> {
 
     /// The same but for intervals and the times in them.
     pub(crate) fn unadjusted(&self) -> Evidence<'_> {
-        let Subject { points, start, tree, .. } = *self.subject;
+        let Subject { points, start, tree, carried, .. } = *self.subject;
         Evidence {
             intervals: &[],
             dynamic: &self.learned_from,
@@ -126,6 +129,7 @@ impl<'a> Powers<'a> {
             points,
             start,
             tree,
+            carried,
             settings: Settings::default(),
         }
     }
@@ -298,6 +302,7 @@ mod tests {
             points: &[],
             start: KtimeNs::default(),
             tree: &tree,
+            carried: None,
             conditions: &conditions,
             method: Method::Weighted,
             left_out: LeftOut::NOTHING,

@@ -11,8 +11,10 @@
 //! 1991) whose variances are stated, not fitted: what a run shows of a column outweighs them, and where it
 //! shows nothing they say how open it is. Other processes have nothing in common with the target.
 
+use super::carried::{Known, Power};
 use super::columns::Columns;
 use super::paths::{PathId, PathTree};
+use crate::numerics::normal_equations::NormalEquations;
 use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
 use nalgebra::DMatrix;
 
@@ -21,6 +23,38 @@ use nalgebra::DMatrix;
 /// for one column.
 const CONTENDED: f64 = 0.06;
 const CONTENDED_OF_COLUMN: f64 = 0.03;
+
+/// What is believed of columns' powers.
+#[derive(Clone, Debug)]
+pub(crate) struct Prior {
+    /// The inverse of their covariance about the mean, in parts of 1 / w̄².
+    pub(crate) precision: DMatrix<f64>,
+    /// What earlier windows have shown of some columns.
+    carried: Vec<(usize, Power)>,
+}
+
+impl From<DMatrix<f64>> for Prior {
+    fn from(precision: DMatrix<f64>) -> Self {
+        Self { precision, carried: vec![] }
+    }
+}
+
+impl Prior {
+    /// With what earlier windows have shown.
+    pub(crate) fn carrying(self, known: Option<&Known>, tree: &PathTree, columns: &Columns) -> Self {
+        let Some(known) = known else { return self };
+        let of = |(column, &path)| Some((column, *known.get(&tree.name(path)?)?));
+        Self { carried: columns.paths.iter().enumerate().filter_map(of).collect(), ..self }
+    }
+
+    /// Adds what earlier windows have shown to equations, whose first unknowns the columns are.
+    pub(crate) fn carry_into(&self, equations: &mut NormalEquations) {
+        for (column, Power { watts, variance }) in &self.carried {
+            equations.gram[(*column, *column)] += 1.0 / variance;
+            equations.target[*column] += watts / variance;
+        }
+    }
+}
 
 /// The inverse of the covariance, in parts of 1 / w̄²: of each column, and if `has_contended` of each
 /// contended one behind these.

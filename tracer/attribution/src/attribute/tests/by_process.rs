@@ -1,7 +1,7 @@
 //! Energy by process: the same as rows have, and windows of a run together what its counter has.
 
 use super::small::{SOCKET, add_counter, add_threads, by_time, empty, ms, runs};
-use crate::{attribute, attribute_by_process};
+use crate::{CarriedPowers, attribute, attribute_by_process};
 use energy_trace_model::ids::{Pid, ProcessKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, Process, Scope, Summary};
@@ -28,7 +28,7 @@ fn run() -> Recording {
 fn as_rows_have_it() {
     let (run, options) = (run(), by_time());
     let profile = attribute(&run, &options);
-    let found = attribute_by_process(run, &options);
+    let found = attribute_by_process(run, &options, &mut CarriedPowers::default());
     assert_eq!(found.iter().map(|domain| domain.row.clone()).collect::<Vec<_>>(), profile.ledger);
     for domain in &found {
         let target: MicroJoules = domain.of_process.values().copied().sum();
@@ -50,7 +50,11 @@ fn windows_have_all() {
     let window = |from, until| {
         let mut part = run();
         part.summary = Some(Summary { start: ms(from), end: ms(until), ..Summary::default() });
-        attribute_by_process(part, &by_time()).iter().map(|domain| domain.row.measured.as_uj()).collect()
+        let carried = &mut CarriedPowers::default();
+        attribute_by_process(part, &by_time(), carried)
+            .iter()
+            .map(|domain| domain.row.measured.as_uj())
+            .collect()
     };
     let windows: [Vec<i64>; 3] = [window(0, 37), window(37, 64), window(64, 100)];
     let sums: Vec<i64> = (0..2).map(|domain| windows.iter().map(|window| window[domain]).sum()).collect();

@@ -156,7 +156,7 @@ mod tests {
         };
         let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
         let toy = Toy::new(20.0, &ms, &(0..400).map(joules).collect::<Vec<_>>(), 0.0);
-        let (edges, prior) = (toy.edges(), DMatrix::identity(2, 2));
+        let (edges, prior) = (toy.edges(), DMatrix::identity(2, 2).into());
         let refit = |design: &_| Fit::new(design, &Chains::default(), &edges, &prior);
         let fit = refit(&toy.design()).unwrap();
         detect(toy.design(), fit, &refit)

@@ -89,7 +89,7 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
         window.into_iter().for_each(|sum| *sum += ns as f64 / 1e9);
     }
     let mut prior = DMatrix::zeros(n + 1, n + 1);
-    prior.view_mut((0, 0), (n, n)).copy_from(&model.prior);
+    prior.view_mut((0, 0), (n, n)).copy_from(&model.prior.precision);
     // Of the shared parts nothing is believed but that they are not many times a function's watts.
     prior[(n, n)] = 1.0 / PRIOR_SD.powi(2);
     let mut mean = DVector::from_element(n + 1, fit.mean);
@@ -100,6 +100,7 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
     });
     let mut equations = NormalEquations::of_rows(n + 1, weighed);
     equations.add_joint_prior(&mean, &(prior / fit.mean.powi(2)));
+    model.prior.carry_into(&mut equations);
     let factor = equations.factor()?;
     let with: Vec<f64> = factor.solve(&equations.target).data.into();
     let deviation = factor.inverse()[(n, n)].sqrt();
@@ -171,7 +172,7 @@ mod tests {
             |k: u64| row(k)[0] * 0.02 + row(k)[1] * 0.009 + watts * any_ns(k) as f64 / 1e9 + noise(k);
         let (ms, joules): (Vec<_>, Vec<_>) = (0..300).map(|k| (row(k), joules(k))).unzip();
         let toy = Toy::new(20.0, &ms, &joules, 0.0);
-        let (prior, design) = (DMatrix::identity(2, 2), toy.design());
+        let (prior, design) = (DMatrix::identity(2, 2).into(), toy.design());
         let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
         toy.model_of(fit, prior)
     }

@@ -12,6 +12,7 @@ use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::checks_of;
 use crate::power_model::learn::{Model, PowerModel};
 use crate::power_model::paths::{OTHER, Path, PathElement, PathId, PathTree};
+use crate::power_model::prior::Prior;
 use crate::power_model::settings::Settings;
 use crate::power_model::windows::Windows;
 use crate::tests::vectors::Vectors;
@@ -19,7 +20,6 @@ use crate::time::inter_sample::{NO_GAP, NO_TRACK};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
-use nalgebra::DMatrix;
 
 /// A domain in which owner c runs in call path c, which is column c.
 pub(crate) struct Toy {
@@ -110,6 +110,7 @@ impl Toy {
             points: &[],
             start: KtimeNs::default(),
             tree: &self.tree,
+            carried: None,
             settings: Settings::default(),
         }
     }
@@ -138,7 +139,7 @@ impl Toy {
         self.model_of(fit, vectors.matrix("precision"))
     }
 
-    pub(crate) fn model_of(&self, fit: Fit, prior: DMatrix<f64>) -> Model {
+    pub(crate) fn model_of(&self, fit: Fit, prior: impl Into<Prior>) -> Model {
         let paths: Vec<PathId> = (2..).take(self.columns).collect();
         let of_path = [0, 0].into_iter().chain((0..).take(self.columns)).collect();
         Model {
@@ -148,7 +149,7 @@ impl Toy {
             design: self.design(),
             validity: checks_of(&fit),
             fit,
-            prior,
+            prior: prior.into(),
             alternatives: vec![],
             settings: Settings::default(),
             edges: vec![0.0; self.intervals.len()],
