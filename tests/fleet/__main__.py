@@ -1,9 +1,9 @@
 """Asks real engines what a fleet used, by the product's own SQL: `cargo xtask fleet`.
 
 All engines must give the same microjoules, and those of the recording's own report. The fleet is the recording's machine and eight more, with
-its rows on fifteen days. Leaves out what the numbers mean.
+its rows on fifteen days; the spool of an agent that runs meanwhile is asked too. Leaves out what the numbers mean.
 
-    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp
+    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak
 """
 import json
 import os
@@ -15,11 +15,14 @@ import time
 
 import duckdb
 
+from agent import Agent
 from engines import ENGINES
 
 SQL = pathlib.Path(__file__).parents[2] / "examples/sql"
 QUESTIONS = sorted(path.stem for path in SQL.glob("*.sql") if not path.stem.startswith("views"))
 HOSTS, DAYS = 8, 15
+# For so long an agent runs.
+SECONDS = 13
 
 
 def export(program, recording, spool):
@@ -94,10 +97,28 @@ def look(answers, target_uj):
     print(f"{total} microjoules of {copies} days of machines: tables, ledger and report agree", flush=True)
 
 
+def of_agent(program, folder):
+    """A copy of what an agent has written in some windows."""
+    with Agent(program) as agent:
+        time.sleep(SECONDS)
+        windows = agent.end()[0]
+        targets, spool = agent.targets(), folder / "agent"
+        shutil.copytree(agent.spool, spool)
+    answers = ask("duckdb", spool, None)
+    # Nobody has written down what he knows of pods.
+    assert not (spool / "pods.csv").exists()
+    shutil.copy(folder / "spool/pods.csv", spool)
+    check = answers["check"]
+    assert all(row[4] == row[5] == 0 for row in check), f"an agent's tables do not add up: {check}"
+    assert sum(row[3] for row in check) == sum(targets.values()) > 0, check
+    print(f"agent: {windows} windows, {sum(targets.values())} microjoules of programs", flush=True)
+    return spool, answers
+
+
 def main(program, recording, folder, engines):
     folder = pathlib.Path(folder)
     spool, again = folder / "spool", folder / "again"
-    for place in (spool, again):
+    for place in (spool, again, folder / "agent"):
         shutil.rmtree(place, ignore_errors=True)
     first, second = export(program, recording, spool), export(program, recording, again)
     assert first == second and len(first) % 3 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
@@ -105,17 +126,25 @@ def main(program, recording, folder, engines):
     expected = ask("duckdb", spool, None)
     target_uj = target_of(program, recording)
     look(expected, target_uj)
+    spools = [(spool, expected), of_agent(program, folder)]
     for engine in engines:
-        if engine == "s3":
-            from store import over_s3
-
-            over_s3(folder, spool, lambda name, place: ask(name, place, expected))
-        elif engine == "otlp":
+        if engine == "otlp":
             import otlp
 
             otlp.check(program, recording, target_uj)
-        elif engine != "duckdb":
-            ask(engine, spool, expected)
+            continue
+        if engine == "soak":
+            import soak
+
+            soak.check(program)
+            continue
+        for place, answers in spools if engine != "duckdb" else []:
+            if engine == "s3":
+                from store import over_s3
+
+                over_s3(folder, place, lambda name, url: ask(name, url, answers))
+            else:
+                ask(engine, place, answers)
 
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

