@@ -3,6 +3,7 @@
 //! Leaves out what each of them does.
 
 mod by_process;
+mod carrying;
 mod merged;
 
 use crate::charging::basis::Basis;
@@ -228,7 +229,7 @@ impl Attribution {
             })
             .collect();
         if let Some(carried) = carried {
-            results.iter().for_each(|result| carried.take(result, &tree, span));
+            results.iter().for_each(|result| carrying::carry(carried, result, &tree, span));
         }
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
