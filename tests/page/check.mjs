@@ -108,6 +108,16 @@ const checks = {
     assert.equal(await run(`document.getElementById("from").value`), told.match(/ s from ([0-9.]+) s on/)[1]);
     await press(browser, "Escape");
   },
+  async "charts have the width of their place, also where the window keeps its own"() {
+    await tab("Flame graph");
+    const widths = () => run(`[document.getElementById("charts").clientWidth, Number(document.querySelector(".chart").getAttribute("viewBox").split(" ")[2]), document.querySelector("canvas").clientWidth]`);
+    for (const width of ["600px", ""]) {
+      await run(`document.body.style.maxWidth = "${width}"`);
+      await pause(200);
+      const [place, chart, flame] = await widths();
+      assert.ok(place > 0 && chart === place && flame === place, `${place} ${chart} ${flame}`);
+    }
+  },
   async "tabs, frames and columns have keys"() {
     await tab("Flame graph");
     await run(`document.querySelector("#tabs [aria-selected=true]").focus()`);
