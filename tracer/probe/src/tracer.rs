@@ -273,6 +273,7 @@ impl Tracer {
         match maps.and_then(|maps| attach().map(|()| maps)) {
             Ok(maps) => collector.stacks.ranges = Ranges::new(maps),
             Err(error) => {
+                log::warn!("no ranges: {error}");
                 let why = RangesNotRecorded::NoLibrary { error };
                 self.diagnostics.push(RangeDiagnostic::NotRecorded(why).into());
             }
