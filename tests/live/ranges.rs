@@ -133,6 +133,15 @@ fn none() {
     let named = std::fs::read_to_string(place.path("named")).unwrap();
     let [nvtx, itt] = named.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{named}") };
     assert_eq!(nvtx, "/opt/tool.so");
+    let alone = place.path("energy-trace");
+    std::fs::copy(place.program(), &alone).unwrap();
+    let words = ["record", "--ranges", "--no-svg", "--power", "none", "-o"];
+    let mut command = Command::new(alone);
+    let output = command.args(words).arg(place.path("alone.data")).args(["sh", "-c", "echo ran >&2"]);
+    let said = text(&output.output().unwrap().stderr);
+    let (before, after) = said.split_once("\nran\n").unwrap_or_else(|| panic!("{said}"));
+    assert!(before.contains("no ranges: libenergy_trace_cupti.so is neither beside"), "{said}");
+    assert!(after.contains("their library cannot be used"), "{said}");
     // What the environment names is gone with the recording.
     assert!(itt.ends_with("/libenergy_trace_cupti.so") && !PathBuf::from(itt).exists(), "{itt}");
 }

@@ -87,6 +87,37 @@ const checks = {
     await press(browser, "Escape");
     assert.equal((await range())[0], 0);
   },
+  async "ranges lie over time, and have the joules of their table"() {
+    const hasBars = await run(`document.querySelector(".range-bar") !== null`);
+    if (!hasBars) return console.log("      not looked at: no ranges");
+    const bars = await run(`[...document.querySelectorAll(".range-bar")].map((bar) => [bar.textContent.match(/^(.*): [0-9.]+ s from /)[1], Number(bar.dataset.uj)])`);
+    const sums = new Map();
+    for (const [name, uj] of bars) sums.set(name, (sums.get(name) ?? 0) + uj);
+    await tab("Ranges");
+    const hasEnergy = await run(`JSON.parse(document.getElementById("data").textContent).classes.length > 0`);
+    const rows = (await table()).filter(([name]) => name !== "[outside of ranges]" && sums.has(name));
+    assert.ok(rows.length > 0);
+    // Each bar is rounded.
+    for (const [name, , total] of rows) if (hasEnergy) assert.ok(Math.abs(sums.get(name) - total) <= bars.length, `${name}: ${sums.get(name)} of ${total} µJ`);
+    const chart = `document.querySelector('.chart[aria-label^="Ranges"]')`;
+    await run(`${chart}.focus()`);
+    await press(browser, "ArrowDown");
+    const told = await run(`${chart}.nextSibling.textContent`);
+    assert.match(told, /^.+: [0-9.]+ s from [0-9.]+ s on, .+ of CPU time/);
+    await press(browser, "Enter");
+    assert.equal(await run(`document.getElementById("from").value`), told.match(/ s from ([0-9.]+) s on/)[1]);
+    await press(browser, "Escape");
+  },
+  async "charts have the width of their place, also where the window keeps its own"() {
+    await tab("Flame graph");
+    const widths = () => run(`[document.getElementById("charts").clientWidth, Number(document.querySelector(".chart").getAttribute("viewBox").split(" ")[2]), document.querySelector("canvas").clientWidth]`);
+    for (const width of ["600px", ""]) {
+      await run(`document.body.style.maxWidth = "${width}"`);
+      await pause(200);
+      const [place, chart, flame] = await widths();
+      assert.ok(place > 0 && chart === place && flame === place, `${place} ${chart} ${flame}`);
+    }
+  },
   async "tabs, frames and columns have keys"() {
     await tab("Flame graph");
     await run(`document.querySelector("#tabs [aria-selected=true]").focus()`);

@@ -21,9 +21,20 @@ export async function start() {
   const close = async () => {
     child.kill();
     await new Promise((done) => child.once("exit", done));
-    rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    await removed(home);
   };
-  return { send, events: pipe.events, close };
+  return { send, sendTo: pipe.send, events: pipe.events, close };
+}
+
+/** Removes the browser's folder, in which its other processes may still write. */
+async function removed(home) {
+  for (let tries = 0; tries < 50; tries++) {
+    try {
+      return rmSync(home, { recursive: true, force: true });
+    } catch {
+      await pause(100);
+    }
+  }
 }
 
 /** Messages end with a zero byte, both ways. */
@@ -86,9 +97,9 @@ export async function drag(browser, from, to) {
   await pause(100);
 }
 
-/** A picture as PNG. */
-export async function picture(browser) {
-  const { data } = await browser.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: true });
+/** A picture as PNG, of all that is there or of what the window shows: beyond that, frames with a process of their own are empty. */
+export async function picture(browser, captureBeyondViewport = true) {
+  const { data } = await browser.send("Page.captureScreenshot", { format: "png", captureBeyondViewport });
   return Buffer.from(data, "base64");
 }
 

@@ -132,8 +132,7 @@ class Jupyter(unittest.TestCase):
 
         page = pathlib.Path(self.folder) / "notebook.html"
         page.write_text(nbconvert.HTMLExporter().from_notebook_node(self.notebook)[0])
-        chromium = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
-        subprocess.run([*chromium, "--window-size=1000,1400", f"--screenshot={folder}/jupyter.png", f"file://{page}"], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["node", ROOT / "tests/page/notebook.mjs", page, f"{folder}/jupyter.png"], check=True)
 
 
 TESTS = f"""

@@ -3,9 +3,10 @@
     tests/serve PROGRAM FOLDER SECONDS
 
 Drives `server.py` with prompts of known lengths: half of the time long prompts and short answers, half of it the other way round. What must be
-equal is asserted, joules are printed. `TORCH_PATH` is where the Python of this process finds PyTorch, if not by itself.
+equal is asserted, joules are printed. `SERVE_PATH` is where the Python of this process finds PyTorch, if not by itself.
 """
 
+import datetime
 import http.client
 import json
 import os
@@ -128,6 +129,8 @@ def attached(program, folder, seconds):
         shares[name] = prefill_share(part)
         print(f"  {name}: by stacks {shares[name]:.0%} of its joules are prefill's")
     assert shares["prompt-heavy"] > 0.5 > shares["decode-heavy"], shares
+    (_, first, _), (last, _, _) = ran.values()
+    phases(program, recording, [((first - start) / 1e9, (last - start) / 1e9)], [{"_prefill"}])
 
 
 def prefill_share(found):
@@ -155,23 +158,46 @@ def ranges(program, folder, seconds):
     return ran
 
 
-def training(program, folder, example, seconds):
-    """Steps by calls: each has its backward pass, which is counted in machine code."""
-    recording = str(folder / "training.data")
+def training(program, recording, example, seconds):
+    """Steps by calls: each has its backward pass, which is counted in machine code; what the program said."""
     words = [program, "record", "--no-svg", "-q", "-o", recording, "--work", "step=calls:THPEngine_run_backward@libtorch_python", "--"]
-    example = HERE.parents[1] / "examples" / example
     said = subprocess.check_output([*words, sys.executable, str(example), str(seconds)], env=environment(), text=True)
-    steps = int(said.split()[1])
-    print(f"{example.stem}: {said.split(':')[1].split(',')[0].strip()}")
+    [steps] = [int(line.split()[1]) for line in said.splitlines() if line.startswith(example.stem + ":")]
+    print(f"{example.stem}: {steps} steps")
     check_work(report(program, recording), "step", steps)
+    return said
+
+
+def phases(program, recording, limits, told_by):
+    """Stretches are found from what runs, with their limits, each between two moments in seconds since the start, and functions that tell them."""
+    rows = [row for row in report(program, recording, "--by", "phase")["rows"] if row["self_ns"] > 0]
+    step = rows[0]["phase"]["step_ns"] / 1e9
+    told = {row["name"].split(":")[0]: {by["function"].rpartition(".")[2] for by in row["phase"]["told_by"]} for row in rows}
+    found = sorted((begin / 1e9, end / 1e9, row["name"].split(":")[0]) for row in rows for begin, end in row["phase"]["stretches_ns"])
+    print(f"  phases in steps of {step} s: " + ", ".join(f"{name} from {begin:.1f} s on" for begin, _, name in found))
+    off = [min(max(first - end, end - last, 0) for _, end, _ in found) for first, last in limits]
+    print("  limits are off by " + ", ".join(f"{seconds:.2f} s" for seconds in off))
+    assert max(off) <= step, (limits, found)
+    for functions in told_by:
+        assert any(functions <= names for names in told.values()), (functions, told)
+
+
+def turns(program, recording, said):
+    """When the turns of `transformer.py` began, but for the first, in seconds since the start of the recording."""
+    began = datetime.datetime.fromisoformat(report(program, recording)["meta"]["start"][:26] + "+00:00").timestamp()
+    words = [line.split() for line in said.splitlines() if line.startswith(("train ", "evaluate "))]
+    return [(float(at) - began,) * 2 for _, at in words[1:]]
 
 
 def main():
     program, folder, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), float(sys.argv[3])
     attached(program, folder, seconds)
     ranges(program, folder, seconds)
+    recording = str(folder / "training.data")
     for example in ("torch_recommender.py", "torch_training.py"):
-        training(program, folder, example, seconds / 3)
+        training(program, recording, HERE.parents[1] / "examples" / example, seconds / 3)
+    said = training(program, recording, HERE / "transformer.py", seconds / 3)
+    phases(program, recording, turns(program, recording, said), [{"train_step"}, {"evaluate"}])
 
 
 main()

@@ -57,6 +57,38 @@ pub struct CpuState {
     pub announced: Announced,
     /// Into which of two maps CPU time is summed: 0 or 1.
     pub turn: u64,
+    /// What is still to be added there: each process has one place, by its lowest bits, which the last one there holds.
+    pub sums: [Sum; SUMS],
+}
+
+/// CPU time of a process that is not in a map yet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// The process; 0: none.
+    pub pid: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Its time.
+    pub ns: u64,
+}
+
+/// Processes whose time is summed beside the map, on each CPU: a power of two.
+pub const SUMS: usize = 16;
+
+impl CpuState {
+    /// Adds to a process's time, and gives back the sum of another one that had its place.
+    #[inline(always)]
+    pub fn add(&mut self, pid: u32, ns: u64) -> Option<Sum> {
+        let place = self.sums.get_mut(pid as usize % SUMS)?;
+        if place.pid == pid {
+            place.ns += ns;
+            return None;
+        }
+        let old = *place;
+        *place = Sum { pid, reserved: 0, ns };
+        (old.pid != 0).then_some(old)
+    }
 }
 
 /// Processes on CPUs whose time may be summed between two readings of power.
@@ -87,7 +119,8 @@ pub struct BackgroundEvent {
 
 const _: () = {
     assert!(size_of::<Run>() == 40);
-    assert!(size_of::<CpuState>() == 80);
+    assert!(size_of::<CpuState>() == 80 + SUMS * size_of::<Sum>());
+    assert!(size_of::<Sum>() == 16);
     assert!(size_of::<TotalKey>() == 8);
     assert!(size_of::<BackgroundEvent>() == 48);
 };
@@ -95,7 +128,7 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::{Run, SHORT_NS};
+    use super::{CpuState, Run, SHORT_NS, SUMS};
     use std::{vec, vec::Vec};
 
     /// The runs that turns of so many nanoseconds make, one after the other: process and length.
@@ -120,6 +153,24 @@ mod tests {
         assert_eq!(runs(&[(7, long), (8, 5), (7, long)]), [(7, long), (8, 5), (7, long)]);
         assert_eq!(runs(&[(7, long), (8, 5), (9, 6), (7, long)]), [(7, long), (0, 11), (7, long)]);
         assert_eq!(runs(&[(8, 5), (8, 6)]), [(8, 11)]);
+    }
+
+    /// Whatever order processes run in, what was given back and what is left is each one's time.
+    #[test]
+    fn sums_are_whole() {
+        let (mut state, mut given) = (CpuState::default(), [0; 40]);
+        let mut take = |sum: super::Sum| given[sum.pid as usize] += sum.ns;
+        for i in 0..10_000_u32 {
+            // Some that share a place, and some that have one alone.
+            let pid = 1 + (i * i + i / 7) % 39;
+            state.add(pid, u64::from(pid)).map_or((), &mut take);
+        }
+        state.sums.into_iter().filter(|sum| sum.pid != 0).for_each(take);
+        let truth = |pid: u32| {
+            (0..10_000_u32).filter(|i| 1 + (i * i + i / 7) % 39 == pid).count() as u64 * u64::from(pid)
+        };
+        assert!((1..40).all(|pid| given[pid as usize] == truth(pid)), "{given:?}");
+        assert!(given.iter().filter(|ns| **ns > 0).count() > SUMS);
     }
 
     /// Two processes by short turns are one run, however long it gets, and never more than two runs a long turn.

@@ -183,7 +183,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 pub use crate::arch::register;
 pub use crate::hotspot_layout::HotspotLayout;
-pub use crate::on_cpu::{BackgroundEvent, CpuState, MOST_TOTALS, Run, TotalKey};
+pub use crate::on_cpu::{BackgroundEvent, CpuState, MOST_TOTALS, Run, SUMS, Sum, TotalKey};
 pub use crate::python_layout::PythonLayout;
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of

@@ -53,8 +53,9 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 fn record(workspace: &Workspace, recording: PathBuf) -> Result<PathBuf> {
-    let program = workspace.root().join("examples/python_loop.py");
-    let record = ["record", "--no-svg", "--duration", "8", "-o"];
-    run(Command::new(workspace.binary()).args(record).arg(&recording).arg("python3").arg(program))?;
+    let program = workspace.root().join("tests/workloads/epochs.py");
+    let mut record = Command::new(workspace.binary());
+    record.args(["record", "--ranges", "--no-svg", "-o"]).arg(&recording).arg("python3").arg(program);
+    run(record.arg("2").env("PYTHONPATH", workspace.root().join("tracer/python")))?;
     Ok(recording)
 }

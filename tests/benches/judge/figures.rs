@@ -48,7 +48,7 @@ impl Figures {
             by_time: of(&small, Held::time_error),
             half_width: of(&small, half_width),
             covered: 100.0 * covered as f64 / all.len().max(1) as f64,
-            far: all.iter().filter(|node| !node.flagged && node.far_outside()).count() as f64,
+            far: all.iter().filter(|node| node.is_far()).count() as f64,
             flagged: 100.0 * outcome.flagged,
             seconds: outcome.seconds,
             imbalance_uj: outcome.imbalance_uj,

@@ -14,7 +14,7 @@ mod table;
 
 use cases::{Case, Group};
 use energy_trace_cpu_time::numerics::parallel::map;
-use energy_trace_scenarios::worlds::measure;
+use energy_trace_scenarios::worlds::measure::{self, Held, Outcome};
 use figures::{Figures, Sums};
 use options::Options;
 use rows::Row;
@@ -23,11 +23,26 @@ use rows::Row;
 fn figures_of(case: &Case, rows: &[Row], seed: u64) -> Vec<Figures> {
     let (recording, truth) = case.record(seed);
     let of = |row: &Row| {
-        Figures::of(&case.name, &measure::without(&recording, &truth, (&row.options(), row.left_out), seed))
+        let outcome = measure::without(&recording, &truth, (&row.options(), row.left_out), seed);
+        if row.lines.is_none() {
+            say_far(case, &row.name, &outcome);
+        }
+        Figures::of(&case.name, &outcome)
     };
     let figures = rows.iter().map(of).collect();
     eprintln!("judge: {}, seed {seed}", case.title());
     figures
+}
+
+/// Names the nodes that are not flagged and far off.
+fn say_far(case: &Case, row: &str, outcome: &Outcome) {
+    for Held { name, shown, truth, ci95, .. } in outcome.nodes.iter().filter(|node| node.is_far()).take(5) {
+        let (low, high) = ci95;
+        let title = case.title();
+        eprintln!(
+            "judge: far, {row}: {title}: {name}: {shown:.2} J ({low:.2} to {high:.2}), {truth:.2} J true"
+        );
+    }
 }
 
 /// What is found so far: of each group each row's figures.

@@ -23,16 +23,22 @@ impl Row {
     }
 }
 
-/// Everything first, and beside it those without a part that is asked for.
+/// Everything first, and beside it those without a part that is asked for, or without several together: `bridge+lag`.
 pub(crate) fn all(without: &[String]) -> Vec<Row> {
     let row = |name: String, left_out, method, lines| Row { name, left_out, method, lines };
-    let parts = Part::ALL.into_iter().map(|part| (name_of(part), part));
-    let parts = parts.filter(|(name, _)| without.is_empty() || without.contains(name));
-    let of_part =
-        |(name, part)| row(name, LeftOut::NOTHING.and(part), Method::Weighted, Some(lines_of(part)));
+    let names = Part::ALL.map(name_of);
+    let asked = if without.is_empty() { &names[..] } else { without };
+    let of_parts = |name: &String| {
+        let of_name = |name: &str| Part::ALL.into_iter().find(|part| name_of(*part) == name);
+        let parts: Option<Vec<Part>> = name.split('+').map(of_name).collect();
+        let parts = parts?;
+        let left_out = parts.iter().fold(LeftOut::NOTHING, |others, part| others.and(*part));
+        let lines = parts.into_iter().map(lines_of).sum();
+        Some(row(name.clone(), left_out, Method::Weighted, Some(lines)))
+    };
     let everything = row("everything".to_owned(), LeftOut::NOTHING, Method::Weighted, None);
     let by_time = row("all powers (by CPU time)".to_owned(), LeftOut::NOTHING, Method::Time, None);
-    std::iter::once(everything).chain(parts.map(of_part)).chain([by_time]).collect()
+    std::iter::once(everything).chain(asked.iter().filter_map(of_parts)).chain([by_time]).collect()
 }
 
 /// As it is typed: `LocalMixes` is `local-mixes`.

@@ -12,12 +12,13 @@ type Groups = [(Group, Vec<Sums>)];
 /// One of the figures of a run.
 type Figure = fn(&Figures) -> f64;
 
-/// A world is named in a row from these differences on: errors, nodes held, energy flagged; all in points.
-const NAMED: [(Figure, f64, &str); 4] = [
+/// A world is named in a row from these differences on: errors, nodes held, energy flagged, in points; nodes far in a run.
+const NAMED: [(Figure, f64, &str); 5] = [
     (|run| run.functions, 0.3, "functions"),
     (|run| run.nodes, 0.5, "nodes"),
     (|run| run.covered, 3.0, "held"),
     (|run| run.flagged, 5.0, "flagged"),
+    (|run| run.far, 0.5, "far"),
 ];
 
 /// All of it.
@@ -27,9 +28,9 @@ pub(crate) fn text(rows: &[Row], groups: &Groups, seeds: u64) -> String {
     let mut text = format!("{seeds} seeds. ");
     text += "Errors are means in % (functions of 5 %; nodes of 1 %), flagged or not, ± their standard error over runs; \
         *held*: nodes with the truth in the interval; *width*: mean half-width over mean error; *factor*: by what all intervals \
-        would have to be multiplied to hold 95 %; *flagged*: part of the energy. Of a part: by how much each is more without it, \
-        **bold** from two standard errors on.\n\n";
-    let head = |title: &str| format!(" {title}: functions; nodes; held; width; factor; flagged |");
+        would have to be multiplied to hold 95 %; *flagged*: part of the energy; *far*: nodes of all runs that are not flagged and far off. Of a part: by how much each is more without \
+        it (but far), **bold** from two standard errors on.\n\n";
+    let head = |title: &str| format!(" {title}: functions; nodes; held; width; factor; flagged; far |");
     let heads: String = recorded.iter().map(|(group, _)| head(&group.title())).collect();
     let _ = writeln!(text, "| left out | lines | time |{heads} worlds that change |");
     let _ = writeln!(text, "|---|---|---|{}---|", "---|".repeat(recorded.len()));
@@ -85,13 +86,13 @@ fn time(groups: &Groups, number: usize) -> String {
 /// A row's figures in a group: its own, or by how much they are more than everything's.
 fn cell(sums: &[Sums], number: usize) -> String {
     let of = &sums[number];
-    let (width, factor) = (of.width_over_error(), of.factor());
+    let (width, factor, far) = (of.width_over_error(), of.factor(), of.sum(|run| run.far));
     if number == 0 {
         let own = |figure: Figure| of.mean(figure);
         let (functions, nodes) = (own(|run| run.functions), own(|run| run.nodes));
         let (held, flagged) = (own(|run| run.covered), own(|run| run.flagged));
         return format!(
-            " {:.2} ± {:.2}; {:.2} ± {:.2}; {:.1} ± {:.1}; {width:.1}; {factor:.2}; {:.1} ± {:.1}",
+            " {:.2} ± {:.2}; {:.2} ± {:.2}; {:.1} ± {:.1}; {width:.1}; {factor:.2}; {:.1} ± {:.1}; {far}",
             functions.value,
             functions.error,
             nodes.value,
@@ -106,7 +107,7 @@ fn cell(sums: &[Sums], number: usize) -> String {
     let errors =
         [more(|run| run.functions), more(|run| run.nodes)].map(|mean| difference(mean, 2)).join("; ");
     let (held, flagged) = (difference(more(|run| run.covered), 1), difference(more(|run| run.flagged), 1));
-    format!(" {errors}; {held}; {width:.1}; {factor:.2}; {flagged}")
+    format!(" {errors}; {held}; {width:.1}; {factor:.2}; {flagged}; {far}")
 }
 
 /// With a sign; bold where it is clear.

@@ -78,6 +78,11 @@ impl Held {
             || self.truth < self.shown - 2.0 * (self.shown - low)
     }
 
+    /// Whether it is that, and not flagged.
+    pub fn is_far(&self) -> bool {
+        !self.flagged && self.far_outside()
+    }
+
     /// Whether its interval says little.
     pub fn wide(&self) -> bool {
         self.ci95.1 - self.ci95.0 > 2.0 * WIDE * self.shown.abs()

@@ -41,7 +41,7 @@ impl From<&Outcome> for Summary {
             by_time: both(Held::time_error),
             count: outcome.nodes.len(),
             covered: count(|node| node.covered()),
-            far_outside: count(|node| !node.flagged && node.far_outside()),
+            far_outside: count(|node| node.is_far()),
             flagged: rounded(100.0 * outcome.flagged),
             wide: rounded(100.0 * outcome.wide),
             target: rounded(100.0 * (outcome.target.1 / outcome.target.0 - 1.0).abs()),

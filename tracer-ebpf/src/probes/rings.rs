@@ -28,6 +28,8 @@ static PUSH_TIMES: PerCpuArray<u64> = PerCpuArray::with_max_entries(push::COUNT,
 
 /// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
 pub(crate) const NO_WAKEUP: u64 = 1;
+/// No flag: user space looks now, where it has seen all that came before.
+pub(crate) const WAKEUP_ONCE: u64 = 0;
 /// `BPF_RB_FORCE_WAKEUP`: user space looks now.
 pub(crate) const WAKEUP: u64 = 2;
 /// `BPF_RB_AVAIL_DATA`: bytes that wait for user space.

@@ -6,10 +6,11 @@
 use super::groups::{born_inside, follow};
 use super::last_process::changed;
 use super::maps::{
-    ADDRESS_SPACES, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings,
+    ADDRESS_SPACES, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours, is_target,
+    settings, sums_time,
 };
 use super::ranges;
-use super::rings::{WAKEUP, send_event};
+use super::rings::{WAKEUP, WAKEUP_ONCE, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
@@ -112,7 +113,7 @@ pub(crate) fn mmap(ctx: &TracePointContext) {
         return;
     }
     let (pid, _) = current();
-    if !is_target(pid) {
+    if !is_target(pid) || sums_time() && has_no_mappings(pid) {
         return;
     }
     let Some(state) = CPU_STATE.get_ptr_mut(0) else { return };
@@ -121,6 +122,13 @@ pub(crate) fn mmap(ctx: &TracePointContext) {
     if announced.sends(pid, now) {
         send(kind::MMAP, 0);
     }
+}
+
+/// Whether user space has not read the mappings of a process: it reads those of processes that are sampled.
+#[inline(always)]
+fn has_no_mappings(pid: u32) -> bool {
+    // SAFETY: the value is not kept.
+    unsafe { ADDRESS_SPACES.get(&pid) }.is_none()
 }
 
 #[inline(always)]
@@ -132,7 +140,9 @@ fn send(what: u32, other: u32) {
         other,
         reserved: 0,
     };
-    send_event(&event, WAKEUP, lost::TASKS);
+    // Always on, what begins and ends is seen together, some time later.
+    let wakes = if sums_time() { WAKEUP_ONCE } else { WAKEUP };
+    send_event(&event, wakes, lost::TASKS);
 }
 
 /// A 32-bit field of a kernel struct.

@@ -1,15 +1,16 @@
 //! CPU time summed by process and CPU, where no event is to tell of a switch (`--slices no`).
 //!
-//! A CPU adds to one of two maps until user space has `on_reading` run there, at a reading of power (`BPF_PROG_TEST_RUN` on a CPU, which is an
-//! interrupt): whoever runs gets its time so far, and from then on the CPU adds to the other map. Nobody writes the first any more, and user space
-//! takes all out of it. So every nanosecond lies in one reading's times exactly, of who runs through a reading too. Leaves out whom a time belongs
-//! to: the tracer's own processes are here as well.
+//! A CPU keeps the sums of those that ran last beside its clock, where adding is cheap, and adds what they leave to one of two maps. At a
+//! reading of power user space has `on_reading` run there (`BPF_PROG_TEST_RUN` on a CPU, which is an interrupt): whoever runs gets its time so far,
+//! the sums go to the map, and from then on the CPU adds to the other one. Nobody writes the first any more, and user space takes all out of it. So
+//! every nanosecond lies in one reading's times exactly, of who runs through a reading too. Leaves out whom a time belongs to: the tracer's own
+//! processes are here as well.
 
 use super::maps::{CPU_STATE, count, current};
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, PerCpuArray};
-use tracer_ebpf::wire::{CpuState, MOST_TOTALS, TotalKey, lost};
+use tracer_ebpf::wire::{CpuState, MOST_TOTALS, Sum, TotalKey, lost};
 
 /// Nanoseconds since the reading before, for every other reading.
 #[map]
@@ -43,6 +44,12 @@ pub(crate) fn read(next: u64) {
     // SAFETY: only reads the clock.
     let now = unsafe { bpf_ktime_get_ns() };
     add_turn(state, now);
+    for place in &mut state.sums {
+        let sum = core::mem::take(place);
+        if sum.pid != 0 {
+            keep(state.turn, sum);
+        }
+    }
     state.turn = next & 1;
     // SAFETY: this CPU's slot, which only this writes.
     unsafe { *read_at = now };
@@ -60,21 +67,26 @@ fn add_turn(state: &mut CpuState, now: u64) {
     let start = state.since_ns;
     state.since_ns = now;
     let (pid, tid) = current();
-    if tid == 0 || start == 0 || start >= now {
-        return;
+    if tid != 0
+        && start != 0
+        && start < now
+        && let Some(other) = state.add(pid, now - start)
+    {
+        keep(state.turn, other);
     }
+}
+
+/// Puts a sum into the map whose turn it is.
+#[inline(always)]
+fn keep(turn: u64, sum: Sum) {
     // SAFETY: only reads the CPU number.
-    let key = TotalKey { cpu: unsafe { bpf_get_smp_processor_id() }, pid };
-    let is_kept = if state.turn == 0 {
-        add(&TOTALS_EVEN, &key, now - start)
-    } else {
-        add(&TOTALS_ODD, &key, now - start)
-    };
+    let key = TotalKey { cpu: unsafe { bpf_get_smp_processor_id() }, pid: sum.pid };
+    let is_kept = if turn == 0 { add(&TOTALS_EVEN, &key, sum.ns) } else { add(&TOTALS_ODD, &key, sum.ns) };
     if !is_kept {
         count(lost::TOTALS);
-        if let Some(rest) = NO_ROOM.get_ptr_mut(state.turn as u32 & 1) {
+        if let Some(rest) = NO_ROOM.get_ptr_mut(turn as u32 & 1) {
             // SAFETY: this CPU's slot, which only this writes while it is its turn.
-            unsafe { *rest += now - start };
+            unsafe { *rest += sum.ns };
         }
     }
 }

@@ -12,7 +12,7 @@ use super::collect::reader::Reader;
 use super::collect::totals::TimeReader;
 use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
-use super::processes::registry::Processes;
+use super::processes::registry::{Processes, Scope};
 use super::range_library::place_in;
 use super::records::RecordSender;
 use super::stacks::builder::StackBuilder;
@@ -197,7 +197,12 @@ impl Tracer {
             Unwinding::User => None,
         };
         let files = Files::start(rows, resolver, peeker.clone())?;
-        let mut processes = Processes::new(files, peeker.clone(), unwinding, self.config.system_wide);
+        let scope = match (self.config.system_wide, self.config.sum_time) {
+            (false, _) => Scope::Targets,
+            (true, false) => Scope::Machine,
+            (true, true) => Scope::Always,
+        };
+        let mut processes = Processes::new(files, peeker.clone(), unwinding, scope);
         let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
         if let Some(why) = self.object.attach_lives(&self.config)? {
@@ -273,6 +278,7 @@ impl Tracer {
         match maps.and_then(|maps| attach().map(|()| maps)) {
             Ok(maps) => collector.stacks.ranges = Ranges::new(maps),
             Err(error) => {
+                log::warn!("no ranges: {error}");
                 let why = RangesNotRecorded::NoLibrary { error };
                 self.diagnostics.push(RangeDiagnostic::NotRecorded(why).into());
             }

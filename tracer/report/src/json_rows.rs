@@ -6,7 +6,9 @@ use super::json::{SpentLine, bounds_uj, ci95_uj};
 use super::json_calls::CallsLine;
 use super::rows::{Row, rows_at};
 use super::{By, Level};
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::phases::ToldBy;
 use serde::Serialize;
 
 /// Rows of one kind.
@@ -34,6 +36,23 @@ struct RowLine {
     ci95_uj: Option<[i64; 2]>,
     bounds_uj: Option<[i64; 2]>,
     flags: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<PhaseLine>,
+}
+
+/// When a phase was, since the start of the run, and what tells it from the others.
+#[derive(Serialize)]
+struct PhaseLine {
+    step_ns: u64,
+    stretches_ns: Vec<[u64; 2]>,
+    told_by: Vec<ToldByLine>,
+}
+
+#[derive(Serialize)]
+struct ToldByLine {
+    function: String,
+    part: f64,
+    elsewhere: f64,
 }
 
 #[derive(Serialize)]
@@ -59,9 +78,28 @@ impl RowLine {
             calls: CallsLine::of(profile, row.calls.as_ref()),
             ci95_uj: ci95_uj(row.uncertainty.as_ref()),
             bounds_uj: bounds_uj(row.uncertainty.as_ref()),
+            phase: row.phase.and_then(|number| PhaseLine::of(profile, number)),
             name: row.name,
             callers: row.callers,
             flags: row.flags,
         }
+    }
+}
+
+impl PhaseLine {
+    fn of(profile: &Profile, number: usize) -> Option<Self> {
+        let phases = profile.phases.as_ref()?;
+        let phase = phases.found.get(number)?;
+        let since = |at: KtimeNs| at.ns_since(profile.run.start);
+        let told_by = |by: &ToldBy| ToldByLine {
+            function: by.function.clone(),
+            part: by.here,
+            elsewhere: by.elsewhere,
+        };
+        Some(Self {
+            step_ns: phases.step_ns,
+            stretches_ns: phase.stretches.iter().map(|(from, to)| [since(*from), since(*to)]).collect(),
+            told_by: phase.told_by.iter().map(told_by).collect(),
+        })
     }
 }

@@ -43,6 +43,7 @@ pub mod markdown;
 mod missing_unwind_info;
 pub mod own_rows;
 pub mod per_work;
+pub mod phases;
 mod ranges;
 pub mod rest;
 pub mod rows;
@@ -109,11 +110,13 @@ pub enum By {
     Process,
     /// A range that the program marks.
     Range,
+    /// Stretches of the run that were told apart by what ran in them.
+    Phase,
 }
 
 impl By {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Function,
         Self::Python,
         Self::Line,
@@ -124,6 +127,7 @@ impl By {
         Self::Thread,
         Self::Process,
         Self::Range,
+        Self::Phase,
     ];
 
     /// Its word in JSON, as on the command line.
@@ -139,6 +143,7 @@ impl By {
             Self::Thread => "thread",
             Self::Process => "process",
             Self::Range => "range",
+            Self::Phase => "phase",
         }
     }
 }

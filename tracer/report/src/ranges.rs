@@ -180,6 +180,28 @@ mod tests {
         );
     }
 
+    /// A name that a spreadsheet would compute is text in CSV, alone and as the outermost range of a path; one that looks like a path stands in
+    /// quotes, which no spreadsheet computes.
+    #[test]
+    fn formulas() {
+        let names = |outer: &str| {
+            let (mut profile, mut out) = (profile(), Vec::new());
+            profile.frames[1] = Frame::range(outer);
+            crate::csv::write_rows(&mut out, &profile, By::Range, crate::Level::All).unwrap();
+            let mut lines = csv::Reader::from_reader(&out[..]);
+            let mut names: Vec<String> = lines.records().map(|line| line.unwrap()[0].to_owned()).collect();
+            names.sort();
+            names
+        };
+        let [inner, outside] = ["Loader:read".to_owned(), OUTSIDE_OF_RANGES.to_owned()];
+        for formula in ["=cmd|' /C calc'!A0", " =1+1", "@SUM(1)", "-2+3|x"] {
+            let wanted =
+                [format!("'{formula}"), format!("'{formula} > Loader:read"), inner.clone(), outside.clone()];
+            assert_eq!(names(formula), wanted);
+        }
+        assert!(names("=a > b").iter().all(|name| !name.starts_with('=')), "{:?}", names("=a > b"));
+    }
+
     /// A name is that of a range anywhere, with or without its domain, or a path.
     #[test]
     fn names() {

@@ -8,6 +8,7 @@ use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
+use super::phases::phase_rows;
 use super::ranges::range_rows;
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
@@ -46,6 +47,8 @@ pub struct Row {
     pub site: Option<CallSite>,
     /// Calls of what it stands for, by whomever, where they were counted.
     pub calls: Option<CallsMade>,
+    /// Which phase it is, where rows are phases.
+    pub phase: Option<usize>,
     /// Which other rows of the table hold it, as it stands behind the name: `  (in :87)`; empty where none does.
     pub inside: String,
 }
@@ -55,7 +58,8 @@ pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
     rows_at(profile, by, Level::All)
 }
 
-/// The same, with the calls of this level where rows are calls. A tree is in its own order: each row below its caller's.
+/// The same, with the calls of this level where rows are calls. A tree is in its own order: each row below its caller's. Phases are in order of
+/// appearance.
 pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     let uncertainties = Uncertainties::new(profile);
     let mut rows = match by {
@@ -72,6 +76,7 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
         By::Thread => thread_rows(profile, &uncertainties),
         By::Process => process_rows(profile, &uncertainties),
         By::Range => range_rows(profile, &uncertainties),
+        By::Phase => phase_rows(profile, &uncertainties),
     };
     if by == By::Api {
         let calls = by_api(profile);
@@ -80,6 +85,9 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     }
     if (by, level) == (By::Api, Level::Tree) {
         return in_tree_order(rows, |row| chosen(&row.spent.total.energy, uncertainties.choice).as_uj());
+    }
+    if by == By::Phase {
+        return rows;
     }
     rows.sort_by_cached_key(|row| order(uncertainties.choice, &row.spent, &row.name));
     rows
@@ -105,6 +113,7 @@ impl Row {
             kind: None,
             site: None,
             calls: None,
+            phase: None,
             inside: String::new(),
         }
     }
@@ -131,6 +140,7 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         kind: None,
         site: None,
         calls: function.calls,
+        phase: None,
         inside: String::new(),
     });
     rows.collect()

@@ -10,7 +10,7 @@ use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,
 };
-use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, ranges, run, work};
+use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, phases, ranges, run, work};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -328,6 +328,12 @@ impl Sections<'_> {
                 let none = (!ranges::has_ranges(self.profile)).then(|| NO_RANGES.to_owned());
                 self.look.bullets(out, " ", &none.into_iter().collect::<Vec<_>>())
             }
+            By::Phase => {
+                let title = "Phases, found from what ran, not marked";
+                self.section(out, title, "phase", rows(By::Phase), Rank::Total)?;
+                let about: Vec<String> = self.profile.phases.iter().map(phases::about).collect();
+                self.look.bullets(out, " ", &about)
+            }
         }
     }
 
@@ -393,7 +399,7 @@ impl Sections<'_> {
         } else {
             // Everything is called by what starts the interpreter: that tells nothing.
             rows.retain(|row| !row.starts);
-            if !self.is_tree() {
+            if !self.is_in_order() {
                 rows.sort_by_key(|row| (Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns)));
             }
         }
@@ -466,7 +472,8 @@ impl Sections<'_> {
 
     /// Whether rows say how sure their joules are: of a part of a run nobody knows it, and of a model no row says more than the note above.
     fn has_intervals(&self) -> bool {
-        !self.profile.ledger.is_empty() && !self.is_modelled() && self.profile.part.is_none()
+        let is_part = self.profile.part.is_some() || self.options.by == By::Phase;
+        !self.profile.ledger.is_empty() && !self.is_modelled() && !is_part
     }
 
     fn is_modelled(&self) -> bool {
@@ -514,6 +521,9 @@ impl Sections<'_> {
     }
 
     fn name(&self, row: &Row) -> String {
+        if let Some(number) = row.phase {
+            return phases::lines(self.profile, number).join("\n");
+        }
         let mut text = shown(&format!("{}{}", row.name, row.inside)).into_owned();
         if self.is_tree() {
             return format!("{}{text}", "  ".repeat(row.callers.len()));
@@ -526,6 +536,11 @@ impl Sections<'_> {
             text.push_str(&format!("\n  and {} more", row.callers.len() - STACK_LINES));
         }
         text
+    }
+
+    /// Whether rows have an order of their own.
+    fn is_in_order(&self) -> bool {
+        self.is_tree() || self.options.by == By::Phase
     }
 
     /// Whether rows stand below their callers'.

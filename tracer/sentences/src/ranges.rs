@@ -24,15 +24,15 @@ pub(super) fn range_fact(found: &RangeDiagnostic) -> String {
 fn not_recorded(why: &RangesNotRecorded) -> String {
     match why {
         RangesNotRecorded::Attached => {
-            "ranges were not recorded: only a program that energy-trace starts can be asked for them".to_owned()
+            "no ranges: only a program that energy-trace starts can be asked for them".to_owned()
         }
         RangesNotRecorded::Taken { variable, library } => {
             let api = if variable.starts_with("NVTX") { "NVTX" } else { "ITT" };
             format!(
-                "ranges of {api} were not recorded: {variable} names another tool, {library}, and there can be one; unset it for that"
+                "no ranges of {api}: {variable} names another tool, {library}, and there can be one; unset it for that"
             )
         }
-        RangesNotRecorded::NoLibrary { error } => format!("ranges were not recorded: {error}"),
+        RangesNotRecorded::NoLibrary { error } => format!("no ranges: {error}"),
         RangesNotRecorded::NotMarked => {
             "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, or they were too short".to_owned()
         }
@@ -52,7 +52,7 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
             format!("ranges were not recorded: {variable} names another tool")
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::NoLibrary { .. }) => {
-            "ranges were not recorded".to_owned()
+            "ranges were not recorded: their library cannot be used".to_owned()
         }
         RangeDiagnostic::Limited { samples, of } => {
             format!("{} of the samples in ranges are in {MORE_RANGES}", percent_of(*samples, *of))

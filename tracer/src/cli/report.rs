@@ -7,10 +7,11 @@ use super::carbon::CarbonArgs;
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
-use super::output::{read_part, write_to};
+use super::output::{read_part, read_recording, write_to};
 use super::per_work;
 use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
+use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::shown::shown;
@@ -20,7 +21,7 @@ use energy_trace_report::markdown::MarkdownOptions;
 use energy_trace_report::own_rows::with_frames;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, Level, budget_line, carbon, csv, json, markdown, table};
+use energy_trace_report::{By, Level, budget_line, carbon, csv, json, markdown, phases, table};
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -102,9 +103,10 @@ pub(super) enum Format {
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     let options = Options { view: args.view, accounting: args.accounting.into() };
-    let mut profile = match &args.per_work {
-        Some(name) => per_work::read(&args.file, &options, args.range, name)?,
-        None => read_part(&args.file, &options, args.range)?,
+    let mut profile = match (&args.per_work, args.by) {
+        (name, By::Phase) => read_phases(args, &options, name.is_some())?,
+        (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,
+        (None, _) => read_part(&args.file, &options, args.range)?,
     };
     profile.keep_arguments(args.arguments.in_text());
     let checked = budgets::check(&profile, &args.budgets.all());
@@ -116,6 +118,17 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
         log_line(&carbon::carbon(&profile, mg_per_kwh));
     }
     Ok(budget::exit_code(0, budgets::worst(&checked)))
+}
+
+/// A recording with its phases, which are of the whole run.
+fn read_phases(args: &ReportArgs, options: &Options, is_per_work: bool) -> Result<Profile, Failure> {
+    if is_per_work || args.range.is_part() {
+        let text = "--by phase is of the whole run: leave out --from, --to and --per-work";
+        return Err(Failure::usage(text.to_owned()));
+    }
+    let (mut profile, over_time) = attribute_over_time_owned(read_recording(&args.file)?, options);
+    profile.phases = Some(phases::find(&profile, &over_time));
+    Ok(profile)
 }
 
 /// On stderr: stdout is the report. A closed one is nobody's failure.

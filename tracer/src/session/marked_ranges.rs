@@ -41,8 +41,11 @@ impl MarkedRanges {
         ranges
     }
 
+    /// Says it now, when the user can still begin again, and in every report.
     fn miss(&mut self, why: RangesNotRecorded) {
-        self.found.push(RangeDiagnostic::NotRecorded(why));
+        let found = RangeDiagnostic::NotRecorded(why);
+        log::warn!("{}", energy_trace_sentences::recorded(&found.clone().into()));
+        self.found.push(found);
     }
 
     /// What is set in the command's environment.

@@ -23,7 +23,7 @@ const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 pub enum InjectionError {
     /// The library is not there.
     #[error(
-        "{FILE} is neither beside {program} nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
+        "{FILE} is neither beside {program} nor in ../lib/energy-trace: copy it from beside the program that was built or unpacked"
     )]
     NoLibrary {
         /// The program's file.

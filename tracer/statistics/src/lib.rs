@@ -4,7 +4,7 @@
 //! assert_eq!(energy_trace_statistics::location::median(&[3.0, 1.0, 2.0]), 2.0);
 //! ```
 //!
-//! The unit is a run: one number for each run, such as its joules. Pure functions of slices; no files, no clock, no Linux. Each is held
+//! The unit is a run: one number for each run, such as its joules; `stretches` alone cuts what a run was made of over time. Pure functions of slices; no files, no clock, no Linux. Each is held
 //! against SciPy (`tests/fixtures/statistics`). Leaves out what the numbers are (`report`, `study`) and how sure one run is of itself
 //! (`attribution`).
 
@@ -19,6 +19,7 @@ pub mod rank_sum;
 mod ranks;
 pub mod regression;
 pub mod signed_rank;
+pub mod stretches;
 pub mod student;
 #[cfg(test)]
 mod tests;

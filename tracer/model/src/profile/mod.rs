@@ -4,6 +4,7 @@
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
 //! * `over_time`: energy in bins of time, and the profile of a part of a run.
+//! * `phases`: stretches that were told apart by what ran in them.
 //! * `work`: units of work, and the energy of the time in which they were done; `stretches`: the profile of those alone.
 //! * `adding`: the profiles of several machines as one; `arguments`: whose command lines an output holds.
 //! * `diagnostics`: what to know before believing a number.
@@ -17,6 +18,7 @@ pub mod certainty;
 pub mod diagnostics;
 pub mod options;
 pub mod over_time;
+pub mod phases;
 pub mod run;
 pub mod stretches;
 mod tables;

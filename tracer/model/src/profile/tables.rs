@@ -6,6 +6,7 @@ use super::certainty::Certainty;
 use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::over_time::PartOfRun;
+use super::phases::Phases;
 use super::run::Run;
 use super::work::{PerWork, Work};
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
@@ -203,6 +204,8 @@ pub struct Profile {
     pub work: Vec<Work>,
     /// The unit of work that it is shown by, where one was chosen.
     pub per_work: Option<PerWork>,
+    /// Stretches that were told apart by what ran, where that was asked for.
+    pub phases: Option<Phases>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.

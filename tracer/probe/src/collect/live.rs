@@ -1,6 +1,6 @@
 //! While somebody looks at a recording that is still running (`top`): slices are ended every second, and names found a few at a time.
 //!
-//! Names are one library's at each turn, and looked for on a thread of their own: the ring buffers are not kept waiting. Leaves out who looks.
+//! Names are looked for on a thread of their own: the ring buffers are not kept waiting. Leaves out who looks.
 
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::naming::names_of;
@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// Between two ends of all slices, and between two turns of names.
 const TURN: Duration = Duration::from_secs(1);
+/// Between two turns where nobody waits for names: the kernel's whole list is read for some of them.
+const SELDOM: Duration = Duration::from_secs(5);
 /// Until public names are looked up first; each later time is twice as far away.
 const FIRST_PUBLIC_NAMES: Duration = Duration::from_secs(3);
 
@@ -68,7 +70,7 @@ impl LiveNames {
         if now < self.next_turn {
             return;
         }
-        self.next_turn = now + TURN;
+        self.next_turn = now + if self.forgets { SELDOM } else { TURN };
         visit(&self.cpus);
         let found = self.namer.found();
         if !self.is_stale {
@@ -88,27 +90,35 @@ impl LiveNames {
         }
     }
 
-    /// Names for the library with the most frames without one.
+    /// Names for the library with the most frames without one; for all of them where that is done seldom.
     fn name_some(&mut self, stacks: &StackBuilder) {
         let unnamed: &[(_, Frame)] = &stacks.out.unnamed;
         for (at, (_, frame)) in unnamed.iter().enumerate().skip(self.seen) {
             self.waiting.entry(frame.module.clone()).or_default().push(at);
         }
         self.seen = unnamed.len();
-        let most =
-            self.waiting.iter().max_by_key(|(_, waiting)| waiting.len()).map(|(module, _)| module.clone());
-        let Some(waiting) = most.and_then(|module| self.waiting.remove(&module)) else { return };
-        let frames: Vec<_> = waiting.iter().filter_map(|at| unnamed.get(*at).cloned()).collect();
-        let Some(module) = frames.first().map(|(_, frame)| frame.module.clone()) else { return };
-        let library = stacks.libraries.open().get(&module).and_then(|library| library.try_clone().ok());
-        let libraries = library.map(|library| (module, library)).into_iter().collect();
+        let chosen = if self.forgets { std::mem::take(&mut self.waiting) } else { self.take_most() };
+        let frames: Vec<_> = chosen.values().flatten().filter_map(|at| unnamed.get(*at).cloned()).collect();
+        if frames.is_empty() {
+            return;
+        }
+        let open = stacks.libraries.open();
+        let library = |module: String| Some((module.clone(), open.get(&module)?.try_clone().ok()?));
+        let libraries = chosen.into_keys().filter_map(library).collect();
         self.namer.find(Job::Native(frames, libraries));
+    }
+
+    /// Takes the library with the most frames without a name.
+    fn take_most(&mut self) -> BTreeMap<String, Vec<usize>> {
+        let most = self.waiting.iter().max_by_key(|(_, waiting)| waiting.len());
+        let most = most.map(|(module, _)| module.clone());
+        most.and_then(|module| self.waiting.remove_entry(&module)).into_iter().collect()
     }
 }
 
 /// What names are to be found for.
 enum Job {
-    /// Frames of one library.
+    /// Frames of these libraries.
     Native(Vec<(FrameId, Frame)>, BTreeMap<String, Library>),
     /// All frames, below these roots.
     Public(Vec<(Frame, Option<CalledOn>)>, Vec<Root>),

@@ -8,7 +8,7 @@
 //! (`registry.rs`).
 
 use super::process::Process;
-use super::registry::Processes;
+use super::registry::{Processes, Scope};
 use crate::records::RecordSender;
 use crate::tables::files::Mapped;
 use energy_trace_bpf::decode::EventContext;
@@ -116,22 +116,34 @@ impl Processes {
         if self.files.are_many() {
             self.files.forget_unmapped(&mapped(&self.by_pid));
         }
-        let (when_sampled, takes_more) = (self.when_sampled, self.files.takes_more());
+        let takes_more = self.files.takes_more();
         let mut todo: Vec<(Pid, Work)> = Vec::new();
-        for (&pid, process) in self.by_pid.iter_mut().filter(|(_, p)| !when_sampled || p.samples > 0) {
+        for pid in self.with_mappings() {
+            let Some(process) = self.by_pid.get_mut(&pid) else { continue };
             process.has_news |= takes_more || process.maps_any(updated) || self.files.has_made_news(pid);
             todo.extend(process.work(process.maps_any(&dropped), now).map(|work| (pid, work)));
         }
-        let crowd_of =
-            |credit: fn(&Process) -> Credit| self.by_pid.values().filter(|p| !credit(p).is_left(now)).count();
-        let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
-        for (pid, work) in todo {
-            match work {
-                Work::Read => self.read(pid, readers, maps, out),
-                Work::Tell => self.tell(pid, told, maps, out),
+        if !todo.is_empty() {
+            let crowd_of = |credit: fn(&Process) -> Credit| {
+                self.by_pid.values().filter(|p| !credit(p).is_left(now)).count()
+            };
+            let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
+            for (pid, work) in todo {
+                match work {
+                    Work::Read => self.read(pid, readers, maps, out),
+                    Work::Tell => self.tell(pid, told, maps, out),
+                }
             }
         }
         self.files.apply_pending();
+    }
+
+    /// Processes whose mappings are read.
+    fn with_mappings(&self) -> Vec<Pid> {
+        match self.scope {
+            Scope::Targets => self.by_pid.keys().copied().collect(),
+            Scope::Machine | Scope::Always => self.sampled.iter().copied().collect(),
+        }
     }
 
     fn read(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {

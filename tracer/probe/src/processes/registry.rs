@@ -2,7 +2,7 @@
 //!
 //! One `Process` is one program in one process: after an `exec` that follows samples another one begins under the same pid.
 
-use super::commands::Commands;
+use super::commands::{Commands, size};
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
 use super::process::{Process, is_this_program, new_process, program_of, read_group, read_name};
@@ -32,6 +32,17 @@ use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
 /// Between two looks at what changes seldom in an interpreter.
 const LOOK_AGAIN_NS: u64 = 50_000_000;
 
+/// Who may be met, and what is looked for of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// A program, and what it starts: all at once.
+    Targets,
+    /// A whole machine: command lines at once, mappings of those that are sampled.
+    Machine,
+    /// A whole machine, always on: both of those that are sampled.
+    Always,
+}
+
 /// All of them.
 pub(crate) struct Processes {
     pub(crate) by_pid: HashMap<Pid, Process>,
@@ -41,8 +52,9 @@ pub(crate) struct Processes {
     pub(crate) commands: Commands,
     pool: Pool,
     unwinding: Unwinding,
-    /// Mappings are read when a process is sampled, not when it is first seen.
-    pub(crate) when_sampled: bool,
+    pub(crate) scope: Scope,
+    /// Those that were sampled, of a whole machine.
+    pub(crate) sampled: HashSet<Pid>,
     /// Processes whose mappings found no room in the pool, or are too many.
     pub(crate) without_room: HashSet<Pid>,
     next_process: u32,
@@ -50,8 +62,8 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled have their mappings read.
-    pub(crate) fn new(files: Files, peeker: Peeker, unwinding: Unwinding, when_sampled: bool) -> Self {
+    /// Of nobody yet.
+    pub(crate) fn new(files: Files, peeker: Peeker, unwinding: Unwinding, scope: Scope) -> Self {
         Self {
             by_pid: HashMap::default(),
             files,
@@ -59,7 +71,8 @@ impl Processes {
             commands: Commands::default(),
             pool: Pool::default(),
             unwinding,
-            when_sampled,
+            scope,
+            sampled: HashSet::new(),
             without_room: HashSet::new(),
             next_process: 0,
             next_thread: 0,
@@ -150,13 +163,35 @@ impl Processes {
             Entry::Vacant(place) => {
                 let name = read_name(&pid.to_string());
                 let key = next_key(&mut self.next_process);
-                let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
+                let New { command, owner, launcher } =
+                    self.scope.look_at(pid, &self.peeker, &mut self.commands);
                 let record = record::Process { key, pid, parent: None, name, command, runtime: None };
                 out.send(Record::Process(record.clone()));
                 let mut process = new_process(record, owner, launcher);
                 process.group = told_group(pid, key, process.group, out);
                 place.insert(process)
             }
+        }
+    }
+
+    /// A stack was taken in a process.
+    pub(crate) fn note_sample(&mut self, pid: Pid, out: &RecordSender) {
+        let process = self.get_or_insert(pid, out);
+        process.samples += 1;
+        if process.samples == 1 && self.scope != Scope::Targets {
+            self.sampled.insert(pid);
+            self.look_late(pid, out);
+        }
+    }
+
+    /// Who a process is that nobody looked at when it was met.
+    fn look_late(&mut self, pid: Pid, out: &RecordSender) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|_| self.scope == Scope::Always) else { return };
+        let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
+        (process.owner, process.launcher, process.command_bytes) = (owner, launcher, size(&command));
+        if !command.is_empty() {
+            process.record.command = command;
+            out.send(Record::Process(process.record.clone()));
         }
     }
 
@@ -210,7 +245,8 @@ impl Processes {
     /// A process became another program.
     pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &RecordSender) {
         self.files.forget_made(pid);
-        let mut new = look_at(pid, &self.peeker, &mut self.commands);
+        self.sampled.remove(&pid);
+        let mut new = self.scope.look_at(pid, &self.peeker, &mut self.commands);
         if new.command.is_empty() {
             new.command.push(name.clone()); // None would be its parent's.
         }
@@ -422,6 +458,7 @@ impl Processes {
     /// Forgets a process that is gone. What is known of it is in the recording.
     pub(crate) fn forget(&mut self, pid: Pid) {
         let gone = self.by_pid.remove(&pid);
+        self.sampled.remove(&pid);
         self.peeker.forget(pid);
         self.files.forget_made(pid);
         self.release(gone.and_then(|p| p.block));
@@ -450,6 +487,16 @@ struct New {
     command: Vec<String>,
     owner: u32,
     launcher: bool,
+}
+
+impl Scope {
+    /// Who it is, where that is looked for when it is met.
+    fn look_at(self, pid: Pid, peeker: &Peeker, commands: &mut Commands) -> New {
+        match self {
+            Self::Targets | Self::Machine => look_at(pid, peeker, commands),
+            Self::Always => New { command: Vec::new(), owner: u32::MAX, launcher: false },
+        }
+    }
 }
 
 /// Who it is; nobody in particular where no answer comes.

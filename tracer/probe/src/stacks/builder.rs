@@ -98,7 +98,7 @@ impl StackBuilder {
 
     /// A stack was taken in a thread of a process; `comm` is the thread's name.
     pub(crate) fn sampled_thread(&mut self, head: EventContext, comm: String) -> ThreadKey {
-        self.processes.get_or_insert(head.pid, &self.out.records).samples += 1;
+        self.processes.note_sample(head.pid, &self.out.records);
         self.thread(head.pid, head.tid, Some(comm))
     }
 

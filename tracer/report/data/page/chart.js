@@ -22,9 +22,10 @@ function makeCharts(model, choose) {
   if (!model.domains.length) byId("power-title").textContent = "Busy CPUs over time";
   const shown = domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
   const charts = shown.map((domain) => ({ svg: makeChart(domain), fill: (frame) => drawPower(model, domain, frame) }));
-  charts.push(...makeWorkCharts(model), ...makeGaugeCharts(model));
-  charts.forEach(({ svg }) => place.append(svg));
+  charts.push(...makeRangeTrack(model), ...makeWorkCharts(model), ...makeGaugeCharts(model));
+  charts.forEach(({ svg, below }) => place.append(svg, ...(below ? [below] : [])));
   charts.forEach(({ svg }) => listen(svg, model, choose));
+  charts.forEach((chart) => chart.listen?.(choose));
   const isLast = (chart) => chart === charts[charts.length - 1];
   return {
     draw: (range) => charts.forEach((chart) => drawChart(model, chart, range, place.clientWidth, isLast(chart))),
@@ -36,8 +37,8 @@ function makeChart(domain) {
   return makeSvg(domain.class === "time" ? "Busy CPUs" : `Power of ${domain.name}`);
 }
 
-function makeSvg(what) {
-  const label = `${what} over time. Arrow keys move the range, with shift its end; Escape: whole run.`;
+function makeSvg(what, more = "") {
+  const label = `${what} over time. Arrow keys move the range, with shift its end; Escape: whole run. ${more}`.trim();
   return draw("svg", { class: "chart", tabindex: 0, role: "application", "aria-label": label });
 }
 
@@ -50,16 +51,16 @@ function powers(domain, count) {
   return PARTS.map(([, , part]) => Array.from({ length: count }, (_, bin) => of(part)(bin)));
 }
 
-function drawChart(model, { svg, fill }, range, width, isLast) {
-  const height = CHART.top + CHART.height + CHART.bottom + (isLast ? CHART.axis : 0);
+function drawChart(model, { svg, fill, height: inside = CHART.height }, range, width, isLast) {
+  const height = CHART.top + inside + CHART.bottom + (isLast ? CHART.axis : 0);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
   svg.replaceChildren();
   const inner = width - CHART.left - CHART.right;
   const x = (bin) => CHART.left + inner * Math.min(1, (bin * model.bins.width_ns) / Math.max(model.bins.length_ns, 1));
   fill({ svg, x, width });
-  if (isLast) drawAxis(svg, model, x, CHART.top + CHART.height);
-  svg.append(draw("rect", { class: "choice", y: CHART.top, height: CHART.height, width: 0 }));
+  if (isLast) drawAxis(svg, model, x, CHART.top + inside);
+  svg.append(draw("rect", { class: "choice", y: CHART.top, height: inside, width: 0 }));
   svg.dataset.inner = inner;
   drawChoice(model, svg, range);
 }

@@ -162,6 +162,7 @@ showHeader();
 makeChoices();
 makeTabs();
 const charts = makeCharts(model, choose);
+let width = byId("charts").clientWidth;
 charts.draw(state);
 showRange();
 openTab(0);
@@ -182,10 +183,10 @@ document.addEventListener("keydown", (event) => {
   column?.click();
   search?.focus();
 });
-let width = window.innerWidth;
-window.addEventListener("resize", () => {
-  if (width === window.innerWidth) return;
-  width = window.innerWidth;
+// A frame in a notebook may have its size later than its page.
+new ResizeObserver(() => {
+  if (width === byId("charts").clientWidth) return;
+  width = byId("charts").clientWidth;
   charts.draw(state);
   current.resize?.();
-});
+}).observe(byId("charts"));

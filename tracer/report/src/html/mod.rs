@@ -31,12 +31,13 @@ use std::ops::Range;
 const PAGE: &str = include_str!("../../data/page/page.html");
 const STYLE: &str = include_str!("../../data/page/page.css");
 /// In this order, in one script: each needs those before it.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("../../data/page/units.js"),
     include_str!("../../data/page/model.js"),
     include_str!("../../data/page/chart.js"),
     include_str!("../../data/page/gauges.js"),
     include_str!("../../data/page/work.js"),
+    include_str!("../../data/page/ranges.js"),
     include_str!("../../data/page/flame.js"),
     include_str!("../../data/page/table.js"),
     include_str!("../../data/page/facts.js"),
