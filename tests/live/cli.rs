@@ -32,6 +32,8 @@ fn wrong_usage() {
         "--model-watts fast -- touch ran",
         "-q -v -- touch ran",
         "-o same --svg same -- touch ran",
+        "-o - -- touch ran",
+        "--svg - -- touch ran",
         "report f --view sideways",
         "report f --by colour",
         "export f --format perf",
@@ -280,6 +282,19 @@ fn reading_what_is_no_recording() {
             assert!(output.stdout.is_empty());
         }
     }
+}
+
+/// A recording comes by standard input too, through a pipe.
+#[test]
+fn reading_standard_input() {
+    let place = place();
+    assert_code(&place.record("true").output().unwrap(), 0);
+    let named = place.run(&["report", "energy-trace.data"]);
+    let mut piped = Command::new("sh");
+    let line = format!("cat energy-trace.data | '{}' report -", place.program().display());
+    let piped = piped.args(["-c", &line]).current_dir(place.folder()).output().unwrap();
+    assert_code(&piped, 0);
+    assert_eq!(text(&piped.stdout), text(&named.stdout));
 }
 
 /// A SUDO_UID that is no number is refused: the command must not run as root by accident.

@@ -81,7 +81,7 @@ impl Place {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.dir.path());
-        for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "NO_COLOR"] {
+        for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "NO_COLOR", "TERM"] {
             command.env_remove(variable);
         }
         command

@@ -182,3 +182,15 @@ fn attributing_on_a_terminal() {
     assert!(before.contains(&format!("unfinished{}\r", " ".repeat(79))), "{screen:?}");
     assert!(after.contains("\r\x1b[K"), "the line is erased: {screen:?}");
 }
+
+/// A terminal that shows text and nothing else (an editor's, `TERM=dumb`) gets text and nothing else.
+#[test]
+fn on_a_dumb_terminal() {
+    let place = place();
+    let mut command = place.record("echo ready");
+    command.env("TERM", "dumb");
+    let mut terminal = Terminal::start(command);
+    let screen = terminal.until("recording: energy-trace.data");
+    assert_eq!(terminal.child.0.wait().unwrap().code(), Some(0), "{screen}");
+    assert!(screen.contains("ready") && !screen.contains('\x1b'), "{screen:?}");
+}

@@ -51,7 +51,7 @@ fn truth(ms: u64) -> u64 {
     900_000_000 + 10_000 * ms + 15_000 * ms.saturating_sub(2_000)
 }
 
-const FAULTS: [(&str, Fault); 13] = [
+const FAULTS: [(&str, Fault); 20] = [
     ("none", |_, uj, _| Some(uj)),
     ("always 0", |_, _, _| Some(0)),
     ("always the same", |_, _, _| Some(7_000_000)),
@@ -73,6 +73,15 @@ const FAULTS: [(&str, Fault); 13] = [
     ("begins again from 0", |_, uj, from| Some(if from.is_some() { uj - truth(8_000) } else { uj })),
     ("100 kJ ahead from 8 s on", |_, uj, from| Some(if from.is_some() { uj + 100_000_000_000 } else { uj })),
     ("1,000 times too fast", |_, uj, _| Some((uj - 900_000_000) * 1_000)),
+    ("its largest value from 8 s on", |_, uj, from| Some(if from.is_some() { 262_143_328_850 } else { uj })),
+    ("each tenth reading 0", |_, uj, from| Some(if from.is_some_and(|n| n % 10 == 1) { 0 } else { uj })),
+    ("two counters by turns from 8 s on", |_, uj, from| {
+        Some(if from.is_some_and(|number| number % 2 == 1) { uj + 50_000_000_000 } else { uj })
+    }),
+    ("begins again from 0 each second", |ms, uj, _| Some(uj - truth(ms / 1_000 * 1_000))),
+    ("energy since the last reading", |ms, _, _| Some(if ms < 2_000 { 100_000 } else { 250_000 } + ms % 7)),
+    ("counts down", |_, uj, _| Some(1_800_000_000 - uj)),
+    ("numbers by chance", |ms, _, _| Some(ms * 2_654_435_761 % 1_000_000_007)),
 ];
 
 fn domain(meter: &Meter) -> Domain {

@@ -41,6 +41,9 @@ const STILL_TIMES: u64 = 3;
 const STILL_UNITS: f64 = 2.0;
 /// Fewer readings of one value are no evidence that it never moves.
 const NEVER_READINGS: usize = 3;
+/// What goes back so often, and in so large a part of its changes, does not count.
+const BACK_TIMES: usize = 3;
+const BACK_PART: usize = 4;
 
 /// What is believed of a counter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -66,9 +69,23 @@ impl Believed {
             let gap = Gap { span: Span::new(first, last), why: GapReason::NeverMoved };
             return Self { runs: vec![], gaps: vec![gap], ..Self::default() };
         }
+        if is_no_counter(good) {
+            return Self::before_it_went_back(good, physics);
+        }
         let judge = Judge { physics, usual };
         let unbroken = judge.without_breaks(good);
         judge.without_stills(unbroken)
+    }
+
+    /// Of what goes up and down later: what it said before stays, where that is a good part of all.
+    fn before_it_went_back(good: &[Value], physics: &Physics) -> Self {
+        let ups = good.windows(2).take_while(|two| !is_step(u64::gt, two)).count() + 1;
+        let kept = good.get(..ups).filter(|kept| kept.len() * BACK_PART >= good.len()).unwrap_or_default();
+        let mut found = if kept.is_empty() { Self::default() } else { Self::of(kept, physics) };
+        if let (Some(&(from, _)), Some(&(to, _))) = (kept.last().or(good.first()), good.last()) {
+            found.gaps.push(Gap { span: Span::new(from, to), why: GapReason::WentBack });
+        }
+        found
     }
 }
 
@@ -115,6 +132,18 @@ impl Usual {
         let change_ns = changes.get(changes.len() / 2).copied();
         Self { watts: powers.get(powers.len() / 2).copied().unwrap_or(0.0), change_ns, unit }
     }
+}
+
+/// Whether values go up and down.
+fn is_no_counter(good: &[Value]) -> bool {
+    let count = |of: fn(&u64, &u64) -> bool| good.windows(2).filter(|two| is_step(of, two)).count();
+    let back = count(u64::gt);
+    back >= BACK_TIMES && back * BACK_PART >= count(u64::ne)
+}
+
+/// Whether this is so of two readings.
+fn is_step(of: fn(&u64, &u64) -> bool, two: &[Value]) -> bool {
+    matches!(two, [(_, before), (_, after)] if of(before, after))
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

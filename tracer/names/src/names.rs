@@ -137,8 +137,11 @@ pub fn thread_row_name(profile: &Profile, thread: &Thread) -> String {
     format!("{part}{} (tid {})", thread_name(Some(thread)), thread.tid)
 }
 
-/// The last part of a path.
+/// The last part of a path; all of one that names a descriptor, as `63` says nothing.
 pub fn file_name(path: &str) -> &str {
+    if path.starts_with("/dev/fd/") {
+        return path;
+    }
     path.rsplit('/').next().unwrap_or(path)
 }
 
@@ -256,6 +259,22 @@ pub fn shorten_end(text: &str, width: usize) -> String {
     format!("{}…", beginning(text, width.saturating_sub(1)))
 }
 
+/// A sentence in lines of at most `width` columns, those behind the first indented. A word that is longer is cut.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("  {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| shorten_end(line, width)).collect()
+}
+
 /// As much of a text's beginning as fits into `width` columns.
 fn beginning(text: &str, width: usize) -> &str {
     let mut used = 0;
@@ -318,7 +337,9 @@ fn is_python_mark(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten, shorten_end};
+    use super::{
+        Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten, shorten_end, wrap,
+    };
 
     fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
         Frame {
@@ -348,6 +369,14 @@ mod tests {
         assert_eq!(name(FrameKind::Inlined, "/usr/lib/libfoo.so", "at"), "at_[i]");
     }
 
+    /// A sentence breaks between words; one that fits stays as it is, and a word that does not is cut.
+    #[test]
+    fn sentences_in_lines() {
+        assert_eq!(wrap("! may be  off", 13), ["! may be  off"]);
+        assert_eq!(wrap("! may be off by half", 9), ["! may be", "  off by", "  half"]);
+        assert_eq!(wrap("! unattributed", 8), ["!", "  unatt…"]);
+    }
+
     /// A line has its file's name and its number, where both are known.
     #[test]
     fn lines() {
@@ -355,6 +384,8 @@ mod tests {
         assert_eq!(line_name(&line), "f");
         (line.file, line.line) = ("/src/f.cc".into(), 7);
         assert_eq!(line_name(&line), "f f.cc:7");
+        (line.file, line.line) = ("/dev/fd/63".into(), 2);
+        assert_eq!(line_name(&line), "f /dev/fd/63:2");
         line.line = 0;
         assert_eq!(line_name(&line), "f");
     }

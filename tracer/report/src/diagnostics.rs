@@ -13,7 +13,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
-    Process, Quality, RecordingDiagnostic, Runtime,
+    Process, PythonLoss, Quality, RecordingDiagnostic, Runtime, StackStatus,
 };
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
@@ -30,6 +30,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         no_energy(profile),
         unsampled(profile),
         no_python(profile),
+        not_whole(profile),
         jit_not_named(profile),
         program_uncertain(profile),
         few_samples(profile),
@@ -72,8 +73,10 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         },
         // Numbers are those of the machine as it was.
         Diagnostic::CallsNotNamed { .. } | Diagnostic::SlowedDown { .. } => false,
-        // The joules are right, but rows of functions are missing.
-        Diagnostic::NoPythonFrames { .. } | Diagnostic::JitNotNamed { .. } => true,
+        // The joules are right, but rows of functions are missing, or what they call is.
+        Diagnostic::NoPythonFrames { .. }
+        | Diagnostic::StacksNotWhole { .. }
+        | Diagnostic::JitNotNamed { .. } => true,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
@@ -202,6 +205,22 @@ fn no_python(profile: &Profile) -> Option<Diagnostic> {
     }
     let runtimes = seen.into_iter().cloned().collect();
     (native_ns > of_ns / 20).then_some(Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns })
+}
+
+/// Samples without all of their callers, where they are more than a fifth. Pythons that cannot be read are said by
+/// themselves.
+fn not_whole(profile: &Profile) -> Option<Diagnostic> {
+    let all = &profile.run.stack_statuses;
+    let lacks = |status: StackStatus| match status {
+        StackStatus::Complete | StackStatus::Recovered(_) | StackStatus::Guessed(_) => false,
+        StackStatus::Truncated(_) => true,
+        StackStatus::PythonLost(why) => why != PythonLoss::UnknownVersion,
+    };
+    let lacking = || all.iter().filter(|(status, _)| lacks(**status));
+    let sum = |counts: &mut dyn Iterator<Item = &u64>| counts.fold(0_u64, |sum, n| sum.saturating_add(*n));
+    let (samples, of) = (sum(&mut lacking().map(|(_, n)| n)), sum(&mut all.values()));
+    let (most, _) = lacking().max_by_key(|(_, samples)| **samples)?;
+    (samples > of / 5).then_some(Diagnostic::StacksNotWhole { samples, of, most: *most })
 }
 
 /// Where the program's own energy is not known to within what a function's would be flagged for.

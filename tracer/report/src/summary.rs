@@ -201,12 +201,14 @@ impl Summary<'_> {
     /// Warnings, files, and what to run next.
     fn ending(&self) -> Vec<Line> {
         let warnings = self.warnings().into_iter();
-        let warnings = warnings.map(|text| (WARNING_TEXT, names::shorten_end(&shown(&text), self.width)));
+        let warnings = warnings.flat_map(|text| names::wrap(&shown(&text), self.width));
+        let warnings = warnings.map(|text| (WARNING_TEXT, text));
         let files = self.files().into_iter().map(plain);
         warnings.chain(files).chain([plain(self.next())]).collect()
     }
 
-    /// What changes a number, in one line each, however many there are: whoever reads a wrong number reads why.
+    /// What changes a number, in one line each where the terminal has 80 columns, however many there are: whoever
+    /// reads a wrong number reads why.
     fn warnings(&self) -> Vec<String> {
         let found = diagnostics::diagnostics(self.profile);
         let mut changing: Vec<&Diagnostic> =

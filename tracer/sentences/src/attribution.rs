@@ -4,6 +4,7 @@ use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
 use super::losses::loss;
 use super::sources::runtime;
+use super::stacks::not_whole;
 use super::work::work_fact;
 use super::{counted, in_seconds, percent_of, recorded, were};
 use energy_trace_model::profile::diagnostics::{
@@ -49,6 +50,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             percent_of(*native_ns, *of_ns),
             runtimes.iter().map(runtime).collect::<Vec<_>>().join(", ")
         ),
+        Diagnostic::StacksNotWhole { samples, of, most } => not_whole(*samples, *of, *most),
         Diagnostic::JitNotNamed { programs, of_ns } => jit_not_named(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => format!(
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \

@@ -10,6 +10,7 @@ use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
 use super::ranges::range_in_brief;
+use super::stacks::not_whole_in_brief;
 use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
@@ -70,6 +71,7 @@ fn brief(found: &Diagnostic) -> String {
                 percent_of(*native_ns, *of_ns)
             )
         }
+        Diagnostic::StacksNotWhole { samples, of, most } => not_whole_in_brief(*samples, *of, *most),
         Diagnostic::JitNotNamed { programs, of_ns } => jit_in_brief(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => {
             format!("the program's own energy is known only as {least} to {most}: others ran")

@@ -25,6 +25,7 @@ mod ranges;
 mod recording;
 mod sensors;
 mod sources;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod work;

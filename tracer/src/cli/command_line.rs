@@ -3,6 +3,7 @@
 //! Leaves out what it resolves to on this machine (`resolve.rs`).
 
 use super::common::Common;
+use super::tips::with_tip;
 use super::{
     agent, compare, debug, diff, doctor, export, first_word, flamegraph, merge, pages, record, report, top,
 };
@@ -156,7 +157,7 @@ pub(super) fn parse<T: Into<OsString> + Clone>(
     line: impl IntoIterator<Item = T>,
 ) -> Result<Cli, clap::Error> {
     let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    let matches = definition().try_get_matches_from(&line)?;
+    let matches = definition().try_get_matches_from(&line).map_err(with_tip)?;
     if let Some(command) = matches.subcommand_name()
         && let Some(option) = misplaced(&matches)
     {
@@ -224,7 +225,7 @@ mod tests {
             ("report f --from -1", "500ms, 1m30s or 10%"),
             ("report f --to -0.5", "500ms, 1m30s or 10%"),
             ("record --duration -3 -- true", "duration"),
-            ("-p -1", "pid"),
+            ("-p -1", "pgrep"),
             ("compare --runs -2 -- true -- false", "runs"),
         ] {
             let error = parse(format!("energy-trace {line}").split(' ')).unwrap_err().to_string();

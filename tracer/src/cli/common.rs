@@ -23,12 +23,17 @@ pub(super) struct Common {
 /// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorWhen {
-    /// On a terminal, unless NO_COLOR is set.
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
     Auto,
     /// Even when the output is not a terminal.
     Always,
     /// No color.
     Never,
+}
+
+/// Whether the terminal shows text and nothing else, as its kind says: an editor's.
+pub(super) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|kind| kind == "dumb")
 }
 
 impl ColorWhen {
@@ -37,7 +42,7 @@ impl ColorWhen {
         // https://no-color.org: set and not empty.
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         match self {
-            Self::Auto => is_terminal && !no_color,
+            Self::Auto => is_terminal && !no_color && !is_dumb(),
             Self::Always => true,
             Self::Never => false,
         }

@@ -1,7 +1,9 @@
 //! What the user typed, one file a command, and the one place where errors become text and an exit status.
 //!
-//! `command_line` is the whole of it, `first_word` the program that needs no `--`, `meant` what to type instead of one that is none, `choices` the words that options take, `resolve` what a recording's options mean on this machine,
-//! `run` does what was typed. Leaves out doing it (`session`, `report`, `doctor`).
+//! `command_line` is the whole of it, `first_word` the program that needs no `--`, `meant` what to type instead of one
+//! that is none, `tips` what to type instead of another tool's options, `choices` the words that options take,
+//! `resolve` what a recording's options mean on this machine, `run` does what was typed. Leaves out doing it
+//! (`session`, `report`, `doctor`).
 
 mod accounting;
 mod agent;
@@ -33,6 +35,7 @@ mod report;
 mod resolve;
 mod run;
 mod stacks;
+mod tips;
 mod top;
 mod unprivileged;
 mod work;

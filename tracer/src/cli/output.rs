@@ -43,10 +43,12 @@ pub(super) fn part_of(recording: Recording, options: &Options, range: RangeArgs)
     Ok(over_time.within(profile, bins))
 }
 
-/// Reads a recording. What is made of it for a moment goes back to the system afterwards: of ten million samples that is 50 MB.
+/// Reads a recording; `-` is standard input. What is made of it for a moment goes back to the system afterwards: of
+/// ten million samples that is 50 MB.
 pub(super) fn read_recording(path: &Path) -> Result<Recording, Failure> {
     return_large_blocks(READING);
     keep_small_blocks();
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 

@@ -8,6 +8,7 @@ use super::common::Common;
 use super::failure::Failure;
 use super::meant;
 use super::resolve::{PlanError, resolve};
+use super::tips::parse_pid;
 use super::work;
 use crate::plan::{GpuLevel, RecordPlan};
 use crate::session;
@@ -33,7 +34,7 @@ pub(super) struct RecordArgs {
 
     /// Attach to these processes and their children
     #[arg(help_heading = "What to record", short, long, value_name = "PID", num_args = 1.., value_delimiter = ',', conflicts_with_all = ["cgroup", "all"],
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = parse_pid)]
     pub pid: Vec<u32>,
 
     /// Attach to the processes of a control group: its path below /sys/fs/cgroup, or its name

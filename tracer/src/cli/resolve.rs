@@ -2,7 +2,7 @@
 //!
 //! Reads the environment and asks the terminal, but changes nothing. Leaves out doing it (`session`).
 
-use super::common::Common;
+use super::common::{Common, is_dumb};
 use super::rank::{self, NotNamed, flame_graph, with_rank};
 use super::record::{RecordArgs, SVG};
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
@@ -33,6 +33,12 @@ pub(super) enum PlanError {
         "the recording and the flame graph would both be written to {0}: name another file with -o or --svg"
     )]
     SameFile(PathBuf),
+    /// A recording is no stream.
+    #[error(
+        "a recording and its flame graph are files, and `-` is none: name a file; `energy-trace export` \
+         writes to stdout"
+    )]
+    Stdout,
     /// Two units of work have one name.
     #[error("two --work have the name {0}: name each unit once")]
     WorkTwice(String),
@@ -70,6 +76,9 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
     let recording = with_rank(&args.output, &rank)?;
     let svg = (!args.no_svg).then(|| flame_graph(&args.svg, &args.output, OsStr::new(SVG)));
     let svg = svg.map(|svg| with_rank(&svg, &rank)).transpose()?;
+    if [Some(&recording), svg.as_ref()].contains(&Some(&PathBuf::from("-"))) {
+        return Err(PlanError::Stdout);
+    }
     if svg.as_ref() == Some(&recording) {
         return Err(PlanError::SameFile(recording));
     }
@@ -193,7 +202,7 @@ fn screen(common: &Common, has_command: bool) -> Screen {
         quiet: common.quiet,
         verbose: common.verbose,
         color: common.color.resolve(is_terminal),
-        progress: match (common.quiet, is_terminal, has_command) {
+        progress: match (common.quiet, is_terminal && !is_dumb(), has_command) {
             (true, _, _) => ProgressStyle::Off,
             (false, false, _) => ProgressStyle::EachMinute,
             (false, true, true) => ProgressStyle::AfterCommand,

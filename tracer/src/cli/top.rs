@@ -3,10 +3,11 @@
 //! Its options are those of a recording, as far as they mean something here. Leaves out recording (`session`) and the screen (`top`).
 
 use super::choices;
-use super::common::Common;
+use super::common::{Common, is_dumb};
 use super::failure::Failure;
 use super::record::{self, ModelWatts, RecordArgs, parse_model};
 use super::resolve::resolve;
+use super::tips::parse_pid;
 use super::work;
 use crate::plan::{GpuLevel, ProgressStyle};
 use clap::Args;
@@ -26,7 +27,7 @@ pub(super) struct TopArgs {
 
     /// Watch these processes and their children
     #[arg(short, long, value_name = "PID", num_args = 1.., value_delimiter = ',', conflicts_with_all = ["cgroup", "all"],
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = parse_pid)]
     pub pid: Vec<u32>,
 
     /// Watch the processes of a control group: its path below /sys/fs/cgroup, or its name
@@ -71,15 +72,15 @@ pub(super) struct TopArgs {
 }
 
 /// Why nothing is drawn.
-const NO_TERMINAL: &str = "top draws on a terminal and reads keys from it, and standard input or output is none; to keep what is measured in a \
-     file, use `energy-trace record`";
+const NO_TERMINAL: &str = "top draws on a terminal and reads keys from it, and standard input or output is none, \
+     or TERM is dumb; to keep what is measured in a file, use `energy-trace record`";
 
 /// Why calls are no units here.
 const NO_CALLS: &str = "calls are counted at the end: --work …=calls:FUNCTION is for `energy-trace record`; top takes stdout:, file: and prometheus:";
 
 /// Shows.
 pub(super) fn run(args: &TopArgs, common: &Common) -> Result<ExitCode, Failure> {
-    if !stdin().is_terminal() || !stdout().is_terminal() {
+    if !stdin().is_terminal() || !stdout().is_terminal() || is_dumb() {
         return Err(Failure::usage(NO_TERMINAL.to_owned()));
     }
     if args.work.iter().any(|counter| matches!(counter.source, WorkSource::Calls(_))) {

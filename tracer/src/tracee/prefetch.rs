@@ -1,10 +1,12 @@
 //! Which files a command will map as code, as far as this is known before it runs: so that their tables are ready when
 //! its first instruction is.
 //!
-//! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
-//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. The files are somebody else's: only
-//! regular ones are opened, without waiting, and the process that looks has a limit and nothing to lose (`finisher/prefetch.rs`). Leaves
-//! out what the program loads later, and programs that scripts of a shell start.
+//! The program (behind `#!` and `env`, whatever links lead to it), the first Python among the words behind another
+//! program (`nice python3 a.py`, `sh -c "python3 a.py"`), and the interpreter library that either is linked with. A
+//! guess that is wrong costs a file that is read in vain; one that is missing is made up for when the process is met.
+//! The files are somebody else's: only regular ones are opened, without waiting, and the process that looks has a
+//! limit and nothing to lose (`finisher/prefetch.rs`). Leaves out what the program loads later, and what scripts of a
+//! shell start.
 
 use super::lookup::locate;
 use energy_trace_foreign::files::Root;
@@ -12,10 +14,13 @@ use energy_trace_system::arch::ROOT_LIBRARIES;
 use energy_trace_unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Scripts that may name each other.
 const MAX_SCRIPTS: usize = 4;
+/// Words behind a program among which that may be which it starts.
+const MAX_WORDS: usize = 16;
 /// Where the dynamic loader looks last.
 const SYSTEM: [&str; 4] = [ROOT_LIBRARIES, "/usr/lib64", "/usr/local/lib", "/usr/lib"];
 
@@ -29,7 +34,8 @@ const COUNTED: [&str; 4] = [
 
 /// The libraries of packages that a command line may load and whose entry functions can be counted, with this `PATH`.
 pub fn counted_libraries_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
-    let Some(program) = program_of(words, path) else { return Vec::new() };
+    let program = words.first().and_then(|name| program_of(name, path));
+    let Some(program) = program else { return Vec::new() };
     let ends = [program.canonicalize().unwrap_or_else(|_| program.clone()), program];
     let prefixes = ends.iter().filter_map(|end| Some(end.parent()?.parent()?.join("lib")));
     let folders: Vec<PathBuf> =
@@ -57,7 +63,33 @@ fn other_of_debian(library: &Path) -> Option<PathBuf> {
 
 /// The files of a command line, with this `PATH`.
 pub fn files_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
-    let Some(program) = program_of(words, path).and_then(|program| program.canonicalize().ok()) else {
+    let Some(name) = words.first() else { return Vec::new() };
+    let mut files = files_of_program(name, path);
+    let has_python = |files: &Vec<PathBuf>| files.iter().any(|file| is_python(file));
+    if !has_python(&files) {
+        let mut behind = words_behind(words).map(|word| files_of_program(&word, path));
+        files.extend(behind.find(has_python).unwrap_or_default());
+    }
+    files
+}
+
+/// The words behind the first, and those of a line for a shell.
+fn words_behind(words: &[OsString]) -> impl Iterator<Item = OsString> {
+    let parts = |word: &OsString| {
+        let parts = word.as_bytes().split(u8::is_ascii_whitespace).filter(|part| !part.is_empty());
+        parts.map(|part| OsStr::from_bytes(part).to_owned()).collect::<Vec<_>>()
+    };
+    words.iter().skip(1).flat_map(parts).take(MAX_WORDS)
+}
+
+/// Whether a file is called as Python's programs and libraries are.
+fn is_python(file: &Path) -> bool {
+    let name = file.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    name.starts_with(b"python") || name.starts_with(b"libpython")
+}
+
+fn files_of_program(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
+    let Some(program) = program_of(name, path).and_then(|program| program.canonicalize().ok()) else {
         return Vec::new();
     };
     let Ok(file) = Root::default().open(&program, true) else { return Vec::new() };
@@ -66,10 +98,10 @@ pub fn files_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
     std::iter::once(program).chain(library).collect()
 }
 
-/// The program of a command line, behind scripts.
-fn program_of(words: &[OsString], path: Option<&OsStr>) -> Option<PathBuf> {
+/// The program of this name, behind scripts.
+fn program_of(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     let locate = |name: &OsStr| locate(name, path.map(OsStr::to_owned));
-    let mut program = words.first().and_then(|name| locate(name))?;
+    let mut program = locate(name)?;
     for _ in 0..MAX_SCRIPTS {
         let Some(line) = read_first_line(&program) else { break };
         let Some(next) = parse_script(&line).and_then(|name| locate(name.as_ref())) else { break };
@@ -138,6 +170,31 @@ mod tests {
         assert_eq!(files_of(&["sh".into()], Some(dir.path().as_os_str())), [expected]);
         assert!(files_of(&["nowhere-to-be-found".into()], None).is_empty());
         assert!(files_of(&[], None).is_empty());
+    }
+
+    /// A Python that another program starts is found too, also in a shell's line or behind a script; behind a Python
+    /// nothing is looked for.
+    #[test]
+    fn behind_another_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let [shell, python, other] = ["sh", "python3.98", "python3.99"].map(at);
+        for file in [&shell, &python, &other] {
+            std::fs::copy("/bin/true", file).unwrap();
+        }
+        std::os::unix::fs::symlink(&python, at("python3")).unwrap();
+        std::fs::write(at("tool"), "#!/usr/bin/env python3\n").unwrap();
+        std::fs::set_permissions(at("tool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let found = |line: &[&str]| {
+            let words: Vec<_> = line.iter().map(|word| word.into()).collect();
+            files_of(&words, Some(dir.path().as_os_str()))
+        };
+        let both = [shell.clone(), python.clone()];
+        assert_eq!(found(&["sh", "-c", "A=1 python3 a.py; exit"]), both);
+        assert_eq!(found(&["sh", "-f", "50", at("python3").to_str().unwrap(), "python3.99"]), both);
+        assert_eq!(found(&["sh", "tool"]), both);
+        assert_eq!(found(&["sh", "a.py", "pythonic"]), [shell]);
+        assert_eq!(found(&["python3", "python3.99"]), [python]);
     }
 
     /// The interpreter's library is looked for where the program says, relative to the program.

@@ -6,7 +6,7 @@
 use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
 use crate::recording::record::{
-    InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime, WorkFailure,
+    InUse, KernelTier, LaunchStacks, LossReason, Part, RecordingDiagnostic, Runtime, StackStatus, WorkFailure,
 };
 use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -60,6 +60,15 @@ pub enum Diagnostic {
         native_ns: u64,
         /// Of how much.
         of_ns: u64,
+    },
+    /// Samples whose stacks are not whole: what they lack is missing in all that counts callees.
+    StacksNotWhole {
+        /// How many.
+        samples: u64,
+        /// Of how many.
+        of: u64,
+        /// What most of them are.
+        most: StackStatus,
     },
     /// CPU time in code that programs made at run time and wrote no names of: a row for each program, not for each function.
     JitNotNamed {
@@ -391,6 +400,7 @@ impl Diagnostic {
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
             Self::NoPythonFrames { .. } => "no-python-frames",
+            Self::StacksNotWhole { .. } => "stacks-not-whole",
             Self::JitNotNamed { .. } => "jit-not-named",
             Self::ProgramUncertain { .. } => "program-uncertain",
             Self::FewSamples { .. } => "few-samples",

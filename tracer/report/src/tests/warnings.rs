@@ -5,6 +5,7 @@ use crate::diagnostics;
 use crate::summary::{self, SummaryOptions};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
 use energy_trace_sentences::in_brief;
 
 /// Whatever explains a wrong or missing number has a line of its own in the summary, whole in 80 columns, however much there is; what does not
@@ -45,4 +46,43 @@ fn no_warning_is_hidden() {
 fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {
     let found = diagnostics::diagnostics(profile).into_iter();
     found.filter(|found| diagnostics::changes_numbers(found, profile)).collect()
+}
+
+/// A terminal that is narrower has each warning whole too, in several lines.
+#[test]
+fn narrow_terminals() {
+    let profile = Profile::default();
+    let lines = |width| {
+        let mut out = Vec::new();
+        let options = SummaryOptions { width: Some(width), ..SummaryOptions::default() };
+        summary::write(&mut out, &profile, &options).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let warnings = text.lines().skip_while(|line| !line.starts_with("! "));
+        let warnings = warnings.take_while(|line| !line.starts_with("recording"));
+        warnings.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let words = |lines: &[String]| lines.join(" ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let (wide, narrow) = (lines(80), lines(30));
+    assert_eq!(words(&wide), words(&narrow));
+    assert!(narrow.len() > wide.len() && narrow.iter().all(|line| line.len() <= 30), "{narrow:#?}");
+}
+
+/// Stacks that lack callers are said where they are more than a fifth, with what most of them are; a Python that
+/// cannot be read is said by itself.
+#[test]
+fn stacks_that_are_not_whole() {
+    let found = |others: &[(StackStatus, u64)]| {
+        let mut profile = Profile::default();
+        profile.run.stack_statuses =
+            [(StackStatus::Complete, 80)].into_iter().chain(others.iter().copied()).collect();
+        let found = diagnostics::diagnostics(&profile);
+        found.into_iter().find(|found| found.code() == "stacks-not-whole")
+    };
+    let bits32 = StackStatus::Truncated(Truncation::Bits32);
+    let not_ready = StackStatus::PythonLost(PythonLoss::NotReady);
+    assert_eq!(found(&[(bits32, 20)]), None);
+    let most = Diagnostic::StacksNotWhole { samples: 30, of: 110, most: bits32 };
+    assert_eq!(found(&[(bits32, 20), (not_ready, 10)]), Some(most));
+    assert_eq!(found(&[(StackStatus::PythonLost(PythonLoss::UnknownVersion), 900)]), None);
+    assert_eq!(found(&[(StackStatus::Guessed(1), 900)]), None);
 }

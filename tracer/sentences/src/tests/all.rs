@@ -11,8 +11,8 @@ use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CounterKind, CutReason, GpuFeature, HiddenFile, InUse, KernelFallback,
     KernelTier, LaunchDiagnostic, LaunchStacks, LossReason, Names, OtherPython, Owner, OwnerDiagnostic, Part,
-    PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime,
-    TimeDifference, Unanswering, WorkFailure,
+    PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure, RecordingDiagnostic, Runtime, StackStatus,
+    TimeDifference, Truncation, Unanswering, WorkFailure,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -171,6 +171,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
             native_ns: 1,
             of_ns: 2,
         },
+        Diagnostic::StacksNotWhole { samples: 1, of: 2, most: StackStatus::Truncated(Truncation::Bits32) },
         Diagnostic::JitNotNamed { programs: vec![("node".to_owned(), 1), ("a".to_owned(), 1)], of_ns: 9 },
         Diagnostic::ProgramUncertain { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
         Diagnostic::FewSamples { samples: 3 },

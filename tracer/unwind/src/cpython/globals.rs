@@ -8,7 +8,7 @@ use super::class_name::at;
 use super::code::read_string;
 use super::layout::{CodeLayout, ObjectHeader};
 use super::memory::Source;
-use super::module_name::{OwnName, is_elsewhere, source_of};
+use super::module_name::{OwnName, may_be_elsewhere, source_of};
 
 /// Flags of the classes of dictionaries and of strings (`Py_TPFLAGS_DICT_SUBCLASS`, `Py_TPFLAGS_UNICODE_SUBCLASS`).
 const IS_DICT: u64 = 1 << 29;
@@ -27,7 +27,8 @@ pub(super) fn own_name(
     let name = globals.text("__name__")?;
     let package = if OwnName::is_main(&name) { globals.text("__package__") } else { None };
     let lies = || source_of(&globals.text("__file__")?, &name);
-    let source = if is_elsewhere(file, &name) { lies() } else { None };
+    let source = if may_be_elsewhere(file, &name) { lies() } else { None };
+    let source = source.filter(|source| source != file);
     Some(OwnName { name, package, source })
 }
 
@@ -123,6 +124,9 @@ mod tests {
             };
             let moved = of(&[("__name__", "a.c"), ("__file__", "/x/a/c.pyc")]);
             assert_eq!(moved.and_then(|own| own.source).as_deref(), Some("/x/a/c.py"));
+            let built = of(&[("__name__", "b.c"), ("__file__", "/x/b/c.pyc")]);
+            assert_eq!(built.and_then(|own| own.source).as_deref(), Some("/x/b/c.py"));
+            assert_eq!(of(&[("__name__", "b.c"), ("__file__", "/b/c.py")]), known("b.c", None));
             assert_eq!(of(&[("x", "y"), ("__name__", "a.b"), ("__package__", "a")]), known("a.b", None));
             let main = [("__name__", "__main__"), ("__package__", "a")];
             assert_eq!(of(&main), known("__main__", Some("a")));

@@ -23,11 +23,14 @@ impl OwnName {
     }
 }
 
-/// Whether the source of a module of this name cannot be this file, which was where somebody compiled it.
-pub(super) fn is_elsewhere(file: &str, module: &str) -> bool {
+/// Whether this file may be where somebody compiled a module of this name: it cannot be the module's place, or it can and
+/// neither packages nor Python's own modules lie there, of which there are too many to ask each.
+pub(super) fn may_be_elsewhere(file: &str, module: &str) -> bool {
     let last = module.rsplit('.').next();
     let bare = bare_path(file).filter(|bare| bare.rsplit('/').next() == last);
-    bare.is_some() && !is_place_of(file, module)
+    let is_settled =
+        || ["-packages/", "/lib/python3", "/lib64/python3"].iter().any(|known| file.contains(known));
+    bare.is_some() && (!is_place_of(file, module) || file.starts_with('/') && !is_settled())
 }
 
 /// The source of a module by its `__file__`, which may be that of its bytecode, where it can be.
@@ -58,7 +61,9 @@ pub fn module_named(file: &str, own: &OwnName) -> String {
         return own.name.clone();
     }
     match (&own.package, stem(file)) {
-        (_, stem) if stem.is_empty() || file.starts_with('<') || is_cell(file) => "__main__".to_owned(),
+        (_, stem) if stem.is_empty() || file.starts_with('<') || is_cell(file) || is_descriptor(file) => {
+            "__main__".to_owned()
+        }
         (Some(package), stem) => format!("{package}.{stem}"),
         (None, stem) => stem,
     }
@@ -73,7 +78,7 @@ pub fn module_by_path(file: &str) -> String {
     if file.starts_with('<') {
         return file.to_owned();
     }
-    if is_cell(file) {
+    if is_cell(file) || is_descriptor(file) {
         return "__main__".to_owned();
     }
     let stem = stem(file);
@@ -135,6 +140,12 @@ fn is_cell(file: &str) -> bool {
         || name.strip_prefix("command-").is_some_and(is_command)
 }
 
+/// Whether a program was read from a descriptor, whose number is no name: a shell's `<(…)`.
+fn is_descriptor(file: &str) -> bool {
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder == "/dev/fd" || folder.starts_with("/proc/") && folder.ends_with("/fd")
+}
+
 /// Whether a folder is a package, as it lies below a folder in which modules lie.
 fn below_root(folder: &Path) -> bool {
     !is_root(folder) && folder.ancestors().skip(1).any(is_root)
@@ -156,7 +167,7 @@ fn is_root(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ModuleRule, OwnName, is_elsewhere, module_by_path, module_named, source_of};
+    use super::{ModuleRule, OwnName, may_be_elsewhere, module_by_path, module_named, source_of};
 
     /// What named a module is told apart where its file tells, and only there.
     #[test]
@@ -205,6 +216,8 @@ mod tests {
             "<command-1234>",
             "/tmp/ipython-input-3-149437.py",
             "/tmp/marimo_77/__marimo__cell_Hbol_.py",
+            "/dev/fd/63",
+            "/proc/self/fd/7",
             "<stdin>",
             "",
         ] {
@@ -212,18 +225,23 @@ mod tests {
         }
     }
 
-    /// A module that was compiled elsewhere has its source where it says; code that a module runs of another file has not.
+    /// A module that was compiled elsewhere has its source where it says; code that a module runs of another file has
+    /// not, and nobody asks where packages are.
     #[test]
     fn compiled_elsewhere() {
-        assert!(is_elsewhere("/build/mod.py", "pkg.mod") && is_elsewhere("/b/pkg/__init__.py", "all.pkg"));
+        for (file, module) in
+            [("/build/mod.py", "pkg.mod"), ("/b/pkg/__init__.py", "all.pkg"), ("/x/pkg/mod.py", "pkg.mod")]
+        {
+            assert!(may_be_elsewhere(file, module), "{file}");
+        }
         for (file, module) in [
-            ("/x/pkg/mod.py", "pkg.mod"),
+            ("/v/site-packages/pkg/mod.py", "pkg.mod"),
+            ("/v/lib/python3.12/pkg/__init__.py", "pkg"),
             ("pkg/mod.py", "pkg.mod"),
-            ("/x/pkg/__init__.py", "pkg"),
             ("/x/conf.py", "pkg.mod"),
             ("<string>", "pkg.mod"),
         ] {
-            assert!(!is_elsewhere(file, module), "{file}");
+            assert!(!may_be_elsewhere(file, module), "{file}");
         }
         let source = |file| source_of(file, "pkg.mod");
         assert_eq!(source("/v/site-packages/pkg/mod.pyc").as_deref(), Some("/v/site-packages/pkg/mod.py"));
@@ -247,6 +265,7 @@ mod tests {
         assert_eq!(name("train.py"), "train");
         assert_eq!(name("/home/me/train.py"), "train");
         assert_eq!(name("/tmp/ipykernel_4711/2731230984.py"), "__main__");
+        assert_eq!(name("/dev/fd/63"), "__main__");
         assert_eq!(name("<frozen importlib._bootstrap>"), "importlib._bootstrap");
         assert_eq!(name("<string>"), "<string>");
         assert_eq!(name(""), "");
