@@ -163,7 +163,7 @@ mod tests {
         for i in 0..10_000_u32 {
             // Some that share a place, and some that have one alone.
             let pid = 1 + (i * i + i / 7) % 39;
-            state.add(pid, u64::from(pid)).map_or((), &mut take);
+            state.add(pid, u64::from(pid)).into_iter().for_each(&mut take);
         }
         state.sums.into_iter().filter(|sum| sum.pid != 0).for_each(take);
         let truth = |pid: u32| {

@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(count(&run(&[(50, 0.3, 50), (50, 0.7, 50)])), 2);
         assert_eq!(count(&run(&[(20, 0.0, 50), (10, 1.0, 50), (20, 0.0, 50)])), 3);
         let few: Vec<Range<usize>> = stretches(&run(&[(10, 0.2, 1), (10, 0.7, 1)]), LIMITS);
-        assert_eq!(few, [0..20]);
+        assert_eq!((few.len(), few.first()), (1, Some(&(0..20))));
     }
 
     /// Nothing, one interval, no weight, and numbers that are none: always stretches that tile the series.
