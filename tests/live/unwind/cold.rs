@@ -18,6 +18,9 @@ fn record(unwind: &str, command: &[&str]) -> Recording {
     energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
+/// Stands for a function whose name was not read in time.
+const GONE: &str = "[unknown: Python function that is gone]";
+
 /// The names of a stack, outermost first.
 fn names(recording: &Recording, stack: StackId) -> String {
     // The kernel's frames come after these, and differ from one moment to the next.
@@ -76,10 +79,14 @@ fn programs_of_a_moment() {
 }
 
 /// How often each stack was seen whole without a bridge, by names. Until a file's tables are there, which neighbours delay, gaps are bridged.
+/// Stacks with functions whose names neighbours kept from being read in time are another matter.
 fn complete(recording: &Recording) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for sample in recording.samples.iter().filter(|s| s.status == StackStatus::Complete) {
-        *counts.entry(names(recording, sample.stack)).or_default() += 1;
+        let names = names(recording, sample.stack);
+        if !names.contains(GONE) {
+            *counts.entry(names).or_default() += 1;
+        }
     }
     counts
 }

@@ -11,6 +11,7 @@ use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
+use energy_trace_model::recording::ranges::RangeDiagnostic;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
     Process, PythonLoss, Quality, RecordingDiagnostic, Runtime, StackStatus,
@@ -48,6 +49,14 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         }
     }
     work::of_few(all)
+}
+
+/// Whether ranges were asked for, and it was found why there are none.
+pub(crate) fn misses_ranges(profile: &Profile) -> bool {
+    let is_reason = |found: &RecordingDiagnostic| {
+        matches!(found, RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(_)))
+    };
+    profile.run.summary.iter().flat_map(|summary| &summary.diagnostics).any(is_reason)
 }
 
 /// Whether a number of a report is wrong, missing, or less sure, for what was found, or rows are missing as functions have no names. The rest is

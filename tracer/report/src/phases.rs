@@ -281,13 +281,15 @@ fn length(phase: &Phase) -> f64 {
 /// What phases are, for below their table.
 pub(crate) fn about(phases: &Phases) -> String {
     let (step, shortest) = (phases.step_ns as f64 / 1e9, phases.shortest_ns as f64 / 1e9);
-    let told = format!(
-        "for {shortest} s or longer {:.0} % of the energy or more go to other functions; limits are right to {step} s",
-        100.0 * LIMITS.least
-    );
+    let most = 100.0 * LIMITS.least;
     match phases.found.len() {
-        0 | 1 => format!("one phase: nowhere is it so that {told}"),
-        _ => format!("found from what ran, not marked: a phase begins where {told}"),
+        0 | 1 => format!(
+            "one phase: nowhere do {most:.0} % of the energy go to other functions for {shortest} s or longer"
+        ),
+        _ => format!(
+            "found from what ran, not marked: a phase begins where {most:.0} % of the energy or more go to other functions for {shortest} s or \
+             longer. Limits are right to {step} s between such stretches; what lasts less is part of a neighbour, and moves its limits"
+        ),
     }
 }
 

@@ -325,7 +325,9 @@ impl Sections<'_> {
             By::Process => self.section(out, "Processes", "process", rows(By::Process), Rank::Own),
             By::Range => {
                 self.section(out, "Ranges, with those within them", "range", rows(By::Range), Rank::Total)?;
-                let none = (!ranges::has_ranges(self.profile)).then(|| NO_RANGES.to_owned());
+                // Where they were asked for, a warning says why there are none.
+                let none = (!ranges::has_ranges(self.profile) && !diagnostics::misses_ranges(self.profile))
+                    .then(|| NO_RANGES.to_owned());
                 self.look.bullets(out, " ", &none.into_iter().collect::<Vec<_>>())
             }
             By::Phase => {

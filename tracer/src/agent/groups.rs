@@ -23,6 +23,10 @@ const MOST_PODS: usize = 10_000;
 
 /// Records of a process come some seconds late.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same while very many have ended: their records come with the next reading of power.
+const IN_A_CROWD: Duration = Duration::from_secs(2);
+/// So many are very many.
+const CROWD: usize = 20_000;
 /// A process that there always is, and that is seen where programs of others are (proc(5), `hidepid`).
 const FIRST: Pid = Pid::new(1);
 
@@ -100,7 +104,8 @@ impl Groups {
 
     /// Whether a program has ended, and nothing of it comes any more.
     pub(super) fn has_ended(&self, number: u32) -> bool {
-        self.ended.get(&number).is_some_and(|since| since.elapsed() >= self.patience)
+        let patience = if self.ended.len() > CROWD { self.patience.min(IN_A_CROWD) } else { self.patience };
+        self.ended.get(&number).is_some_and(|since| since.elapsed() >= patience)
     }
 
     /// Forgets processes that nobody knows any more, and their groups.
@@ -230,6 +235,20 @@ mod tests {
         assert_eq!(ended(&groups), [true, true, false]);
         groups.forget_unknown(|number| number == 9);
         assert_eq!((groups.of.len(), groups.groups.len(), groups.ended.len()), (0, 0, 0));
+    }
+
+    /// Of very many that have ended nobody is known for long.
+    #[test]
+    fn a_crowd_is_forgotten_soon() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut groups = Groups::new(proc.path(), "/nothing");
+        let now = super::Instant::now();
+        let Some(some_time_ago) = now.checked_sub(super::IN_A_CROWD) else { return };
+        groups.ended.insert(0, some_time_ago);
+        groups.ended.extend((1..=super::CROWD as u32).map(|number| (number, now)));
+        assert!(groups.has_ended(0) && !groups.has_ended(1));
+        groups.ended.remove(&1);
+        assert!(!groups.has_ended(0));
     }
 
     /// Names that differ only in what no page can show are different workloads, and what they are called can

@@ -2,7 +2,7 @@
 //! what they have together, and hands each to the outlets.
 //!
 //! Records may come late: a window is attributed some seconds after its end, when later ones have come. Where too much waits, as on a machine of
-//! very many switches, a window ends early. Leaves out when windows end, whose processes are, and who asks for the page.
+//! very many switches or processes, a window ends early. Leaves out when windows end, whose processes are, and who asks for the page.
 
 use super::cost::Cost;
 use super::groups::{Groups, PODS};
@@ -43,6 +43,8 @@ const LOOK_MS: u16 = 250;
 const LATEST: Duration = Duration::from_secs(10);
 /// Bytes of records that may wait for the end of their window.
 const MOST_WAITING: usize = 8 << 20;
+/// Processes that may have begun in a window: each is known by some hundred bytes, twice where it is attributed.
+const MOST_BEGUN: usize = 20_000;
 
 /// From the socket to the last window.
 pub(crate) struct Agent {
@@ -151,6 +153,8 @@ struct Watching {
     end: KtimeNs,
     /// Bytes that came since the last one ended.
     waiting: usize,
+    /// Processes that began since.
+    begun: usize,
     /// Windows that ended early.
     early: u64,
     /// Windows that are a part of the next.
@@ -172,6 +176,7 @@ impl Watching {
             window,
             end: end_after(now(), window, anchor()),
             waiting: 0,
+            begun: 0,
             early: 0,
             joined: 0,
         };
@@ -198,14 +203,16 @@ impl Watching {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.live.push(bytes).map_err(io::Error::other)?;
         self.waiting = self.waiting.saturating_add(bytes.len());
-        self.groups.look_at_new(self.live.new_processes());
+        let new = self.live.new_processes();
+        self.begun = self.begun.saturating_add(new.len());
+        self.groups.look_at_new(new);
         Ok(())
     }
 
     /// Ends the window where it is time.
     fn end_windows(&mut self) {
         let now = now();
-        if self.waiting > MOST_WAITING {
+        if self.waiting > MOST_WAITING || self.begun > MOST_BEGUN {
             self.early += 1;
             let enough = self.live.last().as_ns().saturating_sub(LAG.as_nanos() as u64);
             self.attribute(KtimeNs::from_ns(enough));
@@ -236,7 +243,7 @@ impl Watching {
     }
 
     fn attribute(&mut self, until: KtimeNs) {
-        self.waiting = 0;
+        (self.waiting, self.begun) = (0, 0);
         let Some(window) = self.live.window(until) else { return };
         let living = self.groups.look_at_living();
         let energy = match self.outlets.are_there() {

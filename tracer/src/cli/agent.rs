@@ -115,12 +115,20 @@ fn owner_of(folder: &Path) -> Result<Option<(Uid, Gid)>, Failure> {
     if !geteuid().is_root() {
         return Ok(None);
     }
-    let how = format!("install -d -o 60700 -g 60700 {}", folder.display());
+    let make = |folder: &Path| format!("install -d -o 60700 -g 60700 {}", folder.display());
     let about = folder.metadata().map_err(|error| {
+        let how = make(folder);
         Failure::usage(format!("cannot use the spool {}: {error}; make it: {how}", folder.display()))
     })?;
-    if about.uid() == 0 {
-        let text = format!("the spool {} is root's, and who writes it is not: {how}", folder.display());
+    if about.uid() == 0 || !about.is_dir() {
+        // Another folder within: this one may be the system's.
+        let (of, how) = (folder.display(), make(&folder.join("energy-trace-spool")));
+        let text = match about.is_dir() {
+            true => format!(
+                "the spool {of} is root's, and who writes it is not; give it a folder of its own: {how}"
+            ),
+            false => format!("the spool {of} is no folder"),
+        };
         return Err(Failure::usage(text));
     }
     Ok(Some((Uid::from_raw(about.uid()), Gid::from_raw(about.gid()))))

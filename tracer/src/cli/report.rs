@@ -103,6 +103,11 @@ pub(super) enum Format {
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     let options = Options { view: args.view, accounting: args.accounting.into() };
+    if args.format == Format::Markdown && args.by != By::Function {
+        let text =
+            "--format markdown shows the summary's tables alone: leave out --by, or use table, csv or json";
+        return Err(Failure::usage(text.to_owned()));
+    }
     let mut profile = match (&args.per_work, args.by) {
         (name, By::Phase) => read_phases(args, &options, name.is_some())?,
         (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,

@@ -91,6 +91,10 @@ impl Replay {
     /// When it cannot be read, is empty, is not in time order, or has a bad column or number.
     pub(super) fn open(path: &Path) -> Result<Self, ReplayError> {
         let unreadable = |error| ReplayError::Unreadable { path: path.to_owned(), error };
+        // Of a pipe or a device there may be no end.
+        if !fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(unreadable(io::Error::other("it is no regular file")));
+        }
         let bytes = fs::read(path).map_err(unreadable)?;
         Parser { path }.parse(&bytes)
     }

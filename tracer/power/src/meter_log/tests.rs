@@ -36,6 +36,13 @@ fn all_units() {
     assert_eq!(replay.describe().period_ns, 1_000_000_000);
 }
 
+/// What may have no end is not read.
+#[test]
+fn a_log_is_a_file() {
+    let error = Replay::open(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero") && error.contains("no regular file"), "{error}");
+}
+
 /// A power integrates without drift: a third of a microjoule a step is not lost.
 #[test]
 fn watts_do_not_drift() {

@@ -183,7 +183,7 @@ impl Collector {
             counting.look(&mut self.stacks);
         }
         self.housekeeping.log_table_usage(&self.stacks);
-        for (pid, at) in self.housekeeping.take_gone(now) {
+        for (pid, at) in self.housekeeping.take_gone(now, self.summed.is_some()) {
             self.stacks.forget(pid, at);
             self.gpu.forget(pid);
         }

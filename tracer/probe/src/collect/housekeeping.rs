@@ -12,6 +12,10 @@ use std::path::Path;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
+/// The same where CPU time is summed and very many end: it comes with the next reading of power, and each takes kilobytes.
+const GRACE_IN_A_CROWD_NS: u64 = 300_000_000;
+/// So many are very many.
+const CROWD: usize = 4096;
 
 /// Ended processes, and what was logged.
 pub(super) struct Housekeeping {
@@ -42,9 +46,10 @@ impl Housekeeping {
         self.ended.insert(pid, at);
     }
 
-    /// Processes that are to be forgotten, and when each ended.
-    pub(super) fn take_gone(&mut self, now: KtimeNs) -> Vec<(Pid, KtimeNs)> {
-        let over = |at: KtimeNs| now.ns_since(at) > GRACE_NS;
+    /// Processes that are to be forgotten, and when each ended. `is_summed`: CPU time is.
+    pub(super) fn take_gone(&mut self, now: KtimeNs, is_summed: bool) -> Vec<(Pid, KtimeNs)> {
+        let grace = if is_summed && self.ended.len() > CROWD { GRACE_IN_A_CROWD_NS } else { GRACE_NS };
+        let over = |at: KtimeNs| now.ns_since(at) > grace;
         let ended = self.ended.iter().filter(|(_, at)| over(**at));
         let mut gone: Vec<(Pid, KtimeNs)> = ended.map(|(&pid, &at)| (pid, at)).collect();
         for (pid, _) in &gone {
