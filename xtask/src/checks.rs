@@ -3,11 +3,11 @@
 //! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs five tests at a time: they wait for simulated
 //! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy,
 //! CPU time and shares of samples, or changes the machine; those of its rooms that do neither run beside each other first: five at a time where
-//! they mostly wait (`SIDE_BY_SIDE`), behind those of `gpu`, three where each keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles
-//! what is run (`lint`). A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
+//! they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A lock
+//! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
-use crate::command::{read_output, run};
+use crate::command::run;
 use crate::frameworks;
 use crate::kernel;
 use crate::portable;
@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ const BY_NAME: [&str; 5] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 14] = [
+const SIDE_BY_SIDE: [&str; 16] = [
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
@@ -50,12 +50,14 @@ const SIDE_BY_SIDE: [&str; 14] = [
     "session::privileges::",
     "session::signals::",
     "session::surroundings::",
+    "study::",
     "symbols::",
     "top::",
+    "work::printed::",
 ];
 
-/// The same of rooms whose tests run programs that compute, or see how soon something is seen: not beside builds.
-const CPU_EACH: [&str; 5] = ["hostile::", "probe::jitter::loops", "study::", "unwind::", "work::printed::"];
+/// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
+const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests, what other tests run optimised is built once more without, which takes a third of the time and costs these seconds:
 /// attribution (`PLAIN_ATTRIBUTION`) and this.
@@ -114,15 +116,14 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU and live, five at a time; unit tests and benchmarks beside them");
-    let live = live_tests(workspace);
-    let mut waiting = Ok(());
+    heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
     let others = std::thread::scope(|scope| {
         let others = scope.spawn(|| check_others(workspace, options));
         test(&["--test", "gpu"], &[], AT_A_TIME);
-        waiting = live.and_then(|live| run(live_side_by_side(workspace, &live).envs(all)));
         others.join()
     });
+    heading("live, five at a time");
+    test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
     heading("live, three at a time");
     test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
@@ -132,30 +133,11 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         let slow = [&["--ignored"], skip(&BY_NAME).as_slice()].concat();
         test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
     }
-    failed.extend(waiting.err());
     match others {
         Ok(others) => failed.extend(others.into_iter().filter_map(Result::err)),
         Err(_) => failed.push(anyhow!("the thread beside the GPU's tests panicked")),
     }
     failed
-}
-
-/// The test program `live`, which is built. To ask cargo later would be to wait until it has built what is beside.
-fn live_tests(workspace: &Workspace) -> Result<PathBuf> {
-    let words = ["test", "--no-run", "--quiet", "--message-format", "json", "--test", "live"];
-    let told = read_output(&mut of_all(workspace, &words))?;
-    let built = told.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut live = built.filter(|what| what["target"]["name"] == "live");
-    live.find_map(|what| Some(what["executable"].as_str()?.into()))
-        .context("cargo does not say where live is")
-}
-
-/// Those of its rooms that mostly wait.
-fn live_side_by_side(workspace: &Workspace, live: &Path) -> Command {
-    let mut tests = Command::new(live);
-    tests.current_dir(workspace.root().join("tests/programs"));
-    tests.args(SIDE_BY_SIDE).env("RUST_TEST_THREADS", AT_A_TIME);
-    tests
 }
 
 /// The harness's words that leave out tests with these in their names.
