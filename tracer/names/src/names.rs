@@ -261,18 +261,25 @@ pub fn shorten_end(text: &str, width: usize) -> String {
 
 /// A sentence in lines of at most `width` columns, those behind the first indented. A word that is longer is cut.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let lines = lines_of(text, width, width.saturating_sub(2)).into_iter().enumerate();
+    let indented = lines.map(|(at, line)| if at == 0 { line } else { format!("  {line}") });
+    indented.map(|line| shorten_end(&line, width)).collect()
+}
+
+/// A text in lines, broken between words: the first of at most `first` columns, the others of `rest`. A word that is longer stays whole.
+pub fn lines_of(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
+        let room = if lines.len() == 1 { first } else { rest };
         match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() <= width => {
+            Some(line) if line.width() + 1 + word.width() <= room => {
                 line.push(' ');
                 line.push_str(word);
             }
-            Some(_) => lines.push(format!("  {word}")),
-            None => lines.push(word.to_owned()),
+            _ => lines.push(word.to_owned()),
         }
     }
-    lines.iter().map(|line| shorten_end(line, width)).collect()
+    lines
 }
 
 /// As much of a text's beginning as fits into `width` columns.

@@ -1,6 +1,7 @@
 //! Findings as text for people and as JSON for programs.
 
 use super::finding::{Energy, Finding, Level, can_record};
+use energy_trace_names::lines_of;
 use energy_trace_names::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -95,18 +96,11 @@ fn write_wrapped(out: &mut dyn Write, text: &str, indent: usize, width: usize) -
     if room < NARROWEST {
         return writeln!(out, "{text}");
     }
-    let mut used = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > room {
-            write!(out, "\n{:indent$}", "")?;
-            used = 0;
-        }
-        let space = if used > 0 { " " } else { "" };
-        write!(out, "{space}{word}")?;
-        used += space.len() + length;
+    for (at, line) in lines_of(text, room, room).into_iter().enumerate() {
+        let indent = if at == 0 { 0 } else { indent };
+        writeln!(out, "{:indent$}{line}", "")?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 /// Columns of what is written to a file.
