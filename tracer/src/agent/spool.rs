@@ -62,7 +62,9 @@ impl NotWritten {
 /// # Errors
 /// When another agent has it.
 pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
-    let Ok(opened) = File::open(folder) else { return Ok(None) };
+    // A pipe that somebody puts in its place would keep who opens it.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder);
+    let Ok(opened) = opened else { return Ok(None) };
     match opened.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,

@@ -125,9 +125,9 @@ fn owner_of(folder: &Path) -> Result<Option<(Uid, Gid)>, Failure> {
         let (of, how) = (folder.display(), make(&folder.join("energy-trace-spool")));
         let text = match about.is_dir() {
             true => format!(
-                "the spool {of} is root's, and who writes it is not; give it a folder of its own: {how}"
+                "the spool {of} belongs to root, but windows are not written as root; make a folder of its own: {how}"
             ),
-            false => format!("the spool {of} is no folder"),
+            false => format!("the spool {of} is not a folder"),
         };
         return Err(Failure::usage(text));
     }

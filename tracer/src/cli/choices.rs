@@ -81,7 +81,7 @@ pub(super) fn rows() -> impl TypedValueParser<Value = By> {
             "range",
             "Ranges that the program marks (`record --ranges`), each within those around it",
         ),
-        (By::Phase, "phase", "Stretches of the run that what ran in them tells apart, without marks"),
+        (By::Phase, "phase", "Stretches of the run in which different functions ran, found without marks"),
     ])
 }
 

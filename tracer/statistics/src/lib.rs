@@ -4,8 +4,9 @@
 //! assert_eq!(energy_trace_statistics::location::median(&[3.0, 1.0, 2.0]), 2.0);
 //! ```
 //!
-//! The unit is a run: one number for each run, such as its joules; `stretches` alone cuts what a run was made of over time. Pure functions of slices; no files, no clock, no Linux. Each is held
-//! against SciPy (`tests/fixtures/statistics`). Leaves out what the numbers are (`report`, `study`) and how sure one run is of itself
+//! The unit is a run: one number for each run, such as its joules; `stretches` alone cuts a run into parts. Pure
+//! functions of slices; no files, no clock, no Linux. Each is held against SciPy
+//! (`tests/fixtures/statistics`). Leaves out what the numbers are (`report`, `study`) and how sure one run is of itself
 //! (`attribution`).
 
 pub mod bootstrap;

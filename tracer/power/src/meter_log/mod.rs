@@ -93,7 +93,7 @@ impl Replay {
         let unreadable = |error| ReplayError::Unreadable { path: path.to_owned(), error };
         // Of a pipe or a device there may be no end.
         if !fs::metadata(path).map_err(unreadable)?.is_file() {
-            return Err(unreadable(io::Error::other("it is no regular file")));
+            return Err(unreadable(io::Error::other("it is not a regular file")));
         }
         let bytes = fs::read(path).map_err(unreadable)?;
         Parser { path }.parse(&bytes)

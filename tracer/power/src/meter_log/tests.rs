@@ -40,7 +40,7 @@ fn all_units() {
 #[test]
 fn a_log_is_a_file() {
     let error = Replay::open(Path::new("/dev/zero")).unwrap_err().to_string();
-    assert!(error.contains("/dev/zero") && error.contains("no regular file"), "{error}");
+    assert!(error.contains("/dev/zero") && error.contains("not a regular file"), "{error}");
 }
 
 /// A power integrates without drift: a third of a microjoule a step is not lost.

@@ -34,7 +34,7 @@ pub(crate) struct LiveNames {
     /// Frames that were taken from the interner, and those of each library that wait for their names.
     seen: usize,
     waiting: BTreeMap<String, Vec<usize>>,
-    /// Whether frames and stacks are forgotten once they are many: nobody else keeps their numbers.
+    /// Whether frames and stacks are forgotten once they are many, as nobody else keeps their numbers; nobody waits for their names then.
     pub(crate) forgets: bool,
     /// Names that are being looked for are of frames that were forgotten.
     is_stale: bool,

@@ -52,10 +52,10 @@ impl Reader {
     pub(crate) fn start(rings: Rings, collector: Collector, watch: Watch) -> Result<Self, ProbeError> {
         let (shared, (sender, receiver)) = (Arc::<Shared>::default(), backlog());
         let [of_rings, of_events] = [(); 2].map(|()| Arc::clone(&shared));
-        let is_always_on = collector.summed.is_some();
+        let is_summed = collector.summed.is_some();
         let rings = Builder::new().name("energy-rings".into()).spawn(move || {
             urgency::raise_above_all();
-            empty(rings, watch, sender, (&of_rings, is_always_on))
+            empty(rings, watch, sender, (&of_rings, is_summed))
         })?;
         let events = Builder::new().name("energy-events".into()).spawn(move || {
             urgency::raise();
@@ -78,12 +78,12 @@ impl Reader {
     }
 }
 
-/// Empties the ring buffers until the end. `is_always_on`: where CPU time is summed, no look comes sooner for a process that begins or ends.
+/// Empties the ring buffers until the end. `is_summed`: where CPU time is summed, no look comes sooner for a process that begins or ends.
 fn empty(
     mut rings: Rings,
     mut watch: Watch,
     mut sender: BatchSender,
-    (shared, is_always_on): (&Shared, bool),
+    (shared, is_summed): (&Shared, bool),
 ) -> (Watch, Refused) {
     loop {
         let begun = Instant::now();
@@ -99,7 +99,7 @@ fn empty(
         watch.check(now);
         let is_idle = !much && shared.is_idle.load(Ordering::Relaxed);
         rings.wait(if is_idle { IDLE_MS } else { READ_MS });
-        if is_always_on {
+        if is_summed {
             std::thread::sleep(Duration::from_millis(READ_MS.into()).saturating_sub(begun.elapsed()));
         }
     }

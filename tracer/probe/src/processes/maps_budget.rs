@@ -124,18 +124,21 @@ impl Processes {
             todo.extend(process.work(process.maps_any(&dropped), now).map(|work| (pid, work)));
         }
         if !todo.is_empty() {
-            let crowd_of = |credit: fn(&Process) -> Credit| {
-                self.by_pid.values().filter(|p| !credit(p).is_left(now)).count()
-            };
-            let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
-            for (pid, work) in todo {
-                match work {
-                    Work::Read => self.read(pid, readers, maps, out),
-                    Work::Tell => self.tell(pid, told, maps, out),
-                }
-            }
+            self.work(todo, maps, out, now);
         }
         self.files.apply_pending();
+    }
+
+    fn work(&mut self, todo: Vec<(Pid, Work)>, maps: &mut Maps, out: &RecordSender, now: KtimeNs) {
+        let crowd_of =
+            |credit: fn(&Process) -> Credit| self.by_pid.values().filter(|p| !credit(p).is_left(now)).count();
+        let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
+        for (pid, work) in todo {
+            match work {
+                Work::Read => self.read(pid, readers, maps, out),
+                Work::Tell => self.tell(pid, told, maps, out),
+            }
+        }
     }
 
     /// Processes whose mappings are read.
