@@ -11,7 +11,6 @@ use crate::command::run;
 use crate::frameworks;
 use crate::kernel;
 use crate::portable;
-use crate::product::PLAIN_ATTRIBUTION;
 use crate::setup::{self, Purpose};
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -37,7 +36,8 @@ const BY_NAME: [&str; 5] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 16] = [
+const SIDE_BY_SIDE: [&str; 17] = [
+    "agent::outlets_that_fail",
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
@@ -57,11 +57,15 @@ const SIDE_BY_SIDE: [&str; 16] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
-
-/// For unit tests, what other tests run optimised is built once more without, which takes a third of the time and costs these seconds:
-/// attribution (`PLAIN_ATTRIBUTION`) and this.
-const PLAIN_UNWIND: [&str; 2] = ["--config", "profile.dev.package.energy-trace-unwind.opt-level=0"];
+const CPU_EACH: [&str; 7] = [
+    "hostile::",
+    "probe::jitter::loops",
+    "ranges::decorated_functions",
+    "ranges::known_times",
+    "ranges::ranges_of_pytorch",
+    "receivers::",
+    "unwind::",
+];
 
 /// The packages of tasks and benchmarks.
 const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
@@ -147,9 +151,10 @@ fn skip(names: &[&'static str]) -> Vec<&'static str> {
 
 /// Lets clippy's driver compile the packages of this workspace, as `cargo clippy` does, but with what is run in the end: each is linted while it is
 /// built, and no dependency is checked a second time for it. Warnings are errors.
-fn lint(cargo: &mut Command) -> &mut Command {
+fn lint<'a>(workspace: &Workspace, cargo: &'a mut Command) -> &'a mut Command {
     let driver = Path::new(cargo.get_program()).with_file_name("clippy-driver");
-    cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", workspace.root().join("xtask/lint.sh"));
+    cargo.env("CLIPPY_DRIVER", driver);
     cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
@@ -178,9 +183,7 @@ fn check_others(workspace: &Workspace, options: &Options) -> Vec<Result<()>> {
 
 /// Unit tests, with the CPU time that other tests leave.
 fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
-    let words =
-        [["test", "--no-fail-fast", "--lib"].as_slice(), &PLAIN_UNWIND, &PLAIN_ATTRIBUTION, &NOT_UNITS, more]
-            .concat();
+    let words = [["test", "--no-fail-fast", "--lib"].as_slice(), &NOT_UNITS, more].concat();
     run(&mut nice(&of_all(workspace, &words)))
 }
 
@@ -205,9 +208,7 @@ fn test_other_rules(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// The examples on packages' front pages.
 fn test_examples(workspace: &Workspace) -> Result<()> {
-    let words =
-        [["test", "--no-fail-fast", "--doc"].as_slice(), &PLAIN_UNWIND, &PLAIN_ATTRIBUTION, &NOT_UNITS]
-            .concat();
+    let words = [["test", "--no-fail-fast", "--doc"].as_slice(), &NOT_UNITS].concat();
     run(&mut nice(&of_all(workspace, &words)))
 }
 
@@ -220,7 +221,7 @@ fn build_benches(workspace: &Workspace) -> Result<()> {
 fn test_tasks(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     let packages = TASKS.iter().flat_map(|task| ["--package", task]);
-    run(&mut nice(lint(&mut cargo).args(["test", "--locked"]).args(packages)))
+    run(&mut nice(lint(workspace, &mut cargo).args(["test", "--locked"]).args(packages)))
 }
 
 /// The same command, with the CPU time that others leave.
@@ -251,7 +252,7 @@ fn restore_signals() -> Result<()> {
 /// Always of all packages but those of tasks: of a part of them cargo would choose other features, and build what they change again.
 fn of_all(workspace: &Workspace, words: &[&str]) -> Command {
     let mut cargo = workspace.cargo();
-    lint(&mut cargo)
+    lint(workspace, &mut cargo)
         .args(words)
         .args(["--workspace", "--locked"])
         .args(TASKS.iter().flat_map(|task| ["--exclude", task]));

@@ -53,7 +53,7 @@ pub fn build_quickly(workspace: &Workspace, purpose: Purpose) -> Result<()> {
 const NOT_INCREMENTAL: (&str, &str) = ("CARGO_INCREMENTAL", "0");
 
 /// Attribution without optimisation: it takes no time of a few seconds' recording, and is built in a third of the time.
-pub(crate) const PLAIN_ATTRIBUTION: [&str; 8] = [
+const PLAIN_ATTRIBUTION: [&str; 8] = [
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
     "--config",
