@@ -75,7 +75,9 @@ pub struct Known {
     pub address: u64,
     /// The bytes that told it from others when it was read; `None`: it was not.
     pub check: Option<Check>,
-    /// The globals that it ran with; 0: not known.
+    /// The same bytes as the probes saw them, where nobody read it since.
+    pub seen: Option<Check>,
+    /// The globals that it ran with then; 0: not known.
     pub globals: u64,
 }
 
@@ -86,8 +88,13 @@ pub enum Seen {
     Unread,
     /// The one that is known.
     Same,
-    /// Another one; `None`: none.
-    Other(Option<Box<CodeObject>>),
+    /// Another one than is known.
+    Other {
+        /// `None`: none.
+        code: Option<Box<CodeObject>>,
+        /// What the probes saw, where that is gone by now and was a module's own code.
+        ended: Option<Box<CodeObject>>,
+    },
 }
 
 /// Who a process is.

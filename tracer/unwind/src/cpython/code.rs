@@ -61,6 +61,20 @@ impl CodeObject {
         (lives && read_check(source, layout, address)? == check).then_some(read)
     }
 
+    /// What a code object was that is gone, where these bytes told it from others and it ran with these globals; only of a module's own code,
+    /// which runs once. The string with its name is one for all modules and stays, as do the globals. File and lines are not known.
+    pub fn ended_module(
+        source: &impl Source,
+        layout: &CodeLayout,
+        check: Check,
+        globals: u64,
+    ) -> Option<Self> {
+        let name = check.first_chunk().map(|word| u64::from_ne_bytes(*word))?;
+        let qualname = read_string(source, &layout.string, name).filter(|name| name == "<module>")?;
+        let module = module_named("", &own_name(source, layout, globals, "")?);
+        Some(Self { qualname, module: Some(module), lines: layout.lines, check, ..Self::default() })
+    }
+
     /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.
     fn name_module(&mut self, source: &impl Source, layout: &CodeLayout, globals: u64) {
         let Some(own) = own_name(source, layout, globals, &self.file) else { return };

@@ -77,6 +77,7 @@ impl<S: Source> Globals<'_, S> {
 mod tests {
     use super::{IS_DICT, IS_TEXT, own_name};
     use crate::cpython::class_name::at;
+    use crate::cpython::code::CodeObject;
     use crate::cpython::layout::{CodeLayout, KNOWN, ObjectHeader};
     use crate::cpython::module_name::OwnName;
     use crate::cpython::tests::memory::Words;
@@ -133,6 +134,26 @@ mod tests {
             assert_eq!(of(&main[..1]), known("__main__", None));
             assert_eq!(of(&[("x", "y")]), None);
             assert_eq!(of(&[("__name__", "a\x1b[2J")]), None);
+        }
+    }
+
+    /// A module's code that is gone is known by the string that was its name and by its globals; a function's is not, nor one whose name is gone.
+    #[test]
+    fn modules_that_ended() {
+        for layout in KNOWN.iter().map(|known| known.code) {
+            let memory = memory(&layout, &[("__name__", "a.b"), ("n", "<module>"), ("f", "fit")]);
+            let ended = |name: u64, globals: u64| {
+                let check = u128::from(name).to_le_bytes();
+                let code = CodeObject::ended_module(&memory, &layout, check, globals)?;
+                assert_eq!((code.check(), code.line_at(0x5000)), (check, 0));
+                Some((code.qualname, code.module, code.file))
+            };
+            let known = ("<module>".to_owned(), Some("a.b".to_owned()), String::new());
+            assert_eq!(ended(0x20_3000, GLOBALS), Some(known));
+            assert_eq!(
+                [(0x20_5000, GLOBALS), (0x90_0000, GLOBALS), (0x20_3000, 0)].map(|(n, g)| ended(n, g)),
+                [None, None, None]
+            );
         }
     }
 
