@@ -125,9 +125,7 @@ class Jupyter(unittest.TestCase):
 
     def picture(self):
         """The notebook as people see it, for people to look at."""
-        folder = os.environ.get("PICTURES")
-        if not folder:
-            return
+        folder = os.environ["PICTURES"]
         import nbconvert
 
         page = pathlib.Path(self.folder) / "notebook.html"

@@ -1,9 +1,10 @@
-"""A server that runs already, with its tokens; the same server with its ranges; trainings with their steps: `cargo xtask serve` calls it, as root.
+"""Servers that run already, with their tokens; one of them with its ranges; trainings with their steps: `cargo xtask serve` calls it, as root.
 
     tests/serve PROGRAM FOLDER SECONDS
 
-Drives `server.py` with prompts of known lengths: half of the time long prompts and short answers, half of it the other way round. What must be
-equal is asserted, joules are printed. `SERVE_PATH` is where the Python of this process finds PyTorch, if not by itself.
+Drives `server.py` and llama.cpp's own server with prompts of known lengths: half of the time long prompts and short answers, half of it the other
+way round. What must be equal is asserted, joules are printed. `SERVE_PATH` is where the Python of this process finds PyTorch, if not by itself;
+`LLAMA_ROOT` has Debian's packages of llama.cpp.
 """
 
 import datetime
@@ -11,6 +12,8 @@ import http.client
 import json
 import os
 import pathlib
+import re
+import socket
 import subprocess
 import sys
 import time
@@ -26,7 +29,12 @@ def environment():
 
 
 class Server:
-    """The server, by itself or below a recorder."""
+    """Transformers behind HTTP, by itself or below a recorder."""
+
+    # What its page calls each unit.
+    METRICS = {"token": "generated_tokens_total", "prompt token": "prompt_tokens_total", "request": "requests_total"}
+    # The functions, or rates of work, that tell its phases apart.
+    TOLD_BY = [{"_prefill"}]
 
     def __init__(self, folder, *before):
         self.folder = folder
@@ -42,18 +50,23 @@ class Server:
         lines = (self.folder / "log").read_text().splitlines()
         return [(int(words[2]), int(words[4])) for words in map(str.split, lines)]
 
-    def page(self, metric):
-        return f"prometheus:http://127.0.0.1:{self.port}/metrics#{metric}"
+    def work(self):
+        """Options of energy-trace that count all units."""
+        page = f"prometheus:http://127.0.0.1:{self.port}/metrics"
+        return [f"--work={unit}={page}#{metric}" for unit, metric in self.METRICS.items()]
+
+    def ask(self, connection, prompt, tokens):
+        """Asks once; how many tokens came."""
+        connection.request("POST", "/generate", json.dumps({"prompt": prompt, "tokens": tokens}))
+        return len(json.loads(connection.getresponse().read())["tokens"])
 
     def drive(self, prompt, tokens, seconds):
         """Asks for that long; how often it was answered."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         end, answers = time.monotonic() + seconds, 0
         while time.monotonic() < end:
-            asked = {"prompt": [(7 * at + answers) % 4096 for at in range(prompt)], "tokens": tokens}
-            connection.request("POST", "/generate", json.dumps(asked))
-            answer = json.loads(connection.getresponse().read())
-            assert len(answer["tokens"]) == tokens, answer
+            came = self.ask(connection, [300 + (7 * at + answers) % 3000 for at in range(prompt)], tokens)
+            assert came == tokens, came
             answers += 1
         return answers
 
@@ -73,6 +86,48 @@ class Server:
         connection.request("POST", "/end")
         connection.getresponse().read()
         assert self.process.wait(120) == 0
+
+
+class Llama(Server):
+    """llama.cpp's own server."""
+
+    METRICS = {"token": "llamacpp:tokens_predicted_total", "prompt token": "llamacpp:prompt_tokens_total"}
+    TOLD_BY = [{"[rate of prompt token]"}, {"[rate of token]"}]
+
+    def __init__(self, folder):
+        self.folder = folder
+        model = str(folder / "model.gguf")
+        subprocess.run([sys.executable, str(HERE / "llama.py"), model], check=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        root = pathlib.Path(os.environ["LLAMA_ROOT"])
+        libraries = root / "usr/lib/x86_64-linux-gnu"
+        words = [root / "usr/lib64/ld-linux-x86-64.so.2", "--library-path", f"{libraries}:{libraries}/llama", root / "usr/bin/llama-server"]
+        words += ["-m", model, "--host", "127.0.0.1", "--port", str(self.port), "--metrics", "-t", "1", "-tb", "1", "-np", "1", "-c", "2048"]
+        with open(folder / "log", "w") as log:
+            # What computes is looked for where it runs.
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=libraries / "ggml/backends0")
+        deadline = time.monotonic() + 60
+        while "listening on" not in (folder / "log").read_text(errors="replace"):
+            assert time.monotonic() < deadline, (folder / "log").read_text(errors="replace")
+            time.sleep(0.1)
+        self.logged = len(self.log())
+
+    def log(self):
+        text = (self.folder / "log").read_text(errors="replace")
+        prompts = re.findall(r"prompt eval time = .*?/ +(\d+) tokens", text)
+        answers = re.findall(r"(?<!prompt) eval time = .*?/ +(\d+) (?:tokens|runs)", text)
+        return [(int(prompt), int(tokens)) for prompt, tokens in zip(prompts, answers)]
+
+    def ask(self, connection, prompt, tokens):
+        asked = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "cache_prompt": False, "temperature": 0}
+        connection.request("POST", "/completion", json.dumps(asked))
+        return json.loads(connection.getresponse().read())["tokens_predicted"]
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(60)
 
 
 def report(program, recording, *words):
@@ -102,14 +157,13 @@ def check_work(found, name, units):
     return work
 
 
-def attached(program, folder, seconds):
-    """A server that runs already and has answered before."""
-    server, recording = Server(folder), str(folder / "attached.data")
+def attached(program, server, seconds):
+    """A server that runs already and has answered before; when its loads ran, and the recording."""
+    recording = str(server.folder / "attached.data")
     server.drive(64, 8, 2)
     server.logged = len(server.log())
-    words = [program, "record", "-p", str(server.process.pid), "--control", "--no-svg", "-q", "-o", recording]
-    words += ["--work", "token=" + server.page("generated_tokens_total"), "--work", "prompt token=" + server.page("prompt_tokens_total")]
-    recorder = subprocess.Popen([*words, "--work", "request=" + server.page("requests_total")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    words = [program, "record", "-p", str(server.process.pid), "--control", "--no-svg", "-q", "-o", recording, *server.work()]
+    recorder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     start = json.loads(recorder.stdout.readline())["start_ns"]
     ran = server.drive_all(seconds)
     recorder.communicate()
@@ -119,18 +173,24 @@ def attached(program, folder, seconds):
     sent = [sum(LOADS[name][at] * answers for name, (_, _, answers) in ran.items()) for at in (0, 1)]
     logged = [sum(line[at] for line in log) for at in (0, 1)]
     assert sent == logged, (sent, logged)
-    print(f"attached: {len(log)} answers, {logged[0]} prompt and {logged[1]} generated tokens by the server's log, the client and the recording")
+    print(f"attached to {type(server).__name__}: {len(log)} answers, {logged[0]} prompt and {logged[1]} generated tokens by the server's log, the client and the recording")
     found = report(program, recording)
-    for name, units in (("token", logged[1]), ("prompt token", logged[0]), ("request", len(log))):
-        check_work(found, name, units)
+    units = {"token": logged[1], "prompt token": logged[0], "request": len(log)}
+    for name in server.METRICS:
+        check_work(found, name, units[name])
+    ran = {name: ((begin - start) / 1e9, (end - start) / 1e9) for name, (begin, end, _) in ran.items()}
+    (_, first), (last, _) = ran.values()
+    phases(program, recording, [(first, last)], server.TOLD_BY)
+    return ran, recording
+
+
+def prefill(program, ran, recording):
+    """By stacks, most of a load of long prompts is prefill, of one of long answers it is not."""
     shares = {}
-    for name, (begin, end, _) in ran.items():
-        part = report(program, recording, "--from", f"{(begin - start) / 1e9}", "--to", f"{(end - start) / 1e9}")
-        shares[name] = prefill_share(part)
+    for name, (begin, end) in ran.items():
+        shares[name] = prefill_share(report(program, recording, "--from", f"{begin}", "--to", f"{end}"))
         print(f"  {name}: by stacks {shares[name]:.0%} of its joules are prefill's")
     assert shares["prompt-heavy"] > 0.5 > shares["decode-heavy"], shares
-    (_, first, _), (last, _, _) = ran.values()
-    phases(program, recording, [((first - start) / 1e9, (last - start) / 1e9)], [{"_prefill"}])
 
 
 def prefill_share(found):
@@ -175,6 +235,9 @@ def phases(program, recording, limits, told_by):
     told = {row["name"].split(":")[0]: {by["function"].rpartition(".")[2] for by in row["phase"]["told_by"]} for row in rows}
     found = sorted((begin / 1e9, end / 1e9, row["name"].split(":")[0]) for row in rows for begin, end in row["phase"]["stretches_ns"])
     print(f"  phases in steps of {step} s: " + ", ".join(f"{name} from {begin:.1f} s on" for begin, _, name in found))
+    for row in rows:
+        by = [f"{by['function']} ({by['part']:.0%} here, {by['elsewhere']:.0%} elsewhere)" for by in row["phase"]["told_by"]]
+        print(f"    {row['name'].split(':')[0]}, {uj(row['total_uj']) / 1e6:.1f} J: " + ", ".join(by))
     off = [min(max(first - end, end - last, 0) for _, end, _ in found) for first, last in limits]
     print("  limits are off by " + ", ".join(f"{seconds:.2f} s" for seconds in off))
     assert max(off) <= step, (limits, found)
@@ -190,8 +253,12 @@ def turns(program, recording, said):
 
 
 def main():
+    os.nice(-10)  # beside builds a page would take longer than it is waited for, and what it counted meanwhile be in no stretch
     program, folder, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), float(sys.argv[3])
-    attached(program, folder, seconds)
+    of_llama = folder / "llama"
+    of_llama.mkdir()
+    attached(program, Llama(of_llama), seconds)
+    prefill(program, *attached(program, Server(folder), seconds))
     ranges(program, folder, seconds)
     recording = str(folder / "training.data")
     for example in ("torch_recommender.py", "torch_training.py"):

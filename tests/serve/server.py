@@ -7,6 +7,7 @@ is answered with the new tokens; GET /metrics is a page for Prometheus; POST /en
 `prefill` and `decode` for `energy-trace record --ranges`.
 """
 
+import contextlib
 import http.server
 import json
 import pathlib
@@ -103,7 +104,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text.encode())))
         self.end_headers()
-        self.wfile.write(text.encode())
+        with contextlib.suppress(BrokenPipeError):  # who asked waits no longer than a second
+            self.wfile.write(text.encode())
 
     def log_message(self, *_):
         pass

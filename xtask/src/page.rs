@@ -25,10 +25,7 @@ pub(crate) struct Options {
 
 /// Opens the page and checks it.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    if find("chromium").is_none() || find("node").is_none() {
-        let needed = [package("chromium", "opens the page"), package("nodejs", "drives Chromium")];
-        apt::install(&needed, &workspace.log())?;
-    }
+    install_browser(workspace)?;
     product::build(workspace, Purpose::Build)?;
     let folder = workspace.target().join("page");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -50,6 +47,15 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         check.arg(pictures);
     }
     run(&mut check).context("the lines above say what the page does wrong")
+}
+
+/// Installs Chromium and what drives it, where they are missing.
+pub(crate) fn install_browser(workspace: &Workspace) -> Result<()> {
+    if find("chromium").is_some() && find("node").is_some() {
+        return Ok(());
+    }
+    let needed = [package("chromium", "opens the page"), package("nodejs", "drives Chromium")];
+    apt::install(&needed, &workspace.log())
 }
 
 fn record(workspace: &Workspace, recording: PathBuf) -> Result<PathBuf> {

@@ -1,11 +1,12 @@
-//! `cargo xtask python`: the Python package as users have it, on every interpreter, in a real Jupyter and in pytest.
+//! `cargo xtask python`: the Python package as users have it, on every interpreter, in a real Jupyter, whose page Chromium shows, and in pytest.
 //!
-//! The checks are `tests/python`. What they import comes from PyPI, into the cache folder; `xtask/pythons` fetches more interpreters. Leaves
+//! The checks are `tests/python`. What they import comes from PyPI, into the cache folder, where `xtask/pythons` puts interpreters too. Leaves
 //! out the wheel itself (`package --check`) and what needs none of that (`tests/offline/python.rs`).
 
 use crate::command::run;
 use crate::frameworks;
 use crate::package::python::lay_out;
+use crate::page::install_browser;
 use crate::product;
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     /// The energy-trace to use; target/release/energy-trace if not given.
     #[arg(long)]
     program: Option<PathBuf>,
-    /// Write a picture of a notebook into this folder (takes chromium and node).
+    /// Write a picture of a notebook into this folder; into target/jupyter if not given.
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
 }
@@ -50,6 +51,10 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
             workspace.binary()
         }
     };
+    install_browser(workspace)?;
+    if !workspace.pythons().join("debian-sid-3.14").exists() {
+        run(&mut Command::new(workspace.root().join("xtask/pythons"))).context("no newer interpreters")?;
+    }
     let build = ["build", "--quiet", "--package", "energy-trace-tests", "--bin", "powercap-sim"];
     run(workspace.cargo().args(build))?;
     let site = workspace.target().join("python");
@@ -57,10 +62,9 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut check = Command::new(frameworks::environment_with(workspace, "python", &PACKAGES)?);
     check.arg(workspace.root().join("tests/python")).env("PYTHONPATH", &site).env("ENERGY_TRACE", program);
     check.env("POWERCAP_SIM", workspace.target().join("debug/powercap-sim"));
-    if let Some(pictures) = &options.pictures {
-        fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
-        check.env("PICTURES", fs::canonicalize(pictures)?);
-    }
+    let pictures = options.pictures.clone().unwrap_or_else(|| workspace.target().join("jupyter"));
+    fs::create_dir_all(&pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
+    check.env("PICTURES", fs::canonicalize(pictures)?);
     run(&mut check).context("the lines above say what is wrong")
 }
 

@@ -51,6 +51,11 @@ impl Workspace {
         self.cache.join("cross")
     }
 
+    /// Interpreters that `xtask/pythons` fetches, a folder each.
+    pub fn pythons(&self) -> PathBuf {
+        self.cache.join("pythons")
+    }
+
     /// Root folders with a bare system, in which packages are tried.
     pub fn roots(&self) -> PathBuf {
         self.cache.join("roots")
