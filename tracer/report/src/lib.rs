@@ -45,6 +45,7 @@ pub mod own_rows;
 pub mod per_work;
 pub mod phases;
 mod ranges;
+mod rates;
 pub mod rest;
 pub mod rows;
 pub mod summary;

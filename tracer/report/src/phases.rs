@@ -1,7 +1,9 @@
-//! Phases of a run: stretches that differ in which functions its energy goes to, and a row for each. Marks have no part in it, nor have watts.
+//! Phases of a run: stretches that differ in which functions its energy goes to, or in the units of work that a joule does, and a row for each. Marks
+//! have no part in it, nor have watts.
 //!
 //! ```text
-//!  intervals of 0.1 s or longer      t t t t t t t t e e e e t t t t …     the part of the energy that each function has, with all it calls
+//!  intervals of 0.1 s or longer      t t t t t t t t e e e e t t t t …     the part of the energy that each function has, with all it calls;
+//!                                                                          of each counter of work the part of its most units a joule (rates.rs)
 //!  stretches                        [───────────────|───────|───────       energy_trace_statistics::stretches
 //!  phases                            phase 1         phase 2 phase 1       stretches of one kind
 //! ```
@@ -11,6 +13,7 @@
 
 use super::fold::{Cost, Spent, fold};
 use super::functions::FunctionTable;
+use super::rates::{Intervals, rates};
 use super::rows::Row;
 use super::run;
 use super::uncertainty::Uncertainties;
@@ -63,10 +66,12 @@ struct Known {
 
 /// Cuts a run into phases.
 pub fn find(profile: &Profile, over: &OverTime) -> Phases {
-    let functions = Functions::of(profile);
+    let mut functions = Functions::of(profile);
     let bins = over.bins;
     let each = u32::try_from(INTERVAL_NS.div_ceil(bins.width_ns().max(1))).unwrap_or(u32::MAX);
-    let series = series(profile, over, &functions, each);
+    let step_ns = bins.width_ns().saturating_mul(each.into());
+    let mut series = series(profile, over, &functions, each);
+    functions.add_rates(profile, &mut series, step_ns);
     let cut = stretches(&series, LIMITS);
     let of_kinds = kinds(&series, &cut, LIMITS.least);
     let span = |range: &Range<usize>| {
@@ -83,7 +88,6 @@ pub fn find(profile: &Profile, over: &OverTime) -> Phases {
         let told_by = if count > 1 { functions.told_by(&here, &elsewhere) } else { Vec::new() };
         Phase { told_by, ..within(profile, over, spans) }
     };
-    let step_ns = bins.width_ns().saturating_mul(each.into());
     let shortest_ns = step_ns.saturating_mul(LIMITS.shortest as u64);
     Phases { step_ns, shortest_ns, found: (0..count).map(phase).collect() }
 }
@@ -148,6 +152,17 @@ impl Functions {
             names: chosen.iter().map(name).collect(),
             depths: chosen.iter().map(|known| known.depth).collect(),
             of_row: paths.iter().map(own).collect(),
+        }
+    }
+
+    /// Adds how many units of work a joule did to what intervals of this length are made of.
+    fn add_rates(&mut self, profile: &Profile, series: &mut [Mix], length_ns: u64) {
+        let spent: Vec<f64> = series.iter().map(|mix| mix.weight).collect();
+        let intervals = Intervals { start: profile.run.start, length_ns, spent: &spent };
+        for (work, amounts) in rates(profile, intervals, LIMITS.shortest) {
+            self.names.push(format!("[rate of {work}]"));
+            self.depths.push(usize::MAX);
+            series.iter_mut().zip(amounts).for_each(|(mix, amount)| mix.of.push(amount));
         }
     }
 
@@ -288,7 +303,7 @@ pub(crate) fn about(phases: &Phases) -> String {
         ),
         _ => format!(
             "found from what ran, not marked: a phase begins where {most:.0} % of the energy or more go to other functions for {shortest} s or \
-             longer. Limits are right to {step} s between such stretches; what lasts less is part of a neighbour, and moves its limits"
+             longer, or more of it for less. Limits are right to {step} s; what is too short to tell is part of a neighbour"
         ),
     }
 }
@@ -303,9 +318,13 @@ mod tests {
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::StackId;
     use energy_trace_model::profile::over_time::{Bins, RowBin};
+    use energy_trace_model::profile::work::{Work, WorkFindings};
     use energy_trace_model::profile::{OverTime, Profile};
-    use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+    use energy_trace_model::recording::record::{
+        DomainClass, FrameKind, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
+    };
     use energy_trace_model::units::MicroJoules;
+    use std::time::Duration;
 
     /// What a program does for a time: the number of a stack, and its chance.
     type Doing = &'static [(usize, f64)];
@@ -407,6 +426,34 @@ mod tests {
             assert_eq!(sum, profile.ledger.iter().map(|row| row.target).sum());
             assert_eq!(found.found.iter().map(|phase| phase.time_ns).sum::<u64>(), 30_000_000_000);
         }
+    }
+
+    /// A program that always runs the same functions has a phase for each rate at which its joules do its work; none where that is steady.
+    #[test]
+    fn rates_of_work() {
+        let told = |numbers: &[(u64, f64)]| {
+            let (mut profile, over) = run(3, &[(TRAIN, 300)], true);
+            let reading = |&(tenths, number): &(u64, f64)| WorkReading {
+                at: profile.run.start + Duration::from_millis(100 * tenths),
+                within_ns: 0,
+                value: Ok(WorkUnits::from_number(number).unwrap()),
+            };
+            let counter = WorkCounter { name: "token".to_owned(), source: WorkSource::File("/run/n".into()) };
+            let series = WorkSeries { counter, readings: numbers.iter().map(reading).collect() };
+            let found = WorkFindings::default();
+            profile.work = vec![Work { series, stretches: vec![], steps: vec![], found }];
+            let found = find(&profile, &over);
+            (ends(&profile, &found), found.found[0].told_by.clone())
+        };
+        let steady: Vec<(u64, f64)> = (0..=60).map(|number| (5 * number, 10.0 * number as f64)).collect();
+        assert_eq!(told(&steady), (vec![(300, 0)], vec![]));
+        let (ends, told_by) = told(&[(0, 0.0), (50, 500.0), (200, 2_000.0), (250, 2_100.0), (300, 2_200.0)]);
+        assert_eq!(ends, [(200, 0), (300, 1)]);
+        let [by] = &told_by[..] else { panic!("{told_by:?}") };
+        assert!(
+            by.function == "[rate of token]" && by.here > 0.9 && (by.elsewhere - 0.2).abs() < 0.03,
+            "{by:?}"
+        );
     }
 
     /// What modules run while others import them is one; what a module runs later is not.

@@ -3,12 +3,17 @@
 //! Of all cuts into stretches that are long enough, the one with the least squared distance of intervals from their stretch's mix, plus a price
 //! for each stretch: optimal partitioning (Jackson et al., IEEE Signal Processing Letters 12 (2005), 105–108). Neighbours that differ too little
 //! are one again, the most alike first: by how much a part must differ is asked for, and it must be beyond chance too, as each part is counted in
-//! samples. Deterministic; n² steps for n intervals. Leaves out what mixes are of (`energy_trace_report::phases`).
+//! samples. What lasted less than the shortest stretch was cut with a part of its neighbour; so each limit is then set where it is best between the
+//! two beside it. Deterministic; n² steps for n intervals. Leaves out what mixes are of (`energy_trace_report::phases`).
 
 use std::ops::{Add, AddAssign, Range};
 
 /// So many standard errors are no chance: of a run some thousand pairs of stretches are looked at.
 const BEYOND_CHANCE: f64 = 5.0;
+/// The part of the shortest stretch that is left where limits are set anew.
+const OF_SHORTEST: usize = 3;
+/// How often all limits are set anew: each moves with its neighbours.
+const ROUNDS: usize = 4;
 
 /// An interval of a series, or several.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,14 +79,22 @@ pub fn sum<'a>(mixes: impl IntoIterator<Item = &'a Mix>) -> Mix {
 
 /// The stretches of a series, one behind the other; one, where all of it is alike.
 pub fn stretches(series: &[Mix], limits: Limits) -> Vec<Range<usize>> {
-    let mut cut = best_cut(series, limits);
+    let sums = Sums::of(series);
+    let mut cut = best_cut(&sums, series.len(), limits);
+    join_alike(series, &mut cut, limits.least);
+    set_limits(&sums, &mut cut, limits.shortest.div_ceil(OF_SHORTEST).max(1));
+    join_alike(series, &mut cut, limits.least);
+    cut
+}
+
+/// Makes neighbours that differ too little one, the most alike first.
+fn join_alike(series: &[Mix], cut: &mut Vec<Range<usize>>, least: f64) {
     let mut mixes: Vec<Mix> = cut.iter().map(|range| sum(&series[range.clone()])).collect();
-    while let Some(first) = most_alike(&mixes, limits.least) {
+    while let Some(first) = most_alike(&mixes, least) {
         let (mix, range) = (mixes.remove(first + 1), cut.remove(first + 1));
         mixes[first] += &mix;
         cut[first].end = range.end;
     }
-    cut
 }
 
 /// The first of the two neighbours that are most alike, where some are too much so.
@@ -142,10 +155,22 @@ impl Sums {
     }
 }
 
+/// Sets each limit of a cut where both stretches beside it are most alike in themselves.
+fn set_limits(sums: &Sums, cut: &mut [Range<usize>], shortest: usize) {
+    let count = cut.len();
+    for at in (0..ROUNDS).flat_map(|_| 1..count) {
+        let (from, to) = (cut[at - 1].start, cut[at].end);
+        let cost = |limit: &usize| sums.spread(from, *limit) + sums.spread(*limit, to);
+        let places = from + shortest..(to + 1).saturating_sub(shortest);
+        if let Some(limit) = places.min_by(|a, b| cost(a).total_cmp(&cost(b))) {
+            (cut[at - 1].end, cut[at].start) = (limit, limit);
+        }
+    }
+}
+
 /// The best cut: that of the part up to each interval, by what is best up to the ones before.
-fn best_cut(series: &[Mix], limits: Limits) -> Vec<Range<usize>> {
-    let (count, shortest) = (series.len(), limits.shortest.max(1));
-    let sums = Sums::of(series);
+fn best_cut(sums: &Sums, count: usize, limits: Limits) -> Vec<Range<usize>> {
+    let shortest = limits.shortest.max(1);
     // What the least difference over the shortest stretch is worth.
     let price = shortest as f64 * limits.least.powi(2);
     let mut best = vec![(f64::INFINITY, 0); count + 1];
@@ -256,6 +281,23 @@ mod tests {
             assert_eq!(kinds(&run, &found, LIMITS.least), [0, 1, 0, 1, 0, 1]);
         }
         assert!(worst <= 1, "{worst} intervals");
+    }
+
+    /// What lasts less than the shortest stretch has its own limits, and leaves those of its neighbours where they are: at the start, between two others
+    /// and at the end.
+    #[test]
+    fn short_ones_have_their_limits() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for short in [5, 6, 8] {
+            let lengths = [short, 60, short, 60, short];
+            let mut run = Vec::new();
+            for (turn, &length) in lengths.iter().enumerate() {
+                let kind = if turn % 2 == 0 { evaluation } else { training };
+                run.extend((0..length).map(|_| interval(&mut random, 10, kind)));
+            }
+            let found: Vec<usize> = stretches(&run, LIMITS).iter().map(Range::len).collect();
+            assert_eq!(found, lengths, "{short}");
+        }
     }
 
     /// What is too short, or differs too little, or lasts for too few samples, is no stretch of its own.
