@@ -100,6 +100,9 @@ const checks = {
     // Each bar is rounded.
     for (const [name, , total] of rows) if (hasEnergy) assert.ok(Math.abs(sums.get(name) - total) <= bars.length, `${name}: ${sums.get(name)} of ${total} µJ`);
     const chart = `document.querySelector('.chart[aria-label^="Ranges"]')`;
+    // A range that another one lies upon has its name too.
+    const names = await run(`[...${chart}.querySelectorAll("text.of-bar")].map((name) => name.textContent)`);
+    for (const name of ["load", "epoch 0"]) if (sums.has(name)) assert.ok(names.includes(name), `no ${name} in ${names}`);
     await run(`${chart}.focus()`);
     await press(browser, "ArrowDown");
     const told = await run(`${chart}.nextSibling.textContent`);

@@ -1,6 +1,8 @@
-"""A training with an evaluation after each epoch, all of it in ranges: `epochs.py EPOCHS`. Needs the package energy_trace."""
+"""A training with an evaluation after each epoch and a thread that loads beside it, all of it in ranges: `epochs.py EPOCHS`. Needs the package
+energy_trace."""
 
 import sys
+import threading
 import time
 
 import energy_trace
@@ -22,11 +24,19 @@ def backward():
     spin(0.04)
 
 
+@energy_trace.range("load")
+def load():
+    spin(1.5)
+
+
 @energy_trace.range("train")
 def train(steps):
+    loader = threading.Thread(target=load)
+    loader.start()
     for _ in range(steps):
         forward()
         backward()
+    loader.join()
 
 
 @energy_trace.range("evaluate")

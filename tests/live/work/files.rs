@@ -20,7 +20,10 @@ fn a_file_and_calls() {
     ];
     let output = record_units(&place, &simulation, &options, "20");
     let summary = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(summary.contains(" per unit: 20 in ") && summary.contains(" per call: 20 in "), "{summary}");
+    assert!(
+        summary.contains(" per unit: 20 counted in ") && summary.contains(" per call: 20 counted in "),
+        "{summary}"
+    );
     assert!(
         summary.contains("! no joules per stuck: no number was found (it is no plain file)"),
         "{summary}"
@@ -99,7 +102,7 @@ fn per_unit() {
     assert!((each / truths[0] - 1.0).abs() < 0.15, "{works}, {truths:?}");
     let table = place.run(&["report", "a.data", "--per-work", "unit"]);
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(table.contains(" per unit: 10 in ") && table.contains("phases.forty_watts"), "{table}");
+    assert!(table.contains(" per unit: 10 counted in ") && table.contains("phases.forty_watts"), "{table}");
     let output = place.run(&["diff", "a.data", "b.data", "--per-work", "unit", "--format", "json"]);
     assert_code(&output, 0);
     let diff: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -108,7 +111,9 @@ fn per_unit() {
     assert_code(&place.run(&["report", "a.data", "--per-work", "other"]), 2);
     let markdown = place.run(&["report", "a.data", "--per-work", "unit", "--format", "markdown"]);
     let markdown = String::from_utf8_lossy(&markdown.stdout).into_owned();
-    for part in ["per unit: 10 in ", "| J per unit | with callees | function |", "`phases.forty_watts`"] {
+    for part in
+        ["per unit: 10 counted in ", "| J per unit | with callees | function |", "`phases.forty_watts`"]
+    {
         assert!(markdown.contains(part), "{part}\n{markdown}");
     }
     merged(&place, &["a.data", "b.data"].map(|file| work(&json(&place, &[file]), "unit")));
@@ -124,6 +129,6 @@ fn merged(place: &Place, alone: &[Value; 2]) {
     let ratio = joules(&all) / alone.iter().map(joules).sum::<f64>();
     assert!((ratio - 1.0).abs() < 0.005, "{ratio}");
     let table = String::from_utf8_lossy(&place.run(&["report", "all.data"]).stdout).into_owned();
-    assert!(table.contains(" per unit: 30 in ") && table.contains(" of 2 recordings"), "{table}");
+    assert!(table.contains(" per unit: 30 counted in ") && table.contains(" of 2 recordings"), "{table}");
     assert_code(&place.run(&["report", "all.data", "--per-work", "unit"]), 2);
 }

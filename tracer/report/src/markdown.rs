@@ -259,7 +259,7 @@ mod tests {
         profile.per_work = Some(PerWork { name: "to|ken".into(), units, open, ci95: None });
         let page = text(&profile, &[]);
         for part in [
-            "per to\\|ken: 10 in ",
+            "per to\\|ken: 10 counted in ",
             "| self | J per to\\|ken | with callees | api |\n|--:|--:|--:|---|\n| 36.0% |",
             "| 30.4% | 8.54 J | 8.54 J | `torch.autograd.backward` |\n",
             "| self | J per to\\|ken | with callees | function |\n",

@@ -1,7 +1,7 @@
 //! Joules per unit of work by function, call or line: what a token, a request or a step is made of.
 //!
 //! ```text
-//! 0.31 J ±3% per token: 1,234 in 12.30 s of 15.00 s
+//! 0.31 J ±3% per token: 1,234 counted in 12.30 s of the run's 15.00 s
 //!
 //!   self   J per token   with callees  function
 //!  41.0%       0.127 J        0.127 J  attention

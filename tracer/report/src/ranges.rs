@@ -29,11 +29,11 @@ pub(crate) fn has_ranges(profile: &Profile) -> bool {
 /// Writes the labels of the ranges that a row is in, the outermost one first.
 pub(crate) fn path(profile: &Profile, row: &ProfileRow, labels: &mut Labels, path: &mut Vec<usize>) {
     let mut whole = String::new();
-    for (_, frame) in row.stack.into_iter().flat_map(|stack| profile.ranges_of(stack)) {
+    for step in steps(profile, row) {
         if !whole.is_empty() {
             whole.push_str(WITHIN);
         }
-        whole.push_str(&step(&frame.name));
+        whole.push_str(&step);
         path.push(labels.number(whole.clone()));
     }
     if path.is_empty() {
@@ -64,10 +64,18 @@ pub(crate) fn used(profile: &Profile, typed: &str) -> Option<(MicroJoules, Optio
 
 /// Whether a row is in such a range.
 fn is_in(profile: &Profile, row: &ProfileRow, typed: &str) -> bool {
-    let names = row.stack.into_iter().flat_map(|stack| profile.ranges_of(stack));
-    let names: Vec<Cow<'_, str>> = names.map(|(_, frame)| step(&frame.name)).collect();
+    let names = steps(profile, row);
     let is_path = (1..=names.len()).any(|depth| names.get(..depth).unwrap_or_default().join(WITHIN) == typed);
     is_path || names.iter().any(|name| *name == typed || without_domain(name) == typed)
+}
+
+/// The ranges that a row is in, the outermost one first. One right within another of its name is no step of its own: a function that calls itself
+/// would have a row for each depth.
+fn steps<'a>(profile: &'a Profile, row: &ProfileRow) -> Vec<Cow<'a, str>> {
+    let ranges = row.stack.into_iter().flat_map(|stack| profile.ranges_of(stack));
+    let mut steps: Vec<Cow<'_, str>> = ranges.map(|(_, frame)| step(&frame.name)).collect();
+    steps.dedup();
+    steps
 }
 
 /// A range's name as a step of a path: in quotes where it would look like several.
@@ -85,6 +93,7 @@ fn without_domain(name: &str) -> &str {
 mod tests {
     use super::{has_ranges, range_rows, step, used};
     use crate::By;
+    use crate::rows::Row;
     use crate::table::{self, TableOptions};
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
@@ -164,6 +173,21 @@ mod tests {
         );
         let names: Vec<&str> = profile.frames_of(StackId::new(4)).map(|(_, frame)| &*frame.name).collect();
         assert_eq!(names, ["f"]);
+    }
+
+    /// A range within itself is one row, which has all levels as its own energy, and once in total.
+    #[test]
+    fn recursion() {
+        let mut profile = profile();
+        profile.frames[2] = Frame::range("step");
+        let row = |row: Row| {
+            (row.name, [row.spent.own, row.spent.total].map(|cost| cost.energy[DomainClass::Package].as_uj()))
+        };
+        let rows: Vec<_> = range_rows(&profile, &Uncertainties::new(&profile)).into_iter().map(row).collect();
+        let all = |name: &str, uj| (name.to_owned(), [uj, uj]);
+        assert_eq!(rows, [all(OUTSIDE_OF_RANGES, 1), all("step", 1110)]);
+        let uj = |name| used(&profile, name).map(|(energy, _)| energy.as_uj());
+        assert_eq!([uj("step"), uj("step > step")], [Some(1110), None]);
     }
 
     /// A name that holds what stands between two ranges is no path.

@@ -1,4 +1,4 @@
-//! Joules per unit of work: `0.31 J ±3% per token: 1,234 in 12.30 s of 15.00 s`.
+//! Joules per unit of work: `0.31 J ±3% per token: 1,234 counted in 12.30 s of the run's 15.00 s`.
 //!
 //! ```text
 //!  half of the interval  = √f · h + edges       h: that of the program's energy in the whole run (95 %), f: the stretches' part of it
@@ -160,7 +160,8 @@ fn means(words: &str, frame: &Frame) -> bool {
     is_there && bare(&frame.name).is_some_and(|bare| is_like(name, bare))
 }
 
-/// `0.31 J ±3% per token (estimated): 1,234 in 12.30 s of 15.00 s; idle: 0.05 J each`, which is not in the first figure. `None` where nothing was done.
+/// `0.31 J ±3% per token (estimated): 1,234 counted in 12.30 s of the run's 15.00 s; idle: 0.05 J each`, which is not in the first figure. `None` where
+/// nothing was done.
 pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String> {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice)?;
@@ -171,7 +172,7 @@ pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String>
     let idle = done.uj_per_unit(run::chosen(&done.idle, choice)).filter(|idle| *idle > 0.0);
     let idle = idle.map(|idle| format!("; idle: {} each", in_unit(idle / 1e6, "J")));
     Some(format!(
-        "{}{} per {}{estimated}: {} in {}{}",
+        "{}{} per {}{estimated}: {} counted in {}{}",
         in_unit(each, "J"),
         sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
         shown(done.name()),
@@ -189,14 +190,14 @@ fn plus_minus_of(of: f64, [least, most]: [f64; 2]) -> String {
     plus_minus(of, Some(&Uncertainty { ci95: (least, most), bounds: None }))
 }
 
-/// `12.30 s`, and of how much, where that is not all; of several recordings, which may have run beside each
+/// `12.30 s`, and of how long a run, where that is not all; of several recordings, which may have run beside each
 /// other, of how many.
 fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
     if profile.parts.len() > 1 {
         return format!("{} s of {} recordings", seconds(done.covered_ns), profile.parts.len());
     }
     let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
-    if covered == all { format!("{covered} s") } else { format!("{covered} s of {all} s") }
+    if covered == all { format!("{covered} s") } else { format!("{covered} s of the run's {all} s") }
 }
 
 /// `1,234`, `0.25`.
@@ -304,7 +305,7 @@ mod tests {
     fn very_many_kinds() {
         let lines = |kinds| sentences(&training_with(kinds));
         assert_eq!((lines(0).len(), lines(5).len(), lines(6).len(), lines(1_000).len()), (0, 5, 6, 6));
-        assert!(lines(1_000)[0].contains(" per unit0: 10 in "), "{:?}", lines(1_000));
+        assert!(lines(1_000)[0].contains(" per unit0: 10 counted in "), "{:?}", lines(1_000));
         assert!(lines(1_000)[5].starts_with("and 995 more "), "{:?}", lines(1_000));
         let of = |name: &str, what| Diagnostic::Work { name: name.to_owned(), what };
         let two = |name: &str| {

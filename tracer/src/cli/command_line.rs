@@ -157,7 +157,9 @@ pub(super) fn parse<T: Into<OsString> + Clone>(
     line: impl IntoIterator<Item = T>,
 ) -> Result<Cli, clap::Error> {
     let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    let matches = definition().try_get_matches_from(&line).map_err(with_tip)?;
+    let matches = definition().try_get_matches_from(&line).map_err(|error| {
+        with_tip(error, &line, &record::RecordArgs::augment_args(clap::Command::new("record")))
+    })?;
     if let Some(command) = matches.subcommand_name()
         && let Some(option) = misplaced(&matches)
     {

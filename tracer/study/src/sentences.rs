@@ -2,7 +2,7 @@
 //!
 //! Leaves out tables (`study_tables`), and how a study was made (`study_methods.rs`).
 
-use crate::data::{Cell, Grade, Group, Kind, Measured, Outcome, Purpose, Run, Study, Sweep};
+use crate::data::{Block, Cell, Grade, Group, Kind, Measured, Outcome, Purpose, Run, Study, Sweep};
 pub(crate) use crate::methods::{load, methods};
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::counted;
@@ -37,6 +37,16 @@ pub(crate) fn quantity_of(kind: Kind, name: &str, unit: &str) -> String {
     };
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
     format!("{of}{name}{unit}")
+}
+
+/// The quantity of a block by this name, and the programs of its group that have nothing of it.
+pub(crate) fn title_of(study: &Study, block: &Block, name: &str, unit: &str) -> String {
+    let title = quantity_of(block.kind, name, unit);
+    let has = |at: usize| block.cells.iter().any(|cell| cell.program == at);
+    let group = block.cells.first().and_then(|cell| study.programs.get(cell.program)).map(|of| &of.group);
+    let lacking = study.programs.iter().enumerate().filter(|(at, of)| group == Some(&of.group) && !has(*at));
+    let lacking: Vec<&str> = lacking.map(|(_, of)| &*of.label).collect();
+    if lacking.is_empty() { title } else { format!("{title}; no sample in {}", lacking.join(", ")) }
 }
 
 /// `20`, or `18/20` where runs failed.

@@ -1,7 +1,7 @@
 // Ranges that the program marks, over time, below the power: a lane for each level, in it a bar for each stretch in which samples show a range,
-// as high as the range's part of what the program used. Leaves out the part of the run that is chosen, which is done as in the other charts.
+// as high as the range's part of what the program used. A lane is higher where several lie upon one another, so that each has its name. Leaves out the part of the run that is chosen, which is done as in the other charts.
 
-const TRACK = { lane: 18, levels: 6, apart: 40, bars: 2000, outside: "[outside of ranges]", within: " > " };
+const TRACK = { lane: 18, levels: 6, times: 3, part: 0.2, name: 10, apart: 40, bars: 2000, outside: "[outside of ranges]", within: " > " };
 
 /** The chart, where there are ranges. */
 function makeRangeTrack(model) {
@@ -12,9 +12,9 @@ function makeRangeTrack(model) {
   const below = make("p", { class: "quiet", "aria-live": "polite" });
   const track = { model, svg, below, deeper: lanes.length - TRACK.levels, lanes: lanes.slice(0, TRACK.levels), picked: null };
   const bars = barsOf(track);
-  Object.assign(track, { bars: bars.slice(0, TRACK.bars), small: bars.slice(TRACK.bars) });
+  Object.assign(track, { bars: bars.slice(0, TRACK.bars), small: bars.slice(TRACK.bars), heights: heightsOf(track, bars) });
   pick(track, null);
-  return [{ svg, below, height: track.lanes.length * TRACK.lane, fill: (frame) => drawTrack(track, frame), listen: (choose) => listenTrack(track, choose) }];
+  return [{ svg, below, height: track.heights.reduce((all, height) => all + height, 0), fill: (frame) => drawTrack(track, frame), listen: (choose) => listenTrack(track, choose) }];
 }
 
 /** Of each level the ranges with the most energy, and the others together; without what each used. */
@@ -101,31 +101,60 @@ function stretchesOf(item, used, whole, floor) {
   return bars;
 }
 
+/** How high each lane is: for as many ranges as lie upon one another in a tenth of it. */
+function heightsOf({ model, lanes }, bars) {
+  const atOnce = lanes.map(() => new Uint8Array(model.bins.count));
+  for (const { lane, from, parts } of bars) parts.forEach(([, part], at) => (atOnce[lane][from + at] += part >= TRACK.part));
+  return atOnce.map((counts) => {
+    const withMore = (times) => counts.filter((count) => count > times).length;
+    let times = 1;
+    while (times < TRACK.times && withMore(times) * 10 > withMore(0)) times++;
+    return times * TRACK.lane;
+  });
+}
+
+/** Where a lane begins and ends. */
+function placeOf({ heights }, lane) {
+  const top = CHART.top + heights.slice(0, lane).reduce((all, height) => all + height, 0);
+  return { top, height: heights[lane] - 2 };
+}
+
 function drawTrack(track, { svg, x, width }) {
   const title = draw("text", { class: "name", x: CHART.left, y: 11 }, "ranges");
   svg.append(title);
   track.lanes.forEach((_, lane) => {
-    svg.append(draw("rect", { class: "gap", x: CHART.left, y: CHART.top + lane * TRACK.lane, width: width - CHART.left - CHART.right, height: TRACK.lane - 2 }));
+    const { top, height } = placeOf(track, lane);
+    svg.append(draw("rect", { class: "gap", x: CHART.left, y: top, width: width - CHART.left - CHART.right, height }));
   });
-  for (const bar of track.bars) bar.drawn = drawBar(track, bar, { svg, x });
+  // Names lie upon all bars.
+  const names = track.bars.flatMap((bar) => drawBar(track, bar, { svg, x }));
+  svg.append(...names);
   markPicked(track);
 }
 
-function drawBar({ model }, bar, { svg, x }) {
-  const bottom = CHART.top + (bar.lane + 1) * TRACK.lane - 2;
-  const y = (part) => bottom - part * (TRACK.lane - 2);
+/** Draws a bar; its name, where there is room for it. */
+function drawBar(track, bar, { svg, x }) {
+  const { top, height } = placeOf(track, bar.lane);
+  const y = (part) => top + height * (1 - part);
   const steps = bar.parts.map(([floor, part], at) => ({ floor: y(floor), top: y(floor + part), left: x(bar.from + at), right: x(bar.from + at + 1) }));
   const over = steps.map(({ top, left, right }) => `L${left.toFixed(1)} ${top.toFixed(1)}L${right.toFixed(1)} ${top.toFixed(1)}`);
   const under = steps.map(({ floor, left, right }) => `L${right.toFixed(1)} ${floor.toFixed(1)}L${left.toFixed(1)} ${floor.toFixed(1)}`);
   const first = steps[0];
   const d = `M${first.left.toFixed(1)} ${first.floor.toFixed(1)}${over.join("")}${under.reverse().join("")}Z`;
-  const shape = draw("path", { class: "range-bar", d, fill: shadeOf("range", bar.name), "data-uj": Math.round(bar.energy) });
-  shape.append(draw("title", {}, describeBar(model, bar)));
-  svg.append(shape);
+  bar.drawn = draw("path", { class: "range-bar", d, fill: shadeOf("range", bar.name), "data-uj": Math.round(bar.energy) });
+  bar.drawn.append(draw("title", {}, describeBar(track.model, bar)));
+  svg.append(bar.drawn);
   const room = Math.floor((steps[steps.length - 1].right - first.left - 6) / 6.5);
-  const isHigh = bar.parts.every(([, part], at) => part > 0.5 || at === 0 || at + 1 === bar.parts.length);
-  if (room >= 3 && isHigh) svg.append(draw("text", { class: "of-bar", x: first.left + 3, y: bottom - 4 }, fitting("range", bar.name, room)));
-  return shape;
+  const name = fitting("range", bar.name, room);
+  const beneath = steps.filter(({ left }) => left <= first.left + 6.5 * name.length);
+  const [high, low] = [middle(beneath.map((step) => step.top)), middle(beneath.map((step) => step.floor))];
+  if (room < 3 || low - high < TRACK.name) return [];
+  return [draw("text", { class: "of-bar", x: first.left + 3, y: (low + high) / 2 + 4 }, name)];
+}
+
+/** The median of some numbers. */
+function middle(numbers) {
+  return numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 }
 
 /** Name, time and energy of a bar. */

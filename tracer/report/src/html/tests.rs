@@ -139,7 +139,7 @@ fn units_of_work() {
     let many = data_of(&profile(9));
     assert_eq!((many["work"].as_array().unwrap().len(), &many["more_work"]), (4, &5.into()));
     assert!(
-        found["facts"]["work"][0].as_str().unwrap().contains(" per tok\\x1ben: 20 in "),
+        found["facts"]["work"][0].as_str().unwrap().contains(" per tok\\x1ben: 20 counted in "),
         "{}",
         found["facts"]["work"]
     );

@@ -30,7 +30,7 @@ pub fn markdown(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<(
         }
         for block in shown_blocks(group, rows) {
             let scale = scale(block);
-            let title = sentences::quantity_of(block.kind, &block.quantity, &scale.unit);
+            let title = sentences::title_of(study, block, &block.quantity, &scale.unit);
             writeln!(out, "\n**{}**\n", in_markdown(&title))?;
             writeln!(out, "| {} |\n|{}", HEADS.join(" | "), "---|".repeat(HEADS.len()))?;
             for cell in &block.cells {
@@ -67,7 +67,7 @@ pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
         for block in shown_blocks(group, rows) {
             let scale = scale(block);
             let name = names::shorten(&block.quantity, LATEX_NAME);
-            let title = in_latex(&sentences::quantity_of(block.kind, &name, &scale.unit));
+            let title = in_latex(&sentences::title_of(study, block, &name, &scale.unit));
             writeln!(out, "\\midrule\n\\multicolumn{{{}}}{{l}}{{\\emph{{{title}}}}} \\\\", HEADS.len())?;
             for cell in &block.cells {
                 let cells: Vec<String> = row(study, cell, &scale).iter().map(|text| in_latex(text)).collect();

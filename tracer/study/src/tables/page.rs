@@ -85,7 +85,7 @@ fn growth(out: &mut dyn Write, study: &Study, all: &[Sweep]) -> io::Result<()> {
 
 fn block(out: &mut dyn Write, study: &Study, block: &Block) -> io::Result<()> {
     let scale = scale(block);
-    let name = sentences::quantity_of(block.kind, &block.quantity, &scale.unit);
+    let name = sentences::title_of(study, block, &block.quantity, &scale.unit);
     let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
     writeln!(
         out,

@@ -120,7 +120,7 @@ pub(super) fn shown_blocks(group: &Group, rows: usize) -> Vec<&Block> {
 fn one(out: &mut dyn Write, look: Look, study: &Study, block: &Block, layout: Layout) -> io::Result<()> {
     writeln!(out)?;
     let width = look.width.unwrap_or(FILE_WIDTH);
-    let title = sentences::quantity_of(block.kind, &block.quantity, &scale(block).unit);
+    let title = sentences::title_of(study, block, &block.quantity, &scale(block).unit);
     look.line(out, TITLE, &shorten(&shown(&title), width))?;
     let kept = |cells: Vec<String>| -> Vec<String> {
         let kept = cells.into_iter().enumerate().filter(|(at, _)| !layout.gone.contains(at));
