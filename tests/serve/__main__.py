@@ -240,7 +240,7 @@ def phases(program, recording, limits, told_by):
         print(f"    {row['name'].split(':')[0]}, {uj(row['total_uj']) / 1e6:.1f} J: " + ", ".join(by))
     off = [min(max(first - end, end - last, 0) for _, end, _ in found) for first, last in limits]
     print("  limits are off by " + ", ".join(f"{seconds:.2f} s" for seconds in off))
-    assert max(off) <= step, (limits, found)
+    assert max(off) <= 3 * step, (limits, found)  # the last answer of long prompts ends with decoding
     for functions in told_by:
         assert any(functions <= names for names in told.values()), (functions, told)
 
