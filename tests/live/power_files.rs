@@ -35,7 +35,7 @@ struct Machine {
 
 const CPU: (&str, &str) = ("devices/system/cpu/online", "0\n");
 
-static MACHINES: [Machine; 6] = [
+static MACHINES: [Machine; 7] = [
     Machine {
         name: "X-Gene",
         word: "hwmon-power",
@@ -113,6 +113,16 @@ static MACHINES: [Machine; 6] = [
         constant: true,
         within: 0.005,
     },
+    Machine {
+        name: "server's BMC",
+        word: "bmc",
+        files: &[],
+        file: "watts",
+        shows: |uw, _| uw / 1_000_000,
+        mean_ms: 0,
+        constant: true,
+        within: 0.005,
+    },
 ];
 
 const SECONDS: u64 = 6;
@@ -169,7 +179,7 @@ impl Machine {
 
     fn plan(&self, root: &Path) -> PowerPlan {
         let word = match self.word {
-            "host" => format!("host:{}", root.join(self.file).display()),
+            word @ ("host" | "bmc") => format!("{word}:{}", root.join(self.file).display()),
             word => word.to_owned(),
         };
         let choices = vec![word.parse().unwrap()];

@@ -7,7 +7,7 @@ use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, Origin, Process, Quality, Reading, Scope, Source, SourceId,
-    StackNode, Thread,
+    SourceNote, StackNode, Thread,
 };
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::json::{self, JsonOptions};
@@ -194,6 +194,44 @@ fn modules_and_cores() {
     let beside_cores = (measured("package-0") - cores).as_joules();
     assert!((shown("rest of package") - beside_cores).abs() < 1.0, "{table}");
     assert!((shown("rest of module-0") - rest.as_joules()).abs() < 1.0, "{table}");
+}
+
+/// A server's meter holds a module, which holds its package and the GPU that is soldered to it, and a GPU beside: each level's rest has a row,
+/// all of it is the meter's to the microjoule, and a function's part of the meter is not counted twice.
+#[test]
+fn a_module_below_a_server() {
+    let socket = Scope::Socket(SocketId::new(0));
+    let gpu = |n| Scope::Gpu(n);
+    let parts = [
+        part("package-0", DomainClass::Package, socket, SourceId::HwmonPower, 50, [60, 110]),
+        part("gpu-0", DomainClass::Gpu, gpu(0), SourceId::Nvml, 20, [90, 0]),
+        part("gpu-1", DomainClass::Gpu, gpu(1), SourceId::Other("card".to_owned()), 20, [35, 0]),
+        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [170, 121]),
+        part("server", DomainClass::Psys, Scope::Machine, SourceId::Bmc, 1_000, [290, 133]),
+    ];
+    let mut run = recording(&parts);
+    run.header.sources[1].notes.push(SourceNote::MayIncludeCpu { domain: "gpu-0".to_owned() });
+    let profile = attribute(&run, &Options::default());
+    assert_conserved(&profile);
+    let row = |name: &str| profile.ledger.iter().find(|row| row.domain == name).unwrap();
+    let measured = |name: &str| row(name).measured;
+    let value = json(&profile);
+    assert_eq!(value["meta"]["whole"]["domains"], serde_json::json!(["server"]));
+    let rest = MicroJoules::from_uj(value["meta"]["whole"]["rest_uj"].as_i64().unwrap());
+    let in_module = measured("module-0") - measured("package-0") - measured("gpu-0");
+    let beside = measured("server") - measured("module-0") - measured("gpu-1");
+    assert_eq!(rest, in_module + beside);
+    assert_eq!(row("module-0").target, MicroJoules::ZERO);
+    let psys: i64 = profile.rows.iter().map(|row| row.energy[DomainClass::Psys].as_uj()).sum();
+    assert_eq!(psys, row("server").target.as_uj());
+    let [first, table] = screens(&profile);
+    assert!(first.contains("(server), of which CPU and GPU counters explain"), "{first}");
+    assert!(table.contains("module-0: ") && table.contains("which is split instead"), "{table}");
+    for (name, joules) in [("rest of server", beside), ("rest of module-0", in_module)] {
+        let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
+        let shown = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
+        assert!((shown - joules.as_joules()).abs() < 1.0, "{table}");
+    }
 }
 
 /// Whether the program runs at a moment: bursts of half a second to two, with rests as irregular.

@@ -1,11 +1,12 @@
-//! The script that writes down what a server's BMC says, with an `ipmitool` and a `curl` that answer as BMCs
-//! do.
+//! The script that asks a server's BMC for its power, with an `ipmitool` and a `curl` that answer as BMCs do.
 
 use energy_trace_power::{self as power, PowerPlan, SourceChoice};
+use energy_trace_tests::process::Guard;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const IPMITOOL: &str = "    Instantaneous power reading:                   412 Watts
     Minimum during sampling period:                  4 Watts";
@@ -14,23 +15,25 @@ const POWER: &str = r#"{"Id": "Power", "PowerControl": [{"Name": "Server",
 const METRICS: &str =
     r#"{"PowerWatts": {"@odata.id": "/redfish/v1/x", "Reading": 398}, "EnergykWh": {"Reading": 12}}"#;
 
-/// Runs the script until it has written two rows, and gives these.
-fn rows(tool: &str, answer: &str) -> (tempfile::TempDir, String) {
+/// A folder with a tool that answers so, and the script as a command that finds it.
+fn script(tool: &str, answer: &str, words: &str) -> (tempfile::TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(tool);
     fs::write(&program, format!("#!/bin/sh\ncat <<'END'\n{answer}\nEND\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bmc-power-log.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bmc-power.sh");
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let command = "sh \"$0\" | head -n 3";
     let redfish = if tool == "curl" { "https://bmc/redfish/v1/Chassis/1/Power" } else { "" };
-    let output = Command::new("sh")
-        .args(["-c", command, script.to_str().unwrap()])
-        .env("PATH", path)
-        .env("REDFISH", redfish)
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", words, script.to_str().unwrap()]).current_dir(&folder);
+    command.env("PATH", path).env("REDFISH", redfish);
+    (folder, command)
+}
+
+/// Runs the script until it has written two rows, and gives these.
+fn rows(tool: &str, answer: &str) -> (tempfile::TempDir, String) {
+    let (folder, mut command) = script(tool, answer, "sh \"$0\" | head -n 3");
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     fs::write(folder.path().join("bmc.csv"), &text).unwrap();
     (folder, text)
 }
@@ -49,4 +52,26 @@ fn logs_of_bmcs() {
             assert_eq!(set.domains()[0].name, "wall");
         }
     });
+}
+
+fn plan(file: &Path) -> PowerPlan {
+    PowerPlan { choices: vec![SourceChoice::File("bmc", file.to_owned())], ..PowerPlan::default() }
+}
+
+/// The file that the script keeps is the meter of the whole machine; before the BMC has answered, there is none.
+#[test]
+fn a_kept_file() {
+    let (folder, mut command) = script("ipmitool", IPMITOOL, "exec sh \"$0\" watts");
+    let file = folder.path().join("watts");
+    let said = power::open(&plan(&file)).unwrap_err().to_string();
+    assert!(said.contains("watts cannot be read"), "{said}");
+    let _keeper = Guard::spawn(&mut command).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while !file.exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "412\n");
+    let set = power::open(&plan(&file)).unwrap();
+    let domain = &set.domains()[0];
+    assert!(domain.name == "bmc" && domain.is_machine(), "{domain:?}");
 }

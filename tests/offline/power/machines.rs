@@ -11,6 +11,7 @@ use energy_trace_power::{self as power, PowerPlan};
 use energy_trace_sentences::{ignored_reason, sensor_fact};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// A machine as its fixture tells it, laid out in a folder.
 struct Machine {
@@ -114,6 +115,26 @@ fn a_card_with_power_alone() {
     assert!(power::open(&PowerPlan { measured_only: true, ..asked }).is_err());
 }
 
+/// A share that a host tells is read where it is named, socket by socket; a file that nobody keeps any more is left out, with its age.
+#[test]
+fn a_share_told_by_the_host() {
+    let machines = machines();
+    let machine = machines.iter().find(|machine| machine.name == "amd_guest_of_scaphandre").unwrap();
+    let folder = machine.sysfs.path().join("var/scaphandre");
+    let shares = || {
+        let choices = vec![format!("host:{}", folder.display()).parse().unwrap()];
+        let set = power::open(&PowerPlan { choices, ..plan(machine) }).unwrap();
+        let names: Vec<String> = set.domains().iter().map(|domain| domain.name.clone()).collect();
+        (names, ignored(&set.sources()))
+    };
+    assert_eq!(shares(), (vec!["package-0".to_owned(), "package-1".to_owned()], Vec::new()));
+    let zone = fs::File::options().write(true).open(folder.join("intel-rapl:1/energy_uj")).unwrap();
+    zone.set_modified(SystemTime::now() - Duration::from_secs(3_600)).unwrap();
+    let (names, left_out) = shares();
+    assert_eq!(names, ["package-0"]);
+    assert!(left_out[0].0 == "package-1" && left_out[0].1.contains("was written 3600 s ago"), "{left_out:?}");
+}
+
 /// Each machine's temperatures are found, by socket, with the limits that its sensors tell; one that has none of them has none.
 #[test]
 fn machines_have_their_temperatures() {
@@ -137,7 +158,7 @@ fn doctor_on_each_machine() {
     for machine in machines() {
         let sysfs = machine.sysfs.path().to_owned();
         let nvml_lib = Some(sysfs.join("no.so"));
-        let plan = DoctorPlan { rootfs: PathBuf::from("/"), sysfs: sysfs.clone(), nvml_lib, typed: vec![] };
+        let plan = DoctorPlan { rootfs: sysfs.clone(), sysfs: sysfs.clone(), nvml_lib, typed: vec![] };
         let mut findings = doctor::examine_power(&plan);
         findings.retain(|finding| !finding.text.contains("NVML)"));
         for finding in &mut findings {

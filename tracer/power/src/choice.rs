@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(wrong("perf:x"), SourceChoiceError::Unknown { word: "perf:x".into() });
         assert_eq!(wrong("replay"), SourceChoiceError::Unknown { word: "replay".into() });
         assert_eq!(wrong("replay:"), SourceChoiceError::NoFile { word: "replay" });
-        let known = "auto, rapl, powercap, perf, nvml, amdgpu, hwmon, host:FILE, replay:FILE, hwmon-power, battery, model, none";
+        let known = "auto, rapl, powercap, perf, nvml, amdgpu, hwmon, host:FILE, replay:FILE, bmc:FILE, hwmon-power, battery, model, none";
         assert!(wrong("coal").to_string().ends_with(known), "{}", wrong("coal"));
     }
 }

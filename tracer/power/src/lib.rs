@@ -14,6 +14,7 @@ mod choice;
 mod counter_file;
 mod error;
 mod idle;
+mod kept_file;
 mod kind;
 mod meter_log;
 mod plan;

@@ -28,6 +28,7 @@ const fn basis_of(source: &SourceId) -> &'static str {
         SourceId::HwmonPower => "from power sensors",
         SourceId::Battery => "from the battery's power",
         SourceId::Host => "from what the host says",
+        SourceId::Bmc => "from the server's BMC",
         SourceId::Replay => "from the log of a meter",
         _ => ENERGY_COUNTERS,
     }

@@ -2,20 +2,23 @@
 //!
 //! A server's power meter (its own, or the log of one) and a laptop's battery hold what CPUs, memory and GPUs draw; what these do not explain
 //! (fans, disks, regulators, the power supply) has a row of its own, so that nothing is added twice and the sum of all is the meter's. Both are
-//! compared only where they were measured for the same time. Leaves out RAPL's psys, of which each board has another idea, and
-//! recordings of several machines.
+//! compared only where they were measured for the same time. Modules lie between: each holds a socket's CPUs and memory, and the GPU that
+//! is soldered to it, and leaves a rest of its own. Leaves out RAPL's psys, of which each board has another idea, and recordings of several
+//! machines.
 
 use super::meters::source_of;
 use super::missing::unread_ns;
 use super::table_cells::{in_unit, percent};
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::recording::record::{DomainClass, Quality, SourceNote};
 use energy_trace_model::units::MicroJoules;
 
 /// A meter of the whole machine beside its parts.
 pub(crate) struct OuterLine<'a> {
-    /// Its rows: one, or one a module.
+    /// Its rows: one, or one a module where nothing measures the machine.
     meters: Vec<&'a LedgerRow>,
+    /// The modules that it holds.
+    modules: Option<Modules<'a>>,
     /// The rows of counters that it holds.
     parts: Vec<&'a LedgerRow>,
     /// Seconds of the run, and for how many of them the meters were read.
@@ -23,6 +26,13 @@ pub(crate) struct OuterLine<'a> {
     read_s: f64,
     /// Whether meters and counters were read for the same time.
     same_time: bool,
+}
+
+/// Modules below a meter of the whole machine.
+struct Modules<'a> {
+    rows: Vec<&'a LedgerRow>,
+    /// What counters leave of them.
+    rest: MicroJoules,
 }
 
 /// Times that differ by less than this part of the run count as the same.
@@ -33,17 +43,31 @@ pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
     let known = |row: &&LedgerRow| row.measured > MicroJoules::ZERO;
     let rows = || profile.ledger.iter().filter(known);
     let is_meter = |row: &&LedgerRow| row.class == DomainClass::Psys && is_outer(profile, row);
-    let meters: Vec<&LedgerRow> = rows().filter(is_meter).collect();
+    let is_module = |row: &&LedgerRow| profile.run.modules.contains(&row.domain);
+    let (modules, machine): (Vec<_>, Vec<_>) = rows().filter(is_meter).partition(is_module);
     let parts: Vec<&LedgerRow> =
         rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
+    let (meters, inner) = if machine.is_empty() { (modules, Vec::new()) } else { (machine, modules) };
     let of_s = profile.run.duration_ns() as f64 / 1e9;
     let read = |rows: &[&LedgerRow]| {
         rows.iter().map(|row| of_s - unread_ns(profile, row) as f64 / 1e9).fold(of_s, f64::min)
     };
     let (read_s, parts_s) = (read(&meters), read(&parts));
-    let same_time = (read_s - parts_s).abs() < SAME_TIME * of_s;
+    let is_same = |read_s: f64| (read_s - parts_s).abs() < SAME_TIME * of_s;
+    let modules = modules_of(profile, inner, &parts).filter(|modules| is_same(read(&modules.rows)));
     let is_there = profile.parts.is_empty() && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
-    is_there.then_some(OuterLine { meters, parts, of_s, read_s, same_time })
+    is_there.then_some(OuterLine { meters, modules, parts, of_s, read_s, same_time: is_same(read_s) })
+}
+
+/// The modules with their rest, where there are any and no counter contradicts them.
+fn modules_of<'a>(profile: &Profile, rows: Vec<&'a LedgerRow>, parts: &[&LedgerRow]) -> Option<Modules<'a>> {
+    let notes = || profile.run.header.sources.iter().flat_map(|source| &source.notes);
+    let is_on_module = |row: &LedgerRow| {
+        notes().any(|note| matches!(note, SourceNote::MayIncludeCpu { domain } if *domain == row.domain))
+    };
+    let is_inside = |row: &&&LedgerRow| row.class != DomainClass::Gpu || is_on_module(row);
+    let rest = sum(&rows) - parts.iter().filter(is_inside).map(|row| row.measured).sum::<MicroJoules>();
+    (!rows.is_empty() && rest >= MicroJoules::ZERO).then_some(Modules { rows, rest })
 }
 
 /// Whether a row is that of a meter which holds all others.
@@ -73,7 +97,11 @@ impl OuterLine<'_> {
 
     /// Whether counters explain a part of what the meters say: both were read for the same time, and do not contradict each other.
     pub(crate) fn is_explained(&self) -> bool {
-        self.same_time && self.rest() >= MicroJoules::ZERO
+        self.same_time && self.rest() >= self.rest_of_modules()
+    }
+
+    fn rest_of_modules(&self) -> MicroJoules {
+        self.modules.as_ref().map_or(MicroJoules::ZERO, |modules| modules.rest)
     }
 
     /// The domains of the meters.
@@ -81,14 +109,10 @@ impl OuterLine<'_> {
         self.meters.iter().map(|row| row.domain.as_str()).collect()
     }
 
-    fn name(&self) -> String {
-        self.domains().join(" and ")
-    }
-
     /// `the machine drew 412 W (server), of which CPU, DRAM and GPU counters explain 71.0%`.
     pub(crate) fn sentence(&self) -> String {
         let watts = in_unit(self.measured().as_joules() / self.read_s, "W");
-        let drew = format!("the machine drew {watts} ({})", self.name());
+        let drew = format!("the machine drew {watts} ({})", names(&self.meters));
         if !self.same_time {
             return format!(
                 "{drew} in the {:.1} s of {:.1} s in which that was measured",
@@ -114,11 +138,25 @@ impl OuterLine<'_> {
         }
     }
 
-    /// What is left over, as a row of the ledger: nobody's.
-    pub(crate) fn rest_row(&self) -> Option<LedgerRow> {
-        let meter = self.meters.first().filter(|_| self.is_explained())?;
-        let quality = self.meters.iter().chain(&self.parts).map(|row| row.quality).max()?;
-        let name = format!("rest of {}", self.name());
-        Some(LedgerRow { measured: self.rest(), ..LedgerRow::empty(name, meter.class, quality) })
+    /// What is left over, as rows of the ledger, nobody's: what is beside the modules, and what is in these.
+    pub(crate) fn rest_rows(&self) -> Vec<LedgerRow> {
+        if !self.is_explained() {
+            return Vec::new();
+        }
+        let outer = rest_row(&self.meters, &self.parts, self.rest() - self.rest_of_modules());
+        let inner = self.modules.as_ref().and_then(|of| rest_row(&of.rows, &self.parts, of.rest));
+        outer.into_iter().chain(inner).collect()
     }
+}
+
+fn names(rows: &[&LedgerRow]) -> String {
+    rows.iter().map(|row| row.domain.as_str()).collect::<Vec<_>>().join(" and ")
+}
+
+/// What parts leave of meters.
+fn rest_row(meters: &[&LedgerRow], parts: &[&LedgerRow], rest: MicroJoules) -> Option<LedgerRow> {
+    let class = meters.first()?.class;
+    let quality = meters.iter().chain(parts).map(|row| row.quality).max()?;
+    let name = format!("rest of {}", names(meters));
+    Some(LedgerRow { measured: rest, ..LedgerRow::empty(name, class, quality) })
 }

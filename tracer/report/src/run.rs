@@ -68,9 +68,11 @@ pub(crate) fn has_others(profile: &Profile, choice: DomainChoice) -> bool {
     ledger_of(profile, choice).any(|row| row.class != DomainClass::Gpu)
 }
 
-/// The ledger rows of a choice of domains.
+/// The ledger rows of a choice of domains; of a machine with a meter of its own without its modules, which that one holds.
 pub fn ledger_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
-    profile.ledger.iter().filter(move |row| choice.includes(row.class))
+    let is_module = |row: &LedgerRow| profile.run.modules.contains(&row.domain);
+    let has_machine = profile.ledger.iter().any(|row| row.class == DomainClass::Psys && !is_module(row));
+    profile.ledger.iter().filter(move |row| choice.includes(row.class) && !(has_machine && is_module(row)))
 }
 
 /// Energy charged to the target in a choice of domains.

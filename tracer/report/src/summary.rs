@@ -150,8 +150,7 @@ impl Summary<'_> {
 
     /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.
     fn domain(&self, class: DomainClass) -> Option<String> {
-        let known = |row: &&LedgerRow| row.class == class && row.measured != MicroJoules::ZERO;
-        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(known).collect();
+        let rows: Vec<&LedgerRow> = run::known_rows(self.profile, DomainChoice::Class(class)).collect();
         let name = match class {
             DomainClass::Package => "CPU",
             DomainClass::Dram => "DRAM",

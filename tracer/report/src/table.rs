@@ -153,7 +153,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     }
     let (total, cores) = (total_row(profile), cores_row(profile));
     let outer = outer_line(profile);
-    let rest = outer.as_ref().and_then(OuterLine::rest_row);
+    let rest = outer.as_ref().map(OuterLine::rest_rows).unwrap_or_default();
     let beside_cores = cores.as_ref().and_then(|cores| beside_cores_row(profile, cores));
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
     let listed: Vec<&LedgerRow> =

@@ -56,14 +56,14 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
 
 const CARD_TELLS_POWER_ONLY: &str = "its driver tells power and counts no energy; --power auto --power hwmon-power sums it up, as an estimate";
 const NOT_DISCHARGING: &str = "it is not discharging, and on mains it does not say what the machine draws: unplug the laptop to measure";
-const STALE: &str = "the host's exporter does not run, or the folder is not shared any more";
+const STALE: &str = "whoever keeps it does not run, or its folder is not shared any more";
 const NOTHING_OF_HOST: &str = "neither a folder with intel-rapl:0/energy_uj (as `scaphandre qemu` keeps) nor a file with a number of watts";
 
 const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
 const TOO_COARSE: &str = "too coarse to split among functions";
 const FURTHER_PSYS: &str = "what psys covers on a further socket differs from board to board";
 const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
-const READ_BY_POWERCAP: &str = "powercap reads it; the two are compared before the start";
+const READ_BY_POWERCAP: &str = "read through powercap; the two are compared before the start";
 const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
 const NO_ENERGY_NO_POWER: &str = "has no energy counter (devices before Volta, virtual GPUs), and its power does not say over what time it is a mean";
 const NO_ENERGY_MEASURED_ONLY: &str = "has no energy counter, and --measured-only refuses sums of power";

@@ -3,8 +3,8 @@
 use super::finding::{DoctorPlan, Energy, Finding};
 use super::gpu_kernel_tier;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IgnoredReason, Origin, PowerDiagnostic, Quality, Sensor, SensorValue, Source,
-    SourceId,
+    Domain, DomainClass, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality, Sensor, SensorValue,
+    Source, SourceId, SourceNote,
 };
 use energy_trace_power::survey::survey;
 use energy_trace_power::{PowerPlan, SOURCES};
@@ -22,6 +22,8 @@ pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let get_counter = if is_arm_at(&plan.sysfs) { GET_COUNTER_OF_ARM } else { GET_COUNTER };
     let mut findings = describe(&survey.sources, &survey.domains, get_counter);
     findings.extend(survey.diagnostics.iter().map(of_device));
+    findings.extend(bmc(plan, &survey.domains));
+    findings.extend(share(plan));
     findings.push(of_sensors(&survey.sensors));
     let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
@@ -29,6 +31,25 @@ pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     }
     findings
 }
+
+/// A BMC that could tell what the whole server draws, where nothing else does.
+fn bmc(plan: &DoctorPlan, domains: &[Domain]) -> Option<Finding> {
+    let is_needed = !domains.iter().any(Domain::is_machine);
+    let is_there = plan.sysfs.join("class/ipmi/ipmi0").exists();
+    (is_needed && is_there).then(|| Finding::unused("power", BMC))
+}
+
+const BMC: &str = "server's BMC: not asked, which takes root or a password: bmc-power.sh (examples) asks it for the whole server's watts and \
+                   keeps them in a file, for --power auto --power bmc:FILE";
+
+/// A host's exporter that tells a guest's share, at the place where its guide mounts it.
+fn share(plan: &DoctorPlan) -> Option<Finding> {
+    let file = plan.rootfs.join("var/scaphandre/intel-rapl:0/energy_uj");
+    file.is_file().then(|| Finding::unused("power", SHARE))
+}
+
+const SHARE: &str =
+    "share told by the host: in /var/scaphandre, which is read when named: --power host:/var/scaphandre";
 
 /// Which temperatures and clocks a recording has. The clocks of CPUs are recorded where a counter shows what these draw.
 fn of_sensors(sensors: &[(Sensor, Option<SensorValue>)]) -> Finding {
@@ -47,8 +68,11 @@ fn of_device(found: &PowerDiagnostic) -> Finding {
 
 /// What was found comes first, then what is not used, then what that means; and what gives a counter where there is none.
 fn describe(sources: &[Source], domains: &[Domain], get_counter: &str) -> Vec<Finding> {
+    let is_package = |domain: &Domain| domain.class == DomainClass::Package;
+    let is_counted = |domain: &Domain| matches!(domain.origin, Origin::Counter { .. });
+    let cpus_counted = domains.iter().any(|domain| is_package(domain) && is_counted(domain));
     let mut findings: Vec<Finding> = sources.iter().filter_map(found).collect();
-    findings.extend(sources.iter().flat_map(unused));
+    findings.extend(sources.iter().flat_map(|source| unused(source, cpus_counted)));
     let measures = |source: &&Source| source.quality == Quality::Measured && !source.domains.is_empty();
     match sources.iter().find(measures) {
         None => findings.push(estimated(sources, get_counter)),
@@ -61,25 +85,26 @@ fn describe(sources: &[Source], domains: &[Domain], get_counter: &str) -> Vec<Fi
 }
 
 fn estimated(sources: &[Source], get_counter: &str) -> Finding {
+    let other_drivers = match is_guest(sources) {
+        true => String::new(),
+        false => format!("on a machine of your own: sudo modprobe {get_counter}; in a virtual machine, "),
+    };
     let unplug = if has_battery(sources) { UNPLUG } else { "" };
     let text = "no energy counter on this machine: results will be estimates";
     let range = sources.iter().find_map(Source::range_of_model);
     let range = range.map(|ends| ends.map(|end| end as f64 / 1e3));
     let range = range.map(|[low, high]| format!("{low:.1} to {high:.1}"));
-    let finding = Finding::warn(
-        "power",
-        text,
-        format!("{unplug}on a machine of your own: sudo modprobe {get_counter}; {WITHOUT_COUNTER}"),
-    );
+    let finding = Finding::warn("power", text, format!("{unplug}{other_drivers}{WITHOUT_COUNTER}"));
     Finding { energy: Some(Energy::Estimated(range)), ..finding }
 }
 
 /// `CPUs, memory and the whole machine`, or `GPUs; that of CPUs is estimated`.
 fn parts_of(domains: &[Domain]) -> String {
     let is_counted = |domain: &&Domain| matches!(domain.origin, Origin::Counter { .. });
-    let classes: BTreeSet<DomainClass> =
-        domains.iter().filter(is_counted).map(|domain| domain.class).collect();
-    let words: Vec<&str> = classes.into_iter().filter_map(word_of).collect();
+    let counted = domains.iter().filter(is_counted);
+    let kinds: BTreeSet<(DomainClass, bool)> =
+        counted.map(|domain| (domain.class, domain.is_module())).collect();
+    let words: Vec<&str> = kinds.into_iter().filter_map(|(class, module)| word_of(class, module)).collect();
     let parts = match words.as_slice() {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         all => all.concat(),
@@ -88,11 +113,12 @@ fn parts_of(domains: &[Domain]) -> String {
     if is_modelled { format!("{parts}; that of CPUs is estimated") } else { parts }
 }
 
-const fn word_of(class: DomainClass) -> Option<&'static str> {
+const fn word_of(class: DomainClass, is_module: bool) -> Option<&'static str> {
     match class {
         DomainClass::Package => Some("CPUs"),
         DomainClass::Dram => Some("memory"),
         DomainClass::Gpu => Some("GPUs"),
+        DomainClass::Psys if is_module => Some("modules (CPU, memory and what feeds them)"),
         DomainClass::Psys => Some("the whole machine"),
         DomainClass::Core => None,
     }
@@ -104,13 +130,19 @@ fn has_battery(sources: &[Source]) -> bool {
     ignored.any(|ignored| ignored.reason == IgnoredReason::NotDischarging)
 }
 
+/// Whether the CPUs say that they are a virtual machine's.
+fn is_guest(sources: &[Source]) -> bool {
+    let mut notes = sources.iter().flat_map(|source| &source.notes);
+    notes.any(|note| matches!(note, SourceNote::LoadCurve { guest: true, .. }))
+}
+
 const UNPLUG: &str = "unplug this laptop: on battery its own meter measures it; or, ";
 /// Drivers of counters, and those of Arm machines, which have no RAPL.
 const GET_COUNTER: &str =
     "intel_rapl_msr (Intel, and AMD from Zen) or acpi_power_meter (servers, NVIDIA Grace)";
 const GET_COUNTER_OF_ARM: &str =
     "acpi_power_meter (servers, NVIDIA Grace), xgene_hwmon (Ampere) or ina3221 (Jetson)";
-const WITHOUT_COUNTER: &str = "in a virtual machine, ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
+const WITHOUT_COUNTER: &str = "ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
      --model-watts, or replay a meter's log with --power replay:FILE";
 
 /// What people call a source.
@@ -126,25 +158,57 @@ fn found(source: &Source) -> Option<Finding> {
         Quality::Estimated => "estimated",
     };
     let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
-    let text = format!("{} ({quality}): {}{notes}", title(source), source.domains.join(", "));
+    let text = format!("{} ({quality}): {}{notes}", title(source), listed(&source.domains));
     (!source.domains.is_empty()).then(|| Finding::ok("power", text))
 }
 
-/// What is not used of a source, and why; one that is not there at all stands in its own list.
-fn unused(source: &Source) -> impl Iterator<Item = Finding> {
+/// What is not used of a source, and why, a line a reason; one that is not there at all stands in its own list. What nobody misses has no
+/// line: where the CPUs' energy is counted, other counters of it and the model.
+fn unused(source: &Source, cpus_counted: bool) -> Vec<Finding> {
     let title = title(source);
-    source.ignored.iter().map(move |ignored| {
-        let what = match ignored.domain == source.id.name() {
-            true => format!("{title}: not available"),
-            false => format!("{title}: {} is not used", ignored.domain),
+    let is_missed = |ignored: &&Ignored| !cpus_counted || !only_without_counter(&ignored.reason);
+    let missed: Vec<&Ignored> = source.ignored.iter().filter(is_missed).collect();
+    let line = |of: &[&Ignored]| {
+        let (first, why) = of.first().map(|first| (first, ignored_reason(&first.reason)))?;
+        let names: Vec<String> = of.iter().map(|ignored| ignored.domain.clone()).collect();
+        let what = match (first.domain == source.id.name(), of.len()) {
+            (true, _) => format!("{title}: not available"),
+            (false, 1) => format!("{title}: {} is not used", first.domain),
+            (false, _) => format!("{title}: {} are not used", listed(&names)),
         };
-        Finding::unused("power", format!("{what}: {}", ignored_reason(&ignored.reason)))
-    })
+        Some(Finding::unused("power", format!("{what}: {why}")))
+    };
+    missed.chunk_by(|a, b| a.reason == b.reason).filter_map(line).collect()
 }
+
+/// Whether a reason is worth a line only where nothing counts the CPUs' energy.
+const fn only_without_counter(reason: &IgnoredReason) -> bool {
+    use IgnoredReason::{CpusHaveCounter, NoDriver, NoSensors, NoZones};
+    matches!(reason, CpusHaveCounter | NoDriver { .. } | NoSensors { .. } | NoZones { .. })
+}
+
+/// `package-0, core-0 to core-127`: many numbers in a row are not listed one by one.
+fn listed(names: &[String]) -> String {
+    let split = |name: &str| -> Option<(String, u32)> {
+        let (word, number) = name.rsplit_once('-')?;
+        Some((word.to_owned(), number.parse().ok()?))
+    };
+    let follows = |a: &String, b: &String| {
+        split(a).zip(split(b)).is_some_and(|(a, b)| a.0 == b.0 && a.1.checked_add(1) == Some(b.1))
+    };
+    let run = |run: &[String]| match run {
+        [first, .., last] if run.len() > IN_A_ROW => format!("{first} to {last}"),
+        all => all.join(", "),
+    };
+    names.chunk_by(follows).map(run).collect::<Vec<_>>().join(", ")
+}
+
+/// So many names are listed one by one.
+const IN_A_ROW: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use super::describe;
+    use super::{describe, listed};
     use crate::doctor::Level;
     use energy_trace_model::recording::record::{Ignored, IgnoredReason, Quality, Source, SourceId};
 
@@ -168,5 +232,15 @@ mod tests {
         assert!(
             measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))
         );
+    }
+
+    /// A hundred cores are two names; what does not follow is named.
+    #[test]
+    fn names_in_a_row() {
+        let cores = (0..128).map(|core| format!("core-{core}"));
+        let names: Vec<String> =
+            ["package-0", "package-1", "psys"].map(str::to_owned).into_iter().chain(cores).collect();
+        assert_eq!(listed(&names), "package-0, package-1, psys, core-0 to core-127");
+        assert_eq!(listed(&[]), "");
     }
 }

@@ -76,9 +76,9 @@ fn verdict(findings: &[Finding]) -> String {
             "This machine cannot record yet. Fix what is marked `fail` and run doctor again.".to_owned()
         }
         (_, Some(Energy::Estimated(range))) => {
-            let times = range.as_ref().map(|range| format!(" (it may be {range} times that)"));
+            let times = range.as_ref().map(|range| format!(", and the truth {range} times as many"));
             format!(
-                "This machine can record; energy would be ESTIMATED{}: it has no energy counter.",
+                "This machine can record, but has no energy counter: joules would be ESTIMATES{}.",
                 times.unwrap_or_default()
             )
         }

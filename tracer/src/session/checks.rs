@@ -17,7 +17,7 @@ pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
         ("--path.sysfs", plan.power.sysfs != Path::new("/sys")),
         ("--path.rootfs", plan.rootfs != Path::new("/")),
         ("--nvml-lib", plan.power.nvml_lib.is_some()),
-        ("--power replay:FILE or host:FILE", reads_files),
+        ("--power replay:, host: or bmc:FILE", reads_files),
     ])?;
     if let Some(command) = plan.target.command().first() {
         check_command(command)?;

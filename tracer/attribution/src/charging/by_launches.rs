@@ -20,9 +20,6 @@ pub(super) fn charge_by_launches(result: &mut DomainResult, device: u32, basis: 
     };
     match gpu.estimate(&metered.dynamic) {
         Some(estimate) => estimate.charge(result),
-        None => {
-            let above_idle = metered.dynamic.iter().copied().sum();
-            result.row.unattributed.insert(UnattributedReason::NoLaunchData, above_idle);
-        }
+        None => result.leave(UnattributedReason::NoLaunchData),
     }
 }

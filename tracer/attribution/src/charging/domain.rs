@@ -7,6 +7,7 @@ use super::by_cpu_time::charge_by_cpu_time;
 use super::by_launches::charge_by_launches;
 use super::metering::meter;
 use crate::ledger::result::DomainResult;
+use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::recording::record::{Domain, Reading, Scope};
 
 /// Charges the energy of a domain.
@@ -17,6 +18,10 @@ pub(crate) fn charge(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -
         Scope::Gpu(device) => {
             charge_by_launches(&mut result, device, basis);
             result.lift_above_zero();
+        }
+        // The energy of two meters of the same parts would be twice a function's.
+        _ if domain.is_module() && basis.recording.domains.iter().any(Domain::is_machine) => {
+            result.leave(UnattributedReason::HeldByMachine);
         }
         Scope::Socket(_) | Scope::Machine | Scope::Core(..) => {
             charge_by_cpu_time(&mut result, domain, basis);

@@ -90,6 +90,12 @@ impl DomainResult {
         }
     }
 
+    /// Charges nobody with what is above idle.
+    pub(crate) fn leave(&mut self, why: UnattributedReason) {
+        let above_idle = self.metered.dynamic.iter().copied().sum();
+        self.row.unattributed.insert(why, above_idle);
+    }
+
     /// What is known of the powers that split it, where CPU time does.
     pub(crate) const fn cpu_basis(&self) -> Option<&CpuBasis> {
         match &self.basis {

@@ -5,8 +5,8 @@
 use crate::clock::KtimeNs;
 use crate::recording::Recording;
 use crate::recording::record::{
-    Clocks, CpuOwner, FrameKind, GpuMeter, GpuUse, Header, Host, LaunchStacks, Project, Sample, SensorCost,
-    SensorSeries, StackStatus, Summary,
+    Clocks, CpuOwner, Domain, FrameKind, GpuMeter, GpuUse, Header, Host, LaunchStacks, Project, Sample,
+    SensorCost, SensorSeries, StackStatus, Summary,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +35,8 @@ pub struct Run {
     pub launch_stacks: LaunchStacks,
     /// What was learned of GPUs beside their readings.
     pub gpus: Vec<GpuFact>,
+    /// Domains of modules: each holds a socket's CPUs and memory, and a meter of the whole machine holds them.
+    pub modules: Vec<String>,
     /// What sensors of warmth and clocks said.
     pub sensors: Vec<SensorSeries>,
     /// What reading them took.
@@ -62,6 +64,7 @@ impl Run {
     /// The facts of a recording.
     pub fn of(recording: &Recording) -> Self {
         let (start, end) = time_range(recording);
+        let modules = recording.domains.iter().filter(|domain| domain.is_module());
         Self {
             header: recording.header.clone(),
             host: recording.host.clone(),
@@ -74,6 +77,7 @@ impl Run {
             other_ns: other_ns(recording),
             launch_stacks: recording.gpu.stacks,
             gpus: gpu_facts(recording),
+            modules: modules.map(|domain| domain.name.clone()).collect(),
             sensors: recording.sensors.clone(),
             sensor_cost: recording.sensor_cost,
             clocks: recording.clocks.clone(),
@@ -124,7 +128,7 @@ fn other_ns(recording: &Recording) -> u64 {
 
 fn gpu_facts(recording: &Recording) -> Vec<GpuFact> {
     let facts = &recording.gpu_facts;
-    let fact = |domain: &crate::recording::record::Domain| GpuFact {
+    let fact = |domain: &Domain| GpuFact {
         domain: domain.name.clone(),
         meter: facts.meters.get(&domain.id).copied(),
         uses: facts.uses.get(&domain.id).cloned().unwrap_or_default(),

@@ -128,6 +128,8 @@ pub enum UnattributedReason {
     SensorBlindSpot,
     /// The counter showed it in a stretch of time in which the run contradicts the counter.
     CounterDoubted,
+    /// A module's, which the meter of the whole machine holds: functions have their part of that one's.
+    HeldByMachine,
 }
 
 impl UnattributedReason {
@@ -139,6 +141,7 @@ impl UnattributedReason {
                 "the meter looks at a part of the time, and counted other than the kernels' times say"
             }
             Self::CounterDoubted => "the counter is not believed",
+            Self::HeldByMachine => "in the whole machine's energy, which is split instead",
         }
     }
 }

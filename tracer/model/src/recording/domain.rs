@@ -76,6 +76,16 @@ pub struct Domain {
 }
 
 impl Domain {
+    /// Whether it measures a module: a socket's CPUs and memory, the GPU soldered to it, and what feeds them.
+    pub fn is_module(&self) -> bool {
+        self.class == DomainClass::Psys && matches!(self.scope, Scope::Socket(_))
+    }
+
+    /// Whether it measures the whole machine.
+    pub fn is_machine(&self) -> bool {
+        self.class == DomainClass::Psys && self.scope == Scope::Machine
+    }
+
     /// What kept it busy while its idle power was to be measured, and the power that it drew then.
     pub fn in_use(&self) -> Option<(&InUse, MicroWatts)> {
         match self.idle.as_ref()? {

@@ -514,13 +514,13 @@ mod tests {
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::CpuTotals),
             number(&CopyOutcome::ProcessGone),
-            number(&SourceId::Host),
+            number(&SourceId::Bmc),
             number(&IgnoredReason::CardTellsPowerOnly),
             number(&SourceNote::LoadCurve { tenth: 0, half: 0, guest: false }),
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [43, 3, 10, 22, 2, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 10, 36, 18, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 3 }, known));
+        let known = [43, 3, 10, 22, 2, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 4 }, known));
     }
 }

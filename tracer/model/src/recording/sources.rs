@@ -32,11 +32,13 @@ pub enum SourceId {
     Battery,
     /// What the host says that this guest draws.
     Host,
+    /// What the server's BMC says that it draws.
+    Bmc,
 }
 
 impl SourceId {
     /// All sources that this version knows.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Powercap,
         Self::Perf,
         Self::Hwmon,
@@ -47,6 +49,7 @@ impl SourceId {
         Self::HwmonPower,
         Self::Battery,
         Self::Host,
+        Self::Bmc,
     ];
 
     /// Its name, on the command line and in reports.
@@ -63,6 +66,7 @@ impl SourceId {
             Self::HwmonPower => "hwmon-power",
             Self::Battery => "battery",
             Self::Host => "host",
+            Self::Bmc => "bmc",
         }
     }
 
@@ -77,7 +81,7 @@ impl SourceId {
         match self {
             Self::Powercap | Self::Perf => CounterTraits { moves_each_millisecond: true, ..usual },
             Self::Hwmon | Self::Nvml | Self::AmdGpu | Self::Model | Self::Other(_) => usual,
-            Self::HwmonPower | Self::Battery | Self::Host => {
+            Self::HwmonPower | Self::Battery | Self::Host | Self::Bmc => {
                 CounterTraits { own_clock: false, steps_seldom: true, ..usual }
             }
             Self::Replay => CounterTraits { own_clock: false, known_hardware: false, ..usual },
@@ -86,7 +90,7 @@ impl SourceId {
 
     /// Whether a meter of the whole machine that it has is the outer line of all other counters.
     pub const fn is_outer_line(&self) -> bool {
-        matches!(self, Self::HwmonPower | Self::Battery | Self::Replay)
+        matches!(self, Self::HwmonPower | Self::Battery | Self::Replay | Self::Bmc)
     }
 
     /// The source of that name.

@@ -1,5 +1,5 @@
 //! Energy sensors of `/sys/class/hwmon`: Intel's discrete GPUs (`i915`, `xe`), the sockets of AMD's
-//! `amd_energy` and `zenergy`, and the cores of Ampere's `altra_hwmon`.
+//! `amd_energy` and `zenergy`, the cores of Ampere's `altra_hwmon`, and the supplies of Arm's Juno (`scmi`).
 //!
 //! `energyN_input` is a counter in microjoules that the driver keeps in 64 bits
 //! (Documentation/hwmon/sysfs-interface.rst, Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon,
@@ -11,6 +11,7 @@ use crate::counter_file::CounterFile;
 use crate::error::PowerError;
 use crate::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::source::{Attempt, PowerSource, measured_source};
+use crate::sources::scmi;
 use crate::sysfs::{chip_and_file, entries, names, text};
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
@@ -26,7 +27,7 @@ use std::time::Duration;
 pub(super) const KIND: SourceKind = SourceKind {
     word: NAME,
     takes_file: false,
-    help: "Energy sensors under /sys/class/hwmon: Intel GPUs, sockets of older AMD servers, cores of Ampere's",
+    help: "Energy sensors under /sys/class/hwmon: Intel GPUs, sockets of older AMD servers, cores of Ampere's, Arm's Juno",
     title: "energy sensors (hwmon)",
     quality: Quality::Measured,
     why_not_auto: always,
@@ -78,7 +79,7 @@ impl Sensor {
 
 /// The chips whose energy is understood (Linux 6.12: drivers/gpu/drm/xe, i915; AMD's and the community's for
 /// Zen; Ampere's for Altra).
-const KNOWN_CHIPS: [&str; 5] = ["xe", "i915", "amd_energy", "zenergy", ALTRA];
+const KNOWN_CHIPS: [&str; 6] = ["xe", "i915", "amd_energy", "zenergy", ALTRA, scmi::CHIP];
 
 /// Ampere's driver.
 const ALTRA: &str = "altra_hwmon";
@@ -89,7 +90,8 @@ const ALTRA_CORE: &str = "Core Energy ";
 /// file's own name, `energy1`.
 fn is_usual(label: &str) -> bool {
     let word = label.trim_end_matches(|c: char| c.is_ascii_digit());
-    label.len() <= 16 && ["card", "pkg", "Esocket", "Ecore", "energy", ALTRA_CORE].contains(&word)
+    scmi::energy_of(label).is_some()
+        || label.len() <= 16 && ["card", "pkg", "Esocket", "Ecore", "energy", ALTRA_CORE].contains(&word)
 }
 
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
@@ -122,7 +124,9 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Sourc
         }
     }
     source.domains = hwmon.domains.iter().map(|d| d.name.clone()).collect();
-    source.notes = hwmon.domains.iter().map(place_note).collect();
+    // There may be hundreds of cores, whose numbers say enough.
+    let told = hwmon.domains.iter().filter(|domain| domain.class != DomainClass::Core);
+    source.notes = told.map(place_note).collect();
     ((!hwmon.domains.is_empty()).then_some(hwmon), source)
 }
 
@@ -199,6 +203,10 @@ fn part_of(
         ALTRA => {
             let cpu = *cores.get(sensor.input.as_path()).ok_or(IgnoredReason::UnknownChip)?;
             Ok(domain(sensor, format!("core-{cpu}"), DomainClass::Core, Scope::Core(cpu, cpu)))
+        }
+        scmi::CHIP => {
+            let name = scmi::energy_of(&sensor.label).ok_or(IgnoredReason::UnknownChip)?;
+            Ok(domain(sensor, format!("{name}-0"), DomainClass::Package, Scope::Machine))
         }
         chip if chip.starts_with("i915_gt") => Err(IgnoredReason::PartOf(Whole::Card)),
         _ => Err(IgnoredReason::UnknownChip),

@@ -3,10 +3,11 @@
 //! To add a power source, touch two places: write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`. The word of
 //! `--power`, its help, errors, the choice of `auto`, `doctor` and reports follow from the table. `model.rs` is a short one to start from,
 //! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL,
-//! `server_watts` what servers draw, for the model.
+//! `server_watts` what servers draw, for the model, `scmi` what Arm firmware measures, for both of hwmon's.
 
 mod amdgpu;
 mod battery;
+mod bmc;
 mod host;
 mod hwmon;
 mod hwmon_power;
@@ -16,14 +17,15 @@ pub(super) mod perf;
 pub(super) mod powercap;
 mod rapl_filter;
 mod replay;
+mod scmi;
 mod server_watts;
 
 use super::kind::SourceKind;
 
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the
-/// earlier ones have. The log of a machine's meter, which the user names, stands before other meters of the
-/// whole machine.
-pub const SOURCES: [&SourceKind; 10] = [
+/// earlier ones have. Logs and files of a machine's meter, which the user names, stand before other meters
+/// of the whole machine.
+pub const SOURCES: [&SourceKind; 11] = [
     &powercap::KIND,
     &perf::KIND,
     &nvml::KIND,
@@ -31,6 +33,7 @@ pub const SOURCES: [&SourceKind; 10] = [
     &hwmon::KIND,
     &host::KIND,
     &replay::KIND,
+    &bmc::KIND,
     &hwmon_power::KIND,
     &battery::KIND,
     &model::KIND,

@@ -5,9 +5,10 @@
 //! which of its rails it is; `apm_xgene` is drivers/hwmon/xgene-hwmon.c (X-Gene, Ampere eMAG and Altra),
 //! `smpro_hwmon` drivers/hwmon/smpro-hwmon.c (Altra), and the labels of `ina3221` are those of Jetson's
 //! device trees (tegra234-p3701 and -p3767; NVIDIA's own for Nano, TX2 and Xavier). What supplies of 5 V feed
-//! is not known, and the carrier board's inputs do not hold the module's. Labels of SCMI
-//! (drivers/hwmon/scmi-hwmon.c) are each board's own, and none is known here. Leaves out which of them are
-//! read, as some contain others (`mod.rs`).
+//! is not known, and the carrier board's inputs do not hold the module's. Labels of SCMI are in `scmi.rs`.
+//! Leaves out which of them are read, as some contain others (`mod.rs`).
+
+use crate::sources::scmi;
 
 /// What a sensor measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(super) fn what_is(chip: &str, label: &str, number: u32) -> Option<What> {
         ("smpro_hwmon", "power4 DIMM VRD2") => Some(What::Memory("dram-vrd2", number)),
         ("smpro_hwmon", "power5 RCA VRD") => Some(What::Beside("pcie", number)),
         ("ina3221", label) => jetson(label),
+        (scmi::CHIP, label) => scmi::power_of(label).map(|name| What::Beside(name, 0)),
         _ => None,
     }
 }

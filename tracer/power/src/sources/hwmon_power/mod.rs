@@ -3,7 +3,7 @@
 //!
 //! `known.rs` says which sensors are understood, `found.rs` where they lie. Sensors overlap (machine > module > package > rail), so one of
 //! each is read and the others are named with the reason; nothing is read that an energy counter has. Leaves out the sum (`power_file`),
-//! and sensors of which nobody says what they measure: power supplies, SCMI.
+//! and sensors of which nobody says what they measure: power supplies, SCMI of unknown firmware.
 
 mod found;
 mod known;
@@ -64,12 +64,8 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
 }
 
 /// The sensor of the whole machine. Where several say that they are, each measures a part, and nobody knows which.
-fn whole_of(sensors: &[Sensor]) -> Option<(&Sensor, &'static str)> {
-    let machine = |sensor: &Sensor| match sensor.what() {
-        Some(What::Machine(name)) => Some(name),
-        _ => None,
-    };
-    let mut all = sensors.iter().filter_map(|sensor| Some((sensor, machine(sensor)?)));
+fn whole_of(sensors: &[Sensor]) -> Option<&Sensor> {
+    let mut all = sensors.iter().filter(|sensor| matches!(sensor.what(), Some(What::Machine(_))));
     all.next().filter(|_| all.next().is_none())
 }
 
@@ -79,8 +75,8 @@ struct Finder<'a> {
     sockets: Vec<SocketId>,
     source: Source,
     meters: Meters,
-    /// The sensor of the whole machine and its domain, where there is one.
-    whole: Option<(&'a Sensor, &'static str)>,
+    /// The sensor of the whole machine, where there is one.
+    whole: Option<&'a Sensor>,
 }
 
 impl<'a> Finder<'a> {
@@ -96,7 +92,7 @@ impl<'a> Finder<'a> {
     fn add(&mut self, sensor: &Sensor) {
         let what = sensor.what();
         let title = sensor.title(what.is_some());
-        let is_whole = self.whole.is_some_and(|(whole, _)| whole == sensor);
+        let is_whole = self.whole == Some(sensor);
         let what = what.filter(|what| is_whole || !matches!(what, What::Machine(_)));
         match what.ok_or(IgnoredReason::UnknownChip).and_then(|what| self.domain(what, &title)) {
             Ok(domain) => self.open(sensor, domain, title),
@@ -108,7 +104,7 @@ impl<'a> Finder<'a> {
     fn domain(&self, what: What, place: &str) -> Result<Domain, IgnoredReason> {
         let (name, class, scope) = match what {
             What::Machine(name) => (name.to_owned(), DomainClass::Psys, Scope::Machine),
-            What::Module(n) => (format!("module-{n}"), DomainClass::Psys, self.scope(n)),
+            What::Module(n) => (format!("module-{n}"), DomainClass::Psys, self.socket(n)),
             What::Package(n) => (format!("package-{n}"), DomainClass::Package, self.scope(n)),
             What::Beside(name, n) => (format!("{name}-{n}"), DomainClass::Package, self.scope(n)),
             What::Memory(name, n) => (format!("{name}-{n}"), DomainClass::Dram, self.scope(n)),
@@ -117,16 +113,13 @@ impl<'a> Finder<'a> {
             }
         };
         match class {
-            DomainClass::Psys if self.request.has(class) => {
+            DomainClass::Psys if scope == Scope::Machine && self.request.has(class) => {
                 return Err(IgnoredReason::OtherSourceReadsMachine);
             }
             DomainClass::Package | DomainClass::Dram if self.request.has(class) => {
                 return Err(IgnoredReason::OtherSourceReadsSockets);
             }
             _ => {}
-        }
-        if let (What::Module(_), Some((_, whole))) = (what, self.whole) {
-            return Err(IgnoredReason::PartOf(Whole::Package(whole.to_owned())));
         }
         if let Some(first) = self.meters.domains.iter().find(|known| known.name == name) {
             let first = first.origin.place().unwrap_or_default().to_owned();
@@ -139,8 +132,13 @@ impl<'a> Finder<'a> {
     fn scope(&self, number: u32) -> Scope {
         match self.sockets.len() {
             0 | 1 => Scope::Machine,
-            _ => Scope::Socket(self.sockets.get(number as usize).copied().unwrap_or(SocketId::new(number))),
+            _ => self.socket(number),
         }
+    }
+
+    /// The same on a machine of one socket too: a module is not the whole machine.
+    fn socket(&self, number: u32) -> Scope {
+        Scope::Socket(self.sockets.get(number as usize).copied().unwrap_or(SocketId::new(number)))
     }
 
     fn open(&mut self, sensor: &Sensor, domain: Domain, title: String) {
