@@ -104,7 +104,7 @@ fn base(workspace: &Workspace, log: &Path) -> Result<PathBuf> {
 }
 
 /// The package with that ending: of the archives the one without debug information.
-fn newest(out: &Path, ending: &str) -> Result<PathBuf> {
+pub(super) fn newest(out: &Path, ending: &str) -> Result<PathBuf> {
     let files = out.read_dir().with_context(|| format!("no packages in {}", out.display()))?;
     let fits = |file: &PathBuf| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();

@@ -1,11 +1,13 @@
 //! `cargo xtask package`: what people install, in `target/package`, and with `--check` each of it installed and used on a bare Debian 12.
 //!
 //! `build` makes the files, `floor` refuses those that need a newer C library than is promised, `parts` says what is inside, `tree` lays all
-//! out as below `/usr`, `python` what the wheel has besides, `formats` wraps that, `check` installs it. Leaves out publishing.
+//! out as below `/usr`, `python` what the wheel has besides, `formats` wraps that, `check` installs it, `foreign` what is for another
+//! processor. Leaves out publishing.
 
 mod build;
 mod check;
 mod floor;
+mod foreign;
 mod formats;
 mod parts;
 pub(crate) mod python;
@@ -13,6 +15,7 @@ mod tree;
 
 use crate::apt::{self, package};
 use crate::command::{find, read_output};
+use crate::cross::Cross;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -25,14 +28,15 @@ use std::process::Command;
 /// What is made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Also install each package in a new root folder with Debian 12, and record and report a program there; needs root.
+    /// Also install each package in a new root folder with Debian 12, and record and report a program there; needs root. Packages for another
+    /// processor are unpacked, and their program is run under an emulator.
     #[arg(long)]
     check: bool,
     /// With --check: take the packages that are in target/package.
     #[arg(long, requires = "check")]
     as_built: bool,
-    /// Make packages for machines of this kind, in target/package/TARGET; not tried yet.
-    #[arg(long, conflicts_with = "check")]
+    /// Make packages for machines of this kind, in target/package/TARGET.
+    #[arg(long)]
     target: Option<Target>,
 }
 
@@ -40,12 +44,21 @@ pub(crate) struct Options {
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let out = workspace.target().join("package");
     if let Some(target) = options.target.filter(|&target| target != Target::of_machine()) {
-        return make(workspace, &out.join(target.triple()), target);
+        let out = out.join(target.triple());
+        if !options.as_built {
+            make(workspace, &out, target)?;
+        }
+        return if options.check { check_foreign(workspace, &out, target) } else { Ok(()) };
     }
     if !options.as_built {
         make(workspace, &out, Target::of_machine())?;
     }
     if options.check { check::check(workspace, &out) } else { Ok(()) }
+}
+
+fn check_foreign(workspace: &Workspace, out: &Path, target: Target) -> Result<()> {
+    Cross::install(workspace, target)?.install_emulator(workspace)?;
+    foreign::check(workspace, &build::tools(workspace)?, out, target)
 }
 
 fn make(workspace: &Workspace, out: &Path, target: Target) -> Result<()> {

@@ -16,6 +16,8 @@ use std::process::Command;
 
 /// What people read, in the project's top folder.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+/// What asks a server's BMC for `--power bmc:FILE`.
+const BMC: &str = "bmc-power.sh";
 /// Where documents lie.
 pub(crate) const DOC: &str = "share/doc/energy-trace";
 /// Where the library lies: one of the places in which the program looks.
@@ -37,6 +39,7 @@ pub(crate) fn make(
     for name in DOCUMENTS {
         install(&workspace.root().join(name), &tree.join(DOC).join(name), 0o644)?;
     }
+    install(&workspace.root().join("examples").join(BMC), &tree.join(DOC).join(BMC), 0o644)?;
     fs::write(tree.join(DOC).join("THIRD-PARTY"), parts.notices()?)?;
     // The program writes its own manual and completions: they are those of this build.
     let program = tree.join("bin/energy-trace");
