@@ -63,7 +63,7 @@ fn plan(file: &Path) -> PowerPlan {
 fn a_kept_file() {
     let (folder, mut command) = script("ipmitool", IPMITOOL, "exec sh \"$0\" watts");
     let file = folder.path().join("watts");
-    let said = power::open(&plan(&file)).unwrap_err().to_string();
+    let said = power::open(&plan(&file)).err().unwrap().to_string();
     assert!(said.contains("watts cannot be read"), "{said}");
     let _keeper = Guard::spawn(&mut command).unwrap();
     let end = Instant::now() + Duration::from_secs(20);
