@@ -31,7 +31,7 @@ impl Header {
     pub(crate) fn new(profile: &Profile, folded: &Folded<'_>, domain: DomainChoice, rest: Rest) -> Self {
         let system_wide = profile.run.header.system_wide;
         let program = if system_wide { "all programs" } else { "program" };
-        let others = if system_wide { "kernel threads and others" } else { "other programs" };
+        let others = if system_wide { "energy-trace itself" } else { "other programs" };
         let alone = rest == Rest::default();
         Self {
             title: title(profile, folded, domain),

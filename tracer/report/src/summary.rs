@@ -165,8 +165,10 @@ impl Summary<'_> {
         let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum::<MicroJoules>();
         let (target, all) = (sum(|row| row.target), sum(|row| row.measured));
         let share = |part: MicroJoules| percent(part.as_uj(), all.as_uj());
+        // Of a whole machine every other program is recorded.
+        let is_own = self.profile.run.header.system_wide && class != DomainClass::Gpu;
         let parts = [
-            ("others", sum(|row| row.other)),
+            (if is_own { "energy-trace" } else { "others" }, sum(|row| row.other)),
             ("idle", sum(|row| row.idle)),
             ("not charged", sum(|row| row.unattributed.values().copied().sum())),
             ("uncore", sum(|row| row.uncore)),

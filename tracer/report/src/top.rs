@@ -11,7 +11,7 @@ use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile};
-use energy_trace_model::recording::record::Quality;
+use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::shown::shown;
@@ -82,6 +82,8 @@ struct Domain {
     measured: Used,
     target: Used,
     idle: Used,
+    /// Of a whole machine, of which all programs are recorded: energy-trace itself.
+    own: Option<Used>,
     /// Its idle power is not known: it is in what is charged.
     with_idle: bool,
 }
@@ -110,7 +112,7 @@ impl Totals {
         let used = self.sections.iter_mut().flat_map(HashMap::values_mut).chain([&mut self.target]);
         used.for_each(|used| used.now = MicroJoules::ZERO);
         for row in &profile.ledger {
-            self.add_domain(row, has_no_baseline(profile, &row.domain));
+            self.add_domain(row, has_no_baseline(profile, &row.domain), profile.run.header.system_wide);
         }
         self.target.add(run::target(profile, run::headline(profile)));
         WorkSoFar::add_window(&mut self.work, profile, over_time);
@@ -122,11 +124,12 @@ impl Totals {
         }
     }
 
-    fn add_domain(&mut self, row: &LedgerRow, with_idle: bool) {
+    fn add_domain(&mut self, row: &LedgerRow, with_idle: bool, system_wide: bool) {
         let name = shown(&row.domain).into_owned();
         let known = self.domains.iter().position(|domain| domain.name == name).unwrap_or_else(|| {
-            let (measured, target, idle) = Default::default();
-            self.domains.push(Domain { name, quality: row.quality, measured, target, idle, with_idle });
+            let (quality, (measured, target, idle)) = (row.quality, Default::default());
+            let own = (system_wide && row.class != DomainClass::Gpu).then(Used::default);
+            self.domains.push(Domain { name, quality, measured, target, idle, own, with_idle });
             self.domains.len() - 1
         });
         let Some(domain) = self.domains.get_mut(known) else { return };
@@ -135,7 +138,8 @@ impl Totals {
             (&mut domain.target, row.target),
             (&mut domain.idle, row.idle),
         ];
-        for (used, energy) in parts {
+        let own = domain.own.iter_mut().map(|own| (own, row.other));
+        for (used, energy) in parts.into_iter().chain(own) {
             used.now = MicroJoules::ZERO;
             used.add(energy);
         }
@@ -240,7 +244,18 @@ impl Totals {
             true => "with idle".to_owned(),
             false => format!("idle {idle:.1} W"),
         };
-        (watts, part, format!(" program {own:.1} W, {idle}, others {others:.1} W"))
+        let others = self.words_of_others(domain, others);
+        (watts, part, format!(" program {own:.1} W, {idle}, {others}"))
+    }
+
+    /// `others 1.2 W`, or of a whole machine `energy-trace 0.1 W, rest 1.1 W`, where there is a rest.
+    fn words_of_others(&self, domain: &Domain, watts: f64) -> String {
+        let Some(own) = domain.own.map(|own| self.watts(own).min(watts)) else {
+            return format!("others {watts:.1} W");
+        };
+        let rest = watts - own;
+        let rest = if rest < SHOWN { String::new() } else { format!(", rest {rest:.1} W") };
+        format!("energy-trace {own:.1} W{rest}")
     }
 
     fn sections(&self, screen: &Screen, width: usize, room: usize) -> Vec<String> {
@@ -360,6 +375,18 @@ mod tests {
         }
         totals.reset();
         assert!(totals.is_empty() && totals.target.all == MicroJoules::ZERO);
+    }
+
+    /// Of a whole machine what is no program's is energy-trace's own, and the rest.
+    #[test]
+    fn whole_machine() {
+        let mut profile = measured_training();
+        profile.run.header.system_wide = true;
+        let mut totals = Totals::default();
+        totals.add(&profile, &OverTime::default());
+        let lines = totals.lines(&screen(120, 24, Section::All));
+        let of_cpus = lines.iter().find(|line| line.starts_with("package")).unwrap();
+        assert!(of_cpus.contains(", energy-trace ") && !of_cpus.contains("others"), "{of_cpus}");
     }
 
     /// As many lines as the terminal has, none wider, whatever its size; the last one names the keys.

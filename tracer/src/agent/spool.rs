@@ -39,6 +39,10 @@ enum NotWritten {
     TooLarge,
     #[error("far more is in it than may be, and is being removed")]
     FarTooMuch,
+    #[error(
+        "it was removed or made anew, and an agent may write to the one it began with alone: start it again"
+    )]
+    Replaced,
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -51,7 +55,7 @@ impl NotWritten {
             Self::System(error) => {
                 matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
-            Self::TooLarge | Self::FarTooMuch => false,
+            Self::TooLarge | Self::FarTooMuch | Self::Replaced => false,
         }
     }
 }
@@ -85,6 +89,8 @@ struct Batch {
 /// A folder of tables.
 pub(super) struct Spool {
     plan: SpoolPlan,
+    /// The folder's own number: the sandbox is around this one, whatever is called so later.
+    folder: Option<(u64, u64)>,
     /// The oldest first.
     batches: VecDeque<Batch>,
     /// Of all of them.
@@ -99,7 +105,8 @@ impl Spool {
     /// With what earlier agents have left there, as far as it can be seen.
     pub(super) fn new(plan: SpoolPlan) -> Self {
         let (batches, counts) = (VecDeque::new(), SpoolCounts::default());
-        let mut spool = Self { plan, batches, bytes: 0, looked: Instant::now(), counts, said: false };
+        let folder = number_of(&plan.folder);
+        let mut spool = Self { plan, folder, batches, bytes: 0, looked: Instant::now(), counts, said: false };
         spool.look();
         spool
     }
@@ -130,6 +137,9 @@ impl Spool {
     }
 
     fn write(&mut self, objects: &[Object]) -> Result<(), NotWritten> {
+        if number_of(&self.plan.folder) != self.folder {
+            return Err(NotWritten::Replaced);
+        }
         let bytes = objects.iter().map(|object| object.bytes.len() as u64).sum();
         if bytes > self.plan.most_bytes {
             return Err(NotWritten::TooLarge);
@@ -237,6 +247,11 @@ impl Spool {
         self.batches = batches.into();
         self.counts.bytes = self.bytes;
     }
+}
+
+/// The device and the number of a folder on it.
+fn number_of(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|about| (about.dev(), about.ino()))
 }
 
 fn entries(folder: &Path) -> Vec<DirEntry> {
@@ -359,6 +374,25 @@ mod tests {
         small.put(Ok(window(2)));
         assert_eq!(small.counts().lost, 1);
         assert_eq!(files(folder.path(), "energy").len(), 1);
+    }
+
+    /// A folder that was removed and made again is another one, and nothing is written there.
+    #[test]
+    fn made_anew() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("spool");
+        fs::create_dir(&folder).unwrap();
+        let mut spool = spool(&folder, 1_000);
+        spool.put(Ok(window(0)));
+        fs::rename(&folder, above.path().join("away")).unwrap();
+        spool.put(Ok(window(1)));
+        assert!(!folder.exists());
+        fs::create_dir(&folder).unwrap();
+        spool.put(Ok(window(2)));
+        assert_eq!((spool.counts().written, spool.counts().lost), (1, 2));
+        assert!(files(&folder, "energy").is_empty());
+        let why = spool.write(&window(3)).unwrap_err().to_string();
+        assert!(why.contains("start it again"), "{why}");
     }
 
     /// A folder is one agent's as long as it lives.

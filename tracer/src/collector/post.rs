@@ -82,6 +82,7 @@ impl std::str::FromStr for Endpoint {
 pub struct Collector {
     agent: Agent,
     endpoint: Endpoint,
+    patience: Duration,
 }
 
 impl Collector {
@@ -91,7 +92,7 @@ impl Collector {
     }
 
     fn with_patience(endpoint: Endpoint, patience: Duration) -> Self {
-        Self { agent: client(patience, MOST_HEAD), endpoint }
+        Self { agent: client(patience, MOST_HEAD), endpoint, patience }
     }
 
     /// Its address.
@@ -108,6 +109,9 @@ impl Collector {
         };
         match request.send(message) {
             Ok(answer) => Answer::Status(answer.status().as_u16(), retry_after(&answer)),
+            Err(ureq::Error::Timeout(_)) => {
+                Answer::None(format!("nothing came within {} s", self.patience.as_secs_f64()))
+            }
             Err(why) => Answer::None(why.to_string()),
         }
     }
@@ -188,7 +192,9 @@ mod tests {
     fn hostile_answers() {
         let endless = "HTTP/1.1 400 Bad Request\r\nContent-Length: 99999999999\r\n\r\nno";
         assert_eq!(sent_to(endless).0, Answer::Status(400, None));
-        for none in ["", "garbage\r\n\r\n", "HTTP/1.1 200"] {
+        let Answer::None(why) = sent_to("").0 else { panic!("it answers") };
+        assert_eq!(why, "nothing came within 1 s");
+        for none in ["garbage\r\n\r\n", "HTTP/1.1 200"] {
             assert!(matches!(sent_to(none).0, Answer::None(_)), "{none}");
         }
         let nobody: Endpoint = "http://127.0.0.1:1".parse().unwrap();
