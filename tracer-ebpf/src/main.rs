@@ -12,9 +12,10 @@ mod hooks {
     //! One attribute and one call each.
 
     use crate::probes::{count, gpu, groups, ranges, sample, sched, tasks, totals, waits};
-    use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
+    use aya_ebpf::macros::{btf_tracepoint, perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
     use aya_ebpf::programs::{
-        PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
+        BtfTracePointContext, PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext,
+        TracePointContext,
     };
 
     #[perf_event]
@@ -26,6 +27,13 @@ mod hooks {
     #[raw_tracepoint(tracepoint = "sched_switch")]
     fn on_switch(_ctx: RawTracePointContext) -> i32 {
         sched::leave_cpu();
+        0
+    }
+
+    /// In the place of `on_switch` where CPU time is summed.
+    #[btf_tracepoint(function = "sched_switch")]
+    fn on_turn(ctx: BtfTracePointContext) -> i32 {
+        totals::leave_cpu(ctx.arg(1));
         0
     }
 

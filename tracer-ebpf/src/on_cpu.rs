@@ -49,12 +49,17 @@ impl Run {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuState {
-    /// When the running thread came; 0 before the first switch was seen.
+    /// When the running thread came; 0 before the first switch was seen. Where CPU time is summed: the last switch by the scheduler's clock,
+    /// or the last reading of power by ours where there was none since.
     pub since_ns: u64,
     /// Those who are not targets and ran since the last target, or since the CPU was last idle.
     pub run: Run,
     /// The last announcements of mappings.
     pub announced: Announced,
+    /// How far our clock is ahead of the scheduler's, and whether that is known: it is looked at once after each reading.
+    pub ahead_ns: u64,
+    /// 1: there was a switch since the last reading.
+    pub switched: u64,
     /// Into which of two maps CPU time is summed: 0 or 1.
     pub turn: u64,
     /// What is still to be added there: each process has one place, by its lowest bits, which the last one there holds.
@@ -77,6 +82,29 @@ pub struct Sum {
 pub const SUMS: usize = 16;
 
 impl CpuState {
+    /// At a switch, `clock` by the scheduler's clock: nanoseconds since the switch or reading before. `now` asks our clock, which takes longer
+    /// than all the rest.
+    #[inline(always)]
+    pub fn until_switch(&mut self, clock: u64, now: impl FnOnce() -> u64) -> u64 {
+        let since = core::mem::replace(&mut self.since_ns, clock);
+        if self.switched != 0 {
+            return clock.saturating_sub(since);
+        }
+        let now = now();
+        (self.switched, self.ahead_ns) = (1, now.wrapping_sub(clock));
+        now.saturating_sub(since)
+    }
+
+    /// At a reading, `now` by our clock: the same.
+    #[inline(always)]
+    pub fn until_reading(&mut self, now: u64) -> u64 {
+        let mut since = core::mem::replace(&mut self.since_ns, now);
+        if core::mem::take(&mut self.switched) != 0 {
+            since = since.wrapping_add(self.ahead_ns);
+        }
+        now.saturating_sub(since)
+    }
+
     /// Adds to a process's time, and gives back the sum of another one that had its place.
     #[inline(always)]
     pub fn add(&mut self, pid: u32, ns: u64) -> Option<Sum> {
@@ -119,7 +147,7 @@ pub struct BackgroundEvent {
 
 const _: () = {
     assert!(size_of::<Run>() == 40);
-    assert!(size_of::<CpuState>() == 80 + SUMS * size_of::<Sum>());
+    assert!(size_of::<CpuState>() == 96 + SUMS * size_of::<Sum>());
     assert!(size_of::<Sum>() == 16);
     assert!(size_of::<TotalKey>() == 8);
     assert!(size_of::<BackgroundEvent>() == 48);
@@ -171,6 +199,30 @@ mod tests {
         };
         assert!((1..40).all(|pid| given[pid as usize] == truth(pid)), "{given:?}");
         assert!(given.iter().filter(|ns| **ns > 0).count() > SUMS);
+    }
+
+    /// Whatever the scheduler's clock is ahead or behind, turns between two readings are the time between them; the clock is asked once.
+    #[test]
+    fn turns_are_whole() {
+        for ahead in [0_u64, 5_000, u64::MAX - 7_000] {
+            let mut state = CpuState { since_ns: 1_000, ..CpuState::default() };
+            let (mut now, mut asked) = (1_000_u64, 0);
+            for reading in 0..4 {
+                let before = now;
+                let mut ran = 0;
+                for _ in 0..reading {
+                    now += 10;
+                    ran += state.until_switch(now.wrapping_sub(ahead), || {
+                        asked += 1;
+                        now
+                    });
+                }
+                now += 7;
+                ran += state.until_reading(now);
+                assert_eq!(ran, now - before, "{ahead} {reading}");
+            }
+            assert_eq!(asked, 3);
+        }
     }
 
     /// Two processes by short turns are one run, however long it gets, and never more than two runs a long turn.

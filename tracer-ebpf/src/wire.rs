@@ -265,6 +265,12 @@ pub struct Settings {
     pub totals: u32,
     /// 1: ranges are recorded.
     pub ranges: u32,
+    /// Offset of `se.cfs_rq` in `task_struct`, where CPU time is summed and the kernel has it; else 0.
+    pub task_queue: u32,
+    /// Offset of `rq` in `cfs_rq`.
+    pub queue_cpu: u32,
+    /// Offset of `clock` in `rq`.
+    pub cpu_clock: u32,
 }
 
 /// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
@@ -404,7 +410,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 60);
+    assert!(size_of::<Settings>() == 72);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

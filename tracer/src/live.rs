@@ -2,6 +2,7 @@
 //!
 //! Leaves out who takes it: a screen (`top`), an agent (`agent`).
 
+use energy_trace_report::agent_page::OwnShare;
 use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 use std::fs::File;
@@ -22,8 +23,8 @@ pub(crate) trait Watcher {
     /// The recording begins.
     fn begin(&mut self);
 
-    /// So many events were lost so far.
-    fn lost(&mut self, _events: u64) {}
+    /// So many events were lost so far, and what the recorder takes.
+    fn hear(&mut self, _lost: u64, _share: OwnShare) {}
 
     /// The recording has ended: what is left is taken. Why it was not all taken, if it was not.
     fn end(&mut self) -> Result<(), String>;

@@ -91,6 +91,8 @@ pub struct AgentPlan {
     pub listen: SocketAddr,
     /// The time from one attribution to the next.
     pub window: Duration,
+    /// Millionths of the machine's CPU time that it may take before it samples less often.
+    pub most_share: u32,
     /// Where tables go, if they are wanted.
     pub spool: Option<SpoolPlan>,
     /// Where profiles go, if they are wanted.

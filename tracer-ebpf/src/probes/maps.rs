@@ -14,7 +14,7 @@ use tracer_ebpf::wire::{
 
 /// Written by user space before loading.
 #[unsafe(no_mangle)]
-static SETTINGS: Settings = Settings {
+pub(super) static SETTINGS: Settings = Settings {
     task_tgid: 0,
     task_pid: 0,
     task_mm: 0,
@@ -30,6 +30,9 @@ static SETTINGS: Settings = Settings {
     task_in_execve: 0,
     totals: 0,
     ranges: 0,
+    task_queue: 0,
+    queue_cpu: 0,
+    cpu_clock: 0,
 };
 
 /// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own
@@ -88,11 +91,17 @@ pub(crate) fn settings() -> Settings {
     unsafe { core::ptr::read_volatile(&raw const SETTINGS) }
 }
 
-/// Whether CPU time is summed and nothing sent of a switch: all settings would be fourteen loads at each.
+/// One field of the settings: all are a load each.
+#[inline(always)]
+pub(super) fn setting(field: &'static u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(field) }
+}
+
+/// Whether CPU time is summed and nothing sent of a switch.
 #[inline(always)]
 pub(crate) fn sums_time() -> bool {
-    // SAFETY: as above.
-    unsafe { core::ptr::read_volatile(&raw const SETTINGS.totals) != 0 }
+    setting(&SETTINGS.totals) != 0
 }
 
 /// Adds one to a counter.

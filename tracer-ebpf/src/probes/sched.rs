@@ -5,9 +5,8 @@
 //! lookup a switch, and one event where a process ran for a while. Where nothing is sent of a switch: `totals.rs`.
 
 use super::groups;
-use super::maps::{CPU_STATE, current, head_at, is_target, settings, sums_time};
+use super::maps::{CPU_STATE, current, head_at, is_target, settings};
 use super::rings::{NO_WAKEUP, send_event};
-use super::totals;
 use super::waits;
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
@@ -17,9 +16,6 @@ use tracer_ebpf::wire::{BackgroundEvent, CpuState, Run, SliceEvent, kind, lost};
 /// `current` leaves this CPU.
 #[inline(always)]
 pub(crate) fn leave_cpu() {
-    if sums_time() {
-        return totals::leave_cpu();
-    }
     let Some(state) = CPU_STATE.get_ptr_mut(0) else { return };
     // SAFETY: the map's slot of this CPU; the hook runs with interrupts off.
     let state = unsafe { &mut *state };

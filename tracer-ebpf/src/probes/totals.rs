@@ -3,10 +3,11 @@
 //! A CPU keeps the sums of those that ran last beside its clock, where adding is cheap, and adds what they leave to one of two maps. At a
 //! reading of power user space has `on_reading` run there (`BPF_PROG_TEST_RUN` on a CPU, which is an interrupt): whoever runs gets its time so far,
 //! the sums go to the map, and from then on the CPU adds to the other one. Nobody writes the first any more, and user space takes all out of it. So
-//! every nanosecond lies in one reading's times exactly, of who runs through a reading too. Leaves out whom a time belongs to: the tracer's own
+//! every nanosecond lies in one reading's times exactly, of who runs through a reading too. A switch asks no clock: the scheduler has just read
+//! its own, and its structs are read in place. Leaves out whom a time belongs to: the tracer's own
 //! processes are here as well.
 
-use super::maps::{CPU_STATE, count, current};
+use super::maps::{CPU_STATE, SETTINGS, count, current, setting};
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, PerCpuArray};
@@ -28,13 +29,40 @@ static NO_ROOM: PerCpuArray<u64> = PerCpuArray::with_max_entries(2, 0);
 #[map]
 static READ_AT: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// `current` leaves this CPU.
+/// A task leaves this CPU.
 #[inline(always)]
-pub(crate) fn leave_cpu() {
-    if let Some(state) = state() {
+pub(crate) fn leave_cpu(task: *const u8) {
+    let Some(state) = state() else { return };
+    // SAFETY: only reads the clock.
+    let ran = state.until_switch(clock_at(task), || unsafe { bpf_ktime_get_ns() });
+    // SAFETY: the kernel's own task, whose fields lie there.
+    let pid = unsafe { field::<u32>(task, setting(&SETTINGS.task_tgid)) };
+    add_turn(state, pid, ran);
+}
+
+/// The time of a switch by the scheduler's clock, which it has just read; by ours where the kernel does not say where that is.
+#[inline(always)]
+fn clock_at(task: *const u8) -> u64 {
+    if setting(&SETTINGS.task_queue) == 0 {
         // SAFETY: only reads the clock.
-        add_turn(state, unsafe { bpf_ktime_get_ns() });
+        return unsafe { bpf_ktime_get_ns() };
     }
+    // SAFETY: the kernel's own task; where a pointer of its is none, what is read is 0.
+    unsafe {
+        let queue: *const u8 = field(task, setting(&SETTINGS.task_queue));
+        let cpu: *const u8 = field(queue, setting(&SETTINGS.queue_cpu));
+        field(cpu, setting(&SETTINGS.cpu_clock))
+    }
+}
+
+/// A field of a struct whose type the kernel knows: it is read as if it were ours, and the verifier sees to it that it is one.
+///
+/// # Safety
+/// The kernel gave the address as one of such a struct.
+#[inline(always)]
+unsafe fn field<T>(base: *const u8, offset: u32) -> T {
+    // SAFETY: as the caller says.
+    unsafe { core::ptr::read_volatile(base.wrapping_add(offset as usize).cast()) }
 }
 
 /// A reading: what follows on this CPU counts for the next.
@@ -43,7 +71,8 @@ pub(crate) fn read(next: u64) {
     let (Some(state), Some(read_at)) = (state(), READ_AT.get_ptr_mut(0)) else { return };
     // SAFETY: only reads the clock.
     let now = unsafe { bpf_ktime_get_ns() };
-    add_turn(state, now);
+    let ran = state.until_reading(now);
+    add_turn(state, current().0, ran);
     for place in &mut state.sums {
         let sum = core::mem::take(place);
         if sum.pid != 0 {
@@ -57,20 +86,15 @@ pub(crate) fn read(next: u64) {
 
 #[inline(always)]
 fn state() -> Option<&'static mut CpuState> {
-    // SAFETY: the map's slot of this CPU; `on_switch` runs with interrupts off, and `on_reading` in one, or where nothing is switched.
+    // SAFETY: the map's slot of this CPU; `on_turn` runs with interrupts off, and `on_reading` in one, or where nothing is switched.
     CPU_STATE.get_ptr_mut(0).map(|state| unsafe { &mut *state })
 }
 
-/// Gives `current` its time on this CPU up to now.
+/// Gives a process its time on this CPU; an idle CPU's is nobody's.
 #[inline(always)]
-fn add_turn(state: &mut CpuState, now: u64) {
-    let start = state.since_ns;
-    state.since_ns = now;
-    let (pid, tid) = current();
-    if tid != 0
-        && start != 0
-        && start < now
-        && let Some(other) = state.add(pid, now - start)
+fn add_turn(state: &mut CpuState, pid: u32, ran: u64) {
+    if pid != 0
+        && let Some(other) = state.add(pid, ran)
     {
         keep(state.turn, other);
     }

@@ -16,11 +16,12 @@ use super::uprobe_multi::{MultiLink, MultiProbe};
 use crate::config::TraceConfig;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::raw_trace_point::RawTracePointLink;
+use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
-use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
+use aya::programs::{BtfTracePoint, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
 use aya::sys::Stats;
-use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Unwinding;
 use energy_trace_system::host::process_times::{ProcessTimes, read_process_times};
@@ -80,9 +81,11 @@ const LIVES: [(&str, &str); 3] =
 /// What user space runs at a reading of power, where CPU time is summed; it is loaded as what it might be attached to.
 const ON_READING: (&str, &str) = ("on_reading", "sched_switch");
 
-/// Those that are attached: where CPU time is summed nobody waits for anybody.
+/// In their place where CPU time is summed, and nobody waits for anybody: it reads the kernel's structs in place (BTF, Linux 5.5).
+const ON_TURN: (&str, &str) = ("on_turn", "sched_switch");
+
 fn switches(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
-    SWITCHES.into_iter().take(if config.sum_time { 1 } else { SWITCHES.len() })
+    SWITCHES.into_iter().filter(|_| !config.sum_time)
 }
 
 /// The one for a control group.
@@ -135,6 +138,7 @@ pub struct LoadedProgram {
 #[expect(dead_code, reason = "held to be dropped")]
 enum Link {
     Raw(RawTracePointLink),
+    Turns(BtfTracePointLink),
     Classic(TracePointLink),
     Probe(UProbeLink),
 }
@@ -156,11 +160,7 @@ impl Object {
             loader.map_max_entries(map, entries);
         }
         let mut ebpf = loader.load(PROBES).map_err(|e| ProbeError::load(&e))?;
-        let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
-        for (name, _) in tracepoints(config) {
-            loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
-        }
-        loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
+        let mut loaded = load_usual(config, &mut ebpf)?;
         let together = if config.gpu { load_together(&ebpf, &mut loaded).map(Arc::new) } else { None };
         let launches = match together {
             None if config.gpu => load_launches(&mut ebpf, &mut loaded),
@@ -275,7 +275,15 @@ impl Object {
         if let Some(map) = lock(&self.ebpf).map("CPU_STATE") {
             per_cpu::write(map, 0, &state, self.cpus)?;
         }
-        self.attach_raw(switches(config))
+        if config.sum_time { self.attach_turns() } else { self.attach_raw(switches(config)) }
+    }
+
+    fn attach_turns(&mut self) -> Result<(), ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        let turns: &mut BtfTracePoint = program(&mut ebpf, ON_TURN.0)?;
+        let link = turns.attach().and_then(|id| turns.take_link(id));
+        self.links.push(Link::Turns(link.map_err(|e| ProbeError::attach(ON_TURN.1, &e))?));
+        Ok(())
     }
 
     fn attach_raw(
@@ -321,9 +329,9 @@ impl Object {
         self.links.clear();
     }
 
-    /// Has the kernel keep the time of programs from now on.
-    pub fn enable_stats(&mut self) {
-        self.stats = aya::sys::enable_stats(Stats::RunTime).ok();
+    /// Has the kernel keep the time of programs from now on, or no more: that takes as long as a short program.
+    pub fn keep_stats(&mut self, keep: bool) {
+        self.stats = if keep { aya::sys::enable_stats(Stats::RunTime).ok() } else { None };
     }
 
     /// Sums of the loss counters over all CPUs, by `wire::lost`.
@@ -354,7 +362,7 @@ impl Object {
         sums
     }
 
-    /// Time that all programs took since `enable_stats`; `None` where the kernel does not keep it.
+    /// Time that all programs took while it was kept; `None` where the kernel does not keep it.
     pub fn read_run_time_ns(&self) -> Option<u64> {
         self.stats.as_ref()?;
         let single: u64 =
@@ -378,6 +386,20 @@ impl Object {
 /// What a panic on another thread left behind is whole: every change is one call.
 fn lock(ebpf: &Mutex<Ebpf>) -> MutexGuard<'_, Ebpf> {
     ebpf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Loads the programs of every recording.
+fn load_usual(config: &TraceConfig, ebpf: &mut Ebpf) -> Result<Vec<LoadedProgram>, ProbeError> {
+    let mut loaded = vec![load::<PerfEvent>(ebpf, "on_sample", PerfEvent::load)?];
+    for (name, _) in tracepoints(config) {
+        loaded.push(load::<RawTracePoint>(ebpf, name, RawTracePoint::load)?);
+    }
+    if config.sum_time {
+        let load_turn = |turn: &mut BtfTracePoint| turn.load(ON_TURN.1, &Btf::from_sys_fs()?);
+        loaded.push(load::<BtfTracePoint>(ebpf, ON_TURN.0, load_turn)?);
+    }
+    loaded.push(load::<TracePoint>(ebpf, "on_mmap", TracePoint::load)?);
+    Ok(loaded)
 }
 
 /// Loads the programs on GPU libraries. They need Linux 5.15 (cookies of attachments); without them everything else goes on.
@@ -528,6 +550,7 @@ fn read_program_ns(program: &Program) -> Option<u64> {
     let fd = match program {
         Program::PerfEvent(p) => p.fd(),
         Program::RawTracePoint(p) => p.fd(),
+        Program::BtfTracePoint(p) => p.fd(),
         Program::TracePoint(p) => p.fd(),
         Program::UProbe(p) => p.fd(),
         _ => return None,

@@ -38,8 +38,21 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         task_in_execve: types.bit_of("task_struct", "in_execve").unwrap_or(0),
         totals: u32::from(config.sum_time),
         ranges: u32::from(config.ranges),
+        ..if config.sum_time { clock_settings(&types) } else { Settings::default() }
     };
     Ok((settings, group.unwrap_or_default()))
+}
+
+/// Where the scheduler's clock lies; without `CONFIG_FAIR_GROUP_SCHED` no task knows.
+fn clock_settings(types: &KernelTypes) -> Settings {
+    let task_queue = types.offset_of("task_struct", "se.cfs_rq");
+    let rest = (types.offset_of("cfs_rq", "rq"), types.offset_of("rq", "clock"));
+    match (task_queue, rest) {
+        (Ok(task_queue), (Ok(queue_cpu), Ok(cpu_clock))) => {
+            Settings { task_queue, queue_cpu, cpu_clock, ..Settings::default() }
+        }
+        _ => Settings::default(),
+    }
 }
 
 fn group_settings(types: &KernelTypes, group: GroupId) -> Result<GroupSettings, ProbeError> {

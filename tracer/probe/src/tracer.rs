@@ -28,7 +28,7 @@ use energy_trace_bpf::sampling::cpus::{Cpus, visit};
 use energy_trace_bpf::sampling::event::{Machine, SampleEvent, decide};
 use energy_trace_bpf::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
 use energy_trace_bpf::sampling::sampler::{Sampler, Started};
-use energy_trace_bpf::sampling::watch::Watch;
+use energy_trace_bpf::sampling::watch::{Slowed, Watch};
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
@@ -64,6 +64,7 @@ pub struct Tracer {
     /// What samples and how often, once it does.
     sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
+    slowed: Slowed,
     reader: Option<Reader>,
     time: Option<Arc<TimeReader>>,
     diagnostics: Vec<RecordingDiagnostic>,
@@ -98,6 +99,7 @@ impl Tracer {
             tells_ranges: None,
             sampling: None,
             sampler: None,
+            slowed: Slowed::default(),
             reader: None,
             time: None,
             diagnostics: Vec::new(),
@@ -204,7 +206,8 @@ impl Tracer {
         };
         let mut processes = Processes::new(files, peeker.clone(), unwinding, scope);
         let out = Interner::new(RecordSender::new(records));
-        self.object.enable_stats();
+        // What runs always is timed now and then.
+        self.object.keep_stats(!self.config.live);
         if let Some(why) = self.object.attach_lives(&self.config)? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
@@ -313,7 +316,8 @@ impl Tracer {
         if let Some(why) = refused {
             self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
         }
-        Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+        let limits = Limits::new(rate, event, ticks, limit);
+        Ok(Watch::new(sampler, (limits, self.slowed.clone()), root, start))
     }
 
     /// What is to be called whenever power is read; `None` where CPU time is not summed.
@@ -335,6 +339,24 @@ impl Tracer {
     /// Samples a second on each CPU, as many as the kernel lets come.
     pub fn sample_hz(&self) -> u32 {
         self.sampling.map_or(self.config.sample_hz, |(_, rate)| rate.hz)
+    }
+
+    /// Takes one in so many samples from now on, of those that come at first.
+    pub fn slow(&self, one_in: u32) {
+        self.slowed.to(one_in);
+    }
+
+    /// From now on the kernel keeps the time of the programs: to be asked for soon.
+    pub fn time_programs(&mut self) -> Option<u64> {
+        self.object.keep_stats(true);
+        self.object.read_run_time_ns()
+    }
+
+    /// What the programs have taken whenever that was kept, which ends; `None` where the kernel does not keep it.
+    pub fn timed_programs(&mut self) -> Option<u64> {
+        let ns = self.object.read_run_time_ns();
+        self.object.keep_stats(false);
+        ns
     }
 
     /// How much their distances vary.

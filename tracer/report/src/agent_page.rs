@@ -10,6 +10,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
 use energy_trace_names::workload::Workload;
 use energy_trace_sentences::counted;
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Write as _};
 
 /// The unit of who is outside of all control groups that mean something, and of who ended before anybody
@@ -49,6 +50,8 @@ pub struct OwnCost {
     pub cpu_ns: u64,
     /// Their resident memory in bytes.
     pub resident_bytes: u64,
+    /// What that is of the machine.
+    pub share: OwnShare,
     /// Samples and stretches of CPU time that were lost.
     pub lost: u64,
     /// Windows that ended before their time, as too much was waiting.
@@ -61,6 +64,17 @@ pub struct OwnCost {
     pub sender: Option<SenderCounts>,
     /// The end of the last window, in nanoseconds since 1970 UTC.
     pub window_end_unix_ns: u64,
+}
+
+/// An agent's part of the machine's CPU time, and how often it samples for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnShare {
+    /// CPU time that its BPF programs have taken of others, in nanoseconds, by what a hundredth of the time shows.
+    pub programs_ns: u64,
+    /// Millionths of the machine's CPU time that all of it took lately.
+    pub millionths: u32,
+    /// Samples a second on each CPU; 0: not known yet.
+    pub sample_hz: u32,
 }
 
 /// Windows of a folder of tables.
@@ -187,6 +201,16 @@ impl Page {
     fn cost(&mut self, totals: &Totals, cost: &OwnCost) {
         self.counter("energy_trace_agent_cpu_seconds", "CPU time of the agent's processes.");
         self.sample("energy_trace_agent_cpu_seconds_total", &[], Seconds(cost.cpu_ns));
+        self.counter("energy_trace_agent_bpf_seconds", "CPU time of the agent's BPF programs, estimated.");
+        self.sample("energy_trace_agent_bpf_seconds_total", &[], Seconds(cost.share.programs_ns));
+        // Millionths too, with six digits behind the point.
+        let part = MicroJoules::from_uj(cost.share.millionths.into());
+        self.gauge("energy_trace_agent_cpu_ratio", "Part of the machine's CPU time that both took lately.");
+        self.sample("energy_trace_agent_cpu_ratio", &[], Joules(part));
+        if cost.share.sample_hz > 0 {
+            self.gauge("energy_trace_agent_sample_rate_hertz", "Samples a second on each CPU.");
+            self.sample("energy_trace_agent_sample_rate_hertz", &[], cost.share.sample_hz);
+        }
         self.gauge("energy_trace_agent_resident_memory_bytes", "Memory of the agent's processes.");
         self.sample("energy_trace_agent_resident_memory_bytes", &[], cost.resident_bytes);
         self.counter("energy_trace_agent_lost_events", "Samples and stretches of CPU time that were lost.");
@@ -342,7 +366,7 @@ impl Display for Escaped<'_> {
 mod tests {
     use super::super::agent_totals::tests::{pod, sums, uj, window};
     use super::super::agent_totals::{Totals, Who};
-    use super::{Format, Joules, OwnCost, SenderCounts, SpoolCounts, last_words, page};
+    use super::{Format, Joules, OwnCost, OwnShare, SenderCounts, SpoolCounts, last_words, page};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::ProcessKey;
     use energy_trace_names::workload::Workload;
@@ -371,6 +395,7 @@ mod tests {
     const COST: OwnCost = OwnCost {
         cpu_ns: 1_500_000_000,
         resident_bytes: 77,
+        share: OwnShare { programs_ns: 1_500_000_000, millionths: 12_345, sample_hz: 9 },
         lost: 3,
         early: 0,
         joined: 4,
@@ -384,11 +409,15 @@ mod tests {
     fn missing_is_missing() {
         let without = page(&Totals::default(), &COST, Format::OpenMetrics);
         assert!(!without.contains("spool") && !without.contains("otlp"), "{without}");
+        let new = page(&Totals::default(), &OwnCost::default(), Format::OpenMetrics);
+        assert!(!new.contains("hertz"), "{new}");
         let spool = SpoolCounts { written: 5, removed: 1, lost: 2, bytes: 9, merged_stacks: 0 };
         let cost = OwnCost { spool: Some(spool), sender: Some(SenderCounts { sent: 1, dropped: 3 }), ..COST };
         let with = page(&Totals::default(), &cost, Format::OpenMetrics);
         for line in [
             "energy_trace_agent_joined_windows_total 4",
+            "energy_trace_agent_cpu_ratio 0.012345",
+            "energy_trace_agent_sample_rate_hertz 9",
             r#"energy_trace_agent_spool_windows_total{outcome="lost"} 2"#,
             "energy_trace_agent_spool_bytes 9",
             r#"energy_trace_agent_otlp_messages_total{outcome="dropped"} 3"#,

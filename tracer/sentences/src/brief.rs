@@ -10,6 +10,7 @@ use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
 use super::ranges::range_in_brief;
+use super::sources::no_counter;
 use super::stacks::not_whole_in_brief;
 use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
@@ -298,9 +299,6 @@ pub fn model_in_brief(profile: &Profile) -> Option<String> {
     match (modelled.is_empty(), doubt) {
         (true, _) => None,
         (false, Some(doubt)) => Some(doubt),
-        (false, None) => Some(format!(
-            "no energy counter for {}: joules are CPU time times a constant",
-            modelled.join(", ")
-        )),
+        (false, None) => Some(no_counter(&modelled)),
     }
 }

@@ -12,6 +12,7 @@
 //! Leaves out numbers in tables, where a sentence is shown, and sentences about what a report computes (budgets, studies).
 
 mod account;
+mod agent;
 mod attribution;
 mod brief;
 mod calls;
@@ -30,6 +31,7 @@ mod stacks;
 mod tests;
 mod work;
 
+pub use agent::{slower_agent, swifter_agent};
 pub use attribution::diagnostic;
 pub use brief::{in_brief, model_in_brief};
 pub use counters::missing;
@@ -37,7 +39,7 @@ pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
 pub use sensors::{NO_SENSORS, sensor_fact};
-pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+pub use sources::{idle_origin, ignored_reason, no_counter, runtime, source_note};
 pub use work::work_failure;
 
 /// What intervals are about.

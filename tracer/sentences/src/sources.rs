@@ -120,6 +120,11 @@ fn metrics_problem(problem: MetricsProblem) -> String {
     }
 }
 
+/// That these domains have no counter.
+pub fn no_counter(domains: &[&str]) -> String {
+    format!("no energy counter for {}: joules are CPU time times a constant", domains.join(", "))
+}
+
 /// A parameter of a source, or a remark on it.
 pub fn source_note(note: &SourceNote) -> String {
     match note {

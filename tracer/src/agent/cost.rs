@@ -1,6 +1,6 @@
 //! What the agent itself takes: CPU time and memory of the recorder and of the processes that it has started.
 //!
-//! Leaves out the time of BPF programs, which is the machine's.
+//! Leaves out the time of BPF programs, which is that of whoever they interrupt (`session/own_share.rs`).
 
 use energy_trace_model::ids::Pid;
 use energy_trace_system::host::process_times::read_process_times;
@@ -10,20 +10,19 @@ use std::collections::BTreeMap;
 const MOST: usize = 64;
 
 /// CPU time so far of each process, of those that have ended too.
-pub(super) struct Cost {
+pub(crate) struct Cost {
     recorder: Pid,
     cpu_ns: BTreeMap<Pid, u64>,
 }
 
 impl Cost {
-    /// Of this process's parent and all below it.
-    pub(super) fn of_recorder() -> Self {
-        let recorder = Pid::new(nix::unistd::getppid().as_raw().cast_unsigned());
-        Self { recorder, cpu_ns: BTreeMap::new() }
+    /// Of a recorder and all below it.
+    pub(crate) const fn of(recorder: nix::unistd::Pid) -> Self {
+        Self { recorder: Pid::new(recorder.as_raw().cast_unsigned()), cpu_ns: BTreeMap::new() }
     }
 
     /// CPU time in nanoseconds so far, and resident bytes now.
-    pub(super) fn now(&mut self) -> (u64, u64) {
+    pub(crate) fn now(&mut self) -> (u64, u64) {
         let mut resident = 0_u64;
         for pid in self.processes() {
             let Some(times) = read_process_times(pid) else { continue };

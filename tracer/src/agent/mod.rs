@@ -24,5 +24,6 @@ mod spool;
 mod watcher;
 mod windows;
 
+pub(crate) use cost::Cost;
 pub(crate) use sandbox::become_user;
 pub(crate) use watcher::Agent;

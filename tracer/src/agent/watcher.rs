@@ -21,7 +21,7 @@ use energy_trace_model::profile::{DomainByProcess, Options};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::live::IncrementalReader;
 use energy_trace_model::recording::record::{LossReason, Process};
-use energy_trace_report::agent_page::{Format, OwnCost, last_words, page};
+use energy_trace_report::agent_page::{Format, OwnCost, OwnShare, last_words, page};
 use energy_trace_report::agent_totals::Totals;
 use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
 use energy_trace_system::clock::{anchor, now};
@@ -32,8 +32,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,6 +45,13 @@ const MOST_WAITING: usize = 8 << 20;
 /// Processes that may have begun in a window: each is known by some hundred bytes, twice where it is attributed.
 const MOST_BEGUN: usize = 20_000;
 
+/// What the recorder has said: events that were lost, and what it takes.
+type Heard = Mutex<(u64, OwnShare)>;
+
+fn heard(of: &Heard) -> (u64, OwnShare) {
+    *of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// From the socket to the last window.
 pub(crate) struct Agent {
     pipe: Pipe,
@@ -53,7 +59,7 @@ pub(crate) struct Agent {
     address: SocketAddr,
     /// With the collector's address in the place of its name.
     plan: AgentPlan,
-    lost: Arc<AtomicU64>,
+    heard: Arc<Heard>,
     thread: Option<JoinHandle<io::Result<()>>>,
     /// The spool is this agent's.
     _lock: Option<File>,
@@ -82,7 +88,7 @@ impl Agent {
             listener: Some(listener),
             address,
             plan,
-            lost: Arc::default(),
+            heard: Arc::default(),
             thread: None,
             _lock: lock,
         })
@@ -111,7 +117,7 @@ impl Watcher for Agent {
             Err(error) => return log::warn!("the agent ends: {error}"),
         };
         return_large_blocks(RECORDING);
-        let watching = Watching::new(self.plan.window, Arc::clone(&self.lost), outlets);
+        let watching = Watching::new(self.plan.window, Arc::clone(&self.heard), outlets);
         let pages = watching.pages.clone();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         // Without a thread nobody has the pipe, which ends the recording.
@@ -121,8 +127,8 @@ impl Watcher for Agent {
         let _ = writeln!(io::stderr(), "energy-trace: metrics on http://{}/metrics", self.address);
     }
 
-    fn lost(&mut self, events: u64) {
-        self.lost.store(events, Ordering::Relaxed);
+    fn hear(&mut self, lost: u64, share: OwnShare) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = (lost, share);
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -143,7 +149,7 @@ struct Watching {
     /// What windows so far have shown of powers.
     carried: CarriedPowers,
     cost: Cost,
-    lost: Arc<AtomicU64>,
+    heard: Arc<Heard>,
     outlets: Outlets,
     /// Losses and CPU time of the agent up to the last window for an outlet.
     told: (u64, u64),
@@ -162,14 +168,14 @@ struct Watching {
 }
 
 impl Watching {
-    fn new(window: Duration, lost: Arc<AtomicU64>, outlets: Outlets) -> Self {
+    fn new(window: Duration, heard: Arc<Heard>, outlets: Outlets) -> Self {
         let mut watching = Self {
             live: IncrementalReader::default(),
             groups: Groups::new("/proc", PODS),
             totals: Totals::default(),
             carried: CarriedPowers::default(),
-            cost: Cost::of_recorder(),
-            lost,
+            cost: Cost::of(nix::unistd::getppid()),
+            heard,
             outlets,
             told: (0, 0),
             pages: Pages::default(),
@@ -277,7 +283,7 @@ impl Watching {
     }
 
     fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed).saturating_add(self.live.strays())
+        heard(&self.heard).0.saturating_add(self.live.strays())
     }
 
     /// Empty of those who were not seen.
@@ -290,9 +296,11 @@ impl Watching {
     fn show(&mut self, until: KtimeNs) {
         let (cpu_ns, resident_bytes) = self.cost.now();
         let (spool, sender) = self.outlets.counts();
+        let share = heard(&self.heard).1;
         let cost = OwnCost {
             cpu_ns,
             resident_bytes,
+            share,
             lost: self.lost(),
             early: self.early,
             joined: self.joined,

@@ -56,6 +56,11 @@ pub(super) struct AgentArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
 
+    /// Percent of the machine's CPU time that the agent may take itself, its BPF programs too; where it takes more, it
+    /// samples at a half, a quarter, an eighth of the frequency
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = parse_share)]
+    pub own_cpu: u32,
+
     /// How CPU time is recorded. Sums cost far less where threads switch very often; of GPUs they leave the device's energy, not whose
     /// launches used it
     #[arg(long, value_name = "WHETHER", action = ArgAction::Set, value_parser = choices::slices(), default_value = "no")]
@@ -100,7 +105,13 @@ pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure
 
 fn agent_plan(args: &AgentArgs) -> Result<AgentPlan, Failure> {
     let spool = args.spool.as_ref().map(|folder| spool_plan(folder, args)).transpose()?;
-    Ok(AgentPlan { listen: args.listen, window: args.window, spool, collector: args.otlp.clone() })
+    Ok(AgentPlan {
+        listen: args.listen,
+        window: args.window,
+        most_share: args.own_cpu,
+        spool,
+        collector: args.otlp.clone(),
+    })
 }
 
 fn spool_plan(folder: &Path, args: &AgentArgs) -> Result<SpoolPlan, Failure> {
@@ -160,6 +171,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| "write it as 127.0.0.1:9464, [::1]:9464, 0.0.0.0:9464 (all networks) or 9464".into())
 }
 
+/// Percent as millionths.
+fn parse_share(text: &str) -> Result<u32, String> {
+    let percent: Option<f64> = text.trim_end_matches('%').parse().ok();
+    let share = percent.filter(|percent| (0.001..=100.0).contains(percent));
+    share.map(|percent| (percent * 1e4).round() as u32).ok_or_else(|| "write percent of 0.001 to 100".into())
+}
+
 fn parse_window(text: &str) -> Result<Duration, String> {
     let window = parse_duration(text)?;
     if WINDOWS.contains(&window) { Ok(window) } else { Err("a window is of 1s to 1h".into()) }
@@ -168,7 +186,7 @@ fn parse_window(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::super::command_line::{Command, parse};
-    use super::{Duration, Gid, Uid, owner_of, parse_address, recording};
+    use super::{Duration, Gid, Uid, owner_of, parse_address, parse_share, recording};
 
     /// The whole machine is recorded, at rates that cost little; this machine alone may ask unless somebody says otherwise.
     #[test]
@@ -199,6 +217,8 @@ mod tests {
     /// Addresses and ports; what is neither, and windows that are too short or too long, are refused.
     #[test]
     fn options() {
+        assert_eq!(["1", "0.5", "100%"].map(parse_share), [Ok(10_000), Ok(5_000), Ok(1_000_000)]);
+        assert!(["0", "101", "NaN", "x", ""].iter().all(|wrong| parse_share(wrong).is_err()));
         for (typed, address) in [
             ("9464", "127.0.0.1:9464"),
             (":1", "127.0.0.1:1"),

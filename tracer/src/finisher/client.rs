@@ -6,6 +6,7 @@ use super::message::{Answer, MOST, Request};
 use super::role;
 use crate::plan::RecordPlan;
 use energy_trace_model::recording::record::Project;
+use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::{Child, fork_role};
@@ -127,10 +128,10 @@ impl Finisher {
         }
     }
 
-    /// So many events were lost so far. Whether the finisher hears of it is its own affair.
-    pub fn lost(&self, events: u64) {
+    /// So many events were lost so far, and what the recorder takes. Whether the finisher hears of it is its own affair.
+    pub fn tell(&self, lost: u64, share: OwnShare) {
         if let Some(child) = &self.child {
-            let _told_again = child.channel.send(&Request::Lost(events), &[], Some(Duration::ZERO));
+            let _told_again = child.channel.send(&Request::Tell(lost, share), &[], Some(Duration::ZERO));
         }
     }
 

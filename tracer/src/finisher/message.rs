@@ -3,6 +3,7 @@
 //! Leaves out the socket between them (`roles::channel`).
 
 use energy_trace_model::recording::record::Project;
+use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,8 @@ pub(super) enum Request {
     Prefetch,
     Project,
     Began,
-    /// So many events were lost so far; nobody waits for an answer.
-    Lost(u64),
+    /// So many events were lost so far, and what the recorder takes; nobody waits for an answer.
+    Tell(u64, OwnShare),
     Finish,
     Show,
     Budgets,

@@ -107,8 +107,8 @@ impl State<'_> {
                 self.watcher.iter_mut().for_each(|watcher| watcher.begin());
                 return None;
             }
-            Request::Lost(events) => {
-                self.watcher.iter_mut().for_each(|watcher| watcher.lost(*events));
+            Request::Tell(lost, share) => {
+                self.watcher.iter_mut().for_each(|watcher| watcher.hear(*lost, *share));
                 return None;
             }
             Request::Finish => self.finish(),

@@ -19,6 +19,7 @@ mod finish;
 mod gpu_kernel_tier;
 mod header;
 mod marked_ranges;
+mod own_share;
 mod progress;
 mod python_counts;
 mod run;

@@ -7,6 +7,7 @@ use super::checks;
 use super::control::{Control, Event};
 use super::error::SessionError;
 use super::finish::finish;
+use super::own_share;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
@@ -99,9 +100,6 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 
-/// How often an agent hears what was lost.
-const BETWEEN_LOSSES: Duration = Duration::from_secs(10);
-
 /// Who sees the recording while it is made, or has a say in when it ends.
 struct Watched<'a> {
     viewer: Option<Viewer>,
@@ -123,8 +121,7 @@ async fn watch(
     let period = progress.period();
     let mut tick = tokio::time::interval(period.unwrap_or(Duration::from_mins(1)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut losses = tokio::time::interval(BETWEEN_LOSSES);
-    losses.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut own = plan.agent.as_ref().map(|agent| own_share::Watched::new(agent.most_share));
     loop {
         tokio::select! {
             event = control.event() => match event? {
@@ -148,8 +145,20 @@ async fn watch(
             _ = tick.tick(), if period.is_some() => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
             }
-            _ = losses.tick(), if plan.agent.is_some() => watched.finisher.lost(stage.tracer.live().lost),
+            () = next_look(own.as_ref()) => {
+                if let Some(share) = own.as_mut().and_then(|own| own.look(&mut stage.tracer)) {
+                    watched.finisher.tell(stage.tracer.live().lost, share);
+                }
+            }
         }
+    }
+}
+
+/// When an agent looks at what it takes.
+async fn next_look(own: Option<&own_share::Watched>) {
+    match own {
+        Some(own) => tokio::time::sleep_until(own.due()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -20,10 +20,10 @@ use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
-use energy_trace_model::recording::record::{Domain, DomainClass, Record, Scope};
+use energy_trace_model::recording::record::{Domain, DomainClass, Quality, Record, Scope};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
 use energy_trace_probe::{GroupId, TraceConfig, Tracer, is_counted_by_default, leave_command};
-use energy_trace_sentences::ignored_reason;
+use energy_trace_sentences::{ignored_reason, no_counter};
 use energy_trace_system::host::kernel::read_host_at;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -262,7 +262,21 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
 }
 
 /// With `-v`: what the power sources are, before the run.
+/// Joules that no counter counts.
+fn tell_estimated(power: &PowerSet) {
+    let sources = power.sources();
+    let estimated = sources.iter().filter(|source| source.quality == Quality::Estimated);
+    let domains: Vec<&str> = estimated.flat_map(|source| &source.domains).map(String::as_str).collect();
+    if !domains.is_empty() {
+        log::warn!("{}; energy-trace doctor says what gives one", no_counter(&domains));
+    }
+}
+
 fn log_sources(plan: &RecordPlan, power: &PowerSet) {
+    if plan.agent.is_some() {
+        // It has no summary that would say so.
+        tell_estimated(power);
+    }
     if !plan.screen.verbose {
         return;
     }

@@ -159,21 +159,39 @@ pub struct Limits {
     first: Option<u32>,
     /// The lowest since, and how long after the start it was seen.
     lowest: Option<(u32, u64)>,
+    /// One in so many samples is wanted now.
+    one_in: u32,
 }
 
 impl Limits {
     /// A new watch over `rate`; `first` is the limit as the run begins.
     pub const fn new(rate: Rate, event: SampleEvent, ticks: u32, first: Option<u32>) -> Self {
-        Self { rate, event, ticks, first, lowest: None }
+        Self { rate, event, ticks, first, lowest: None, one_in: 1 }
     }
 
     /// Takes a look's word, so long after the start; what can be had from now on, where that changed.
     pub(crate) fn note(&mut self, limit: Option<u32>, after_ns: u64) -> Option<Rate> {
-        let before = self.lowest.map(|(lowest, _)| lowest).or(self.first);
+        let before = self.lowest();
         let lower = limit.filter(|limit| before.is_none_or(|before| *limit < before))?;
-        let rate = self.under(before);
+        let rate = self.now(before);
         self.lowest = Some((lower, after_ns));
-        Some(self.under(Some(lower))).filter(|now| *now != rate)
+        Some(self.now(Some(lower))).filter(|now| *now != rate)
+    }
+
+    /// One in so many samples is wanted from now on; what can be had of them, where that changed.
+    pub(crate) fn slow(&mut self, one_in: u32) -> Option<Rate> {
+        let before = std::mem::replace(&mut self.one_in, one_in);
+        (before != one_in).then(|| self.now(self.lowest()))
+    }
+
+    fn lowest(&self) -> Option<u32> {
+        self.lowest.map(|(lowest, _)| lowest).or(self.first)
+    }
+
+    /// What can be had of the samples that are wanted now.
+    fn now(&self, limit: Option<u32>) -> Rate {
+        let wanted_hz = (self.rate.hz / self.one_in.max(1)).max(1);
+        Rate::under(limit, self.ticks, self.event, wanted_hz)
     }
 
     /// What can be had of the rate with which the run began.
@@ -342,6 +360,23 @@ mod tests {
         };
         assert_eq!(found[1..], [even(249, 500)]);
         assert_eq!(fix(499), "sudo sysctl kernel.perf_event_max_sample_rate=100000");
+    }
+
+    /// One in so many samples is had under every limit, and all again; that is no limit's doing.
+    #[test]
+    fn slower_by_steps() {
+        let rate = Rate::under(Some(100_000), 250, CpuClock, 19);
+        let mut limits = Limits::new(rate, CpuClock, 250, Some(100_000));
+        let hz = |rate: Option<Rate>| rate.map(|rate| rate.hz);
+        assert_eq!(
+            [1, 2, 2, 8, 100].map(|one_in| hz(limits.slow(one_in))),
+            [None, Some(9), None, Some(2), Some(1)]
+        );
+        assert_eq!(hz(limits.note(Some(250), 7)), Some(1));
+        assert_eq!((hz(limits.slow(2)), hz(limits.slow(1))), (Some(8), Some(17)));
+        let RecordingDiagnostic::SampleRateLimited { hz: 17, .. } = limits.diagnostics()[0] else {
+            panic!("{:?}", limits.diagnostics());
+        };
     }
 
     /// The limit is read below a root, and ticks are a number that kernels have.

@@ -8,6 +8,7 @@ use super::sampler::Sampler;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::RecordingDiagnostic;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often the sampler is looked at.
@@ -18,10 +19,28 @@ const LIMIT_EVERY_NS: u64 = 1_000_000_000;
 /// So late a look is seldom, unless this thread gets no CPU.
 const LATE_NS: u64 = 500_000_000;
 
+/// One in so many samples of those that were asked for, as whoever holds a copy says.
+#[derive(Clone, Debug)]
+pub struct Slowed(Arc<AtomicU32>);
+
+impl Default for Slowed {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU32::new(1)))
+    }
+}
+
+impl Slowed {
+    /// From the next look on.
+    pub fn to(&self, one_in: u32) {
+        self.0.store(one_in.max(1), Ordering::Relaxed);
+    }
+}
+
 /// What is watched.
 pub struct Watch {
     sampler: Arc<Mutex<Sampler>>,
     limits: Limits,
+    slowed: Slowed,
     rootfs: PathBuf,
     since: KtimeNs,
     sampler_at: KtimeNs,
@@ -35,10 +54,16 @@ pub struct Watch {
 
 impl Watch {
     /// Over this sampler.
-    pub fn new(sampler: Arc<Mutex<Sampler>>, limits: Limits, rootfs: PathBuf, now: KtimeNs) -> Self {
+    pub fn new(
+        sampler: Arc<Mutex<Sampler>>,
+        (limits, slowed): (Limits, Slowed),
+        rootfs: PathBuf,
+        now: KtimeNs,
+    ) -> Self {
         Self {
             sampler,
             limits,
+            slowed,
             rootfs,
             since: now,
             sampler_at: now,
@@ -98,7 +123,9 @@ impl Watch {
 
     fn look_at_limit(&mut self, now: KtimeNs) {
         self.limit_at = now;
-        if let Some(rate) = self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since)) {
+        let slower = self.limits.slow(self.slowed.0.load(Ordering::Relaxed));
+        let limited = self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since));
+        if let Some(rate) = limited.or(slower) {
             self.sampler.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
         }
     }

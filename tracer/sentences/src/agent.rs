@@ -1,0 +1,23 @@
+//! What an agent says of its own cost, in millionths of the machine's CPU time.
+
+use super::counted;
+
+/// It takes more than it may, and samples less often.
+pub fn slower_agent(share: u32, most: u32, hz: u32) -> String {
+    let (taken, most, samples) = (percent(share), percent(most), counted(hz.into(), "sample"));
+    format!(
+        "the agent takes {taken} of the machine's CPU time, more than {most}: {samples} a second on each CPU from now on"
+    )
+}
+
+/// It takes far less.
+pub fn swifter_agent(share: u32, _most: u32, hz: u32) -> String {
+    let (taken, samples) = (percent(share), counted(hz.into(), "sample"));
+    format!("the agent takes {taken} of the machine's CPU time: {samples} a second on each CPU again")
+}
+
+/// `2.3 %`, `0.040 %`.
+fn percent(millionths: u32) -> String {
+    let digits = if millionths < 1_000 { 3 } else { 1 };
+    format!("{:.digits$} %", f64::from(millionths) / 1e4)
+}

@@ -1,0 +1,153 @@
+//! What part of the machine's CPU time an agent takes, its BPF programs too, and fewer samples where that is more than it may.
+//!
+//! Processes have their account. Of programs the kernel keeps none, as that would cost as much as they do, but for a hundredth of the time,
+//! which stands for all of it. Leaves out what samples are (`probe`), and the page (`report::agent_page`).
+
+use crate::agent::Cost;
+use energy_trace_probe::Tracer;
+use energy_trace_report::agent_page::OwnShare;
+use energy_trace_sentences::{slower_agent, swifter_agent};
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(10);
+/// For so long programs are timed at each look.
+const TIMED: Duration = Duration::from_millis(100);
+/// One in so many samples is taken, step by step.
+const STEPS: [u32; 4] = [1, 2, 4, 8];
+/// So many looks in a row are a step down, so many a step up.
+const DOWN: usize = 3;
+const UP: usize = 6;
+
+/// An agent's cost, look by look.
+pub(super) struct Watched {
+    cost: Cost,
+    steps: Steps,
+    due: Instant,
+    /// Since when programs are timed, and what they had taken then.
+    timing: Option<(Instant, Option<u64>)>,
+    /// The look before, and the processes' CPU time then.
+    before: (Instant, u64),
+    share: OwnShare,
+}
+
+impl Watched {
+    /// `most`: millionths of the machine's CPU time that the agent may take.
+    pub(super) fn new(most: u32) -> Self {
+        let mut cost = Cost::of(nix::unistd::getpid());
+        let (now, cpu_ns) = (Instant::now(), cost.now().0);
+        let (steps, share) = (Steps { most, ..Steps::default() }, OwnShare::default());
+        Self { cost, steps, due: now + EVERY, timing: None, before: (now, cpu_ns), share }
+    }
+
+    /// When the next look is.
+    pub(super) fn due(&self) -> tokio::time::Instant {
+        self.due.into()
+    }
+
+    /// Looks; what is known then, once it is.
+    pub(super) fn look(&mut self, tracer: &mut Tracer) -> Option<OwnShare> {
+        let now = Instant::now();
+        let Some((since, before_ns)) = self.timing.take() else {
+            self.due = now + TIMED;
+            self.timing = Some((now, tracer.time_programs()));
+            return None;
+        };
+        self.due = now + EVERY;
+        let programs_ns =
+            tracer.timed_programs().zip(before_ns).map(|(ns, before)| ns.saturating_sub(before));
+        self.add(now, programs_ns.unwrap_or(0) as f64 / (now - since).as_nanos().max(1) as f64, tracer);
+        Some(self.share)
+    }
+
+    /// Adds the time since the look before, of which programs took `programs` CPUs.
+    fn add(&mut self, now: Instant, programs: f64, tracer: &Tracer) {
+        let (since, cpu_before) = std::mem::replace(&mut self.before, (now, self.cost.now().0));
+        let ns = (now - since).as_nanos() as f64;
+        let programs_ns = (ns * programs) as u64;
+        let taken = self.before.1.saturating_sub(cpu_before).saturating_add(programs_ns);
+        self.share.programs_ns = self.share.programs_ns.saturating_add(programs_ns);
+        let cpus = tracer.cpus().len().max(1) as f64;
+        self.share.millionths = (taken as f64 * 1e6 / ns.max(1.0) / cpus) as u32;
+        let before = self.steps.step;
+        if let Some(mean) = self.steps.note(self.share.millionths) {
+            let one_in = self.steps.one_in();
+            tracer.slow(one_in);
+            let said = if self.steps.step > before { slower_agent } else { swifter_agent };
+            log::warn!("{}", said(mean, self.steps.most, (tracer.sample_hz() / one_in).max(1)));
+        }
+        self.share.sample_hz = (tracer.sample_hz() / self.steps.one_in()).max(1);
+    }
+}
+
+/// Where samples stand on the way down.
+#[derive(Debug, Default)]
+struct Steps {
+    most: u32,
+    step: usize,
+    /// Since the last step, the newest last.
+    looks: Vec<u32>,
+}
+
+impl Steps {
+    fn one_in(&self) -> u32 {
+        STEPS.get(self.step).copied().unwrap_or(1)
+    }
+
+    /// Takes a look's share; the mean that made a step, where there was one.
+    fn note(&mut self, share: u32) -> Option<u32> {
+        self.looks.push(share);
+        let mean_of = |count: usize| {
+            let last = self.looks.len().checked_sub(count).and_then(|first| self.looks.get(first..))?;
+            let sum = last.iter().map(|share| u64::from(*share)).sum::<u64>();
+            u32::try_from(sum / count as u64).ok()
+        };
+        let above = mean_of(DOWN).filter(|mean| *mean > self.most && self.step + 1 < STEPS.len());
+        // Twice as many samples take twice as much at the most.
+        let below = mean_of(UP).filter(|mean| *mean < self.most / 2 && self.step > 0);
+        match (above, below) {
+            (Some(_), _) => self.step += 1,
+            (None, Some(_)) => self.step -= 1,
+            (None, None) => {
+                let too_many = self.looks.len().saturating_sub(UP);
+                self.looks.drain(..too_many);
+                return None;
+            }
+        }
+        self.looks.clear();
+        above.or(below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STEPS, Steps};
+
+    fn steps(of: &mut Steps, shares: &[u32]) -> Vec<u32> {
+        let note = |share: &u32| {
+            of.note(*share);
+            of.one_in()
+        };
+        shares.iter().map(note).collect()
+    }
+
+    /// Half a minute above the limit is a step down, a minute far below it one up; one look, or what lies between, is none.
+    #[test]
+    fn down_and_up() {
+        let mut of = Steps { most: 10_000, ..Steps::default() };
+        assert_eq!(steps(&mut of, &[20_000, 1_000, 1_000, 50_000, 1_000]), [1, 1, 1, 2, 2]);
+        assert_eq!(steps(&mut of, &[6_000; 9]), [2; 9]);
+        assert_eq!(steps(&mut of, &[11_000; 6]), [2, 2, 4, 4, 4, 8]);
+        assert_eq!(steps(&mut of, &[4_000; 18]), [[8; 5].as_slice(), &[4; 6], &[2; 6], &[1]].concat());
+    }
+
+    /// There is a last step, and a first.
+    #[test]
+    fn no_further() {
+        let mut of = Steps { most: 1, ..Steps::default() };
+        let last = STEPS[STEPS.len() - 1];
+        assert_eq!(steps(&mut of, &[u32::MAX; 50]).last(), Some(&last));
+        let mut of = Steps { most: 10_000, ..Steps::default() };
+        assert_eq!(steps(&mut of, &[0; 20]), [1; 20]);
+    }
+}
