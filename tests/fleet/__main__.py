@@ -3,7 +3,7 @@
 All engines must give the same microjoules, and those of the recording's own report. The fleet is the recording's machine and eight more, with
 its rows on fifteen days; the spool of an agent that runs meanwhile is asked too. Leaves out what the numbers mean.
 
-    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak
+    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak hosts rows
 """
 import json
 import os
@@ -115,10 +115,18 @@ def of_agent(program, folder):
     return spool, answers
 
 
+def of_hosts(program, folder):
+    """What eight machines have uploaded."""
+    import hosts
+
+    check = ask("duckdb", hosts.check(program, folder), None)["check"]
+    assert len({row[0] for row in check}) == hosts.HOSTS and all(row[4] == row[5] == 0 for row in check), check
+
+
 def main(program, recording, folder, engines):
     folder = pathlib.Path(folder)
     spool, again = folder / "spool", folder / "again"
-    for place in (spool, again, folder / "agent"):
+    for place in (spool, again, *(folder / name for name in ("agent", "hosts", "rows-export", "rows-agent"))):
         shutil.rmtree(place, ignore_errors=True)
     first, second = export(program, recording, spool), export(program, recording, again)
     assert first == second and len(first) % 3 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
@@ -133,10 +141,12 @@ def main(program, recording, folder, engines):
 
             otlp.check(program, recording, target_uj)
             continue
-        if engine == "soak":
+        if engine in ("soak", "hosts", "rows"):
+            import rows
             import soak
 
-            soak.check(program)
+            run = {"soak": lambda: soak.check(program), "hosts": lambda: of_hosts(program, folder), "rows": lambda: rows.check(SQL, again, folder)}
+            run[engine]()
             continue
         for place, answers in spools if engine != "duckdb" else []:
             if engine == "s3":

@@ -23,12 +23,12 @@ LAST = re.compile(r"(\d+) windows; spool: (\d+) written, 0 removed, 0 lost(?:; c
 class Agent(contextlib.AbstractContextManager):
     """Runs until `end`, which gives its last words: windows, written, sent, dropped."""
 
-    def __init__(self, program, url=None, window="2s"):
+    def __init__(self, program, url=None, window="2s", before=(), loop=True):
         self.folder = tempfile.TemporaryDirectory()
         self.spool = self.folder.name
         os.chown(self.spool, OWNER, OWNER)
-        command = [program, "agent", "--power", "model", "--listen", "127.0.0.1:0", "--window", window, "--spool", self.spool]
-        self.loop = subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", LOOP])
+        command = [*before, program, "agent", "--power", "model", "--listen", "127.0.0.1:0", "--window", window, "--spool", self.spool]
+        self.loop = subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", LOOP if loop else ""])
         self.process = subprocess.Popen(command + (["--otlp", url] if url else []), stderr=subprocess.PIPE, text=True)
         self.begun = ""
 

@@ -38,11 +38,13 @@ class Churn:
 
     def __init__(self):
         self.files, self.groups, self.made = pathlib.Path(tempfile.mkdtemp(prefix="churn")), [], containers()
+        self.containers = 0
 
     def container(self, number):
         group = self.made / f"pod{uuid.uuid4()}" / f"c{number}"
         group.mkdir(parents=True)
         self.groups.append((time.monotonic(), group))
+        self.containers += 1
         return group
 
     def words(self, number):
@@ -78,6 +80,7 @@ class Churn:
             time.sleep(max(0.0, begun + number / A_SECOND - time.monotonic()))
 
     def end(self):
+        print(f"churn: {self.containers} containers", flush=True)
         time.sleep(3)
         self.remove()
         shutil.rmtree(self.files)

