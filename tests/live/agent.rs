@@ -1,7 +1,7 @@
 //! The agent on simulated power, with two pods that burn: the sum rule at each scrape, who got what, and what its processes may do.
 //!
-//! Pods are control groups as the kubelet names them. `prometheus` asks a real Prometheus and is for `cargo xtask fleet-prometheus`. Leaves out what a page
-//! says (`tracer/report/src/agent_page.rs`).
+//! Pods are control groups as the kubelet names them. Leaves out what a page says (`tracer/report/src/agent_page.rs`), and a real Prometheus
+//! (`agent_prometheus.rs`).
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
 use energy_trace_tests::place::eventually;
@@ -10,7 +10,6 @@ use energy_trace_tests::process;
 use nix::sys::signal::Signal;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -21,11 +20,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const PATIENCE: Duration = Duration::from_mins(1);
-const UIDS: [&str; 2] = ["7f1d2e3c-0a1b-4c5d-8e9f-001122334400", "7f1d2e3c-0a1b-4c5d-8e9f-001122334401"];
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const UIDS: [&str; 2] =
+    ["7f1d2e3c-0a1b-4c5d-8e9f-001122334400", "7f1d2e3c-0a1b-4c5d-8e9f-001122334401"];
 
 /// A program that ends with its test.
-struct Started(Child);
+pub(super) struct Started(pub(super) Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -35,15 +35,15 @@ impl Drop for Started {
 }
 
 /// An agent, and where its metrics are.
-struct Agent {
+pub(super) struct Agent {
     process: Started,
-    address: String,
+    pub(super) address: String,
     /// What it says behind its first lines.
     said: Arc<Mutex<String>>,
 }
 
 impl Agent {
-    fn start(simulation: &Simulation, options: &[&str]) -> Self {
+    pub(super) fn start(simulation: &Simulation, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
         command.args(["agent", "--listen", "127.0.0.1:0", "--power", "powercap", "--idle-watts", "10"]);
         command.arg("--path.sysfs").arg(simulation.sysfs()).args(options);
@@ -80,12 +80,12 @@ impl Agent {
         Page::parse(&self.text("application/openmetrics-text"))
     }
 
-    fn text(&self, accept: &str) -> String {
+    pub(super) fn text(&self, accept: &str) -> String {
         get(&self.address, "/metrics", accept)
     }
 
     /// The first page of which this is so.
-    fn page_with(&self, what: &str, is_so: impl Fn(&Page) -> bool) -> Page {
+    pub(super) fn page_with(&self, what: &str, is_so: impl Fn(&Page) -> bool) -> Page {
         let end = Instant::now() + PATIENCE;
         loop {
             let page = self.page();
@@ -98,7 +98,7 @@ impl Agent {
         }
     }
 
-    fn end(mut self) -> i32 {
+    pub(super) fn end(mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(self.process.0.id().cast_signed());
         nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
         self.process.0.wait().unwrap().code().unwrap_or(-1)
@@ -119,7 +119,7 @@ fn get(address: &str, path: &str, accept: &str) -> String {
 
 /// A page's samples of joules in microjoules, by family and labels; others in millionths.
 #[derive(Debug)]
-struct Page(BTreeMap<String, i64>);
+pub(super) struct Page(BTreeMap<String, i64>);
 
 impl Page {
     fn parse(text: &str) -> Self {
@@ -141,7 +141,7 @@ impl Page {
         of.map(|(_, value)| value).sum()
     }
 
-    fn pod(&self, uid: &str) -> i64 {
+    pub(super) fn pod(&self, uid: &str) -> i64 {
         self.sum("energy_trace_workload_joules_total", &[&format!("pod_uid=\"{uid}\"")])
     }
 
@@ -154,7 +154,7 @@ impl Page {
     }
 
     /// The end of the last window, in microseconds since 1970.
-    fn ends(&self) -> u128 {
+    pub(super) fn ends(&self) -> u128 {
         self.0["energy_trace_agent_window_end_timestamp_seconds"].unsigned_abs().into()
     }
 }
@@ -190,7 +190,7 @@ fn words_of_burner(cpu: usize, watts: u32) -> Vec<String> {
 }
 
 /// The same program wherever it runs.
-fn program_of_burner(cpu: usize, watts: u32) -> Vec<String> {
+pub(super) fn program_of_burner(cpu: usize, watts: u32) -> Vec<String> {
     let program = format!(
         "import sys; sys.path.insert(0, '{}'); from phases import Declaration; d = Declaration()\n\
          d.say('function pod_{cpu} {watts}'); d.enter('pod_{cpu}')\n\
@@ -214,7 +214,7 @@ impl Drop for Pod {
     }
 }
 
-fn simulation() -> Simulation {
+pub(super) fn simulation() -> Simulation {
     Simulation::start(&Options { sockets: 2, step_uj: 61, ..Options::default() }).unwrap()
 }
 
@@ -467,91 +467,4 @@ fn an_address_in_use() {
         .unwrap();
     let said = String::from_utf8_lossy(&agent.stderr);
     assert!(!agent.status.success() && said.contains(&address) && said.contains("--listen"), "{said}");
-}
-
-/// Where `cargo xtask fleet-prometheus` has put Prometheus.
-const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
-const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
-     + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
-
-/// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing.
-#[test]
-#[ignore = "fetches Prometheus: `cargo xtask fleet-prometheus`"]
-fn prometheus() {
-    let programs =
-        PathBuf::from(std::env::var_os(PROMETHEUS).expect("`cargo xtask fleet-prometheus` says where it is"));
-    let simulation = simulation();
-    let agent = Agent::start(&simulation, &["--window", "2s"]);
-    let _pods = [Pod::start(&simulation, 0, 5), Pod::start(&simulation, 1, 20)];
-    agent.page_with("energy of both pods", |page| UIDS.iter().all(|uid| page.pod(uid) > 0));
-    check_by_promtool(&programs, &agent.text("text/plain"));
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&programs, folder.path(), &agent.address);
-    let count = "min(count_over_time(energy_trace_domain_joules_total[5m]))";
-    let end = Instant::now() + 3 * PATIENCE;
-    while server.ask(count).first().is_none_or(|scrapes| *scrapes < 60.0) {
-        assert!(Instant::now() < end, "no 60 scrapes");
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    let worst = server.ask(&format!("max_over_time((abs({RULE}))[70s:1s])"));
-    let power = server.ask("sum by (pod_uid) (rate(energy_trace_workload_joules_total{pod_uid!=\"\"}[50s]))");
-    let scrapes = server.ask(count);
-    println!("scrapes {scrapes:?}, worst of each domain {worst:?} µJ, watts of the pods {power:?}");
-    assert_eq!(worst, [0.0, 0.0]);
-    assert!(power.len() == 2 && power.iter().all(|watts| (0.01..21.0).contains(watts)), "{power:?}");
-    assert_eq!(agent.end(), 0);
-}
-
-fn check_by_promtool(programs: &Path, page: &str) {
-    let mut promtool = Command::new(programs.join("promtool"));
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut promtool = promtool.spawn().unwrap();
-    promtool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let said = promtool.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
-    assert!(said.status.success() && text.is_empty(), "promtool: {text}");
-}
-
-/// Prometheus, that scrapes the agent.
-struct Server {
-    _process: Started,
-    address: String,
-}
-
-impl Server {
-    fn start(programs: &Path, folder: &Path, agent: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
-        let config = folder.join("prometheus.yml");
-        let jobs = format!("[{{job_name: energy, static_configs: [{{targets: ['{agent}']}}]}}]");
-        std::fs::write(&config, format!("global: {{scrape_interval: 1s}}\nscrape_configs: {jobs}\n"))
-            .unwrap();
-        let mut command = Command::new(programs.join("prometheus"));
-        command.arg(format!("--config.file={}", config.display()));
-        command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
-        command
-            .arg(format!("--web.listen-address={address}"))
-            .args(["--log.level=error", "--web.enable-lifecycle"]);
-        let process = Started(command.stdin(Stdio::null()).spawn().unwrap());
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < end, "Prometheus does not listen");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Self { _process: process, address }
-    }
-
-    /// The values of a question.
-    fn ask(&self, question: &str) -> Vec<f64> {
-        let quoted: String = question.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let path = format!("/api/v1/query?query={quoted}");
-        write!(connection, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        let found: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
-        let rows = found["data"]["result"].as_array().unwrap_or_else(|| panic!("{question}: {answer}"));
-        rows.iter().map(|row| row["value"][1].as_str().unwrap().parse().unwrap()).collect()
-    }
 }

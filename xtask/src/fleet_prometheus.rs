@@ -1,8 +1,8 @@
-//! `cargo xtask fleet-prometheus`: Debian's Prometheus, unpacked into the cache folder, scrapes an agent on simulated power and is asked for the
-//! sum rule.
+//! `cargo xtask fleet-prometheus`: Debian's Prometheus, unpacked into the cache folder, scrapes an agent on simulated power beside containers of
+//! Debian's `runc`, and is asked for the sum rule.
 //!
-//! Not part of `cargo xtask test`: it fetches 19 MB and watches for more than a minute. What is checked is a test of its own
-//! (`tests/live/agent.rs`).
+//! Not part of `cargo xtask test`: it fetches 22 MB and watches for more than a minute. What is checked is a test of its own
+//! (`tests/live/agent_prometheus.rs`).
 
 use crate::command::run;
 use crate::private_apt::{BOOKWORM, PrivateApt};
@@ -14,14 +14,16 @@ use std::fs;
 
 pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     let folder = workspace.tools().join("prometheus");
-    let programs = folder.join("root/usr/bin");
-    if !programs.join("promtool").exists() {
-        eprintln!("fleet-prometheus: Debian's prometheus into {}", folder.display());
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let log = workspace.log();
-        let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
-        apt.unpack_alone("prometheus", &folder.join("root"))?;
+    let root = folder.join("root");
+    let log = workspace.log();
+    let apt = PrivateApt { folder: &folder, target: Target::of_machine(), sources: BOOKWORM, log: &log };
+    for (package, program) in [("prometheus", "usr/bin/promtool"), ("runc", "usr/sbin/runc")] {
+        if !root.join(program).exists() {
+            eprintln!("fleet-prometheus: Debian's {package} into {}", folder.display());
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            apt.unpack_alone(package, &root)?;
+        }
     }
-    let mut test = ignored_test(workspace, Compiled::Debug, "live", "agent::prometheus")?;
-    run(test.env("ENERGY_TRACE_PROMETHEUS", &programs))
+    let mut test = ignored_test(workspace, Compiled::Debug, "live", "agent_prometheus::sum_rule")?;
+    run(test.env("ENERGY_TRACE_PROMETHEUS", &root))
 }

@@ -1,0 +1,225 @@
+//! A real Prometheus scrapes an agent on simulated power, beside containers that `runc` makes: for `cargo xtask fleet-prometheus`.
+//!
+//! Leaves out what a page says (`tracer/report/src/agent_page.rs`).
+
+use super::agent::{Agent, PATIENCE, Started, UIDS, program_of_burner, simulation};
+use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::powercap::Simulation;
+use energy_trace_tests::process;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Where `cargo xtask fleet-prometheus` has put Prometheus and `runc`.
+const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
+const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
+     + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
+
+/// A container of a pod, by `runc`, that draws so many watts on a CPU; it goes with the test.
+struct Container<'a> {
+    runc: &'a Path,
+    state: tempfile::TempDir,
+    pod: &'a str,
+    name: &'a str,
+    process: Option<Started>,
+}
+
+impl<'a> Container<'a> {
+    fn start(runc: &'a Path, simulation: &Simulation, pod: &'a str, name: &'a str, cpu: usize) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let root = state.path().join("rootfs");
+        std::fs::create_dir(&root).unwrap();
+        for link in ["bin", "sbin", "lib", "lib64"] {
+            std::os::unix::fs::symlink(Path::new("usr").join(link), root.join(link)).unwrap();
+        }
+        let places = [
+            Path::new("/usr"),
+            process::phases_script().parent().unwrap(),
+            simulation.socket().parent().unwrap(),
+        ]
+        .map(|place| json!({"destination": place, "source": place, "type": "bind", "options": ["rbind"]}));
+        let mounts =
+            [&[json!({"destination": "/proc", "source": "proc", "type": "proc"})], &places[..]].concat();
+        // Groups of the first version have no real-time share: nobody has a CPU alone.
+        let words = ["taskset", "-c", &cpu.to_string()].map(str::to_owned);
+        let words = [&words, &program_of_burner(cpu, WATTS[cpu])[..]].concat();
+        let config = json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": {"uid": 0, "gid": 0},
+                "args": words,
+                "env": ["PATH=/usr/bin:/bin", format!("{SOCKET_VARIABLE}={}", simulation.socket().display())],
+                "cwd": "/",
+            },
+            "root": {"path": "rootfs"},
+            "mounts": mounts,
+            "linux": {
+                "cgroupsPath": format!("/kubepods/burstable/pod{pod}/{name}"),
+                // Its threads are called by the host's numbers when they declare themselves.
+                "namespaces": [{"type": "mount"}],
+            },
+        });
+        std::fs::write(state.path().join("config.json"), config.to_string()).unwrap();
+        let mut container = Self { runc, state, pod, name, process: None };
+        let mut run = container.command();
+        run.args(["run", "--bundle"]).arg(container.state.path()).arg(name).stdin(Stdio::null());
+        container.process = Some(Started(run.spawn().unwrap()));
+        container
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.runc);
+        command.arg("--root").arg(self.state.path().join("state"));
+        command
+    }
+
+    fn end(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ended = self.command().args(["kill", self.name, "KILL"]).status();
+            let _status = process.0.wait();
+        }
+        let pod = format!("kubepods/burstable/pod{}", self.pod);
+        for mount in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+            let pod = mount.path().join(&pod);
+            // What others made, or use, stays.
+            pod.ancestors().take(3).for_each(|above| drop(std::fs::remove_dir(above)));
+        }
+    }
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+const WATTS: [u32; 2] = [5, 20];
+/// The pod that is made anew: it is another one then, of the same name.
+const ANEW: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334402";
+
+/// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing. A container ends, is
+/// started again in its pod, and in a pod that takes that one's place.
+#[test]
+#[ignore = "fetches Prometheus: `cargo xtask fleet-prometheus`"]
+fn sum_rule() {
+    let root =
+        PathBuf::from(std::env::var_os(PROMETHEUS).expect("`cargo xtask fleet-prometheus` says where it is"));
+    let (programs, runc) = (root.join("usr/bin"), root.join("usr/sbin/runc"));
+    let simulation = simulation();
+    let agent = Agent::start(&simulation, &["--window", "2s"]);
+    let start = |pod, name, cpu| Container::start(&runc, &simulation, pod, name, cpu);
+    let (mut first, mut alone) = (start(UIDS[0], "first", 0), start(UIDS[1], "alone", 1));
+    agent.page_with("energy of both pods", |page| UIDS.iter().all(|uid| page.pod(uid) > 0));
+    check_by_promtool(&programs, &agent.text("text/plain"));
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&programs, folder.path(), &agent.address);
+    server.wait_for_scrapes(20.0);
+    first.end();
+    let mut second = start(UIDS[0], "second", 0);
+    server.wait_for_scrapes(40.0);
+    second.end();
+    let mut third = start(ANEW, "third", 0);
+    server.wait_for_scrapes(60.0);
+    // Nobody is asked about the last windows of a container: they come some seconds later.
+    let grown = |name: &str| {
+        let series = format!("energy_trace_workload_joules_total{{container_id=\"{name}\"}}");
+        [format!("sum({series})"), format!("sum(delta({series}[10s]))")]
+            .map(|question| server.ask(&question).first().copied().unwrap_or(f64::NAN))
+    };
+    let [first_one, second_one, third_one] = ["first", "second", "third"].map(grown);
+    let worst = server.ask(&format!("max_over_time((abs({RULE}))[70s:1s])"));
+    let pods = "sum by (pod_uid) (energy_trace_workload_joules_total{pod_uid!=\"\"})";
+    let watts = server.ask("sum(rate(energy_trace_workload_joules_total{container_id=\"alone\"}[50s]))");
+    println!(
+        "worst of each domain {worst:?} µJ; the pod alone {watts:?} W; joules and those of the last 10 s of \
+         containers {first_one:?}, {second_one:?}, {third_one:?}; joules of pods {:?}",
+        server.ask(pods)
+    );
+    assert_eq!(worst, [0.0, 0.0]);
+    assert_eq!(server.ask(pods).len(), 3);
+    assert!((0.1..21.0).contains(&watts[0]), "{watts:?}");
+    for ended in [first_one, second_one] {
+        assert!(ended[0] > 0.0 && ended[1] == 0.0, "{ended:?}");
+    }
+    assert!(third_one.iter().all(|joules| (0.01..300.0).contains(joules)), "{third_one:?}");
+    alone.end();
+    third.end();
+    let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let page = agent.page_with("a window behind their end", |page| page.ends() > ended.as_micros());
+    let truth = simulation.truth();
+    let of = |pods: &[&str], cpu: usize| {
+        let sum: i64 = pods.iter().map(|pod| page.pod(pod)).sum();
+        sum as f64 / truth.functions[&format!("pod_{cpu}")].uj as f64
+    };
+    let parts = [of(&[UIDS[0], ANEW], 0), of(&[UIDS[1]], 1)];
+    println!("of what the pods drew they have {parts:?}");
+    // Others run on both CPUs.
+    assert!(parts.iter().all(|part| (0.01..1.05).contains(part)), "{parts:?}");
+    assert_eq!(agent.end(), 0);
+}
+
+fn check_by_promtool(programs: &Path, page: &str) {
+    let mut promtool = Command::new(programs.join("promtool"));
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().unwrap();
+    promtool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+    let said = promtool.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    assert!(said.status.success() && text.is_empty(), "promtool: {text}");
+}
+
+/// Prometheus, that scrapes the agent.
+struct Server {
+    _process: Started,
+    address: String,
+}
+
+impl Server {
+    fn start(programs: &Path, folder: &Path, agent: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let config = folder.join("prometheus.yml");
+        let jobs = format!("[{{job_name: energy, static_configs: [{{targets: ['{agent}']}}]}}]");
+        std::fs::write(&config, format!("global: {{scrape_interval: 1s}}\nscrape_configs: {jobs}\n"))
+            .unwrap();
+        let mut command = Command::new(programs.join("prometheus"));
+        command.arg(format!("--config.file={}", config.display()));
+        command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
+        command
+            .arg(format!("--web.listen-address={address}"))
+            .args(["--log.level=error", "--web.enable-lifecycle"]);
+        let process = Started(command.stdin(Stdio::null()).spawn().unwrap());
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < end, "Prometheus does not listen");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Self { _process: process, address }
+    }
+
+    fn wait_for_scrapes(&self, scrapes: f64) {
+        let count = "min(count_over_time(energy_trace_domain_joules_total[5m]))";
+        let end = Instant::now() + 3 * PATIENCE;
+        while self.ask(count).first().is_none_or(|found| *found < scrapes) {
+            assert!(Instant::now() < end, "no {scrapes} scrapes");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    /// The values of a question.
+    fn ask(&self, question: &str) -> Vec<f64> {
+        let quoted: String = question.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let path = format!("/api/v1/query?query={quoted}");
+        write!(connection, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let found: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        let rows = found["data"]["result"].as_array().unwrap_or_else(|| panic!("{question}: {answer}"));
+        rows.iter().map(|row| row["value"][1].as_str().unwrap().parse().unwrap()).collect()
+    }
+}
