@@ -203,11 +203,11 @@ fn a_module_below_a_server() {
     let socket = Scope::Socket(SocketId::new(0));
     let gpu = |n| Scope::Gpu(n);
     let parts = [
-        part("package-0", DomainClass::Package, socket, SourceId::HwmonPower, 50, [60, 110]),
+        part("package-0", DomainClass::Package, socket, SourceId::HwmonPower, 50, [20, 60]),
         part("gpu-0", DomainClass::Gpu, gpu(0), SourceId::Nvml, 20, [90, 0]),
         part("gpu-1", DomainClass::Gpu, gpu(1), SourceId::Other("card".to_owned()), 20, [35, 0]),
-        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [170, 121]),
-        part("server", DomainClass::Psys, Scope::Machine, SourceId::Bmc, 1_000, [290, 133]),
+        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [130, 71]),
+        part("server", DomainClass::Psys, Scope::Machine, SourceId::Bmc, 1_000, [250, 83]),
     ];
     let mut run = recording(&parts);
     run.header.sources[1].notes.push(SourceNote::MayIncludeCpu { domain: "gpu-0".to_owned() });

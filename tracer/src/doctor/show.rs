@@ -159,7 +159,7 @@ mod tests {
         let counter = of(Energy::Measured("CPUs and memory".to_owned()), Finding::ok("power", "RAPL"));
         let fine = Finding::ok("kernel", "Linux 6.1");
         let estimated = first(&[fine.clone(), no_counter]);
-        assert!(estimated.contains("ESTIMATED (it may be 0.7 to 1.3 times that)"), "{estimated}");
+        assert!(estimated.contains("ESTIMATES, and the truth 0.7 to 1.3 times as many."), "{estimated}");
         let measured = first(&[fine.clone(), counter]);
         assert_eq!(measured, "This machine can record, and measures energy of CPUs and memory.");
         assert!(first(&[fine.clone(), Finding::warn("tracefs", "closed", "open it")]).contains("`warn`"));
