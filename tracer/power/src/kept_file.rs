@@ -10,7 +10,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{IgnoredReason, SourceNote};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_sentences::ignored_reason;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -109,7 +109,10 @@ fn read_small(path: &Path) -> io::Result<(SystemTime, String)> {
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let file = File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?;
+    // A file of the kernel's may wait for what is to come.
+    let mut now = OpenOptions::new();
+    now.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = now.open(format!("/proc/self/fd/{}", place.as_raw_fd()))?;
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text)?;
     Ok((found.modified()?, text))

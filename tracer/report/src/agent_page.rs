@@ -205,9 +205,12 @@ impl Page {
         self.sample("energy_trace_agent_bpf_seconds_total", &[], Seconds(cost.share.programs_ns));
         // Millionths too, with six digits behind the point.
         let part = MicroJoules::from_uj(cost.share.millionths.into());
-        self.gauge("energy_trace_agent_cpu_ratio", "Part of the machine's CPU time that both took lately.");
-        self.sample("energy_trace_agent_cpu_ratio", &[], Joules(part));
         if cost.share.sample_hz > 0 {
+            self.gauge(
+                "energy_trace_agent_cpu_ratio",
+                "Part of the machine's CPU time that the agent's processes and BPF programs took lately.",
+            );
+            self.sample("energy_trace_agent_cpu_ratio", &[], Joules(part));
             self.gauge("energy_trace_agent_sample_rate_hertz", "Samples a second on each CPU.");
             self.sample("energy_trace_agent_sample_rate_hertz", &[], cost.share.sample_hz);
         }
@@ -410,7 +413,7 @@ mod tests {
         let without = page(&Totals::default(), &COST, Format::OpenMetrics);
         assert!(!without.contains("spool") && !without.contains("otlp"), "{without}");
         let new = page(&Totals::default(), &OwnCost::default(), Format::OpenMetrics);
-        assert!(!new.contains("hertz"), "{new}");
+        assert!(!new.contains("hertz") && !new.contains("ratio"), "{new}");
         let spool = SpoolCounts { written: 5, removed: 1, lost: 2, bytes: 9, merged_stacks: 0 };
         let cost = OwnCost { spool: Some(spool), sender: Some(SenderCounts { sent: 1, dropped: 3 }), ..COST };
         let with = page(&Totals::default(), &cost, Format::OpenMetrics);

@@ -3,7 +3,7 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
-use super::globals::own_name;
+use super::globals::{name_of_import, own_name};
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
@@ -71,7 +71,7 @@ impl CodeObject {
     ) -> Option<Self> {
         let name = check.first_chunk().map(|word| u64::from_ne_bytes(*word))?;
         let qualname = read_string(source, &layout.string, name).filter(|name| name == "<module>")?;
-        let module = module_named("", &own_name(source, layout, globals, "")?);
+        let module = module_named("", &name_of_import(source, layout, globals)?);
         Some(Self { qualname, module: Some(module), lines: layout.lines, check, ..Self::default() })
     }
 
