@@ -158,7 +158,7 @@ fn a_debug_build_is_read() {
 }
 
 fn compare(options: &[&str], python: &Path) {
-    let run = record(options, python, "997", "0.025", &[]);
+    let run = record(options, python, "997", "0.04", &[]);
     let tally = tally(&run);
     show(python, &run, &tally);
     let python = python.display();
