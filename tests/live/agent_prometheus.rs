@@ -177,6 +177,14 @@ struct Server {
     address: String,
 }
 
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut connection = TcpStream::connect(address)?;
+    write!(connection, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 impl Server {
     fn start(programs: &Path, folder: &Path, agent: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -193,8 +201,8 @@ impl Server {
             .args(["--log.level=error", "--web.enable-lifecycle"]);
         let process = Started(command.stdin(Stdio::null()).spawn().unwrap());
         let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < end, "Prometheus does not listen");
+        while !get(&address, "/-/ready").is_ok_and(|answer| answer.contains(" 200 ")) {
+            assert!(Instant::now() < end, "Prometheus is not ready");
             std::thread::sleep(Duration::from_millis(100));
         }
         Self { _process: process, address }
@@ -212,11 +220,7 @@ impl Server {
     /// The values of a question.
     fn ask(&self, question: &str) -> Vec<f64> {
         let quoted: String = question.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let path = format!("/api/v1/query?query={quoted}");
-        write!(connection, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
+        let answer = get(&self.address, &format!("/api/v1/query?query={quoted}")).unwrap();
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let found: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
         let rows = found["data"]["result"].as_array().unwrap_or_else(|| panic!("{question}: {answer}"));
