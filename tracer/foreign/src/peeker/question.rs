@@ -75,9 +75,7 @@ pub struct Known {
     pub address: u64,
     /// The bytes that told it from others when it was read; `None`: it was not.
     pub check: Option<Check>,
-    /// The same bytes as the probes saw them, where nobody read it since.
-    pub seen: Option<Check>,
-    /// The globals that it ran with then; 0: not known.
+    /// The globals that it ran with; 0: not known.
     pub globals: u64,
 }
 
@@ -88,13 +86,8 @@ pub enum Seen {
     Unread,
     /// The one that is known.
     Same,
-    /// Another one than is known.
-    Other {
-        /// `None`: none.
-        code: Option<Box<CodeObject>>,
-        /// What the probes saw, where that is gone by now and was a module's own code.
-        ended: Option<Box<CodeObject>>,
-    },
+    /// Another one; `None`: none.
+    Other(Option<Box<CodeObject>>),
 }
 
 /// Who a process is.

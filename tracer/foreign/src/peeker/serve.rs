@@ -12,7 +12,7 @@ use energy_trace_model::ids::Pid;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::class_name::find_name;
-use energy_trace_unwind::cpython::code::{Check, CodeObject};
+use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::cpython::receiver::{Named, called_on};
@@ -91,9 +91,11 @@ fn codes(memory: &ProcessMemory, layout: &CodeLayout, known: &[Known]) -> Vec<Se
         for (known, check) in rest.iter().zip(checks).take(read) {
             let seen = match known.check {
                 Some(before) if before == check => Seen::Same,
-                _ => another(memory, layout, known, &check),
+                _ => {
+                    Seen::Other(CodeObject::read(memory, layout, known.address, known.globals).map(Box::new))
+                }
             };
-            bytes += if let Seen::Other { code: Some(code), .. } = &seen { code.size() } else { 0 };
+            bytes += if let Seen::Other(Some(code)) = &seen { code.size() } else { 0 };
             out.push(seen);
             if bytes > MOST_CODE_BYTES {
                 return out;
@@ -103,16 +105,6 @@ fn codes(memory: &ProcessMemory, layout: &CodeLayout, known: &[Known]) -> Vec<Se
         out.extend((read < rest.len()).then_some(Seen::Unread));
     }
     out
-}
-
-/// What is where a code object was, of which these are the bytes that tell it from others; what is freed may have them still. The globals are those of
-/// what the probes saw.
-fn another(memory: &ProcessMemory, layout: &CodeLayout, known: &Known, check: &Check) -> Seen {
-    let globals = if known.seen.is_some_and(|seen| seen != *check) { 0 } else { known.globals };
-    let code = CodeObject::read(memory, layout, known.address, globals);
-    let gone = known.seen.filter(|seen| !code.as_ref().is_some_and(|code| code.is_still(seen)));
-    let ended = gone.and_then(|seen| CodeObject::ended_module(memory, layout, seen, known.globals));
-    Seen::Other { code: code.map(Box::new), ended: ended.map(Box::new) }
 }
 
 fn program(pid: Pid) -> Program {

@@ -35,7 +35,6 @@ struct Known {
 /// What the probes saw of one that was not read yet.
 struct UnreadCode {
     at: KtimeNs,
-    until: KtimeNs,
     check: Check,
     globals: u64,
 }
@@ -82,11 +81,10 @@ impl CodeObjects {
         } else if self.was_still(address, &check, at) {
             return false;
         }
-        let sight = self.seen.entry(address).or_insert(UnreadCode { at, until: at, check, globals });
+        let sight = self.seen.entry(address).or_insert(UnreadCode { at, check, globals });
         if sight.check != check {
-            *sight = UnreadCode { at, until: at, check, globals };
+            *sight = UnreadCode { at, check, globals };
         }
-        sight.until = sight.until.max(at);
         true
     }
 
@@ -98,9 +96,9 @@ impl CodeObjects {
         former.map(|former| former.until = former.until.max(at)).is_some()
     }
 
-    /// The bytes that the probes saw of the one at this address, before it is read, and the globals that it ran with; 0: not known.
-    pub(crate) fn sight(&self, address: u64) -> (Option<Check>, u64) {
-        self.seen.get(&address).map_or((None, 0), |sight| (Some(sight.check), sight.globals))
+    /// The globals that the one at this address ran with, before it is read; 0: not known.
+    pub(crate) fn globals(&self, address: u64) -> u64 {
+        self.seen.get(&address).map_or(0, |sight| sight.globals)
     }
 
     /// Whether the one at this address is known and these bytes, read at `now`, are still its own.
@@ -118,18 +116,6 @@ impl CodeObjects {
         self.bytes += object.size();
         let used = KtimeNs::default();
         self.known.insert(address, Known { object: Arc::new(object), used, globals, since, until: now });
-    }
-
-    /// What the probes saw at an address and nobody can read any more: it was there while they saw it.
-    pub(crate) fn put_ended(&mut self, address: u64, object: CodeObject) {
-        self.replace(address);
-        let Some(sight) = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check)) else {
-            return;
-        };
-        self.bytes += object.size();
-        let UnreadCode { at: since, until, globals, .. } = sight;
-        let used = KtimeNs::default();
-        self.known.insert(address, Known { object: Arc::new(object), used, globals, since, until });
     }
 
     /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
@@ -348,24 +334,6 @@ mod tests {
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
     }
 
-    /// A module's code that ended before it was read is that of the samples in which it was seen, and of none of what took its place.
-    #[test]
-    fn ended_before_it_was_read() {
-        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
-        let name = |codes: &CodeObjects, ns| codes.at(PLACE, at(ns)).map(|code| code.qualname.clone());
-        for ns in [10, 12] {
-            assert!(codes.see(PLACE, (check(b'a'), 0x7000), at(ns)));
-        }
-        assert_eq!(codes.sight(PLACE), (Some(check(b'a')), 0x7000));
-        codes.put_ended(PLACE, object(b'a'));
-        codes.put(PLACE, Some(object(b'b')), at(20));
-        let names = [9, 10, 11, 12, 13, 20].map(|ns| name(&codes, ns));
-        let [a, b] = ["a", "b"].map(|name| Some(name.to_owned()));
-        assert_eq!(names, [None, a.clone(), a.clone(), a, None, b]);
-        codes.put_ended(PLACE, object(b'c')); // Nobody saw that.
-        assert_eq!([name(&codes, 20), name(&codes, 30)], [Some("b".to_owned()), None]);
-    }
-
     /// A function that was gone when somebody looked was there as long as probes read its bytes: samples from before keep its name, and the
     /// one that took its place has none of them.
     #[test]
@@ -403,7 +371,7 @@ mod tests {
         codes.see(PLACE, (check(b'a'), 0), time(10));
         assert!(codes.last(PLACE).is_some());
         codes.see(PLACE, (check(b'a'), 0x7000), time(20));
-        assert_eq!((codes.last(PLACE).is_none(), codes.sight(PLACE).1), (true, 0x7000));
+        assert_eq!((codes.last(PLACE).is_none(), codes.globals(PLACE)), (true, 0x7000));
         codes.put(PLACE, Some(object(b'a')), time(30));
         codes.see(PLACE, (check(b'a'), 0x8000), time(40));
         assert!(codes.at(PLACE, time(20)).is_some() && codes.at(PLACE, time(40)).is_some());

@@ -40,7 +40,7 @@ impl ModuleNames {
         let Some(module) = &code.module else {
             return known(self).unwrap_or_else(|| module_by_path(&code.file));
         };
-        if !code.file.is_empty() && !code.file.starts_with('<') && known(self).as_ref() != Some(module) {
+        if !code.file.starts_with('<') && known(self).as_ref() != Some(module) {
             if self.by_file.len() >= MOST_FILES {
                 self.by_file.clear();
             }
@@ -109,8 +109,7 @@ impl ProcessView<'_> {
         all.extend(process.codes.recent(at).iter().filter(|code| codes.binary_search(code).is_err()));
         let check = |&address: &u64| {
             let check = process.codes.last(address).map(|code| code.check());
-            let (seen, globals) = process.codes.sight(address);
-            Known { address, check, seen, globals }
+            Known { address, check, globals: process.codes.globals(address) }
         };
         let mut known: Vec<Known> = all.iter().map(check).collect();
         while !known.is_empty() {
@@ -122,11 +121,10 @@ impl ProcessView<'_> {
                 match (seen, check) {
                     (Seen::Same, Some(check)) => drop(process.codes.is_still(address, &check, now)),
                     // What was true of another is asked by the sample that holds it.
-                    (Seen::Other { code, ended }, _) if codes.binary_search(&address).is_ok() => {
-                        ended.into_iter().for_each(|ended| process.codes.put_ended(address, *ended));
+                    (Seen::Other(code), _) if codes.binary_search(&address).is_ok() => {
                         process.codes.put(address, code.map(|code| *code), now);
                     }
-                    (Seen::Other { .. } | Seen::Unread | Seen::Same, _) => (),
+                    (Seen::Other(_) | Seen::Unread | Seen::Same, _) => (),
                 }
             }
         }
@@ -140,9 +138,9 @@ impl ProcessView<'_> {
                 continue;
             };
             let old = Arc::clone(old);
-            let known = Known { address: code, check: None, seen: None, globals: 0 };
+            let known = Known { address: code, check: None, globals: 0 };
             let seen = self.peeker.codes(self.pid, self.layout, &[known]).unwrap_or_default();
-            if let Some(Seen::Other { code: Some(again), .. }) = seen.into_iter().next()
+            if let Some(Seen::Other(Some(again))) = seen.into_iter().next()
                 && again.is_still(&old.check())
             {
                 process.codes.improve(code, again.named_as(&old));

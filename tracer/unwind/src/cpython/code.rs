@@ -3,7 +3,7 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
-use super::globals::{name_of_import, own_name};
+use super::globals::own_name;
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
@@ -59,20 +59,6 @@ impl CodeObject {
         }
         let lives = layout.header.may_live(read_header(source, address)?);
         (lives && read_check(source, layout, address)? == check).then_some(read)
-    }
-
-    /// What a code object was that is gone, where these bytes told it from others and it ran with these globals; only of a module's own code,
-    /// which runs once. The string with its name is one for all modules and stays, as do the globals. File and lines are not known.
-    pub fn ended_module(
-        source: &impl Source,
-        layout: &CodeLayout,
-        check: Check,
-        globals: u64,
-    ) -> Option<Self> {
-        let name = check.first_chunk().map(|word| u64::from_ne_bytes(*word))?;
-        let qualname = read_string(source, &layout.string, name).filter(|name| name == "<module>")?;
-        let module = module_named("", &name_of_import(source, layout, globals)?);
-        Some(Self { qualname, module: Some(module), lines: layout.lines, check, ..Self::default() })
     }
 
     /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.

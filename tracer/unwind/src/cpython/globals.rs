@@ -13,8 +13,6 @@ use super::module_name::{OwnName, may_be_elsewhere, source_of};
 /// Flags of the classes of dictionaries and of strings (`Py_TPFLAGS_DICT_SUBCLASS`, `Py_TPFLAGS_UNICODE_SUBCLASS`).
 const IS_DICT: u64 = 1 << 29;
 const IS_TEXT: u64 = 1 << 28;
-/// Flag of classes that a program made (`Py_TPFLAGS_HEAPTYPE`).
-const IS_MADE: u64 = 1 << 9;
 /// Bytes of a module's name, or of its file's, that are believed.
 const LONGEST: usize = 4096;
 
@@ -34,13 +32,6 @@ pub(super) fn own_name(
     Some(OwnName { name, package, source })
 }
 
-/// The same of globals that the import system made: those of text that `exec` runs, which come and go, have no `__spec__` or `None`.
-pub(super) fn name_of_import(source: &impl Source, layout: &CodeLayout, globals: u64) -> Option<OwnName> {
-    let made = Globals { source, layout, address: globals };
-    made.find("__spec__").filter(|&spec| made.is(spec, IS_MADE))?;
-    own_name(source, layout, globals, "")
-}
-
 struct Globals<'a, S> {
     source: &'a S,
     layout: &'a CodeLayout,
@@ -57,11 +48,6 @@ impl<S: Source> Globals<'_, S> {
 
     /// The string under a name.
     fn value(&self, name: &str) -> Option<u64> {
-        self.find(name).filter(|&value| self.is(value, IS_TEXT))
-    }
-
-    /// What is under a name.
-    fn find(&self, name: &str) -> Option<u64> {
         let dict = self.after_header();
         let word = |at: u64| self.source.word(self.address.wrapping_add(at));
         let (keys, values) = (word(dict + 16)?, word(dict + 24)?);
@@ -69,7 +55,7 @@ impl<S: Source> Globals<'_, S> {
             return None;
         }
         let (_, place) = entry(self.source, self.layout, keys, name)?;
-        self.source.word(place)
+        self.source.word(place).filter(|&value| self.is(value, IS_TEXT))
     }
 
     /// Bytes in front of an object's own fields (Include/object.h).
@@ -89,9 +75,8 @@ impl<S: Source> Globals<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::{IS_DICT, IS_MADE, IS_TEXT, own_name};
+    use super::{IS_DICT, IS_TEXT, own_name};
     use crate::cpython::class_name::at;
-    use crate::cpython::code::CodeObject;
     use crate::cpython::layout::{CodeLayout, KNOWN, ObjectHeader};
     use crate::cpython::module_name::OwnName;
     use crate::cpython::tests::memory::Words;
@@ -148,31 +133,6 @@ mod tests {
             assert_eq!(of(&main[..1]), known("__main__", None));
             assert_eq!(of(&[("x", "y")]), None);
             assert_eq!(of(&[("__name__", "a\x1b[2J")]), None);
-        }
-    }
-
-    /// A module's code that is gone is known by the string that was its name and by its globals; a function's is not, nor one whose name is gone.
-    #[test]
-    fn modules_that_ended() {
-        for layout in KNOWN.iter().map(|known| known.code) {
-            let names = [("__name__", "a.b"), ("n", "<module>"), ("f", "fit"), ("__spec__", "spec")];
-            let mut memory = memory(&layout, &names);
-            let class = 0x12_0000;
-            let header = if layout.header == ObjectHeader::Owned { 32 } else { 16 };
-            memory.0.insert(class + at::TYPE_FLAGS + header - 16, IS_MADE | at::READY);
-            let ended = |memory: &Words, name: u64, globals: u64| {
-                let check = u128::from(name).to_le_bytes();
-                let code = CodeObject::ended_module(memory, &layout, check, globals)?;
-                assert_eq!((code.check(), code.line_at(0x5000)), (check, 0));
-                Some((code.qualname, code.module, code.file))
-            };
-            assert_eq!(ended(&memory, 0x20_3000, GLOBALS), None); // Its `__spec__` is none.
-            memory.0.insert(0x20_7000 + header - 8, class);
-            let known = ("<module>".to_owned(), Some("a.b".to_owned()), String::new());
-            assert_eq!(ended(&memory, 0x20_3000, GLOBALS), Some(known));
-            for (name, globals) in [(0x20_5000, GLOBALS), (0x90_0000, GLOBALS), (0x20_3000, 0)] {
-                assert_eq!(ended(&memory, name, globals), None);
-            }
         }
     }
 
