@@ -203,14 +203,14 @@ impl Page {
         self.sample("energy_trace_agent_cpu_seconds_total", &[], Seconds(cost.cpu_ns));
         self.counter("energy_trace_agent_bpf_seconds", "CPU time of the agent's BPF programs, estimated.");
         self.sample("energy_trace_agent_bpf_seconds_total", &[], Seconds(cost.share.programs_ns));
-        // Millionths too, with six digits behind the point.
-        let part = MicroJoules::from_uj(cost.share.millionths.into());
         if cost.share.sample_hz > 0 {
             self.gauge(
                 "energy_trace_agent_cpu_ratio",
                 "Part of the machine's CPU time that the agent's processes and BPF programs took lately.",
             );
-            self.sample("energy_trace_agent_cpu_ratio", &[], Joules(part));
+            let millionths = cost.share.millionths;
+            let ratio = format_args!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+            self.sample("energy_trace_agent_cpu_ratio", &[], ratio);
             self.gauge("energy_trace_agent_sample_rate_hertz", "Samples a second on each CPU.");
             self.sample("energy_trace_agent_sample_rate_hertz", &[], cost.share.sample_hz);
         }

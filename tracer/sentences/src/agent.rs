@@ -10,8 +10,8 @@ pub fn slower_agent(share: u32, most: u32, hz: u32) -> String {
     )
 }
 
-/// It takes far less.
-pub fn swifter_agent(share: u32, _most: u32, hz: u32) -> String {
+/// It takes far less, and samples more often again.
+pub fn faster_agent(share: u32, hz: u32) -> String {
     let (taken, samples) = (percent(share), counted(hz.into(), "sample"));
     format!("the agent takes {taken} of the machine's CPU time: {samples} a second on each CPU again")
 }

@@ -40,7 +40,7 @@ enum NotWritten {
     #[error("far more is in it than may be, and is being removed")]
     FarTooMuch,
     #[error(
-        "it was removed or made anew, and an agent may write to the one it began with alone: start it again"
+        "it was removed or replaced, and the agent can write only to the folder that was there when it started: start it again"
     )]
     Replaced,
     #[error("{0}")]

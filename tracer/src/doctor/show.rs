@@ -76,7 +76,7 @@ fn verdict(findings: &[Finding]) -> String {
             "This machine cannot record yet. Fix what is marked `fail` and run doctor again.".to_owned()
         }
         (_, Some(Energy::Estimated(range))) => {
-            let times = range.as_ref().map(|range| format!(", and the truth {range} times as many"));
+            let times = range.as_ref().map(|range| format!(" (the truth may be {range} times that)"));
             format!(
                 "This machine can record, but has no energy counter: joules would be ESTIMATES{}.",
                 times.unwrap_or_default()
@@ -159,7 +159,7 @@ mod tests {
         let counter = of(Energy::Measured("CPUs and memory".to_owned()), Finding::ok("power", "RAPL"));
         let fine = Finding::ok("kernel", "Linux 6.1");
         let estimated = first(&[fine.clone(), no_counter]);
-        assert!(estimated.contains("ESTIMATES, and the truth 0.7 to 1.3 times as many."), "{estimated}");
+        assert!(estimated.contains("ESTIMATES (the truth may be 0.7 to 1.3 times that)."), "{estimated}");
         let measured = first(&[fine.clone(), counter]);
         assert_eq!(measured, "This machine can record, and measures energy of CPUs and memory.");
         assert!(first(&[fine.clone(), Finding::warn("tracefs", "closed", "open it")]).contains("`warn`"));

@@ -6,7 +6,7 @@
 use crate::agent::Cost;
 use energy_trace_probe::Tracer;
 use energy_trace_report::agent_page::OwnShare;
-use energy_trace_sentences::{slower_agent, swifter_agent};
+use energy_trace_sentences::{faster_agent, slower_agent};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -20,7 +20,7 @@ const DOWN: usize = 3;
 const UP: usize = 6;
 
 /// An agent's cost, look by look.
-pub(super) struct Watched {
+pub(super) struct CostWatch {
     cost: Cost,
     steps: Steps,
     due: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Watched {
     share: OwnShare,
 }
 
-impl Watched {
+impl CostWatch {
     /// `most`: millionths of the machine's CPU time that the agent may take.
     pub(super) fn new(most: u32) -> Self {
         let mut cost = Cost::of(nix::unistd::getpid());
@@ -73,8 +73,11 @@ impl Watched {
         if let Some(mean) = self.steps.note(self.share.millionths) {
             let one_in = self.steps.one_in();
             tracer.slow(one_in);
-            let said = if self.steps.step > before { slower_agent } else { swifter_agent };
-            log::warn!("{}", said(mean, self.steps.most, (tracer.sample_hz() / one_in).max(1)));
+            let hz = (tracer.sample_hz() / one_in).max(1);
+            let is_slower = self.steps.step > before;
+            let said =
+                if is_slower { slower_agent(mean, self.steps.most, hz) } else { faster_agent(mean, hz) };
+            log::warn!("{said}");
         }
         self.share.sample_hz = (tracer.sample_hz() / self.steps.one_in()).max(1);
     }

@@ -7,7 +7,7 @@ use super::checks;
 use super::control::{Control, Event};
 use super::error::SessionError;
 use super::finish::finish;
-use super::own_share;
+use super::own_share::CostWatch;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
 use crate::finisher::Finisher;
@@ -121,7 +121,7 @@ async fn watch(
     let period = progress.period();
     let mut tick = tokio::time::interval(period.unwrap_or(Duration::from_mins(1)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut own = plan.agent.as_ref().map(|agent| own_share::Watched::new(agent.most_share));
+    let mut own = plan.agent.as_ref().map(|agent| CostWatch::new(agent.most_share));
     loop {
         tokio::select! {
             event = control.event() => match event? {
@@ -155,7 +155,7 @@ async fn watch(
 }
 
 /// When an agent looks at what it takes.
-async fn next_look(own: Option<&own_share::Watched>) {
+async fn next_look(own: Option<&CostWatch>) {
     match own {
         Some(own) => tokio::time::sleep_until(own.due()).await,
         None => std::future::pending().await,

@@ -261,8 +261,7 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
     [Record::Header(header), host].into_iter().chain(rank).chain(cores).chain(domains).chain(work).collect()
 }
 
-/// With `-v`: what the power sources are, before the run.
-/// Joules that no counter counts.
+/// Says of which domains joules are estimated.
 fn tell_estimated(power: &PowerSet) {
     let sources = power.sources();
     let estimated = sources.iter().filter(|source| source.quality == Quality::Estimated);
@@ -272,6 +271,7 @@ fn tell_estimated(power: &PowerSet) {
     }
 }
 
+/// With `-v`: what the power sources are, before the run.
 fn log_sources(plan: &RecordPlan, power: &PowerSet) {
     if plan.agent.is_some() {
         // It has no summary that would say so.
