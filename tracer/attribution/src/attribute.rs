@@ -184,7 +184,7 @@ struct Attribution {
 }
 
 impl Attribution {
-    /// And what the profile says of the run. A recording of its own is without samples and slices then.
+    /// And what the profile says of the run. A recording of its own is without samples then.
     fn of(
         recording: &mut Cow<'_, Recording>,
         accounting: Accounting,
@@ -195,7 +195,7 @@ impl Attribution {
         let (run, (time, delegation)) =
             both(|| Profile::of_run(recording), || time_of(recording, span, left_out));
         if let Cow::Owned(recording) = recording {
-            (recording.samples, recording.slices) = (vec![], vec![]);
+            recording.samples = vec![];
         }
         let recording: &Recording = recording;
         let cpus = Cpus::of(recording);

@@ -165,9 +165,6 @@ impl<'a> Refiner<'a> {
     /// Cuts segments where the answer changes; most are one owner's before and after. Where nobody was
     /// looking nobody knows for whom a thread worked, and where it slept next says nothing of seconds before.
     fn cut_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
-        if self.roles.iter().all(|role| *role == Role::Own) {
-            return;
-        }
         let place = |segment: &Segment| (segment.cpu, segment.span);
         let certain: HashSet<(CpuId, Span)> = certain.iter().map(place).collect();
         let mut segments = std::mem::take(&mut time.segments);

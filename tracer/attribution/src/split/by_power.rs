@@ -156,8 +156,6 @@ struct Pass<'a> {
     /// Power of each call path on average, and mean and mean square of that of each mix.
     average: Vec<f64>,
     of_mixes: Vec<(f64, f64)>,
-    /// Power of each call path on average, alone and contended.
-    watts: Vec<[f64; 3]>,
     /// Variance (J²) that the counter's edges leave in each interval.
     edges: Vec<f64>,
     /// By how much more than its average all power was in each.
@@ -201,11 +199,9 @@ impl Splitter<'_> {
         let of_mixes = self.model.chains.moments(&average);
         let recipients = Recipients::new(self.owners.len(), &self.model.chains);
         let columns = self.model.columns.of_owners(self.tree);
-        let watts = |(column, &average)| [average, self.watts(column, 0.0), self.watts(column, 1.0)];
         Pass {
             splitter: self,
             recipients,
-            watts: (0..).zip(&average).map(watts).collect(),
             average,
             of_mixes,
             edges: self.edges(),
@@ -298,7 +294,8 @@ impl Pass<'_> {
         for ((track, mix), of) in std::mem::take(&mut interval.mixes) {
             let first = self.recipients.of_track(track);
             for (recipient, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
-                let Some(&[w, alone, contended]) = self.watts.get(column as usize) else { continue };
+                let w = self.average.get(column as usize).copied().unwrap_or(0.0);
+                let (alone, contended) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
                 let expected = Expected {
                     joules: (of.seconds * alone + of.contention * contended + of.before) * pi,
                     own: (of.once * pi - of.twice * pi * pi) * w * w,

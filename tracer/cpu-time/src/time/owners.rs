@@ -65,9 +65,9 @@ impl Owners {
         })
     }
 
-    /// Counts samples of an owner.
-    pub(super) fn count(&mut self, owner: OwnerId, samples: u64) {
-        self.list[owner as usize].samples += samples;
+    /// Counts a sample of an owner.
+    pub(super) fn count(&mut self, owner: OwnerId) {
+        self.list[owner as usize].samples += 1;
     }
 
     /// Gives an owner a time.

@@ -23,13 +23,13 @@ use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::tracks::{NEAREST_NS, Track};
 use super::unsampled::{SplitSlices, cut};
-use crate::numerics::parallel::{both, map};
+use crate::numerics::parallel::both;
 use crate::numerics::search::partition_near;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// All time on CPUs within the recording's span, by the samples that own it.
 #[derive(Debug, Default)]
@@ -126,20 +126,21 @@ type SampledRuns = (ThreadKey, Vec<TrackRun>, Vec<SamplePoint>);
 
 /// Runs and samples of each thread that ran.
 fn sampled_runs(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<SampledRuns> {
-    let mut runs: BTreeMap<ThreadKey, Vec<TrackRun>> = BTreeMap::new();
+    let mut runs: Vec<(ThreadKey, TrackRun)> = Vec::new();
     for slice in slices {
         if let CpuOwner::Target(thread) = slice.who {
             let span = Span { start: slice.start, end: slice.end };
-            runs.entry(thread).or_default().push(TrackRun { cpu: slice.cpu, span, cpu_ns: 0 });
+            runs.push((thread, TrackRun { cpu: slice.cpu, span, cpu_ns: 0 }));
         }
     }
-    let of_thread = |(thread, mut runs): (ThreadKey, Vec<TrackRun>)| {
-        // Those of each CPU are in order, which a stable sort makes use of.
-        runs.sort_by_key(|run| (run.span, run.cpu));
+    runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
+    let of_thread = |of_thread: &[(ThreadKey, TrackRun)]| {
+        let &(thread, _) = of_thread.first()?;
+        let mut runs: Vec<TrackRun> = of_thread.iter().map(|&(_, run)| run).collect();
         let points = threads.get(&thread).map(|samples| samples.point(&mut runs)).unwrap_or_default();
-        (thread, runs, points)
+        Some((thread, runs, points))
     };
-    runs.into_iter().map(of_thread).collect()
+    runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
 }
 
 /// A track of each thread.
@@ -157,19 +158,22 @@ fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
     let mut ordered: Vec<Slice> = slices.iter().copied().filter(|slice| slice.start < slice.end).collect();
     ordered.sort_by_key(|slice| (slice.cpu, slice.start, slice.end));
     let mut overlaps = 0;
-    for at in 1..ordered.len() {
-        let (before, slice) = (ordered[at - 1], ordered[at]);
-        if before.cpu == slice.cpu && before.end > slice.start {
+    let mut disjoint: Vec<Slice> = Vec::with_capacity(ordered.len());
+    for slice in ordered {
+        if let Some(before) = disjoint.last_mut()
+            && before.cpu == slice.cpu
+            && before.end > slice.start
+        {
             overlaps += 1;
-            ordered[at - 1].end = slice.start;
+            before.end = slice.start;
         }
+        disjoint.push(slice);
     }
-    ordered.retain_mut(|slice| {
-        let inside = Span::new(slice.start, slice.end).overlap(span);
-        (slice.start, slice.end) = inside.map_or_else(Default::default, |inside| (inside.start, inside.end));
-        inside.is_some()
-    });
-    (ordered, overlaps)
+    let clip = |slice: Slice| {
+        let inside = Span::new(slice.start, slice.end).overlap(span)?;
+        Some(Slice { start: inside.start, end: inside.end, ..slice })
+    };
+    (disjoint.into_iter().filter_map(clip).collect(), overlaps)
 }
 
 /// One thread's samples in time order: when, and the owner that each makes.
@@ -182,68 +186,29 @@ struct OfThread {
 /// A thread's samples show few stacks again and again: so many of the last ones are remembered.
 const RECENT: usize = 1_024;
 
-/// Samples are looked at in so many chunks side by side.
-const TASKS: usize = 16;
-
 /// The samples of each thread; they make owners, and are counted.
 fn by_thread(samples: &[Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread> {
-    let chunks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(TASKS).max(1)).collect();
     let mut threads: BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> = BTreeMap::new();
-    for (thread, (at, stacks)) in
-        map(&chunks, samples.len(), |chunk| times_and_stacks(chunk)).into_iter().flatten()
-    {
-        let of_thread = threads.entry(thread).or_default();
-        of_thread.0.extend(at);
-        of_thread.1.extend(stacks);
+    for run in samples.chunk_by(|one, next| one.thread == next.thread) {
+        let Some(first) = run.first() else { continue };
+        let (at, stacks) = threads.entry(first.thread).or_default();
+        at.extend(run.iter().map(|sample| sample.at));
+        stacks.extend(run.iter().map(|sample| sample.stack));
     }
-    let of_thread = |(thread, (at, stacks))| {
+    let of_thread = |(thread, (at, stacks)): (ThreadKey, (Vec<KtimeNs>, Vec<StackId>))| {
         let (at, stacks) = in_order(at, stacks);
-        (thread, at, stacks)
-    };
-    let threads: Vec<(ThreadKey, Vec<KtimeNs>, Vec<StackId>)> = threads.into_iter().map(of_thread).collect();
-    let numbered = map(&threads, samples.len(), |(_, _, stacks)| numbered(stacks));
-    let of_thread = |((thread, at, _), (mut numbers, stacks)): ((ThreadKey, _, _), (Vec<u32>, Vec<_>))| {
-        let owner = |(stack, count)| {
-            let owner = owners.number(Owner::Target(thread, Some(stack)));
-            owners.count(owner, count);
+        let mut recent = [None; RECENT];
+        let owner = |stack: StackId| {
+            let place = &mut recent[stack.index() % RECENT];
+            let known = place.filter(|(before, _)| *before == stack).map(|(_, owner)| owner);
+            let owner = known.unwrap_or_else(|| owners.number(Owner::Target(thread, Some(stack))));
+            owners.count(owner);
+            *place = Some((stack, owner));
             owner
         };
-        let of_stacks: Vec<OwnerId> = stacks.into_iter().map(owner).collect();
-        numbers.iter_mut().for_each(|number| *number = of_stacks[*number as usize]);
-        (thread, OfThread { at, owners: numbers })
+        (thread, OfThread { at, owners: stacks.into_iter().map(owner).collect() })
     };
-    threads.into_iter().zip(numbered).map(of_thread).collect()
-}
-
-/// The times and stacks of each thread's samples, in their order.
-fn times_and_stacks(samples: &[Sample]) -> BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> {
-    let mut threads: BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> = BTreeMap::new();
-    for sample in samples {
-        let (at, stacks) = threads.entry(sample.thread).or_default();
-        at.push(sample.at);
-        stacks.push(sample.stack);
-    }
-    threads
-}
-
-/// The number of each stack among those that come, in the order in which they do; and these, with how often.
-fn numbered(stacks: &[StackId]) -> (Vec<u32>, Vec<(StackId, u64)>) {
-    let (mut known, mut recent, mut all) = (HashMap::new(), [None; RECENT], Vec::<(StackId, u64)>::new());
-    let number = |&stack: &StackId| {
-        let place = &mut recent[stack.index() % RECENT];
-        let number = match *place {
-            Some((before, number)) if before == stack => number,
-            _ => *known.entry(stack).or_insert_with(|| {
-                all.push((stack, 0));
-                u32::try_from(all.len() - 1).unwrap_or(0)
-            }),
-        };
-        *place = Some((stack, number));
-        all[number as usize].1 += 1;
-        number
-    };
-    let numbers = stacks.iter().map(number).collect();
-    (numbers, all)
+    threads.into_iter().map(of_thread).collect()
 }
 
 /// Both by time; what was at one moment stays as it was.

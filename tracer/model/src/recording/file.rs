@@ -27,8 +27,7 @@ use crate::clock::KtimeNs;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -147,7 +146,7 @@ impl RecordingWriter {
             match records.recv_timeout(FLUSH_EVERY.saturating_sub(self.flushed.elapsed())) {
                 Ok(record) => {
                     self.write(&record)?;
-                    thread::sleep(GATHER);
+                    std::thread::sleep(GATHER);
                     records.try_iter().try_for_each(|record| self.write(&record))?;
                 }
                 Err(RecvTimeoutError::Timeout) => self.flush()?,
@@ -256,75 +255,25 @@ impl Problem {
     }
 }
 
-/// One thread reads and decodes, this one puts together.
-fn decode_recording(mut from: impl Read + Send) -> Result<Recording, Problem> {
-    let Opening { format, length } = read_opening(&mut from)?;
-    thread::scope(|scope| {
-        let (send, chunks) = mpsc::sync_channel(CHUNKS_AHEAD);
-        let read = move || loop {
-            let chunk = Decoded::read(&mut from);
-            let is_end = matches!(chunk, Decoded::End(_));
-            if send.send(chunk).is_err() || is_end {
-                break;
-            }
-        };
-        thread::Builder::new().spawn_scoped(scope, read).map_err(Problem::Io)?;
-        assemble(Reading::new(format), length, chunks)
-    })
-}
-
-/// Chunks that are decoded before they are put together, at most.
-const CHUNKS_AHEAD: usize = 64;
-
-/// A chunk that was read.
-enum Decoded {
-    /// None, and why.
-    End(io::Result<Option<CutReason>>),
-    Part(Vec<u8>),
-    /// Its records, up to one that is damaged, and its length.
-    Records(Vec<Record>, Option<CutReason>, usize),
-}
-
-impl Decoded {
-    fn read(from: &mut impl Read) -> Self {
-        match read_chunk(from) {
-            Err(error) => Self::End(Err(error)),
-            Ok(Chunk::End) => Self::End(Ok(None)),
-            Ok(Chunk::Torn(reason)) => Self::End(Ok(Some(reason))),
-            Ok(Chunk::Whole(KIND_PART, payload)) => Self::Part(payload),
-            Ok(Chunk::Whole(_, payload)) => {
-                let mut records = Vec::new();
-                let all = add_chunk(&payload, |record| {
-                    records.push(record);
-                    Ok(())
-                });
-                Self::Records(records, all.err(), payload.len())
+fn decode_recording(mut from: impl Read) -> Result<Recording, Problem> {
+    let Opening { format, length: mut whole_bytes } = read_opening(&mut from)?;
+    let mut reading = Reading::new(format);
+    let cut = loop {
+        match read_chunk(&mut from).map_err(Problem::Io)? {
+            Chunk::End => break None,
+            Chunk::Torn(reason) => break Some(reason),
+            Chunk::Whole(kind, payload) => {
+                let added = match kind {
+                    KIND_PART => reading.begin(&payload),
+                    _ => reading.add_records(&payload),
+                };
+                if let Err(reason) = added {
+                    break Some(reason);
+                }
+                whole_bytes += 9 + payload.len() as u64;
             }
         }
-    }
-}
-
-fn assemble(
-    mut reading: Reading,
-    mut whole_bytes: u64,
-    chunks: Receiver<Decoded>,
-) -> Result<Recording, Problem> {
-    let mut cut = None;
-    for chunk in chunks {
-        let (added, length) = match chunk {
-            Decoded::End(why) => {
-                cut = why.map_err(Problem::Io)?;
-                break;
-            }
-            Decoded::Part(payload) => (reading.begin(&payload), payload.len()),
-            Decoded::Records(records, cut, length) => (reading.add_records(records, cut), length),
-        };
-        if let Err(reason) = added {
-            cut = Some(reason);
-            break;
-        }
-        whole_bytes += 9 + length as u64;
-    }
+    };
     reading.finish(cut, whole_bytes).map_err(Problem::NothingReadable)
 }
 
@@ -430,16 +379,12 @@ pub(super) fn add_chunk(
     mut add: impl FnMut(Record) -> Result<(), Nonsense>,
 ) -> Result<(), CutReason> {
     while !payload.is_empty() {
-        let (record, rest) = decode_record(payload).map_err(damaged)?;
-        add(record).map_err(damaged)?;
+        let damaged = |error: &dyn std::error::Error| CutReason::Record(error.to_string());
+        let (record, rest) = decode_record(payload).map_err(|e| damaged(&e))?;
+        add(record).map_err(|e| damaged(&e))?;
         payload = rest;
     }
     Ok(())
-}
-
-/// Why a record makes no sense.
-pub(super) fn damaged(error: impl std::error::Error) -> CutReason {
-    CutReason::Record(error.to_string())
 }
 
 /// Up to `length` bytes, fewer at the end. Memory grows with what is there, not with what a damaged length claims.

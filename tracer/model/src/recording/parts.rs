@@ -3,9 +3,9 @@
 //! Leaves out merging them (`merging.rs`), which of them are of one machine (`machines.rs`), and adding up what they mean (attribution).
 
 use super::assembly::Assembly;
-use super::file::{KIND_PART, damaged, with_its_end};
+use super::file::{KIND_PART, add_chunk, with_its_end};
 use super::format::Format;
-use super::record::{CutReason, Record, RecordingDiagnostic};
+use super::record::{CutReason, RecordingDiagnostic};
 use super::tables::{Part, Recording};
 use serde::{Deserialize, Serialize};
 
@@ -37,19 +37,15 @@ impl Reading {
         Self { format, assembly: Assembly::default(), head: None, parts: Vec::new() }
     }
 
-    /// Adds the records of a chunk, behind which it may be `cut`; on an error what came before stays.
-    pub(super) fn add_records(
-        &mut self,
-        records: Vec<Record>,
-        cut: Option<CutReason>,
-    ) -> Result<(), CutReason> {
-        records.into_iter().try_for_each(|record| self.assembly.add(record)).map_err(damaged)?;
-        cut.map_or(Ok(()), Err)
+    /// Adds records; on an error what came before stays.
+    pub(super) fn add_records(&mut self, payload: &[u8]) -> Result<(), CutReason> {
+        add_chunk(payload, |record| self.assembly.add(record))
     }
 
     /// A part ends, if there is one, and another begins.
     pub(super) fn begin(&mut self, payload: &[u8]) -> Result<(), CutReason> {
-        let head: Head = postcard::from_bytes(payload).map_err(damaged)?;
+        let head: Head =
+            postcard::from_bytes(payload).map_err(|error| CutReason::Record(error.to_string()))?;
         // A recording alone ends with its file, and no part is newer than its file.
         let is_alone = self.head.is_none() && !self.assembly.is_empty();
         let is_more = head.of > MOST_PARTS || self.parts.len() >= head.of as usize;
