@@ -4,7 +4,7 @@
 //! Runs the real binary. Leaves out disks that fill up (`recording/file.rs`).
 
 use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::process::{Command, Output};
 
 fn place() -> Place {
@@ -85,6 +85,13 @@ fn the_size_of_files() {
     assert_eq!(text(&output.stdout), "0\n");
 }
 
+/// The processes of a user, by name.
+fn processes_of(user: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let of_user = processes.filter(|of| of.metadata().is_ok_and(|facts| facts.uid() == user));
+    of_user.filter_map(|of| std::fs::read_to_string(of.path().join("comm")).ok()).collect()
+}
+
 /// However many processes and threads the user may still have, it is enough or it is said: root has no such limit, so a user with
 /// capabilities runs it.
 #[test]
@@ -108,6 +115,9 @@ fn the_number_of_processes() {
             Some(0) => enough = true,
             _ => assert_sentence(&output, "-u"),
         }
+        // Also nobody who has ended and waits to be collected, which would count against the next.
+        let left = processes_of(USER);
+        assert!(left.is_empty(), "{processes}: {left:?}");
     }
     assert!(enough, "20 are enough");
 }

@@ -3,6 +3,7 @@
 use super::{json, place, work};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::python;
+use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -111,7 +112,7 @@ fn who_counts_may_die() {
         assert_eq!(heard, [b"step ", line].concat());
     };
     say(b"1\n");
-    kill_named(child.id(), "et-work");
+    signal_named(child.id(), "et-work", Signal::SIGKILL);
     say(b"2\n");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -123,12 +124,43 @@ fn who_counts_may_die() {
     from.read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Kills the child of a process that has this name.
-fn kill_named(parent: u32, name: &str) {
+/// What a program prints before its end counts, however long it was quiet before.
+#[test]
+fn the_end_after_a_pause() {
+    for pause in ["0.20", "0.24"] {
+        let place = place();
+        let script = format!(
+            "import time\nprint('step 0', flush=True)\ntime.sleep(0.12)\nprint('step 1', flush=True)\n\
+             time.sleep({pause})\nprint('step 20', flush=True)"
+        );
+        assert_code(&record(&place, &script).stdout(Stdio::piped()).output().unwrap(), 0);
+        assert_steps(&place);
+    }
+}
+
+/// Where somebody stops who counts, the recording ends all the same, and says that the last numbers are missing.
+#[test]
+fn who_counts_may_be_stopped() {
+    let place = place();
+    let script = "for line in open(0): print('step', line, end='', flush=True)";
+    let mut command = record(&place, script);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut from = child.stdout.take().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"1\n").unwrap();
+    from.read_exact(&mut [0; 7]).unwrap();
+    signal_named(child.id(), "et-work", Signal::SIGSTOP);
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(work(&json(&place, &[]), "step")["failure"], "timed-out");
+}
+
+/// Sends a signal to the child of a process that has this name.
+fn signal_named(parent: u32, name: &str, signal: Signal) {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     let is_named = |pid: &&str| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
     };
     let pid: i32 = children.split_whitespace().find(is_named).expect(name).parse().unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
 }

@@ -42,10 +42,15 @@ impl Prefetch {
     /// The files, as paths.
     pub(super) fn wait(self) -> Vec<Vec<u8>> {
         let paths = self.0.channel.receive::<Vec<Vec<u8>>>(MOST, Some(PATIENCE));
+        self.end();
+        paths.map(|(paths, _)| paths).unwrap_or_default()
+    }
+
+    /// Ends and collects it: who would collect it later may be nobody, in a container.
+    pub(super) fn end(self) {
         // It may have ended already, and nobody else has its number before it is collected.
         let _ = kill(self.0.pid(), Signal::SIGKILL);
         self.0.end(Duration::ZERO);
-        paths.map(|(paths, _)| paths).unwrap_or_default()
     }
 }
 

@@ -50,6 +50,12 @@ impl ProjectSearch {
         Some(Self { asked: ask(&folder), folder })
     }
 
+    /// Ends and collects what was asked.
+    pub(super) fn end(self) {
+        let now = Instant::now();
+        self.asked.into_iter().for_each(|child| drop(answer(child, now)));
+    }
+
     /// What was answered.
     pub(super) fn finish(self) -> Project {
         let until = Instant::now() + PATIENCE;

@@ -171,6 +171,8 @@ impl State<'_> {
 
     /// The parent is gone, or done with us.
     fn end(self) {
+        self.prefetch.into_iter().for_each(Prefetch::end);
+        self.project.into_iter().for_each(ProjectSearch::end);
         if let (Some(outputs), false) = (self.outputs, self.began) {
             outputs.discard();
         }

@@ -23,8 +23,8 @@ use tokio::sync::oneshot;
 
 /// How long a message may take that has begun to come.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long the last readings are waited for.
-const LAST: Duration = Duration::from_millis(250);
+/// How long the last readings are waited for: those of whoever answers come within a tenth of a second.
+const LAST: Duration = Duration::from_secs(1);
 
 /// The process, before anything is read.
 #[derive(Debug)]
@@ -80,26 +80,21 @@ impl WorkReader {
     }
 
     fn listen(self, records: &Sender<Record>, stops: &AtomicBool) {
-        let ended = self.take_all(records, stops);
-        if ended.is_err() && !stops.load(Ordering::Relaxed) {
+        if self.take_all(records).is_err() {
+            let stops = stops.load(Ordering::Relaxed);
+            let failure = if stops { WorkFailure::TimedOut } else { WorkFailure::ReaderLost };
             for id in self.read {
-                let lost = WorkReading { at: now(), within_ns: 0, value: Err(WorkFailure::ReaderLost) };
+                let lost = WorkReading { at: now(), within_ns: 0, value: Err(failure.clone()) };
                 let _ = records.send(Record::WorkReadings(id, vec![lost]));
             }
         }
         self.child.end(Duration::ZERO);
     }
 
-    /// Takes readings until the process is done, or nobody waits any more.
-    fn take_all(&self, records: &Sender<Record>, stops: &AtomicBool) -> Result<(), ChannelError> {
+    /// Takes readings until the process is done, or the channel ends.
+    fn take_all(&self, records: &Sender<Record>) -> Result<(), ChannelError> {
         loop {
-            if !self.child.channel.is_answering(LAST)? {
-                if stops.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                continue;
-            }
-            match self.child.channel.receive(MOST, Some(PATIENCE))?.0 {
+            match self.child.channel.receive(MOST, None)?.0 {
                 Answer::Done => return Ok(()),
                 Answer::Readings(readings) => self.pass_on(readings, records),
             }
@@ -121,8 +116,13 @@ impl WorkReader {
 impl WorkReadings {
     /// Has everything be read once more, and ends the process. Takes a moment at the most.
     pub async fn stop(self) {
-        let _ = self.channel.send(&Request::Stop, &[], Some(LAST));
-        self.stopping.store(true, Ordering::Relaxed);
-        let _ = tokio::time::timeout(2 * LAST, self.done).await;
+        let Self { channel, stopping, mut done } = self;
+        stopping.store(true, Ordering::Relaxed);
+        let _ = channel.send(&Request::Stop, &[], Some(LAST));
+        if tokio::time::timeout(LAST, &mut done).await.is_err() {
+            // Somebody keeps it from answering: whoever listens to it hears the end.
+            channel.shut();
+            let _ = tokio::time::timeout(LAST, done).await;
+        }
     }
 }

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long a look may take before that is told.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long last looks are waited for.
-const LAST: Duration = Duration::from_secs(1);
+/// How long last looks are waited for: less than the parent waits for all of it.
+const LAST: Duration = Duration::from_millis(500);
 /// Readings that wait for the parent, which may be stopped (Ctrl-Z): who has more waits, and bytes that are printed are passed over.
 const WAITING: usize = 4096;
 

@@ -7,7 +7,9 @@
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, recvmsg, send, sendmsg, shutdown,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -65,6 +67,12 @@ impl Channel {
     /// The end that an open socket is.
     pub fn over(socket: OwnedFd) -> Self {
         Self { socket: socket.into() }
+    }
+
+    /// Ends it for both sides, whoever else holds this end: what is read from now on is the end.
+    pub fn shut(&self) {
+        // It may have ended already.
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 
     /// The socket, for another process.

@@ -5,7 +5,6 @@
 
 use super::channel::Channel;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
-use nix::sys::socket::{Shutdown, shutdown};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 use std::ffi::{CStr, OsString};
@@ -144,8 +143,7 @@ impl Child {
     /// Ends the process and collects it: it reads the end of its channel and goes, and where somebody keeps it from that (its user may have
     /// stopped it) it is killed after `patience`.
     pub fn end(self, patience: Duration) {
-        // Its own end may be held by others; what it reads is the end all the same.
-        let _ = shutdown(self.channel.as_fd().as_raw_fd(), Shutdown::Both);
+        self.channel.shut();
         let end = Instant::now() + patience;
         while Instant::now() < end && self.runs() {
             std::thread::sleep(POLL);
