@@ -149,6 +149,15 @@ fn a_limit_that_falls_is_told() {
     assert!(!lost.keys().any(LossReason::is_full_buffer), "{lost:?}");
 }
 
+/// A few samples a second come as often as many do: when their period is drawn anew it begins anew.
+#[test]
+fn few_a_second_come_too() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    assert_code(&begin(&place, &["-F", "5"], "2.4").end(), 0);
+    let (came, expected) = came_of(&read(&place));
+    assert!(came > 0.6 * expected && came < 1.4 * expected, "{came} samples came of {expected:.0}");
+}
+
 /// `auto` takes what `doctor` says; cycles that are asked for are taken, or refused with what to do.
 #[test]
 fn the_event_is_a_choice() {

@@ -5,8 +5,8 @@
 //! be seen at two or four places only, so there are 1.618 of them in one: the golden section keeps step with no fraction of the period
 //! (A. Hurwitz 1891: it is worst of all to approximate by fractions), and the distances of 0.62 and 1.24 periods vary as much as an even
 //! draw from 0.5 to 1.5 does. Each tick costs an interrupt, so no more than these. A loop that keeps step with the ticks themselves loses it
-//! when their rate is drawn anew, within ± 20 %, ten times a second (`watch`): distances are 0.51 to 1.55 periods. Cycles are left to the
-//! kernel, which adapts their period at every tick of its own.
+//! when their rate is drawn anew, within ± 20 %, ten times a second, and each 16 ticks below 99 Hz (`watch`): distances are 0.51 to 1.55
+//! periods. Cycles are left to the kernel, which adapts their period at every tick of its own.
 //!
 //! Of one event the kernel lets `ceil(limit / CONFIG_HZ)` ticks come between two of its own; the one that reaches this number stops the
 //! event until the next tick (`__perf_event_account_interrupt`, kernel/events/core.c, v6.1). A rate with a whole number less between two
@@ -24,6 +24,10 @@ use tracer_ebpf::countdown::Countdown;
 const TICKS: u64 = 1_618;
 /// How far the rate of ticks is drawn from its mean, in thousandths, either way.
 const DRAWN_PERMILLE: u64 = 200;
+/// So many ticks at least are of one draw: a draw begins the period anew, so that one for each tick would let none come.
+const DRAWN_TICKS: u64 = 16;
+/// No more often than this.
+const DRAWN_EVERY_NS: u64 = 100_000_000;
 
 /// What it is unless somebody lowers it (`DEFAULT_MAX_SAMPLE_RATE`, kernel/events/core.c, v6.1).
 const USUAL_LIMIT: u32 = 100_000;
@@ -103,6 +107,12 @@ impl Rate {
             return Some(limited_rate(self.hz, self.wanted_hz, self.in_step, limit));
         }
         (!self.is_jittered()).then(|| without_jitter(self.hz, limit))
+    }
+
+    /// How often the rate of ticks is drawn anew.
+    pub(super) const fn drawn_every_ns(&self) -> u64 {
+        let ns = DRAWN_TICKS * 1_000_000_000 / if self.ticks_hz == 0 { 1 } else { self.ticks_hz as u64 };
+        if ns > DRAWN_EVERY_NS { ns } else { DRAWN_EVERY_NS }
     }
 
     /// Which ticks become samples.
@@ -323,6 +333,13 @@ mod tests {
             Rate::under(Some(1_000), 250, CpuClock, 500).tick_rate(CpuClock, 7),
             TickRate::PeriodNs(2_000_000)
         );
+    }
+
+    /// Many ticks are of one draw, however few come.
+    #[test]
+    fn draws_leave_time_for_ticks() {
+        let every_ms = |wanted| Rate::under(None, 250, CpuClock, wanted).drawn_every_ns() / 1_000_000;
+        assert_eq!([1, 2, 19, 99, 499, 4_999].map(every_ms), [8_000, 4_000, 516, 100, 100, 100]);
     }
 
     /// A limit that was low, one that fell, and one that fell without effect: what is said has the rate and the command that lifts it.

@@ -95,6 +95,11 @@ impl Sampler {
         self.cpus
     }
 
+    /// How often there is anything to see to.
+    pub(crate) fn look_every_ns(&self) -> u64 {
+        self.rate.drawn_every_ns()
+    }
+
     /// Samples the CPUs that are online and no others; which ones came.
     pub(crate) fn follow(&mut self) -> Vec<CpuId> {
         if self.is_over {

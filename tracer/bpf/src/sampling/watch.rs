@@ -11,9 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often the sampler is looked at.
-const SAMPLER_EVERY_NS: u64 = 100_000_000;
-/// How often the limit is.
+/// How often the limit is looked at.
 const LIMIT_EVERY_NS: u64 = 1_000_000_000;
 
 /// So late a look is seldom, unless this thread gets no CPU.
@@ -43,6 +41,8 @@ pub struct Watch {
     slowed: Slowed,
     rootfs: PathBuf,
     since: KtimeNs,
+    /// How often the sampler is looked at.
+    sampler_every_ns: u64,
     sampler_at: KtimeNs,
     cpus_at: KtimeNs,
     limit_at: KtimeNs,
@@ -60,12 +60,14 @@ impl Watch {
         rootfs: PathBuf,
         now: KtimeNs,
     ) -> Self {
+        let sampler_every_ns = sampler.lock().unwrap_or_else(PoisonError::into_inner).look_every_ns();
         Self {
             sampler,
             limits,
             slowed,
             rootfs,
             since: now,
+            sampler_every_ns,
             sampler_at: now,
             cpus_at: now,
             limit_at: now,
@@ -78,7 +80,7 @@ impl Watch {
     /// Looks at what is due.
     pub fn check(&mut self, now: KtimeNs) {
         self.notice_waiting(now);
-        if now.ns_since(self.sampler_at) >= SAMPLER_EVERY_NS {
+        if now.ns_since(self.sampler_at) >= self.sampler_every_ns {
             self.sampler_at = now;
             self.look_at_sampler(now);
         }
@@ -126,7 +128,9 @@ impl Watch {
         let slower = self.limits.slow(self.slowed.0.load(Ordering::Relaxed));
         let limited = self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since));
         if let Some(rate) = limited.or(slower) {
-            self.sampler.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
+            let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
+            sampler.set_rate(rate);
+            self.sampler_every_ns = sampler.look_every_ns();
         }
     }
 }

@@ -24,13 +24,17 @@ const READ_MS: u16 = 20;
 /// The same while the processes stay as they are.
 const IDLE_MS: u16 = 100;
 
+/// The same where CPU time is summed, and few events come.
+const SUMMED_IDLE_MS: u16 = 500;
+
 /// More bytes than these in one read, a sixteenth of a ring buffer, and the next one comes soon.
 const MUCH: usize = 512 << 10;
 
 /// Between two looks at files that are being read: what an interpreter's file says is to be known before it runs.
 const BUSY: Duration = Duration::from_millis(1);
 /// So often all else is seen to, whether many events come or none.
-const AT_LEAST: Duration = Duration::from_millis(100);
+const AT_LEAST: Duration = Duration::from_millis(IDLE_MS as u64);
+const SUMMED_AT_LEAST: Duration = Duration::from_millis(SUMMED_IDLE_MS as u64);
 
 /// What both threads know.
 #[derive(Default)]
@@ -98,7 +102,11 @@ fn empty(
         }
         watch.check(now);
         let is_idle = !much && shared.is_idle.load(Ordering::Relaxed);
-        rings.wait(if is_idle { IDLE_MS } else { READ_MS });
+        rings.wait(match (is_idle, is_summed) {
+            (false, _) => READ_MS,
+            (true, false) => IDLE_MS,
+            (true, true) => SUMMED_IDLE_MS,
+        });
         if is_summed {
             std::thread::sleep(Duration::from_millis(READ_MS.into()).saturating_sub(begun.elapsed()));
         }
@@ -118,7 +126,8 @@ fn collect(mut collector: Collector, receiver: &BatchReceiver, shared: &Shared) 
 /// Takes in what is there, for a stated time; until when everything was seen then.
 fn take_in(collector: &mut Collector, receiver: &BatchReceiver) -> Result<KtimeNs, RecvTimeoutError> {
     let (begun, mut seen) = (Instant::now(), None);
-    let mut within = if collector.is_waiting() { BUSY } else { AT_LEAST };
+    let at_least = if collector.summed.is_some() { SUMMED_AT_LEAST } else { AT_LEAST };
+    let mut within = if collector.is_waiting() { BUSY } else { at_least };
     while let Some(batch) = receiver.next(within)? {
         batch.events().for_each(|event| collector.take(event));
         receiver.done(&batch);
