@@ -41,11 +41,18 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 17] = [
+const SIDE_BY_SIDE: [&str; 26] = [
+    "agent::an_address_in_use",
+    "agent::its_process_is",
     "agent::outlets_that_fail",
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
+    "power::counter_that",
+    "power::replay",
+    "power::share_told",
+    "power::two_sockets",
+    "probe::summed::what_needs",
     "ranges::hostile_marks",
     "ranges::none",
     "session::control::",
@@ -58,6 +65,8 @@ const SIDE_BY_SIDE: [&str; 17] = [
     "study::",
     "symbols::",
     "top::",
+    "work::files::files_are",
+    "work::pages::pages_of",
     "work::printed::",
 ];
 
