@@ -79,11 +79,11 @@ fn pointers(elf: &Elf<'_>) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::arch::tests::compiler;
     use crate::cfi::{Rows, read_rows};
     use crate::elf::ElfFacts;
     use crate::fde::UnwindFile;
     use std::fs::File;
-    use std::process::Command;
     use tracer_ebpf::rows::Rule;
 
     /// A function of a library: where it begins, and its bytes.
@@ -95,7 +95,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.c"), source).unwrap();
         let library = |name: &str, strip: &[&str]| {
-            let mut gcc = Command::new("gcc");
+            let mut gcc = compiler();
             gcc.args(["-O2", "-g0", "-shared", "-fPIC", "-o", name]).args(options).args(strip).arg("a.c");
             assert!(gcc.current_dir(folder.path()).status().unwrap().success());
             File::open(folder.path().join(name)).unwrap()
@@ -140,6 +140,7 @@ mod tests {
     /// Assembly without unwind information in a stripped library that has it for the rest: functions that are called, whose address is taken or
     /// that stand in a table have the rows of before. Where an address leads into the middle of one, its rest has none, and no wrong ones.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn kernels_in_the_middle_of_a_file() {
         let names = ["called", "taken", "in_table", "divided", "unnamed"];
         let (functions, base, [before, after]) = stripped(KERNELS, &[], &names);

@@ -351,6 +351,7 @@ fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::{ElfFacts, File, add_entry, build_rows};
+    use crate::arch::tests::library;
     use crate::elf::read_eh_frame;
     use tracer_ebpf::rows::{Operand, Rule, base, rule};
 
@@ -370,7 +371,7 @@ mod tests {
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
     #[test]
     fn libc_has_rows() {
-        let file = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let file = library("libc.so.6");
         let base = ElfFacts::read(&file, &[]).unwrap().base;
         let rows = build_rows(&read_eh_frame(&file).unwrap().unwrap(), base);
         assert!(rows.rows.len() > 10_000, "{}", rows.rows.len());
@@ -423,7 +424,7 @@ mod tests {
     /// Damaged sections give fewer rows, never a panic.
     #[test]
     fn damaged_sections() {
-        let file = File::open("/lib/x86_64-linux-gnu/libm.so.6").unwrap();
+        let file = library("libm.so.6");
         let mut section = read_eh_frame(&file).unwrap().unwrap();
         for at in (0..section.data.len()).step_by(section.data.len() / 200 + 1) {
             section.data[at] ^= 0x5a;

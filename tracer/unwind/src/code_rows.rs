@@ -303,13 +303,13 @@ impl<'a> FlowPaths<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Budget, CodeRule, functions, read_code_rows, rows_of_code};
+    use crate::arch::tests::compiler;
     use crate::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
     use crate::elf::{ElfFacts, read_eh_frame, with_elf};
     use crate::fde::UnwindFile;
     use proptest::prelude::*;
     use std::fs::File;
     use std::path::Path;
-    use std::process::Command;
     use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
     fn packed(kind: u32, offset: i64, fp: i64) -> Rule {
@@ -339,7 +339,7 @@ mod tests {
     /// The work of the languages' table, compiled with these options.
     fn compiled(folder: &Path, options: &[&str]) -> File {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/languages/work.c");
-        let mut gcc = Command::new("gcc");
+        let mut gcc = compiler();
         let done = gcc.args(options).args(["-g0", "-o", "a", source]).current_dir(folder).status();
         assert!(done.unwrap().success());
         File::open(folder.join("a")).unwrap()
@@ -396,6 +396,7 @@ mod tests {
 
     /// A frame pointer leads back from a stack that moves by a number nobody knows.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn a_frame_pointer() {
         // push %rbp; mov %rsp,%rbp; sub %rax,%rsp; leave; ret
         let expected = [
@@ -412,6 +413,7 @@ mod tests {
 
     /// MKL's kernels for small matrices put the old stack pointer into the scratch memory, and use `rbp` for something else.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn a_stack_that_is_kept_in_memory() {
         let code = [
             0x48, 0x83, 0xec, 0x40, // sub $0x40,%rsp
@@ -439,6 +441,7 @@ mod tests {
 
     /// OpenBLAS' kernels keep the old stack pointer in `rbx`; behind a call a register that callees may change keeps nothing.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn a_stack_that_is_kept_in_a_register() {
         let begin = [
             0x48, 0x83, 0xec, 0x60, // sub $0x60,%rsp
@@ -460,6 +463,7 @@ mod tests {
 
     /// A call behind which the stack would have two depths does not return; without the call there is no such reason, and no row.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn calls_that_do_not_return() {
         // je 8; push %rax; call elsewhere; 8: ret
         let found = rows(&[0x74, 6, 0x50, 0xe8, 0x10, 0, 0, 0, 0xc3]).unwrap();
@@ -475,6 +479,7 @@ mod tests {
 
     /// Where ways meet, `rbp` is the saved one if either has changed it.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn ways_that_meet() {
         // push %rbp; je 6; mov %rax,%rbp; 6: pop %rbp; ret
         let found = rows(&[0x55, 0x74, 3, 0x48, 0x89, 0xc5, 0x5d, 0xc3]).unwrap();
@@ -483,6 +488,7 @@ mod tests {
 
     /// The cases of a `switch` have the stack of its jump.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn cases_of_a_switch() {
         // push %rbx; jmp *%rax; int3; pop %rbx; ret
         let found = rows(&[0x53, 0xff, 0xe0, 0xcc, 0x5b, 0xc3]).unwrap();
@@ -494,6 +500,7 @@ mod tests {
 
     /// Work grows with the code, whatever its jumps, and ends where a file has had its share.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn work_is_bounded() {
         // push %rbx; jmp *%rax; then as many cases as there is room for, each of which is a way of its own: pop %rbx; ret
         let cases = [0x5b, 0xc3].repeat(50_000);

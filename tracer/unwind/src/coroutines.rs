@@ -24,10 +24,10 @@ pub(super) fn first_functions(elf: &Elf<'_>) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::first_functions;
+    use crate::arch::tests::compiler;
     use crate::elf::{ElfFacts, with_elf};
     use crate::fde::UnwindFile;
     use std::fs::File;
-    use std::process::Command;
     use tracer_ebpf::rows::rule;
 
     /// A library with greenlet's first function: it is found, and nothing is above it; other functions have callers.
@@ -36,7 +36,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = "int other(int n) { return n; } int g_initialstub(int n) { return other(n) + 1; }";
         std::fs::write(folder.path().join("a.c"), source).unwrap();
-        let mut cc = Command::new("cc");
+        let mut cc = compiler();
         let made =
             cc.args(["-shared", "-fPIC", "-O1", "-o", "a.so", "a.c"]).current_dir(folder.path()).status();
         assert!(made.unwrap().success());

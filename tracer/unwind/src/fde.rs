@@ -212,16 +212,16 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::{Rows, UnwindFile};
+    use crate::arch::tests::{library, library_path};
     use crate::cfi::{add_entry, read_rows};
     use crate::elf::{ElfFacts, find_unwind_sections, with_elf};
     use std::fs::File;
-    use std::path::Path;
     use tracer_ebpf::rows::{FullRule, Rule};
 
     /// At every row of the C library, and just before the next, the rule that is looked up is the one of the whole table.
     #[test]
     fn rules_are_those_of_the_table() {
-        let file = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let file = library("libc.so.6");
         let facts = ElfFacts::read(&file, &[]).unwrap();
         let base = facts.base;
         let mut rows = read_rows(&file, base).unwrap();
@@ -239,9 +239,8 @@ mod tests {
     /// Damaged tables give other rules or none, never a panic.
     #[test]
     fn damaged_files() {
-        let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
-        let whole = std::fs::read(path).unwrap();
-        let places = with_elf(&File::open(path).unwrap(), |elf| Ok(find_unwind_sections(elf)));
+        let whole = std::fs::read(library_path("libm.so.6")).unwrap();
+        let places = with_elf(&library("libm.so.6"), |elf| Ok(find_unwind_sections(elf)));
         let places = places.unwrap().map(Option::unwrap);
         let dir = tempfile::tempdir().unwrap();
         for (step, flip) in [(1, 0xff), (7, 0x5a), (64, 0x80), (509, 1), (4096, 0x7f)] {

@@ -99,6 +99,7 @@ impl<'a> Pattern<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Pattern, demangled, find_functions, matching};
+    use crate::arch::tests::library;
     use std::fs::File;
 
     fn names(pattern: &str, symbol: &str) -> Option<String> {
@@ -122,7 +123,7 @@ mod tests {
     /// The functions of a real file are found at their places, each with all its patterns; a file that is none is an error.
     #[test]
     fn functions_of_a_file() {
-        let libc = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let libc = library("libc.so.6");
         let found =
             find_functions(&libc, &["getpid".into(), "pthread_*".into(), "get*".into()], 1000).unwrap();
         let patterns_of = |name: &str| &found.iter().find(|function| function.name == name).unwrap().patterns;

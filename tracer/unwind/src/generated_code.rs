@@ -172,6 +172,7 @@ mod tests {
     /// At each instruction of a kernel its code says how deep the stack is, from its first one to behind its last; also where the page of the
     /// instruction is not where it begins.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn depths_of_a_kernel() {
         let (code, begin) = (code(&[]), START + PAGE);
         let end = START + code.len() as u64;
@@ -189,6 +190,7 @@ mod tests {
 
     /// A function that begins in the middle of a page is found behind the end of another one, and not where its own middle is behind padding.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn functions_in_a_page() {
         let function = [&BEGIN[..], &[0x90; 26], &END].concat();
         let mut code = [&[0x0f, 0x0b][..], &[0xcc; 94], &function, &[0xc3; 1], &function].concat();
@@ -203,6 +205,7 @@ mod tests {
     /// Nothing is known where the kernel's begin is not there, where a way leads out of the code or to a place that it does not name, where none
     /// returns, or where the stack's depth differs with the way.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn what_proves_nothing() {
         let at = START + PAGE + 3100;
         assert_eq!(depth(&code(&[0x90]), at), Some(88));
@@ -220,6 +223,7 @@ mod tests {
     /// Rows say how the caller is found: by the stack pointer while it is known, by the frame pointer where the stack was aligned, and nothing
     /// behind the end.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn rows_of_a_function() {
         // push %rbp; mov %rsp,%rbp; and $-32,%rsp; sub $0x340,%rsp; nop; mov %rbp,%rsp; pop %rbp; ret
         let code = [
@@ -250,6 +254,7 @@ mod tests {
 
     /// oneDNN's matrix kernels for AVX and AVX2 have a stack of any depth, and keep where their frame is in a word above the stack pointer.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn rows_of_a_kernel_that_keeps_its_frame() {
         // push %rbp; mov %rsp,%rbp; push %rbx; mov %rsp,%rbp; jg 1f; sub %rax,%rsp; and $-4096,%rsp; jmp 2f; 1: sub $0x100,%rsp;
         // 2: mov %rbp,0xa0(%rsp); xor %ebp,%ebp; nop; mov 0xa0(%rsp),%rsp; pop %rbx; pop %rbp; ret

@@ -247,6 +247,7 @@ mod tests {
 
     /// A chain inside the copy is walked to its outermost frame.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn a_whole_stack() {
         let stack = bytes(&[7, 0x2021, 8, 0x3031]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);
@@ -259,6 +260,7 @@ mod tests {
 
     /// A return address that is one of our marks, which a program may write there, is no frame; the walk ends at it.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn marks_are_not_forged() {
         let stack = bytes(&[7, u64::from(end::TOO_DEEP) + 1, 8, 9]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);
@@ -269,6 +271,7 @@ mod tests {
 
     /// What lies above all that is copied is behind the copy; what lies in its reach and was not read is a fault, and so is an address far away.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn the_end_of_the_copy() {
         let stack = bytes(&[7, 0x2021]);
         let ended = |distance| {
@@ -283,6 +286,7 @@ mod tests {
 
     /// A walk goes on behind pages that are not there, and reads nothing of them: a word in one, or with one byte in one, is a fault.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn a_hole_in_the_copy() {
         let at = |place: u64| {
             let mut stack = vec![0; 3 * PAGE_BYTES];
@@ -300,6 +304,7 @@ mod tests {
 
     /// Code without unwind information is left by a scan, which reads the call from the file and not from the stack.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn a_scan() {
         let stack = bytes(&[7, 0x2021, 0x3031]);
         // `call` of the page of the code that was interrupted.
@@ -316,6 +321,7 @@ mod tests {
 
     /// A walk that lost its way goes on at the next anchor above it, with the reason in the gap.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks as x86-64 has them")]
     fn a_gap_at_an_anchor() {
         let stack = bytes(&[0, 0, 0, 0, 0, 0x3031]);
         let copy = StackCopy::new(S, &stack, ALL, |_| None);

@@ -17,6 +17,9 @@ mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(bpf_target_arch = "aarch64")))]
 pub(crate) use self::x86_64::{RELATIVE_RELOCATION, cfi, frame_state, go, instruction, load, plt};
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(
     "energy-trace knows x86-64 and aarch64: for another processor write its file beside each arch/x86_64.rs, with the same names"
