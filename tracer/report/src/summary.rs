@@ -136,8 +136,14 @@ impl Summary<'_> {
         let mut lines = vec![(TITLE, self.title()), (TITLE, used(self.profile))];
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
-        lines.extend(work::sentences(self.profile).into_iter().map(|line| plain(format!("  {line}"))));
+        lines.extend(self.work().map(|line| plain(format!("  {line}"))));
         lines
+    }
+
+    /// Joules per unit of work: no part of such a line is less than the others.
+    fn work(&self) -> impl Iterator<Item = String> {
+        let room = self.width.saturating_sub(2);
+        work::sentences(self.profile).into_iter().flat_map(move |line| names::wrap(&shown(&line), room))
     }
 
     /// `python3 train.py 1`, and where that may be another program than the user means, which one: `(/usr/bin/python3)`.

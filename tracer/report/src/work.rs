@@ -290,6 +290,7 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
 mod tests {
     use super::{Diagnostic, Frame, FrameKind, MicroJoules, Profile, Uncertainty, WorkDiagnostic, WorkUnits};
     use super::{means, number, of_few, of_part, sentences};
+    use crate::summary::{self, SummaryOptions};
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
 
@@ -318,6 +319,18 @@ mod tests {
         assert_eq!((few.len(), &few[..10], &few[10]), (12, &all[..10], &Diagnostic::NoEnergySource));
         assert_eq!(few[11], of("unit5", WorkDiagnostic::AndMore { more: 994 }));
         assert_eq!(of_few(all[..10].to_vec()), all[..10]);
+    }
+
+    /// A summary breaks their lines, and cuts none.
+    #[test]
+    fn whole_in_the_summary() {
+        let name = "generated-token-of-the-larger-of-both-models";
+        let profile = Profile { work: vec![counted(&measured_training(), name, 1)], ..measured_training() };
+        let options = SummaryOptions { width: Some(60), ..SummaryOptions::default() };
+        let mut out = Vec::new();
+        summary::write(&mut out, &profile, &options).unwrap();
+        let text = String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&sentences(&profile)[0]), "{text}");
     }
 
     /// Words mean a function by its name, in Python by the end of its dotted name, and in a library where one is named.

@@ -106,7 +106,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     }
     if verdicts.iter().any(|verdict| matches!(verdict, Verdict::TooFew { .. })) {
         notes.push(
-            "needs N: with fewer than N rounds in which both ran, no result could be told from chance"
+            "needs N: with fewer than N rounds in which both succeeded, no result could be told from chance"
                 .to_owned(),
         );
     }

@@ -303,7 +303,7 @@ impl<'a> FlowPaths<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Budget, CodeRule, functions, read_code_rows, rows_of_code};
-    use crate::arch::tests::compiler;
+    use crate::arch::tests::{CFA_AT_ENTRY, PLACES_BY_CODE, compiler};
     use crate::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
     use crate::elf::{ElfFacts, read_eh_frame, with_elf};
     use crate::fde::UnwindFile;
@@ -373,7 +373,7 @@ mod tests {
             assert!(by_code.offset() == said.offset() && saved, "{place:#x}: {by_code:x?} {said:x?}");
             same += 1;
         }
-        assert!(same > 5000, "{same}");
+        assert!(same > PLACES_BY_CODE, "{same}");
     }
 
     /// Without unwind information: the search at the moment and the rows made beforehand agree, and `main` is known.
@@ -388,7 +388,7 @@ mod tests {
         let functions = with_elf(&file, |elf| Ok(functions(&file, elf))).unwrap();
         let places: Vec<u64> = functions.into_iter().flatten().collect();
         let mut asked = UnwindFile::open(file).unwrap();
-        assert_eq!(asked.rule(main).0, packed(rule::SP, 8, 0));
+        assert_eq!(asked.rule(main).0, packed(rule::SP, CFA_AT_ENTRY, 0));
         for svma in places.into_iter().filter(|svma| svma.wrapping_sub(facts.entry) >= ENTRY_BYTES) {
             assert_eq!(asked.rule(svma).0, rows.rule(svma - facts.base).0, "{svma:#x}");
         }

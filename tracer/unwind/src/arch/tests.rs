@@ -23,3 +23,12 @@ pub(crate) fn library(name: &str) -> File {
 pub(crate) fn compiler() -> Command {
     Command::new(if cfg!(target_arch = "x86_64") { "gcc" } else { "aarch64-linux-gnu-gcc" })
 }
+
+/// How far the CFA lies above the stack pointer where a function begins: over the return address, where a call pushes it.
+pub(crate) const CFA_AT_ENTRY: i64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
+
+/// Whether libc returns from signal handlers itself, and not the vDSO.
+pub(crate) const LIBC_RETURNS_FROM_SIGNALS: bool = cfg!(target_arch = "x86_64");
+
+/// Places of a static program where code must say what the compiler does: a push is one for each register, or one for two.
+pub(crate) const PLACES_BY_CODE: usize = if cfg!(target_arch = "x86_64") { 5_000 } else { 2_500 };
