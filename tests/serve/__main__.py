@@ -92,7 +92,7 @@ class Llama(Server):
     """llama.cpp's own server."""
 
     METRICS = {"token": "llamacpp:tokens_predicted_total", "prompt token": "llamacpp:prompt_tokens_total"}
-    TOLD_BY = [{"[rate of prompt token]"}, {"[rate of token]"}]
+    TOLD_BY = [{"[prompt token per joule, of the most]"}, {"[token per joule, of the most]"}]
 
     def __init__(self, folder):
         self.folder = folder

@@ -43,6 +43,8 @@ const MORE: f64 = 0.1;
 const LISTED: usize = 4;
 /// Stands for what programs import, and all that this runs: each module would be a phase of its own.
 const IMPORTS: &str = "[imports]";
+/// Ends what stands for the units of work that a joule did.
+const OF_A_JOULE: &str = " per joule, of the most]";
 /// The row of a profile that was not cut.
 const WHOLE: &str = "[whole run]";
 
@@ -160,7 +162,7 @@ impl Functions {
         let spent: Vec<f64> = series.iter().map(|mix| mix.weight).collect();
         let intervals = Intervals { start: profile.run.start, length_ns, spent: &spent };
         for (work, amounts) in rates(profile, intervals, LIMITS.shortest) {
-            self.names.push(format!("[rate of {work}]"));
+            self.names.push(format!("[{work}{OF_A_JOULE}"));
             self.depths.push(usize::MAX);
             series.iter_mut().zip(amounts).for_each(|(mix, amount)| mix.of.push(amount));
         }
@@ -297,13 +299,20 @@ fn length(phase: &Phase) -> f64 {
 pub(crate) fn about(phases: &Phases) -> String {
     let (step, shortest) = (phases.step_ns as f64 / 1e9, phases.shortest_ns as f64 / 1e9);
     let most = 100.0 * LIMITS.least;
+    let mut told = phases.found.iter().flat_map(|phase| &phase.told_by);
+    let rates = match told.any(|by| by.function.ends_with(OF_A_JOULE)) {
+        true => {
+            "; [… per joule, of the most]: units of work that a joule did, in percent of the most that one did"
+        }
+        false => "",
+    };
     match phases.found.len() {
         0 | 1 => format!(
             "one phase: nowhere do {most:.0} % of the energy go to other functions for {shortest} s or longer"
         ),
         _ => format!(
             "found from what ran, not marked: a phase begins where {most:.0} % of the energy or more go to other functions for {shortest} s or \
-             longer, or more of it for less. Limits are right to {step} s; what is too short to tell is part of a neighbour"
+             longer, or more of it for less. Limits are right to {step} s; what is too short to tell is part of a neighbour{rates}"
         ),
     }
 }
@@ -451,7 +460,9 @@ mod tests {
         assert_eq!(ends, [(200, 0), (300, 1)]);
         let [by] = &told_by[..] else { panic!("{told_by:?}") };
         assert!(
-            by.function == "[rate of token]" && by.here > 0.9 && (by.elsewhere - 0.2).abs() < 0.03,
+            by.function == "[token per joule, of the most]"
+                && by.here > 0.9
+                && (by.elsewhere - 0.2).abs() < 0.03,
             "{by:?}"
         );
     }
