@@ -41,9 +41,8 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 26] = [
+const SIDE_BY_SIDE: [&str; 25] = [
     "agent::an_address_in_use",
-    "agent::its_process_is",
     "agent::outlets_that_fail",
     "attribution::closed_loop::counter",
     "cli::",
