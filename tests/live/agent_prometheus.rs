@@ -18,7 +18,23 @@ const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
 const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
      + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
 
-/// A container of a pod, by `runc`, that draws so many watts on a CPU; it goes with the test.
+/// A place for a pod, and what its containers draw there.
+struct Draws {
+    cpu: usize,
+    /// How much of the CPU it may have (CFS bandwidth, as a pod's limit): a hundred is all.
+    percent: u32,
+    watts: u32,
+}
+
+/// One has the CPU that is everybody's, two share the other one and draw the same while they run: 10 and 6 W.
+const PLACES: [Draws; 3] = [
+    Draws { cpu: 0, percent: 100, watts: 5 },
+    Draws { cpu: 1, percent: 50, watts: 20 },
+    Draws { cpu: 1, percent: 30, watts: 20 },
+];
+const PERIOD_US: u32 = 100_000;
+
+/// A container of a pod, by `runc`, in one of the places; it goes with the test.
 struct Container<'a> {
     runc: &'a Path,
     state: tempfile::TempDir,
@@ -28,7 +44,8 @@ struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    fn start(runc: &'a Path, simulation: &Simulation, pod: &'a str, name: &'a str, cpu: usize) -> Self {
+    fn start(runc: &'a Path, simulation: &Simulation, pod: &'a str, name: &'a str, place: usize) -> Self {
+        let draws = &PLACES[place];
         let state = tempfile::tempdir().unwrap();
         let root = state.path().join("rootfs");
         std::fs::create_dir(&root).unwrap();
@@ -44,8 +61,8 @@ impl<'a> Container<'a> {
         let mounts =
             [&[json!({"destination": "/proc", "source": "proc", "type": "proc"})], &places[..]].concat();
         // Groups of the first version have no real-time share: nobody has a CPU alone.
-        let words = ["taskset", "-c", &cpu.to_string()].map(str::to_owned);
-        let words = [&words, &program_of_burner(cpu, WATTS[cpu])[..]].concat();
+        let words = ["taskset", "-c", &draws.cpu.to_string()].map(str::to_owned);
+        let words = [&words, &program_of_burner(place, draws.watts)[..]].concat();
         let config = json!({
             "ociVersion": "1.0.2",
             "process": {
@@ -60,6 +77,7 @@ impl<'a> Container<'a> {
                 "cgroupsPath": format!("/kubepods/burstable/pod{pod}/{name}"),
                 // Its threads are called by the host's numbers when they declare themselves.
                 "namespaces": [{"type": "mount"}],
+                "resources": {"cpu": {"period": PERIOD_US, "quota": PERIOD_US * draws.percent / 100}},
             },
         });
         std::fs::write(state.path().join("config.json"), config.to_string()).unwrap();
@@ -96,12 +114,13 @@ impl Drop for Container<'_> {
     }
 }
 
-const WATTS: [u32; 2] = [5, 20];
-/// The pod that is made anew: it is another one then, of the same name.
-const ANEW: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334402";
+/// Three that run at once, and the one that takes the first one's place: it is another one then, of the same name.
+const PODS: [&str; 4] =
+    [UIDS[0], UIDS[1], "7f1d2e3c-0a1b-4c5d-8e9f-001122334402", "7f1d2e3c-0a1b-4c5d-8e9f-001122334403"];
+const ANEW: &str = PODS[3];
 
-/// A real Prometheus scrapes each second; over 60 scrapes the sum rule by PromQL is exact, and `promtool check metrics` says nothing. A container ends, is
-/// started again in its pod, and in a pod that takes that one's place.
+/// A real Prometheus scrapes each second; over 60 scrapes, in which three containers run at once, the sum rule by PromQL is exact, and
+/// `promtool check metrics` says nothing. A container ends, is started again in its pod, and in a pod that takes that one's place.
 #[test]
 #[ignore = "fetches Prometheus: `cargo xtask fleet-prometheus`"]
 fn sum_rule() {
@@ -110,55 +129,66 @@ fn sum_rule() {
     let (programs, runc) = (root.join("usr/bin"), root.join("usr/sbin/runc"));
     let simulation = simulation();
     let agent = Agent::start(&simulation, &["--window", "2s"]);
-    let start = |pod, name, cpu| Container::start(&runc, &simulation, pod, name, cpu);
-    let (mut first, mut alone) = (start(UIDS[0], "first", 0), start(UIDS[1], "alone", 1));
-    agent.page_with("energy of both pods", |page| UIDS.iter().all(|uid| page.pod(uid) > 0));
+    let start = |pod, name, place| Container::start(&runc, &simulation, pod, name, place);
+    let (mut first, others) =
+        (start(PODS[0], "first", 0), [start(PODS[1], "half", 1), start(PODS[2], "third", 2)]);
+    agent.page_with("energy of three pods", |page| PODS[..3].iter().all(|uid| page.pod(uid) > 0));
     check_by_promtool(&programs, &agent.text("text/plain"));
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&programs, folder.path(), &agent.address);
     server.wait_for_scrapes(20.0);
     first.end();
-    let mut second = start(UIDS[0], "second", 0);
+    let mut again = start(PODS[0], "again", 0);
     server.wait_for_scrapes(40.0);
-    second.end();
-    let mut third = start(ANEW, "third", 0);
+    again.end();
+    let anew = start(ANEW, "anew", 0);
     server.wait_for_scrapes(60.0);
-    // Nobody is asked about the last windows of a container: they come some seconds later.
-    let grown = |name: &str| {
-        let series = format!("energy_trace_workload_joules_total{{container_id=\"{name}\"}}");
-        [format!("sum({series})"), format!("sum(delta({series}[10s]))")]
-            .map(|question| server.ask(&question).first().copied().unwrap_or(f64::NAN))
-    };
-    let [first_one, second_one, third_one] = ["first", "second", "third"].map(grown);
+    check_by_prometheus(&server);
+    [anew].into_iter().chain(others).for_each(drop);
+    check_pods(&agent, &simulation);
+    assert_eq!(agent.end(), 0);
+}
+
+/// The sum rule, and who runs and who does not.
+fn check_by_prometheus(server: &Server) {
     let worst = server.ask(&format!("max_over_time((abs({RULE}))[70s:1s])"));
-    let pods = "sum by (pod_uid) (energy_trace_workload_joules_total{pod_uid!=\"\"})";
-    let watts = server.ask("sum(rate(energy_trace_workload_joules_total{container_id=\"alone\"}[50s]))");
-    println!(
-        "worst of each domain {worst:?} µJ; the pod alone {watts:?} W; joules and those of the last 10 s of \
-         containers {first_one:?}, {second_one:?}, {third_one:?}; joules of pods {:?}",
-        server.ask(pods)
-    );
-    assert_eq!(worst, [0.0, 0.0]);
-    assert_eq!(server.ask(pods).len(), 3);
-    assert!((0.1..21.0).contains(&watts[0]), "{watts:?}");
-    for ended in [first_one, second_one] {
-        assert!(ended[0] > 0.0 && ended[1] == 0.0, "{ended:?}");
+    // The machine may have others.
+    let ours = format!("energy_trace_workload_joules_total{{pod_uid=~\"{}\"}}", PODS.join("|"));
+    let pods = server.ask(&format!("sum by (pod_uid) ({ours})"));
+    println!("worst of each domain {worst:?} µJ; joules of pods {pods:?}");
+    assert_eq!((worst, pods.len()), (vec![0.0, 0.0], PODS.len()));
+    for (name, runs) in [("first", false), ("again", false), ("anew", true), ("half", true), ("third", true)]
+    {
+        let series = format!("energy_trace_workload_joules_total{{container_id=\"{name}\"}}");
+        // Nobody is asked about the last windows of a container: they come some seconds later.
+        let [joules, grown] = [format!("sum({series})"), format!("sum(delta({series}[10s]))")]
+            .map(|question| server.ask(&question).first().copied().unwrap_or(f64::NAN));
+        println!("{name}: {joules:.3} J, of which {grown:.3} in the last 10 s");
+        assert!(joules > 0.0 && (grown > 0.01) == runs, "{name}: {joules} J, {grown} J");
     }
-    assert!(third_one.iter().all(|joules| (0.01..300.0).contains(joules)), "{third_one:?}");
-    alone.end();
-    third.end();
+}
+
+/// What the pods have of what they drew.
+fn check_pods(agent: &Agent, simulation: &Simulation) {
     let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let page = agent.page_with("a window behind their end", |page| page.ends() > ended.as_micros());
     let truth = simulation.truth();
-    let of = |pods: &[&str], cpu: usize| {
-        let sum: i64 = pods.iter().map(|pod| page.pod(pod)).sum();
-        sum as f64 / truth.functions[&format!("pod_{cpu}")].uj as f64
-    };
-    let parts = [of(&[UIDS[0], ANEW], 0), of(&[UIDS[1]], 1)];
-    println!("of what the pods drew they have {parts:?}");
-    // Others run on both CPUs.
-    assert!(parts.iter().all(|part| (0.01..1.05).contains(part)), "{parts:?}");
-    assert_eq!(agent.end(), 0);
+    let parts: Vec<f64> = [&[PODS[0], ANEW][..], &[PODS[1]], &[PODS[2]]]
+        .into_iter()
+        .zip(&PLACES)
+        .enumerate()
+        .map(|(place, (pods, draws))| {
+            let uj = pods.iter().map(|pod| page.pod(pod)).sum::<i64>();
+            let drew = &truth.functions[&format!("pod_{place}")];
+            let part = uj as f64 / drew.uj as f64;
+            let (ran, watts) = (drew.cpu_ns as f64 / 1e9, draws.watts);
+            println!("pods {pods:?}: {ran:.1} s at {watts} W, {uj} µJ of {} µJ, {part:.3}", drew.uj);
+            part
+        })
+        .collect();
+    // Others run on both CPUs, draw nothing and are charged by their time, those who share a CPU with the same part of it.
+    assert!(parts.iter().all(|part| (0.05..1.05).contains(part)), "{parts:?}");
+    assert!((0.9..1.1).contains(&(parts[1] / parts[2])), "{parts:?}");
 }
 
 fn check_by_promtool(programs: &Path, page: &str) {

@@ -6,7 +6,8 @@
 
 use crate::command::run;
 use crate::private_apt::{BOOKWORM, PrivateApt};
-use crate::product::{Compiled, ignored_test};
+use crate::product::{Compiled, build_probes, ignored_test};
+use crate::setup::Purpose;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
@@ -24,6 +25,7 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
             apt.unpack_alone(package, &root)?;
         }
     }
+    build_probes(workspace, Purpose::Build)?;
     let mut test = ignored_test(workspace, Compiled::Debug, "live", "agent_prometheus::sum_rule")?;
     run(test.env("ENERGY_TRACE_PROMETHEUS", &root))
 }
