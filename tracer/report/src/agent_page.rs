@@ -75,6 +75,8 @@ pub struct OwnShare {
     pub millionths: u32,
     /// Samples a second on each CPU; 0: not known yet.
     pub sample_hz: u32,
+    /// It takes more than it may, and samples no less.
+    pub is_above: bool,
 }
 
 /// Windows of a folder of tables.
@@ -213,6 +215,11 @@ impl Page {
             self.sample("energy_trace_agent_cpu_ratio", &[], ratio);
             self.gauge("energy_trace_agent_sample_rate_hertz", "Samples a second on each CPU.");
             self.sample("energy_trace_agent_sample_rate_hertz", &[], cost.share.sample_hz);
+            self.gauge(
+                "energy_trace_agent_above_limit",
+                "1: the agent takes more than --own-cpu at its lowest rate of samples; 0: it does not.",
+            );
+            self.sample("energy_trace_agent_above_limit", &[], u8::from(cost.share.is_above));
         }
         self.gauge("energy_trace_agent_resident_memory_bytes", "Memory of the agent's processes.");
         self.sample("energy_trace_agent_resident_memory_bytes", &[], cost.resident_bytes);
@@ -398,7 +405,7 @@ mod tests {
     const COST: OwnCost = OwnCost {
         cpu_ns: 1_500_000_000,
         resident_bytes: 77,
-        share: OwnShare { programs_ns: 1_500_000_000, millionths: 12_345, sample_hz: 9 },
+        share: OwnShare { programs_ns: 1_500_000_000, millionths: 12_345, sample_hz: 9, is_above: true },
         lost: 3,
         early: 0,
         joined: 4,
@@ -421,6 +428,7 @@ mod tests {
             "energy_trace_agent_joined_windows_total 4",
             "energy_trace_agent_cpu_ratio 0.012345",
             "energy_trace_agent_sample_rate_hertz 9",
+            "energy_trace_agent_above_limit 1",
             r#"energy_trace_agent_spool_windows_total{outcome="lost"} 2"#,
             "energy_trace_agent_spool_bytes 9",
             r#"energy_trace_agent_otlp_messages_total{outcome="dropped"} 3"#,

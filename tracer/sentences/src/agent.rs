@@ -16,6 +16,15 @@ pub fn faster_agent(share: u32, hz: u32) -> String {
     format!("the agent takes {taken} of the machine's CPU time: {samples} a second on each CPU again")
 }
 
+/// It takes more than it may, and does not sample less often than that.
+pub fn costly_agent(share: u32, most: u32, hz: u32) -> String {
+    let (taken, most, samples) = (percent(share), percent(most), counted(hz.into(), "sample"));
+    format!(
+        "the agent takes {taken} of the machine's CPU time at {samples} a second on each CPU, more than {most}, and samples no less: \
+         --power-hz 2 makes it cheaper, --own-cpu allows it more"
+    )
+}
+
 /// `2.3 %`, `0.040 %`.
 fn percent(millionths: u32) -> String {
     let digits = if millionths < 1_000 { 3 } else { 1 };

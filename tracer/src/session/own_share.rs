@@ -6,7 +6,7 @@
 use crate::agent::Cost;
 use energy_trace_probe::Tracer;
 use energy_trace_report::agent_page::OwnShare;
-use energy_trace_sentences::{faster_agent, slower_agent};
+use energy_trace_sentences::{costly_agent, faster_agent, slower_agent};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -69,17 +69,33 @@ impl CostWatch {
         self.share.programs_ns = self.share.programs_ns.saturating_add(programs_ns);
         let cpus = tracer.cpus().len().max(1) as f64;
         self.share.millionths = (taken as f64 * 1e6 / ns.max(1.0) / cpus) as u32;
-        let before = self.steps.step;
-        if let Some(mean) = self.steps.note(self.share.millionths) {
-            let one_in = self.steps.one_in();
-            tracer.slow(one_in);
-            let hz = (tracer.sample_hz() / one_in).max(1);
-            let is_slower = self.steps.step > before;
-            let said =
-                if is_slower { slower_agent(mean, self.steps.most, hz) } else { faster_agent(mean, hz) };
+        let noted = self.steps.note(self.share.millionths);
+        let one_in = self.steps.one_in();
+        let hz = (tracer.sample_hz() / one_in).max(1);
+        tracer.slow(one_in);
+        if let Some(said) = noted.map(|noted| noted.said(self.steps.most, hz)) {
             log::warn!("{said}");
         }
-        self.share.sample_hz = (tracer.sample_hz() / self.steps.one_in()).max(1);
+        (self.share.sample_hz, self.share.is_above) = (hz, self.steps.is_above);
+    }
+}
+
+/// What is to be said of a look, with the mean that made it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Noted {
+    Slower(u32),
+    Faster(u32),
+    /// It takes more than it may, and there is no further step.
+    Above(u32),
+}
+
+impl Noted {
+    fn said(self, most: u32, hz: u32) -> String {
+        match self {
+            Self::Slower(mean) => slower_agent(mean, most, hz),
+            Self::Faster(mean) => faster_agent(mean, hz),
+            Self::Above(mean) => costly_agent(mean, most, hz),
+        }
     }
 }
 
@@ -88,6 +104,10 @@ impl CostWatch {
 struct Steps {
     most: u32,
     step: usize,
+    /// It takes more than it may at the last step.
+    is_above: bool,
+    /// That was said since there was another step.
+    is_told: bool,
     /// Since the last step, the newest last.
     looks: Vec<u32>,
 }
@@ -97,34 +117,52 @@ impl Steps {
         STEPS.get(self.step).copied().unwrap_or(1)
     }
 
-    /// Takes a look's share; the mean that made a step, where there was one.
-    fn note(&mut self, share: u32) -> Option<u32> {
+    /// Takes a look's share.
+    fn note(&mut self, share: u32) -> Option<Noted> {
         self.looks.push(share);
-        let mean_of = |count: usize| {
-            let last = self.looks.len().checked_sub(count).and_then(|first| self.looks.get(first..))?;
-            let sum = last.iter().map(|share| u64::from(*share)).sum::<u64>();
-            u32::try_from(sum / count as u64).ok()
-        };
-        let above = mean_of(DOWN).filter(|mean| *mean > self.most && self.step + 1 < STEPS.len());
+        let is_last = self.step + 1 >= STEPS.len();
+        let above = self.mean_of(DOWN).filter(|mean| *mean > self.most);
         // Twice as many samples take twice as much at the most.
-        let below = mean_of(UP).filter(|mean| *mean < self.most / 2 && self.step > 0);
+        let below = self.mean_of(UP).filter(|mean| *mean < self.most / 2 && self.step > 0);
+        self.is_above = is_last && above.is_some();
         match (above, below) {
-            (Some(_), _) => self.step += 1,
-            (None, Some(_)) => self.step -= 1,
-            (None, None) => {
-                let too_many = self.looks.len().saturating_sub(UP);
-                self.looks.drain(..too_many);
-                return None;
-            }
+            (Some(mean), _) if is_last => return self.above(mean),
+            (Some(mean), _) => return Some(Noted::Slower(self.go(self.step + 1, mean))),
+            (None, Some(mean)) => return Some(Noted::Faster(self.go(self.step - 1, mean))),
+            (None, None) => self.forget_old(),
         }
+        None
+    }
+
+    fn go(&mut self, step: usize, mean: u32) -> u32 {
+        (self.step, self.is_told) = (step, false);
         self.looks.clear();
-        above.or(below)
+        mean
+    }
+
+    /// There is no further step: once.
+    fn above(&mut self, mean: u32) -> Option<Noted> {
+        self.forget_old();
+        let is_told = std::mem::replace(&mut self.is_told, true);
+        (!is_told).then_some(Noted::Above(mean))
+    }
+
+    fn forget_old(&mut self) {
+        let too_many = self.looks.len().saturating_sub(UP);
+        self.looks.drain(..too_many);
+    }
+
+    /// Of the last looks.
+    fn mean_of(&self, count: usize) -> Option<u32> {
+        let last = self.looks.len().checked_sub(count).and_then(|first| self.looks.get(first..))?;
+        let sum = last.iter().map(|share| u64::from(*share)).sum::<u64>();
+        u32::try_from(sum / count as u64).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{STEPS, Steps};
+    use super::{Noted, STEPS, Steps};
 
     fn steps(of: &mut Steps, shares: &[u32]) -> Vec<u32> {
         let note = |share: &u32| {
@@ -152,5 +190,23 @@ mod tests {
         assert_eq!(steps(&mut of, &[u32::MAX; 50]).last(), Some(&last));
         let mut of = Steps { most: 10_000, ..Steps::default() };
         assert_eq!(steps(&mut of, &[0; 20]), [1; 20]);
+    }
+
+    /// That it takes too much at the last step is said once, shown for as long as it is so, and said again where it comes back to that step.
+    #[test]
+    fn at_the_last_step() {
+        let mut of = Steps { most: 10_000, step: STEPS.len() - 1, ..Steps::default() };
+        let mut look = |share, is_above| {
+            let noted = of.note(share);
+            assert_eq!(of.is_above, is_above, "{share} {:?}", of.looks);
+            noted
+        };
+        assert_eq!([21_000, 21_000].map(|share| look(share, false)), [None; 2]);
+        assert_eq!(look(21_000, true), Some(Noted::Above(21_000)));
+        assert_eq!([30_000; 5].map(|share| look(share, true)), [None; 5]);
+        assert_eq!(look(0, true), None);
+        assert_eq!([0; 5].map(|share| look(share, false)).last(), Some(&Some(Noted::Faster(0))));
+        let again = [15_000; 6].map(|share| of.note(share));
+        assert_eq!(again, [None, None, Some(Noted::Slower(15_000)), None, None, Some(Noted::Above(15_000))]);
     }
 }
