@@ -352,14 +352,53 @@ fn collector() -> (String, Receiver<String>) {
     (url, came)
 }
 
+/// Twenty programs, one after the other, of some milliseconds; says what CPU time they had as the kernel counts it, in nanoseconds.
+const CROWD: &str = "
+import os, resource, sys
+for _ in range(20):
+    loop = 'i=0; while [ $i -lt 8000 ]; do i=$((i+1)); done'
+    os.waitpid(os.posix_spawn(sys.argv[1], [sys.argv[1], '-c', loop], {}), 0)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(int(1e9 * (used.ru_utime + used.ru_stime)))
+";
+
+/// Starts them, in a folder that is theirs.
+fn start_crowd(folder: &Path) -> Child {
+    let program = folder.join("et-crowd");
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-c", CROWD]).arg(program).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// CPU time of programs of this name in a spool, in nanoseconds.
+fn cpu_ns_of(spool: &Path, program: &str) -> i64 {
+    let mut sum = 0;
+    for file in files(spool, "energy") {
+        let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
+            let cell =
+                |name: &str| row.get_column_iter().find(|(known, _)| known.as_str() == name).unwrap().1;
+            if let (Field::Str(name), Field::Long(ns)) = (cell("program"), cell("cpu_ns"))
+                && name == program
+            {
+                sum += ns;
+            }
+        }
+    }
+    sum
+}
+
 /// With a spool and a collector: what the tables hold is the counter, to the microjoule, and every window is
-/// sent. Who writes is the folder's owner, without privileges, and the recorder has no file there.
+/// sent. Who writes is the folder's owner, without privileges, and the recorder has no file there. Programs
+/// that are over before anybody looks at them have their CPU time.
 #[test]
 fn spool_and_collector() {
     let (simulation, folder, (url, came)) = (simulation(), spool(), collector());
     let place = folder.path().to_str().unwrap();
     let agent = Agent::start(&simulation, &["--window", "1s", "--spool", place, "--otlp", &url]);
     let _pod = Pod::start(&simulation, 1, 20);
+    let programs = tempfile::tempdir().unwrap();
+    let crowd = start_crowd(programs.path());
     let windows = |page: &Page| page.sum("energy_trace_agent_spool_windows_total", &["written"]);
     let page = agent.page_with("five windows", |page| windows(page) >= 5_000_000 && page.pod(UIDS[1]) > 0);
     let recorder = agent.process.0.id();
@@ -372,6 +411,8 @@ fn spool_and_collector() {
         .args(["agent", "--power", "model", "--listen", "127.0.0.1:0", "--spool", place])
         .output()
         .unwrap();
+    let crowd: i64 =
+        String::from_utf8(crowd.wait_with_output().unwrap().stdout).unwrap().trim().parse().unwrap();
     let refused = String::from_utf8_lossy(&second.stderr);
     assert!(!second.status.success() && refused.contains("another agent writes to the spool"), "{refused}");
     let said = Arc::clone(&agent.said);
@@ -396,6 +437,10 @@ fn spool_and_collector() {
     let lengths = column(folder.path(), "ledger", "window_ns");
     // The last ones too.
     assert!(lengths.iter().all(|ns| *ns < 1_900_000_000), "{lengths:?}");
+    let of_crowd = cpu_ns_of(folder.path(), "et-crowd");
+    println!("{of_crowd} ns of CPU time of short programs, {crowd} by the kernel");
+    // Up to its execution a program has its parent's name.
+    assert!((crowd * 6 / 10..crowd * 21 / 20).contains(&of_crowd), "{of_crowd} {crowd}");
     let heads: Vec<String> = came.try_iter().collect();
     assert!(heads.len() >= 5, "{heads:?}");
     for head in heads {

@@ -37,6 +37,21 @@ mod hooks {
         0
     }
 
+    /// In the place of `on_turn` for an agent: whenever user space wants to know, of each task.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task")]
+    extern "C" fn on_task(ctx: *const [*const u8; 2]) -> i32 {
+        totals::look(ctx);
+        0
+    }
+
+    /// The same of a task that is no more.
+    #[btf_tracepoint(function = "sched_process_free")]
+    fn on_free(ctx: BtfTracePointContext) -> i32 {
+        totals::freed(ctx.arg(0));
+        0
+    }
+
     /// Attached to nothing: user space runs it on a CPU.
     #[raw_tracepoint(tracepoint = "sched_switch")]
     fn on_reading(ctx: RawTracePointContext) -> i32 {

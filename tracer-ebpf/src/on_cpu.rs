@@ -122,6 +122,24 @@ impl CpuState {
 /// Processes on CPUs whose time may be summed between two readings of power.
 pub const MOST_TOTALS: u32 = 1 << 14;
 
+/// `Settings::totals`: nothing runs at a switch.
+pub const BY_TASK: u32 = 2;
+/// Tasks that can be asked.
+pub const MOST_TASKS: u32 = 1 << 17;
+
+/// What a task has run since it was last asked.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
+pub struct TaskTime {
+    /// Its process.
+    pub pid: u32,
+    /// Where it ran last.
+    pub cpu: u32,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
 /// Whose time is summed, and where.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,6 +168,7 @@ const _: () = {
     assert!(size_of::<CpuState>() == 96 + SUMS * size_of::<Sum>());
     assert!(size_of::<Sum>() == 16);
     assert!(size_of::<TotalKey>() == 8);
+    assert!(size_of::<TaskTime>() == 16);
     assert!(size_of::<BackgroundEvent>() == 48);
 };
 

@@ -183,7 +183,9 @@ pub const PAGE_BYTES: usize = 4096;
 
 pub use crate::arch::register;
 pub use crate::hotspot_layout::HotspotLayout;
-pub use crate::on_cpu::{BackgroundEvent, CpuState, MOST_TOTALS, Run, SUMS, Sum, TotalKey};
+pub use crate::on_cpu::{
+    BY_TASK, BackgroundEvent, CpuState, MOST_TASKS, MOST_TOTALS, Run, SUMS, Sum, TaskTime, TotalKey,
+};
 pub use crate::python_layout::PythonLayout;
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
@@ -261,7 +263,7 @@ pub struct Settings {
     pub push_times: u32,
     /// Offset of `in_execve` in `task_struct`, in bits; 0: not known.
     pub task_in_execve: u32,
-    /// 1: CPU time is summed by process between readings of power, and nothing is sent of a switch.
+    /// 1: CPU time is summed by process between readings of power, and nothing is sent of a switch; `BY_TASK`: tasks are asked for it then.
     pub totals: u32,
     /// 1: ranges are recorded.
     pub ranges: u32,
@@ -271,6 +273,12 @@ pub struct Settings {
     pub queue_cpu: u32,
     /// Offset of `clock` in `rq`.
     pub cpu_clock: u32,
+    /// Offset of the number of its CPU in `task_struct`, where tasks are asked.
+    pub task_cpu: u32,
+    /// Offset of `start_time` in `task_struct`.
+    pub task_started: u32,
+    /// Tasks that began before and were never looked at count from then on.
+    pub since_ns: u64,
 }
 
 /// The control group that is recorded, and where kernel structs have what says which group a task is in. Written before the programs are loaded.
@@ -410,7 +418,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 72);
+    assert!(size_of::<Settings>() == 88);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

@@ -48,6 +48,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         count: true,
         ranges: true,
         live: false,
+        naming: Default::default(),
         oldest_kernel,
     })
     .unwrap()

@@ -33,6 +33,9 @@ pub(super) static SETTINGS: Settings = Settings {
     task_queue: 0,
     queue_cpu: 0,
     cpu_clock: 0,
+    task_cpu: 0,
+    task_started: 0,
+    since_ns: 0,
 };
 
 /// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own
@@ -96,6 +99,16 @@ pub(crate) fn settings() -> Settings {
 pub(super) fn setting(field: &'static u32) -> u32 {
     // SAFETY: as above.
     unsafe { core::ptr::read_volatile(field) }
+}
+
+/// A field of a struct whose type the kernel knows: it is read as if it were ours, and the verifier sees to it that it is one.
+///
+/// # Safety
+/// The kernel gave the address as one of such a struct.
+#[inline(always)]
+pub(super) unsafe fn field<T>(base: *const u8, offset: u32) -> T {
+    // SAFETY: as the caller says.
+    unsafe { core::ptr::read_volatile(base.wrapping_add(offset as usize).cast()) }
 }
 
 /// Whether CPU time is summed and nothing sent of a switch.

@@ -7,11 +7,13 @@
 //! its own, and its structs are read in place. Leaves out whom a time belongs to: the tracer's own
 //! processes are here as well.
 
-use super::maps::{CPU_STATE, SETTINGS, count, current, setting};
+use super::maps::{CPU_STATE, SETTINGS, count, current, field, setting, settings};
+use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, seq_file};
+use aya_ebpf::helpers::generated::bpf_seq_write;
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, PerCpuArray};
-use tracer_ebpf::wire::{CpuState, MOST_TOTALS, Sum, TotalKey, lost};
+use tracer_ebpf::wire::{BY_TASK, CpuState, MOST_TASKS, MOST_TOTALS, Sum, TaskTime, TotalKey, lost};
 
 /// Nanoseconds since the reading before, for every other reading.
 #[map]
@@ -55,14 +57,80 @@ fn clock_at(task: *const u8) -> u64 {
     }
 }
 
-/// A field of a struct whose type the kernel knows: it is read as if it were ours, and the verifier sees to it that it is one.
-///
-/// # Safety
-/// The kernel gave the address as one of such a struct.
+/// What each task had run when it was last looked at, by its place in memory.
+#[map]
+static RAN: HashMap<u64, u64> = HashMap::with_max_entries(MOST_TASKS, BPF_F_NO_PREALLOC);
+
+/// `bpf_iter_task`: tells user space what a task has run since the last time.
 #[inline(always)]
-unsafe fn field<T>(base: *const u8, offset: u32) -> T {
-    // SAFETY: as the caller says.
-    unsafe { core::ptr::read_volatile(base.wrapping_add(offset as usize).cast()) }
+pub(crate) fn look(ctx: *const [*const u8; 2]) {
+    // SAFETY: the context of such a program: what iterates, and the task, none at the end.
+    let [meta, task] = unsafe { [(*ctx)[0], (*ctx)[1]] };
+    if task.is_null() {
+        return;
+    }
+    let ns = since_last_look(task);
+    if ns == 0 {
+        return;
+    }
+    // SAFETY: the kernel's own task.
+    let (pid, cpu) =
+        unsafe { (field(task, setting(&SETTINGS.task_tgid)), field(task, setting(&SETTINGS.task_cpu))) };
+    let time = TaskTime { pid, cpu, ns };
+    // SAFETY: the head of the context is the sequence that is written; the time lies on the stack.
+    unsafe {
+        let to: *mut seq_file = field(meta, 0);
+        let from = core::ptr::from_ref(&time).cast_mut().cast();
+        let _full = bpf_seq_write(to, from, size_of::<TaskTime>() as u32);
+    }
+}
+
+/// Nanoseconds that a task has run since this was last asked, or since it began.
+#[inline(always)]
+fn since_last_look(task: *const u8) -> u64 {
+    // SAFETY: the kernel's own task.
+    let ran: u64 = unsafe { field(task, setting(&SETTINGS.task_ran)) };
+    let key = task as u64;
+    match RAN.get_ptr_mut(&key) {
+        // SAFETY: one looks at a time.
+        Some(last) => grown(unsafe { core::ptr::replace(last, ran) }, ran),
+        None if RAN.insert(&key, &ran, 0).is_ok() => ran,
+        None => {
+            count(lost::TOTALS);
+            0
+        }
+    }
+}
+
+/// Where another task is in the place of one that was, it has run less.
+#[inline(always)]
+fn grown(last: u64, ran: u64) -> u64 {
+    if ran >= last { ran - last } else { ran }
+}
+
+/// A task is no more: adds what it has run since the last look.
+#[inline(always)]
+pub(crate) fn freed(task: *const u8) {
+    let Some(state) = state() else { return };
+    // SAFETY: the kernel's own task.
+    let (pid, ran, started): (u32, u64, u64) = unsafe {
+        (
+            field(task, setting(&SETTINGS.task_tgid)),
+            field(task, setting(&SETTINGS.task_ran)),
+            field(task, setting(&SETTINGS.task_started)),
+        )
+    };
+    let key = task as u64;
+    // SAFETY: the value is copied at once.
+    let ns = match unsafe { RAN.get(&key) } {
+        Some(last) => grown(*last, ran),
+        None if started >= settings().since_ns => ran,
+        None => 0,
+    };
+    let _absent = RAN.remove(&key);
+    if ns > 0 {
+        keep(state.turn, Sum { pid, reserved: 0, ns });
+    }
 }
 
 /// A reading: what follows on this CPU counts for the next.
@@ -72,7 +140,9 @@ pub(crate) fn read(next: u64) {
     // SAFETY: only reads the clock.
     let now = unsafe { bpf_ktime_get_ns() };
     let ran = state.until_reading(now);
-    add_turn(state, current().0, ran);
+    if setting(&SETTINGS.totals) != BY_TASK {
+        add_turn(state, current().0, ran);
+    }
     for place in &mut state.sums {
         let sum = core::mem::take(place);
         if sum.pid != 0 {

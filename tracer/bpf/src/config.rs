@@ -11,6 +11,7 @@ use energy_trace_system::host::process_times::ProcessTimes;
 use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How to trace.
 #[derive(Clone, Debug)]
@@ -47,8 +48,22 @@ pub struct TraceConfig {
     pub ranges: bool,
     /// Somebody looks while it is recorded: end slices and find names now and then, not only at the end.
     pub live: bool,
+    /// When names are found then.
+    pub naming: LiveNaming,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
     pub oldest_kernel: bool,
+}
+
+/// When names are found of what is still being recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LiveNaming {
+    /// Every second, as somebody looks.
+    #[default]
+    Often,
+    /// After each window of this length.
+    EachWindow(Duration),
+    /// Nobody sees them.
+    Never,
 }
 
 /// What the kernel calls a control group.

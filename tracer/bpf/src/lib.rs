@@ -31,6 +31,7 @@ pub mod rings;
 pub mod row_maps;
 pub mod sampling;
 mod settings;
+mod task_times;
 mod time_order;
 pub mod totals;
 pub mod uprobe_multi;

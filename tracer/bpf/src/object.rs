@@ -11,6 +11,7 @@ use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::sampling::cpus::Cpus;
 use super::settings::read_settings;
+use super::task_times::Tasks;
 use super::totals::Totals;
 use super::uprobe_multi::{MultiLink, MultiProbe};
 use crate::config::TraceConfig;
@@ -19,7 +20,9 @@ use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
-use aya::programs::{BtfTracePoint, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
+use aya::programs::{
+    BtfTracePoint, Iter, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe,
+};
 use aya::sys::Stats;
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use energy_trace_model::ids::Pid;
@@ -31,13 +34,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracer_ebpf::count::MOST_FUNCTIONS;
 use tracer_ebpf::ranges::MOST;
-use tracer_ebpf::wire::{CpuState, MOST_TOTALS, lost, push};
+use tracer_ebpf::wire::{BY_TASK, CpuState, GroupSettings, MOST_TASKS, MOST_TOTALS, Settings, lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
 pub(crate) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
 
 /// Bytes of each ring buffer: two seconds of 1 kHz samples of two busy CPUs, or of 70,000 switches a second.
 const RING_BYTES: u32 = 8 << 20;
+
+/// Processes that may end on CPUs between two readings of power: each is looked at then, there or not.
+const MOST_ENDED: u32 = 1 << 11;
 
 /// Bytes of the samples' ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
 fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
@@ -48,10 +54,14 @@ fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
 }
 
 /// Maps that have more entries than the object says, or fewer. The kernel takes memory for each at once.
-fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static str, u32)> {
+fn map_entries(config: &TraceConfig, by_task: bool, (cpus, online): (u32, u32)) -> Vec<(&'static str, u32)> {
     let scratch = if config.gpu { 2 * cpus } else { cpus };
     let functions = if config.count { MOST_FUNCTIONS } else { 1 };
-    let totals = if config.sum_time { MOST_TOTALS } else { 1 };
+    let totals = match (config.sum_time, by_task) {
+        (false, _) => 1,
+        (true, false) => MOST_TOTALS,
+        (true, true) => MOST_ENDED,
+    };
     let mut entries = vec![
         ("SCRATCH", scratch),
         ("RAW", scratch),
@@ -59,6 +69,7 @@ fn map_entries(config: &TraceConfig, cpus: u32, online: u32) -> Vec<(&'static st
         ("EVENTS", RING_BYTES),
         ("TOTALS_EVEN", totals),
         ("TOTALS_ODD", totals),
+        ("RAN", if by_task { MOST_TASKS } else { 1 }),
         ("CALL_COUNTS", functions),
         ("OUTERMOST", if config.count { 4 * functions } else { 1 }),
     ];
@@ -83,6 +94,10 @@ const ON_READING: (&str, &str) = ("on_reading", "sched_switch");
 
 /// In their place where CPU time is summed, and nobody waits for anybody: it reads the kernel's structs in place (BTF, Linux 5.5).
 const ON_TURN: (&str, &str) = ("on_turn", "sched_switch");
+
+/// In the place of that for an agent: what tells of tasks that are no more. Those that are, an iterator asks.
+const ON_FREE: (&str, &str) = ("on_free", "sched_process_free");
+const ON_TASK: (&str, &str) = ("on_task", "task");
 
 fn switches(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
     SWITCHES.into_iter().filter(|_| !config.sum_time)
@@ -116,6 +131,8 @@ pub struct Object {
     pub maps: Option<Maps>,
     /// The map of targets once more: processes become targets while the collector has `maps`.
     targets: Targets,
+    /// Tasks are asked for their CPU time.
+    by_task: bool,
     /// What is attached; dropping it detaches.
     links: Vec<Link>,
     stats: Option<OwnedFd>,
@@ -149,6 +166,21 @@ impl Object {
     pub fn load(config: &TraceConfig, cpus: u32, online: u32) -> Result<Self, ProbeError> {
         let (mut settings, group) = read_settings(config)?;
         settings.gpu = if config.gpu { cpus } else { 0 };
+        match Self::load_with(config, (settings, group), (cpus, online)) {
+            Err(error) if settings.totals == BY_TASK => {
+                log::info!("CPU time is summed at switches: {error}");
+                settings.totals = 1;
+                Self::load_with(config, (settings, group), (cpus, online))
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_with(
+        config: &TraceConfig,
+        (settings, group): (Settings, GroupSettings),
+        (cpus, online): (u32, u32),
+    ) -> Result<Self, ProbeError> {
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
         let mut loader = EbpfLoader::new();
         loader
@@ -156,11 +188,11 @@ impl Object {
             .override_global("SETTINGS", &settings, true)
             .override_global("GROUP", &group, true)
             .override_global(aya_log::LEVEL, &level, false);
-        for (map, entries) in map_entries(config, cpus, online) {
+        for (map, entries) in map_entries(config, settings.totals == BY_TASK, (cpus, online)) {
             loader.map_max_entries(map, entries);
         }
         let mut ebpf = loader.load(PROBES).map_err(|e| ProbeError::load(&e))?;
-        let mut loaded = load_usual(config, &mut ebpf)?;
+        let mut loaded = load_usual(config, settings.totals == BY_TASK, &mut ebpf)?;
         let together = if config.gpu { load_together(&ebpf, &mut loaded).map(Arc::new) } else { None };
         let launches = match together {
             None if config.gpu => load_launches(&mut ebpf, &mut loaded),
@@ -196,6 +228,7 @@ impl Object {
             counting_fd,
             maps: Some(maps),
             targets,
+            by_task: settings.totals == BY_TASK,
             links,
             stats,
             loaded,
@@ -225,7 +258,8 @@ impl Object {
         };
         let maps = [take("TOTALS_EVEN")?, take("TOTALS_ODD")?];
         let others = [take("NO_ROOM")?, take("READ_AT")?];
-        Ok(Totals::new(program, maps, others, cpus))
+        let tasks = if self.by_task { Some(begin_tasks(&mut ebpf)?) } else { None };
+        Ok(Totals::new(program, maps, others, cpus, tasks))
     }
 
     /// Makes a process a target.
@@ -267,6 +301,7 @@ impl Object {
         Ok(None)
     }
 
+    /// Needs a kernel whose functions can be entered by programs (Linux 5.5 on x86, 6.4 on aarch64).
     /// What follows the time on CPUs: from now on there are events all the time, and somebody has to take them.
     pub fn attach_switches(&mut self, config: &TraceConfig) -> Result<(), ProbeError> {
         // Who runs now came before. On CPUs that can be visited a switch says it better at once.
@@ -280,9 +315,10 @@ impl Object {
 
     fn attach_turns(&mut self) -> Result<(), ProbeError> {
         let mut ebpf = lock(&self.ebpf);
-        let turns: &mut BtfTracePoint = program(&mut ebpf, ON_TURN.0)?;
+        let (name, tracepoint) = if self.by_task { ON_FREE } else { ON_TURN };
+        let turns: &mut BtfTracePoint = program(&mut ebpf, name)?;
         let link = turns.attach().and_then(|id| turns.take_link(id));
-        self.links.push(Link::Turns(link.map_err(|e| ProbeError::attach(ON_TURN.1, &e))?));
+        self.links.push(Link::Turns(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
         Ok(())
     }
 
@@ -389,14 +425,23 @@ fn lock(ebpf: &Mutex<Ebpf>) -> MutexGuard<'_, Ebpf> {
 }
 
 /// Loads the programs of every recording.
-fn load_usual(config: &TraceConfig, ebpf: &mut Ebpf) -> Result<Vec<LoadedProgram>, ProbeError> {
+fn load_usual(
+    config: &TraceConfig,
+    by_task: bool,
+    ebpf: &mut Ebpf,
+) -> Result<Vec<LoadedProgram>, ProbeError> {
     let mut loaded = vec![load::<PerfEvent>(ebpf, "on_sample", PerfEvent::load)?];
     for (name, _) in tracepoints(config) {
         loaded.push(load::<RawTracePoint>(ebpf, name, RawTracePoint::load)?);
     }
     if config.sum_time {
-        let load_turn = |turn: &mut BtfTracePoint| turn.load(ON_TURN.1, &Btf::from_sys_fs()?);
-        loaded.push(load::<BtfTracePoint>(ebpf, ON_TURN.0, load_turn)?);
+        let (name, tracepoint) = if by_task { ON_FREE } else { ON_TURN };
+        let load_turn = |turn: &mut BtfTracePoint| turn.load(tracepoint, &Btf::from_sys_fs()?);
+        loaded.push(load::<BtfTracePoint>(ebpf, name, load_turn)?);
+    }
+    if by_task {
+        let load_task = |task: &mut Iter| task.load(ON_TASK.1, &Btf::from_sys_fs()?);
+        loaded.push(load::<Iter>(ebpf, ON_TASK.0, load_task)?);
     }
     loaded.push(load::<TracePoint>(ebpf, "on_mmap", TracePoint::load)?);
     Ok(loaded)
@@ -445,6 +490,13 @@ fn load_together(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Option<[MultiP
     };
     let both = load(ON_CALL, false).and_then(|call| Ok([call, load(ON_RETURN, true)?]));
     both.inspect_err(|error| log::info!("GPU launches: probes one by one ({error})")).ok()
+}
+
+/// Asks all tasks for the first time.
+fn begin_tasks(ebpf: &mut Ebpf) -> Result<Tasks, ProbeError> {
+    let program: &mut Iter = program(ebpf, ON_TASK.0)?;
+    let fd = program.fd().map_err(|e| ProbeError::Object(e.to_string()))?;
+    Tasks::begin(fd.as_fd()).map_err(|e| ProbeError::attach(ON_TASK.0, &e))
 }
 
 /// Attaches to functions of GPU libraries.
@@ -552,6 +604,7 @@ fn read_program_ns(program: &Program) -> Option<u64> {
         Program::RawTracePoint(p) => p.fd(),
         Program::BtfTracePoint(p) => p.fd(),
         Program::TracePoint(p) => p.fd(),
+        Program::Iter(p) => p.fd(),
         Program::UProbe(p) => p.fd(),
         _ => return None,
     };

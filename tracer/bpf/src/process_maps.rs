@@ -25,12 +25,16 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Forgets a process that ended, unless its number came back meanwhile.
+    /// Forgets a process that ended, unless its number came back meanwhile. While everybody is a target most are not in the map of targets.
     pub fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
-        if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
-            let _gone = self.targets.remove(&pid.get());
-            self.remove_program(pid);
+        let since = self.targets.get(&pid.get(), 0).ok();
+        if since.is_some_and(|since| since >= ended_ns) {
+            return;
         }
+        if since.is_some() {
+            let _gone = self.targets.remove(&pid.get());
+        }
+        self.remove_program(pid);
     }
 
     /// Forgets what is known of a process's memory: it is another program's. What was written after the probes forgot it was the old one's.

@@ -8,8 +8,9 @@ use super::btf::{KERNEL, KernelTypes};
 use super::error::ProbeError;
 use crate::config::{GroupId, TraceConfig};
 use energy_trace_model::recording::record::Unwinding;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use tracer_ebpf::wire::{GroupSettings, Settings};
+use tracer_ebpf::wire::{BY_TASK, GroupSettings, Settings};
 
 /// Reads what the running kernel is like.
 pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSettings), ProbeError> {
@@ -21,6 +22,8 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         let text = "on this processor they need Linux 5.15 or later".to_owned();
         return Err(ProbeError::Load { text, errno: None });
     }
+    // Moved in 5.16.
+    let task_cpu = offset("thread_info.cpu").or_else(|_| offset("cpu")).unwrap_or(0);
     let settings = Settings {
         task_tgid: offset("tgid")?,
         task_pid: offset("pid")?,
@@ -36,11 +39,23 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         task_ran: offset("se.sum_exec_runtime")?,
         push_times: u32::from(config.push_times),
         task_in_execve: types.bit_of("task_struct", "in_execve").unwrap_or(0),
-        totals: u32::from(config.sum_time),
+        totals: match config.sum_time {
+            true if config.live && task_cpu != 0 && sees_all_tasks() => BY_TASK,
+            summed => summed.into(),
+        },
+        task_cpu,
+        task_started: offset("start_time")?,
+        since_ns: energy_trace_system::clock::now().as_ns(),
         ranges: u32::from(config.ranges),
         ..if config.sum_time { clock_settings(&types) } else { Settings::default() }
     };
     Ok((settings, group.unwrap_or_default()))
+}
+
+/// Whether this process's namespace has all processes (`PROC_PID_INIT_INO`, include/linux/proc_ns.h, v6.18): in another an iterator shows no more
+/// than are there.
+fn sees_all_tasks() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xefff_fffc)
 }
 
 /// Where the scheduler's clock lies; without `CONFIG_FAIR_GROUP_SCHED` no task knows.

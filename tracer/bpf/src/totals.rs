@@ -6,6 +6,7 @@
 
 use super::per_cpu;
 use super::sampling::cpus::Cpus;
+use super::task_times::Tasks;
 use super::uprobe_multi::fd_of;
 use aya::maps::Map;
 use aya_obj::generated::bpf_cmd;
@@ -15,10 +16,13 @@ use std::collections::BTreeMap;
 use std::ffi::c_long;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
 use tracer_ebpf::wire::{MOST_TOTALS, TotalKey};
 
 /// `BPF_F_TEST_RUN_ON_CPU` (Linux 5.10).
 const ON_CPU: u32 = 1;
+/// Between two readings of tasks, however many there are.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How often it is looked which CPUs are online.
 const CPUS_EVERY_NS: u64 = 1_000_000_000;
 
@@ -84,11 +88,21 @@ pub struct Totals {
     begun: KtimeNs,
     keys: Vec<TotalKey>,
     values: Vec<u64>,
+    /// Where tasks are asked; then only those who have ended are in the maps.
+    tasks: Option<Tasks>,
+    /// Nothing is taken out before: asking takes a microsecond a task.
+    due: KtimeNs,
 }
 
 impl Totals {
     /// Before switches are followed.
-    pub(crate) fn new(program: OwnedFd, maps: [Map; 2], others: [Map; 2], cpus: Cpus) -> Self {
+    pub(crate) fn new(
+        program: OwnedFd,
+        maps: [Map; 2],
+        others: [Map; 2],
+        cpus: Cpus,
+        tasks: Option<Tasks>,
+    ) -> Self {
         let [no_room, read_at] = others;
         let now = energy_trace_system::clock::now();
         Self {
@@ -104,15 +118,39 @@ impl Totals {
             begun: now,
             keys: vec![TotalKey::default(); MOST_TOTALS as usize],
             values: vec![0; MOST_TOTALS as usize],
+            tasks,
+            due: now,
         }
     }
 
-    /// Takes out what was summed since the reading before.
+    /// Takes out what was summed since the reading before; nothing where that was so short ago that it would cost too much.
     ///
     /// # Errors
     /// The kernel's.
     pub fn read(&mut self) -> io::Result<Vec<CpuTimes>> {
         let now = energy_trace_system::clock::now();
+        if now < self.due {
+            return Ok(Vec::new());
+        }
+        let times = self.read_now(now)?;
+        if self.tasks.is_some() {
+            self.due = now + rest(energy_trace_system::clock::now() - now, self.online.len());
+        }
+        Ok(times)
+    }
+
+    /// Asks tasks for the last time, where they are asked.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_last_of_tasks(&mut self) -> io::Result<Vec<CpuTimes>> {
+        if self.tasks.is_none() {
+            return Ok(Vec::new());
+        }
+        self.read_now(energy_trace_system::clock::now())
+    }
+
+    fn read_now(&mut self, now: KtimeNs) -> io::Result<Vec<CpuTimes>> {
         if now.ns_since(self.looked_at) > CPUS_EVERY_NS {
             (self.online, self.looked_at) = (self.cpus.online(), now);
         }
@@ -128,6 +166,7 @@ impl Totals {
         let mut ends: BTreeMap<CpuId, KtimeNs> = read.into_iter().filter_map(end).collect();
         let mut all = self.take_out(quiet)?;
         self.add_no_room(quiet, &mut all)?;
+        self.add_tasks(&mut all, &ends)?;
         let times = all.into_iter().map(|(cpu, (of, no_room_ns))| {
             let start = self.since.get(&cpu).copied().unwrap_or(self.begun);
             CpuTimes { cpu, start, end: ends.get(&cpu).copied().unwrap_or(now), of, no_room_ns }
@@ -135,6 +174,17 @@ impl Totals {
         let times = times.collect();
         self.since.append(&mut ends);
         Ok(times)
+    }
+
+    /// Adds what tasks have run that have not ended.
+    fn add_tasks(&mut self, all: &mut TakenOut, ends: &BTreeMap<CpuId, KtimeNs>) -> io::Result<()> {
+        let Some(tasks) = &mut self.tasks else { return Ok(()) };
+        let start = |cpu: &CpuId| self.since.get(cpu).copied().unwrap_or(self.begun);
+        let rooms = ends.iter().map(|(&cpu, end)| (cpu, end.ns_since(start(&cpu)))).collect();
+        let mut times = all.iter_mut().map(|(&cpu, (of, _))| (cpu, std::mem::take(of))).collect();
+        tasks.add_to(&mut times, &rooms)?;
+        times.into_iter().for_each(|(cpu, of)| all.entry(cpu).or_default().0 = of);
+        Ok(())
     }
 
     /// Takes all out of a map.
@@ -165,6 +215,12 @@ impl Totals {
         }
         per_cpu::write(&self.no_room, entry, &[0], self.cpus.bound())
     }
+}
+
+/// Time until the next reading after one that took so long: a thousandth of the machine's CPU time, and a second at the most.
+fn rest(took: Duration, cpus: usize) -> Duration {
+    let cpus = u32::try_from(cpus.max(1)).unwrap_or(u32::MAX);
+    took.saturating_mul(1_000).checked_div(cpus).unwrap_or(LONGEST_REST).min(LONGEST_REST)
 }
 
 /// Of each CPU, nanoseconds of processes and of those that found no room.
@@ -226,11 +282,21 @@ unsafe fn bpf<T>(command: bpf_cmd, attr: *mut T) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, TestRun};
+    use super::{Batch, Duration, LONGEST_REST, TestRun, rest};
 
     /// What the kernel reads has the kernel's sizes: to `cpu`, and to `flags`.
     #[test]
     fn sizes_are_the_kernels() {
         assert_eq!((size_of::<TestRun>(), size_of::<Batch>()), (72, 56));
+    }
+
+    /// Tasks are asked as often as power is read where that is cheap, and once a second where it is not.
+    #[test]
+    fn readings_are_paid_for() {
+        let micros = Duration::from_micros;
+        assert_eq!(rest(micros(200), 2), Duration::from_millis(100));
+        assert_eq!(rest(micros(2_400), 2), LONGEST_REST);
+        assert_eq!(rest(micros(2_400), 64), Duration::from_micros(37_500));
+        assert_eq!(rest(Duration::MAX, 0), LONGEST_REST);
     }
 }

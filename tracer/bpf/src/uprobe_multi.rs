@@ -11,7 +11,7 @@ use aya_obj::Function;
 use aya_obj::generated::{bpf_attach_type, bpf_cmd, bpf_prog_type};
 use std::ffi::{CString, c_long};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -222,8 +222,18 @@ pub(super) fn fd_of(map: &Map) -> Option<RawFd> {
     }
 }
 
+/// A link of a program that iterates over all there is of its kind.
+pub(super) fn link_iterator(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let attr = LinkCreate {
+        prog_fd: program.as_raw_fd().cast_unsigned(),
+        attach_type: bpf_attach_type::BPF_TRACE_ITER as u32,
+        ..LinkCreate::default()
+    };
+    bpf(bpf_cmd::BPF_LINK_CREATE, &attr)
+}
+
 /// The system call for what makes a descriptor.
-fn bpf<T>(command: bpf_cmd, attr: &T) -> io::Result<OwnedFd> {
+pub(super) fn bpf<T>(command: bpf_cmd, attr: &T) -> io::Result<OwnedFd> {
     // SAFETY: `attr` is the head of `union bpf_attr` that `command` reads, of the stated size, and what its pointers name outlives the call.
     let fd: c_long =
         unsafe { libc::syscall(libc::SYS_bpf, command as c_long, &raw const *attr, size_of::<T>()) };

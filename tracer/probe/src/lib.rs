@@ -33,7 +33,9 @@ mod tables;
 mod tracer;
 
 pub use count::{CountName, count_names_of, is_counted_by_default, python_names};
-pub use energy_trace_bpf::config::{GroupId, LiveCounts, OtherProcess, TraceAccount, TraceConfig, TraceEnd};
+pub use energy_trace_bpf::config::{
+    GroupId, LiveCounts, LiveNaming, OtherProcess, TraceAccount, TraceConfig, TraceEnd,
+};
 pub use energy_trace_bpf::decode;
 pub use energy_trace_bpf::sampling::event;
 pub use energy_trace_bpf::sampling::{Rate, online_cpus, rate_fix, read_limit_at, read_ticks};

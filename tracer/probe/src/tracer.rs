@@ -202,6 +202,7 @@ impl Tracer {
         let scope = match (self.config.system_wide, self.config.sum_time) {
             (false, _) => Scope::Targets,
             (true, false) => Scope::Machine,
+            (true, true) if self.config.live => Scope::Agent,
             (true, true) => Scope::Always,
         };
         let mut processes = Processes::new(files, peeker.clone(), unwinding, scope);
@@ -296,7 +297,7 @@ impl Tracer {
         let worker = Arc::clone(&collector.stacks.worker);
         // Slices have an end to be seen; what is summed does not.
         let cpus = if self.time.is_none() { self.cpus.online() } else { Vec::new() };
-        let mut live = LiveNames::start(cpus, self.config.reader, worker, start)?;
+        let mut live = LiveNames::start(cpus, self.config.naming, self.config.reader, worker, start)?;
         live.forgets = self.time.is_some() && !self.config.gpu && !self.config.ranges && !self.config.count;
         Ok(Some(live))
     }

@@ -3,7 +3,7 @@
 use super::finding::{DoctorPlan, Finding};
 use energy_trace_model::recording::record::Unwinding;
 use energy_trace_probe::event::{EventChoice, Machine, decide};
-use energy_trace_probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
+use energy_trace_probe::{LiveNaming, Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
 use energy_trace_symbols::Detail;
 use energy_trace_system::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
 use energy_trace_system::privileges::{Privileges, setcap_advice};
@@ -134,6 +134,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         count: false,
         ranges: false,
         live: false,
+        naming: LiveNaming::Never,
         oldest_kernel: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),

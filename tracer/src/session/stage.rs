@@ -22,7 +22,7 @@ use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Quality, Record, Scope};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
-use energy_trace_probe::{GroupId, TraceConfig, Tracer, is_counted_by_default, leave_command};
+use energy_trace_probe::{GroupId, LiveNaming, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use energy_trace_sentences::{ignored_reason, no_counter};
 use energy_trace_system::host::kernel::read_host_at;
 use std::path::{Path, PathBuf};
@@ -230,9 +230,19 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         count: plan.count.is_some(),
         ranges: plan.ranges,
         live: plan.live,
+        naming: naming(plan),
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
+}
+
+/// An agent's names go where stacks go.
+fn naming(plan: &RecordPlan) -> LiveNaming {
+    match &plan.agent {
+        None => LiveNaming::Often,
+        Some(agent) if agent.spool.is_none() && agent.collector.is_none() => LiveNaming::Never,
+        Some(agent) => LiveNaming::EachWindow(agent.window),
+    }
 }
 
 /// What the kernel calls the control group that is recorded.

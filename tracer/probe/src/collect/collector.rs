@@ -15,10 +15,10 @@ use energy_trace_bpf::config::TraceAccount;
 use energy_trace_bpf::decode::{Event, EventContext, decode_event};
 use energy_trace_bpf::totals::CpuTimes;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::CpuId;
+use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_system::allocator::trim;
 use energy_trace_unwind::address_space::FileKey;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// So many processes that are no targets are told apart in the account.
 const OTHERS: usize = 8;
@@ -35,6 +35,8 @@ pub(crate) struct Collector {
     housekeeping: Housekeeping,
     /// Where CPU time is summed.
     pub(crate) summed: Option<SummedTime>,
+    /// The tracer's own processes then, as far as no other has the number of one since.
+    own: BTreeSet<Pid>,
     /// Where somebody looks meanwhile.
     pub(crate) live: Option<LiveNames>,
     /// Events that could not be read: none, unless the build is inconsistent.
@@ -49,6 +51,7 @@ impl Collector {
             gpu: GpuCollector::default(),
             counting: None,
             summed: None,
+            own: BTreeSet::new(),
             live: None,
             housekeeping: Housekeeping::new(energy_trace_system::clock::now()),
             damaged: 0,
@@ -111,16 +114,21 @@ impl Collector {
             }
             Event::Fork(head, child) => {
                 self.housekeeping.began(child);
-                stacks.processes.fork(head.pid, child, &mut stacks.maps, &stacks.out.records);
+                stacks.processes.fork(head, child, &mut stacks.maps, &stacks.out.records);
             }
             Event::Join(head) => {
                 self.housekeeping.began(head.pid);
                 stacks.processes.get_or_insert(head.pid, &stacks.out.records);
                 stacks.processes.touch(head.pid, head.at);
             }
-            Event::Exec(head, comm) => self.exec(head, comm.text()),
+            Event::Exec(head, comm) => {
+                if !stacks.processes.exec_young(head.pid, comm) {
+                    self.exec(head, comm.text());
+                }
+            }
+            Event::Exit(head, _) if stacks.processes.young.ended(head) => (),
             Event::Exit(head, comm) => {
-                stacks.thread(head.pid, head.tid, Some(comm.text()));
+                stacks.processes.thread_ended(head, || comm.text(), &stacks.out.records);
                 self.housekeeping.ended(head.pid, head.at);
                 self.samples.sampling_gaps.exit(head.tid);
             }
@@ -133,6 +141,7 @@ impl Collector {
             Event::GpuStack(head, comm, stack) => self.gpu.stack(head, comm.text(), &stack, stacks),
             Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
             Event::Codes(head, sights) => {
+                stacks.processes.meet(head.pid, &stacks.out.records);
                 if note_code_objects(&mut stacks.processes, head, &sights) {
                     stacks.activity.mark_active(head.at);
                 }
@@ -178,9 +187,13 @@ impl Collector {
         self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
         self.take_summed(|summed| summed.take(now));
+        self.stacks.processes.forget_young(now, &mut self.stacks.maps);
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
             counting.look(&mut self.stacks);
+        }
+        for pid in std::mem::take(&mut self.stacks.processes.met_late) {
+            self.housekeeping.ended(pid, now);
         }
         self.housekeeping.log_table_usage(&self.stacks);
         for (pid, at) in self.housekeeping.take_gone(now, self.summed.is_some()) {
@@ -210,15 +223,16 @@ impl Collector {
     /// Takes in CPU time that was summed. Who ran is known: its events came before.
     fn take_summed(&mut self, take: impl FnOnce(&SummedTime) -> Vec<CpuTimes>) {
         let summed = self.summed.as_ref().map(take).unwrap_or_default();
-        if !summed.is_empty() {
-            let own = self.stacks.maps.own();
-            summed.into_iter().for_each(|times| self.samples.summed(times, &own, &mut self.stacks));
+        let is_known = |pid| self.own.contains(&pid) || self.stacks.processes.is_known(pid);
+        if summed.iter().flat_map(|times| &times.of).any(|(pid, _)| !is_known(*pid)) {
+            self.own = self.stacks.maps.own();
         }
+        summed.into_iter().for_each(|times| self.samples.summed(times, &self.own, &mut self.stacks));
     }
 
     /// Sends all that was kept back; nothing comes any more.
     pub(crate) fn finish(&mut self, end: KtimeNs) {
-        self.take_summed(SummedTime::taken);
+        self.take_summed(SummedTime::take_last);
         self.samples.end_open_slices(end, &mut self.stacks);
         // Later than any waits.
         self.samples.release(KtimeNs::from_ns(u64::MAX), None, &mut self.stacks);

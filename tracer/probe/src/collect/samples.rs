@@ -119,18 +119,20 @@ impl SampleCollector {
     /// What processes ran on a CPU between two readings of power; the tracer's `own` are no targets.
     pub(super) fn summed(&mut self, times: CpuTimes, own: &BTreeSet<Pid>, stacks: &mut StackBuilder) {
         let CpuTimes { cpu, start, end, of, no_room_ns } = times;
-        let mut owned = Vec::with_capacity(of.len() + 1);
+        let mut owned = Owned::default();
         for (pid, ns) in of {
-            let who = if own.contains(&pid) {
+            let who = if own.contains(&pid) && !stacks.processes.is_known(pid) {
                 self.background.own(pid, ns, stacks.records())
             } else {
                 self.sampling_gaps.add_time(ns);
-                CpuOwner::Target(stacks.thread(pid, Tid::new(pid.get()), None))
+                CpuOwner::Target(stacks.processes.owner_of_time(pid, end, &stacks.out.records))
             };
-            owned.push((who, ns));
+            owned.add(who, ns);
         }
-        owned.extend((no_room_ns > 0).then_some((CpuOwner::Other, no_room_ns)));
-        self.totals.push(CpuTotals { cpu, start, end, of: owned });
+        if no_room_ns > 0 {
+            owned.add(CpuOwner::Other, no_room_ns);
+        }
+        self.totals.push(CpuTotals { cpu, start, end, of: owned.times });
     }
 
     /// Ends the slices of CPUs that could not be visited: who was sampled there has not left since.
@@ -298,6 +300,23 @@ impl SampleCollector {
         send(&mut self.samples, Record::Samples, out);
         send(&mut self.waits, Record::Waits, out);
         send(&mut self.wakes, Record::Wakes, out);
+    }
+}
+
+/// CPU time by owner, each once.
+#[derive(Default)]
+struct Owned {
+    times: Vec<(CpuOwner, u64)>,
+    places: foldhash::HashMap<CpuOwner, usize>,
+}
+
+impl Owned {
+    fn add(&mut self, who: CpuOwner, ns: u64) {
+        let place = *self.places.entry(who).or_insert(self.times.len());
+        match self.times.get_mut(place) {
+            Some((_, sum)) => *sum += ns,
+            None => self.times.push((who, ns)),
+        }
     }
 }
 

@@ -112,9 +112,11 @@ impl SamplingGaps {
         }
     }
 
-    /// A target ran for so long, nobody knows when: stretches without samples are not looked for.
-    pub(crate) const fn add_time(&mut self, ns: u64) {
+    /// A target ran for so long, nobody knows when: stretches without samples are not looked for, nor is anything kept for that.
+    pub(crate) fn add_time(&mut self, ns: u64) {
         self.seen_ns += ns;
+        self.cpus.clear();
+        self.ending.clear();
     }
 
     /// A target was sampled.

@@ -52,11 +52,15 @@ impl Inner {
     fn read(&mut self) -> io::Result<()> {
         self.at = energy_trace_system::clock::now();
         let times = self.totals.read()?;
+        self.pass(times);
+        Ok(())
+    }
+
+    fn pass(&self, times: Vec<CpuTimes>) {
         if !times.is_empty() {
             // Without a collector the recording is over.
             let _ = self.to.send(times);
         }
-        Ok(())
     }
 }
 
@@ -70,8 +74,18 @@ impl SummedTime {
         self.taken()
     }
 
-    /// The same, and nothing is taken out any more.
-    pub(crate) fn taken(&self) -> Vec<CpuTimes> {
+    /// The same at the end, when power was read for the last time.
+    pub(crate) fn take_last(&self) -> Vec<CpuTimes> {
+        let mut reader = self.reader.lock();
+        match reader.totals.read_last_of_tasks() {
+            Ok(times) => reader.pass(times),
+            Err(error) => log::warn!("CPU time of the last second is missing: {error}"),
+        }
+        drop(reader);
+        self.taken()
+    }
+
+    fn taken(&self) -> Vec<CpuTimes> {
         self.from.try_iter().flatten().collect()
     }
 }

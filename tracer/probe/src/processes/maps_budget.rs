@@ -66,6 +66,9 @@ enum Work {
 impl Process {
     /// What is to be done now. `is_urgent`: a table that the probes go by for this process is about to be dropped.
     fn work(&self, is_urgent: bool, now: KtimeNs) -> Option<Work> {
+        if self.has_ended {
+            return is_urgent.then_some(Work::Tell);
+        }
         let has_changed = self.dirty || self.again.is_some_and(|at| at <= now);
         if has_changed && self.reads.is_left(now) {
             return Some(Work::Read);
@@ -145,7 +148,7 @@ impl Processes {
     fn with_mappings(&self) -> Vec<Pid> {
         match self.scope {
             Scope::Targets => self.by_pid.keys().copied().collect(),
-            Scope::Machine | Scope::Always => self.sampled.iter().copied().collect(),
+            Scope::Machine | Scope::Always | Scope::Agent => self.sampled.iter().copied().collect(),
         }
     }
 
@@ -285,5 +288,7 @@ mod tests {
         assert!(process.work(true, now) == Some(Work::Tell));
         process.dirty = true;
         assert!(process.work(false, now) == Some(Work::Read));
+        process.has_ended = true;
+        assert!(process.work(false, now).is_none() && process.work(true, now) == Some(Work::Tell));
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Process {
     pub(crate) read_at: Option<KtimeNs>,
     /// Its mappings may have changed.
     pub(crate) dirty: bool,
+    /// Its first thread has ended, and an agent looks at it no more.
+    pub(crate) has_ended: bool,
     /// When to read its mappings once more: the event of a mapping comes before the mapping.
     pub(crate) again: Option<KtimeNs>,
     /// Time for reads of its mappings (`maps_budget.rs`).
@@ -114,6 +116,7 @@ pub(crate) fn new_process(record: record::Process, owner: u32, launcher: bool) -
         parent: None,
         block: None,
         dirty: true,
+        has_ended: false,
         again: None,
         reads: Credit::default(),
         uploads: Credit::default(),

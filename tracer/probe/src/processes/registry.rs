@@ -6,10 +6,11 @@ use super::commands::{Commands, size};
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
 use super::process::{Process, is_this_program, new_process, program_of, read_group, read_name};
+use super::young::{Children, Young, YoungProcesses};
 use crate::records::RecordSender;
 use crate::tables::files::Files;
 use crate::tables::mapping_pool::Pool;
-use energy_trace_bpf::decode::EventContext;
+use energy_trace_bpf::decode::{Comm, EventContext};
 use energy_trace_bpf::process_maps::Maps;
 use energy_trace_foreign::files::owner_of_process;
 use energy_trace_foreign::peeker::{Peeker, TargetMemory};
@@ -29,6 +30,9 @@ use std::sync::Arc;
 use tracer_ebpf::arch;
 use tracer_ebpf::wire::{AddressSpace as Block, CodeMapping, MAX_PLACES};
 
+/// The process id of those that stand for others: the idle task's, which is never told of.
+const NOWHERE: Pid = Pid::new(0);
+
 /// Between two looks at what changes seldom in an interpreter.
 const LOOK_AGAIN_NS: u64 = 50_000_000;
 
@@ -41,11 +45,15 @@ pub(crate) enum Scope {
     Machine,
     /// A whole machine, always on: both of those that are sampled.
     Always,
+    /// The same for an agent: who is over soon and was not sampled is not met.
+    Agent,
 }
 
 /// All of them.
 pub(crate) struct Processes {
     pub(crate) by_pid: HashMap<Pid, Process>,
+    /// Those that an agent has not met.
+    pub(crate) young: YoungProcesses,
     pub(crate) files: Files,
     /// Looks into them.
     pub(crate) peeker: Peeker,
@@ -55,6 +63,8 @@ pub(crate) struct Processes {
     pub(crate) scope: Scope,
     /// Those that were sampled, of a whole machine.
     pub(crate) sampled: HashSet<Pid>,
+    /// Those that were gone when they were met: nothing tells of their end any more.
+    pub(crate) met_late: Vec<Pid>,
     /// Processes whose mappings found no room in the pool, or are too many.
     pub(crate) without_room: HashSet<Pid>,
     next_process: u32,
@@ -66,6 +76,7 @@ impl Processes {
     pub(crate) fn new(files: Files, peeker: Peeker, unwinding: Unwinding, scope: Scope) -> Self {
         Self {
             by_pid: HashMap::default(),
+            young: YoungProcesses::default(),
             files,
             peeker,
             commands: Commands::default(),
@@ -73,6 +84,7 @@ impl Processes {
             unwinding,
             scope,
             sampled: HashSet::new(),
+            met_late: Vec::new(),
             without_room: HashSet::new(),
             next_process: 0,
             next_thread: 0,
@@ -86,6 +98,11 @@ impl Processes {
 
     pub(crate) fn get(&self, pid: Pid) -> Option<&Process> {
         self.by_pid.get(&pid)
+    }
+
+    /// Whether something was told of a process with this number, and not of its end.
+    pub(crate) fn is_known(&self, pid: Pid) -> bool {
+        self.by_pid.contains_key(&pid) || self.young.has(pid)
     }
 
     pub(crate) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
@@ -158,10 +175,12 @@ impl Processes {
 
     /// The process, made known now if it was not.
     pub(crate) fn get_or_insert(&mut self, pid: Pid, out: &RecordSender) -> &mut Process {
+        self.meet(pid, out);
         match self.by_pid.entry(pid) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
                 let name = read_name(&pid.to_string());
+                self.met_late.extend(name.is_empty().then_some(pid));
                 let key = next_key(&mut self.next_process);
                 let New { command, owner, launcher } =
                     self.scope.look_at(pid, &self.peeker, &mut self.commands);
@@ -186,7 +205,8 @@ impl Processes {
 
     /// Who a process is that nobody looked at when it was met.
     fn look_late(&mut self, pid: Pid, out: &RecordSender) {
-        let Some(process) = self.by_pid.get_mut(&pid).filter(|_| self.scope == Scope::Always) else { return };
+        let is_new = matches!(self.scope, Scope::Always | Scope::Agent);
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|_| is_new) else { return };
         let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
         (process.owner, process.launcher, process.command_bytes) = (owner, launcher, size(&command));
         if !command.is_empty() {
@@ -212,7 +232,20 @@ impl Processes {
     }
 
     /// A target made a process: it starts as its parent's copy.
-    pub(crate) fn fork(&mut self, parent: Pid, pid: Pid, maps: &mut Maps, out: &RecordSender) {
+    pub(crate) fn fork(&mut self, head: EventContext, pid: Pid, maps: &mut Maps, out: &RecordSender) {
+        if self.scope == Scope::Agent {
+            return self.fork_young(head, pid);
+        }
+        self.copy(head.pid, pid, out);
+        let Some(child) = self.by_pid.get_mut(&pid) else { return };
+        if let Some(block) = &child.block {
+            maps.point_space(pid, **block);
+        }
+        child.hotspot = child.hotspot.filter(|layout| maps.set_hotspot(pid, layout));
+    }
+
+    /// A process begins as a copy of its parent.
+    fn copy(&mut self, parent: Pid, pid: Pid, out: &RecordSender) {
         let Some(origin) = self.by_pid.get(&parent) else {
             self.get_or_insert(pid, out);
             return;
@@ -229,17 +262,94 @@ impl Processes {
         if let Some(child) = self.by_pid.get_mut(&pid) {
             child.command_bytes = bytes;
             child.group = group;
-            if let Some(block) = &block {
-                maps.point_space(pid, **block);
-            }
             child.record.runtime = runtime;
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
             (child.eval, child.read_at) = (eval, read_at);
-            child.hotspot = hotspot.filter(|layout| maps.set_hotspot(pid, layout));
-            child.has_v8 = has_v8;
+            (child.hotspot, child.has_v8) = (hotspot, has_v8);
             (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
         }
+    }
+
+    /// The same, and nobody has to know it yet. The probes have given it its parent's mappings.
+    fn fork_young(&mut self, head: EventContext, pid: Pid) {
+        if self.by_pid.contains_key(&pid) {
+            self.forget(pid);
+        }
+        let parent = self.by_pid.get(&head.pid).map(|parent| (parent.record.key, parent.block.clone()));
+        let before = self.young.add(pid, head.pid, parent, head.at);
+        self.release(before.and_then(|young| young.block));
+    }
+
+    /// A young process became another program; whether it was one. The probes have taken its mappings from it.
+    pub(crate) fn exec_young(&mut self, pid: Pid, program: Comm) -> bool {
+        let Some(young) = self.young.get_mut(pid) else { return false };
+        young.program = Some(program);
+        let block = young.block.take();
+        self.release(block);
+        true
+    }
+
+    /// A process is young no more, if it was.
+    pub(crate) fn meet(&mut self, pid: Pid, out: &RecordSender) {
+        let Some(Young { parent, origin, program, mut block, .. }) = self.young.take(pid) else { return };
+        let runs = self.by_pid.get(&parent).map(|parent| parent.record.key);
+        if program.is_none() && runs.is_some() && runs == origin {
+            self.copy(parent, pid, out);
+            // Its probes go by the mappings that its parent had at the fork.
+            self.with(pid, |child| {
+                child.hotspot = None;
+                std::mem::swap(&mut child.block, &mut block);
+            });
+        } else {
+            let name = program.map_or_else(|| read_name(&pid.to_string()), Comm::text);
+            let new = New { command: vec![name.clone()], ..New::nobody() };
+            self.begin(pid, name, new, Some(parent), out);
+            self.tell_group(pid, Some(parent), out);
+        }
+        self.release(block);
+    }
+
+    /// Forgets young processes of whom nothing comes any more.
+    pub(crate) fn forget_young(&mut self, now: KtimeNs, maps: &mut Maps) {
+        for (pid, young) in self.young.take_gone(now) {
+            if young.program.is_none() && young.block.is_some() {
+                maps.remove_program(pid);
+            }
+            self.release(young.block);
+        }
+    }
+
+    /// The thread for which a process's CPU time up to this moment counts.
+    pub(crate) fn owner_of_time(&mut self, pid: Pid, at: KtimeNs, out: &RecordSender) -> ThreadKey {
+        match self.young.children_with(pid, at) {
+            Some(of) => self.stand_in(of, at, out),
+            None => self.thread(pid, Tid::new(pid.get()), None, out),
+        }
+    }
+
+    /// The thread that stands for young processes of one parent.
+    fn stand_in(&mut self, of: Children, now: KtimeNs, out: &RecordSender) -> ThreadKey {
+        if let Some(thread) = self.young.stand_in(of, now) {
+            return thread;
+        }
+        let parent = &self.get_or_insert(of.0, out).record;
+        let (parent, name) = (parent.key, of.1.map_or_else(|| parent.name.clone(), Comm::text));
+        let (process, thread) = (next_key(&mut self.next_process), ThreadKey::new(self.next_thread));
+        self.next_thread += 1;
+        let (pid, tid) = (NOWHERE, Tid::new(NOWHERE.get()));
+        let (parent, command) = (Some(parent), vec![name.clone()]);
+        out.send(Record::Process(record::Process {
+            key: process,
+            pid,
+            parent,
+            name: name.clone(),
+            command,
+            runtime: None,
+        }));
+        out.send(Record::Thread(record::Thread { key: thread, process, tid, name }));
+        self.young.put_stand_in(of, thread, now);
+        thread
     }
 
     /// A process became another program.
@@ -266,15 +376,19 @@ impl Processes {
                 let old = self.by_pid.remove(&pid);
                 let parent = old.as_ref().and_then(|p| p.parent);
                 self.begin(pid, name, new, parent, out);
-                let parents =
-                    parent.and_then(|parent| self.by_pid.get(&parent)).map(|of| Arc::clone(&of.group));
-                self.with(pid, |process| {
-                    process.group = told_group(pid, process.record.key, parents.unwrap_or_default(), out);
-                });
+                self.tell_group(pid, parent, out);
                 self.release(old.and_then(|p| p.block));
             }
         }
         self.touch(pid, at);
+    }
+
+    /// Tells the control group of a program that has begun, where it is not its parent's.
+    fn tell_group(&mut self, pid: Pid, parent: Option<Pid>, out: &RecordSender) {
+        let parents = parent.and_then(|parent| self.by_pid.get(&parent)).map(|of| Arc::clone(&of.group));
+        self.with(pid, |process| {
+            process.group = told_group(pid, process.record.key, parents.unwrap_or_default(), out);
+        });
     }
 
     /// A sample met an address.
@@ -455,6 +569,22 @@ impl Processes {
         }
     }
 
+    /// A thread has ended: its name by then is told. An agent does not tell of those beside the first.
+    pub(crate) fn thread_ended(
+        &mut self,
+        head: EventContext,
+        name: impl FnOnce() -> String,
+        out: &RecordSender,
+    ) {
+        let is_first = head.tid.get() == head.pid.get();
+        if self.scope != Scope::Agent || is_first {
+            self.thread(head.pid, head.tid, Some(name()), out);
+        }
+        if self.scope == Scope::Agent && is_first {
+            self.with(head.pid, |process| process.has_ended = true);
+        }
+    }
+
     /// Forgets a process that is gone. What is known of it is in the recording.
     pub(crate) fn forget(&mut self, pid: Pid) {
         let gone = self.by_pid.remove(&pid);
@@ -489,12 +619,19 @@ struct New {
     launcher: bool,
 }
 
+impl New {
+    /// Nobody that was looked at.
+    const fn nobody() -> Self {
+        Self { command: Vec::new(), owner: u32::MAX, launcher: false }
+    }
+}
+
 impl Scope {
     /// Who it is, where that is looked for when it is met.
     fn look_at(self, pid: Pid, peeker: &Peeker, commands: &mut Commands) -> New {
         match self {
             Self::Targets | Self::Machine => look_at(pid, peeker, commands),
-            Self::Always => New { command: Vec::new(), owner: u32::MAX, launcher: false },
+            Self::Always | Self::Agent => New::nobody(),
         }
     }
 }
