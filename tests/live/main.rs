@@ -22,6 +22,7 @@ mod probe;
 mod ranges;
 mod receivers;
 mod session;
+mod spans;
 mod study;
 mod symbols;
 mod top;

@@ -1,7 +1,7 @@
 /* Ranges of known CPU time, by NVTX (nvtx.h) and by ITT as its static part does it (ittnotify_static.c), with INTEL_LIBITTNOTIFY64.
 
    ranges nested         known ranges on two threads, said as `NS LABEL` at the end
-   ranges hostile        endless names, levels and ranges, ends without begin, threads
+   ranges hostile [NAMES LEVELS]   endless names, levels and ranges, ends without begin, threads
    ranges cost PAIRS     nanoseconds of a push and its pop
 
    Without the variables it does the same and marks nothing. */
@@ -150,7 +150,7 @@ static void *short_lived(void *number) {
     return NULL;
 }
 
-static void hostile(void) {
+static void hostile(long names, long levels) {
     char name[1 << 16];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = 0;
@@ -165,8 +165,8 @@ static void hostile(void) {
     push("\xff\xfe\x1b[31m > x");
     burn(100, "");
     pop();
-    for (int i = 0; i < 20000; i++) {
-        snprintf(name, sizeof name, "name %d", i);
+    for (long i = 0; i < names; i++) {
+        snprintf(name, sizeof name, "name %ld", i);
         push(name);
         pop();
     }
@@ -179,7 +179,7 @@ static void hostile(void) {
         pthread_join(thread, NULL);
     }
     for (int i = 0; i < 100000; i++) start("endless");
-    for (int i = 0; i < 1000000; i++) push("deep");
+    for (long i = 0; i < levels; i++) push("deep");
     burn(300, "");
     puts("done");
 }
@@ -199,7 +199,7 @@ int main(int count, char **arguments) {
     begin_itt();
     const char *what = count > 1 ? arguments[1] : "";
     if (!strcmp(what, "nested")) nested(count > 2 ? atoi(arguments[2]) : 2);
-    else if (!strcmp(what, "hostile")) hostile();
+    else if (!strcmp(what, "hostile")) hostile(count > 2 ? atol(arguments[2]) : 20000, count > 3 ? atol(arguments[3]) : 1000000);
     else if (!strcmp(what, "cost")) cost(count > 2 ? atol(arguments[2]) : 1000000);
     else return 2;
     return 0;

@@ -35,6 +35,7 @@ pub mod reach;
 pub mod rows;
 pub mod saved_stack_pointer;
 pub mod scan;
+pub mod thread_context;
 pub mod unwind_row_cache;
 pub mod v8;
 pub mod window;

@@ -127,7 +127,8 @@ pub struct TaskEvent {
     pub reserved: u32,
 }
 
-/// A stack sample; behind it lie `kernel` words (innermost first), `python * PYTHON_WORDS` words, `native * NATIVE_WORDS` words.
+/// A stack sample; behind it lie `kernel` words (innermost first), `python * PYTHON_WORDS` words, `native * NATIVE_WORDS` words, and a
+/// `context` in whole words.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
@@ -152,8 +153,10 @@ pub struct SampleHead {
     pub guessed: u8,
     /// Where the caller of the interrupted code was believed without proof: its stack pointer's bytes above the interrupted one; else 0.
     pub guess_depth: u16,
+    /// Bytes of the record of the span that the thread works for (`thread_context`); 0: none.
+    pub context: u16,
     /// Zero.
-    pub reserved: [u8; 4],
+    pub reserved: [u8; 2],
     /// The path of ranges that the thread is in, as `ranges` has it; 0: none.
     pub range: u64,
 }

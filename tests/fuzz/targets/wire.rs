@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u64, &[u8])| {
     let (eval, bytes) = input;
-    let Some(Event::Sample(_, comm, raw)) = decode_event(bytes) else { return };
+    let Some(Event::Sample(_, comm, raw, _)) = decode_event(bytes) else { return };
     comm.text();
     let most = raw.kernel.len() + raw.python.len() + raw.native.len();
     for anchoring in [FrameAnchoring::Anchors, FrameAnchoring::AnchorsAboveBase, FrameAnchoring::AnchorPerFrame, FrameAnchoring::Counted] {

@@ -258,6 +258,7 @@ fn the_sampler_knows_what_it_touches() {
     let expected = [
         "ADDRESS_SPACES",
         "CHANGES",
+        "CONTEXTS",
         "COUNTDOWN",
         "FULL_RULES",
         "HOTSPOTS",

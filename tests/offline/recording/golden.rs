@@ -14,7 +14,7 @@ use energy_trace_model::recording::format::FORMAT;
 use energy_trace_model::recording::record::{
     CalledOn, CounterValue, CpuOwner, CpuTotals, Domain, DomainClass, Frame, FrameKind, GpuBusy, GpuMeter,
     GpuMeterKind, GpuUse, GpuWait, Host, InstalledPackage, KernelTier, LaunchStacks, Launched, Launches,
-    Library, Name, Origin, Reading, Record, Scope, StackNode, Wait, Wake, WorkCounter, WorkFailure,
+    Library, Name, Origin, Reading, Record, Scope, Span, StackNode, Wait, Wake, WorkCounter, WorkFailure,
     WorkReading, WorkSource, WorkUnits,
 };
 use energy_trace_report::json::{self, JsonOptions, SCHEMA};
@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many kinds of record there are.
-const KINDS: usize = 44;
+const KINDS: usize = 45;
 
 const fn at(ns: u64) -> KtimeNs {
     KtimeNs::from_ns(ns)
@@ -80,6 +80,7 @@ fn more_of_the_program() -> Vec<Record> {
         Record::PoolLoop(FrameId::new(0)),
         Record::ControlGroup(ProcessKey::new(0), "/system.slice/train.service".to_owned()),
         Record::Rank(3),
+        Record::Span(thread, at(2_000), Span { trace: 0x4bf9, id: 0xf067 }),
         Record::CpuTotals(vec![CpuTotals {
             cpu: CpuId::new(1),
             start: at(2_000),

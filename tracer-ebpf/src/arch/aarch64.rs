@@ -154,6 +154,22 @@ pub mod thread {
         if fits { Some(places(descriptor, blocks - BLOCK_BYTES)) } else { None }
     }
 
+    /// Bytes from the thread pointer to that of the vector of modules' thread-local variables (glibc's `tcbhead_t` → `dtv`).
+    pub const VECTOR: u64 = 0;
+
+    /// Bytes from the thread pointer to the byte `at` of a program's own thread-local variables, which are so many bytes, aligned so.
+    pub const fn of_program(bytes: u64, align: u64, at: u64) -> Option<i64> {
+        match RESERVED.checked_next_multiple_of(if align == 0 { 1 } else { align }) {
+            Some(begin) if at < bytes && bytes < 1 << 32 && begin < 1 << 32 => Some((begin + at) as i64),
+            _ => None,
+        }
+    }
+
+    /// Whether the argument of a TLS descriptor is a distance from the thread pointer, and not the address of a place: no address is so small.
+    pub const fn is_distance(argument: u64) -> bool {
+        argument < 1 << 20
+    }
+
     /// The thread's descriptor, by the thread pointer.
     #[inline(always)]
     pub const fn descriptor(pointer: u64, places: u32) -> u64 {

@@ -140,6 +140,23 @@ pub mod thread {
         None
     }
 
+    /// Bytes from the thread pointer to that of the vector of modules' thread-local variables (glibc's `tcbhead_t` → `dtv`).
+    pub const VECTOR: u64 = 8;
+
+    /// Bytes from the thread pointer to the byte `at` of a program's own thread-local variables, which are so many bytes, aligned so.
+    pub const fn of_program(bytes: u64, align: u64, at: u64) -> Option<i64> {
+        match bytes.checked_next_multiple_of(if align == 0 { 1 } else { align }) {
+            Some(bytes) if at < bytes && bytes < 1 << 32 => Some(at as i64 - bytes as i64),
+            _ => None,
+        }
+    }
+
+    /// Whether the argument of a TLS descriptor is a distance from the thread pointer, and not the address of a place: thread-local variables
+    /// lie below the thread pointer.
+    pub const fn is_distance(argument: u64) -> bool {
+        argument.cast_signed() < 0
+    }
+
     /// The thread's descriptor (`pthread_self`), by the thread pointer: it points there.
     #[inline(always)]
     pub const fn descriptor(pointer: u64, _places: u32) -> u64 {

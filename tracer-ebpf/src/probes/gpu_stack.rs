@@ -13,6 +13,7 @@ use super::raw;
 use super::rings::{Events, NO_WAKEUP, send_event};
 use super::scratch::{scratch, walking};
 use super::send::send;
+use super::thread_context;
 use aya_ebpf::helpers::bpf_get_current_comm;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use core::arch::asm;
@@ -83,6 +84,7 @@ fn take(fresh: bool) -> bool {
     {
         raw::capture_launch();
     }
+    thread_context::add();
     let Some(done) = scratch() else { return false };
     send::<Events>(done);
     true

@@ -7,6 +7,7 @@ use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
 use core::arch::asm;
 use tracer_ebpf::countdown::Countdown;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
+use tracer_ebpf::thread_context::ThreadVariable;
 use tracer_ebpf::wire::{
     AddressSpace, CodeMapping, CpuState, EventHead, HotspotLayout, MAX_TABLES, OURS, POOL_PLACES,
     PythonLayout, Settings, lost,
@@ -70,6 +71,10 @@ pub(crate) static PYTHONS: HashMap<u32, PythonLayout> = HashMap::with_max_entrie
 /// Where the HotSpot of each process that has one keeps what is needed.
 #[map]
 pub(crate) static HOTSPOTS: HashMap<u32, HotspotLayout> = HashMap::with_max_entries(1024, 0);
+
+/// Where the threads of each process have their span's record. User space makes it larger where ranges are recorded.
+#[map]
+pub(crate) static CONTEXTS: HashMap<u32, ThreadVariable> = HashMap::with_max_entries(1, 0);
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE`: inner maps may differ in their number of entries, and user space fills them through mmap. The
 /// flags of the maps that it makes must be the same (include/uapi/linux/bpf.h, v5.10).

@@ -24,6 +24,7 @@ pub(crate) mod seen_codes;
 pub(crate) mod send;
 pub(crate) mod tables;
 pub(crate) mod tasks;
+mod thread_context;
 pub(crate) mod totals;
 pub(crate) mod user_memory;
 mod user_window;

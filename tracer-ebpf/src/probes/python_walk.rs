@@ -2,11 +2,9 @@
 //!
 //! Leaves out what a frame is (`tracer_ebpf::python`).
 
-use super::maps::settings;
-use super::registers::user_registers;
+use super::registers::{thread_pointer, user_registers};
 use super::scratch::{MAX_ANCHORS, STEPS, Scratch, Walks, repeat, scratch, walked};
 use super::user_memory::{FrameMemory, UserMemory};
-use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
 use tracer_ebpf::arch::thread;
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::python::{self, MAX_THREADS, Step};
@@ -32,12 +30,7 @@ fn frames() -> u8 {
     }
     walk.anchor = 0;
     walk.anchors[0] = 0;
-    // SAFETY: the helper checks the address.
-    let thread_pointer = unsafe {
-        let task = bpf_get_current_task() as *const u8;
-        bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
-    };
-    let Ok(thread_pointer) = thread_pointer else { return end::FAULT };
+    let Some(thread_pointer) = thread_pointer() else { return end::FAULT };
     let thread_pointer = thread::descriptor(thread_pointer, walk.layout.tsd_block);
     walk.thread_pointer = thread_pointer;
     walk.thread = python::running_thread(&walk.layout, thread_pointer, &UserMemory).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The registers with which user mode was left.
+//! The registers with which user mode was left, and the thread pointer.
 
 use super::maps::settings;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs};
@@ -6,6 +6,16 @@ use aya_ebpf::helpers::{bpf_get_current_task, bpf_get_current_task_btf, bpf_prob
 use tracer_ebpf::arch::kernel::{SAVED_BYTES, STACK_BYTES};
 use tracer_ebpf::reach::are_being_saved;
 use tracer_ebpf::wire::{end, register};
+
+/// The thread pointer of `current`.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> Option<u64> {
+    // SAFETY: the helper checks the address.
+    unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>()).ok()
+    }
+}
 
 /// `struct pt_regs` of a user task.
 type Registers = [u64; register::COUNT];

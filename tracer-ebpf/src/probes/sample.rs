@@ -13,6 +13,7 @@ use super::raw;
 use super::rings::Samples;
 use super::scratch::{pause, resume, scratch};
 use super::send::send;
+use super::thread_context;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_task, bpf_probe_read_kernel};
 use aya_ebpf::programs::PerfEventContext;
@@ -63,6 +64,10 @@ fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
         (done.head.python_end, done.head.native_end) = (end::NOTHING, end::NOTHING);
         (done.head.recovered, done.head.guessed, done.head.guess_depth) = (0, 0, 0);
     }
+    if done.head.native_end != end::NOTHING {
+        thread_context::add();
+    }
+    let Some(done) = scratch() else { return };
     if raw::is_wanted(done.head.native_end) {
         raw::capture_sample();
     }

@@ -6,8 +6,8 @@
 use super::groups::{born_inside, follow};
 use super::last_process::changed;
 use super::maps::{
-    ADDRESS_SPACES, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours, is_target,
-    settings, sums_time,
+    ADDRESS_SPACES, CONTEXTS, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours,
+    is_target, settings, sums_time,
 };
 use super::ranges;
 use super::rings::{WAKEUP, WAKEUP_ONCE, send_event};
@@ -44,6 +44,10 @@ pub(crate) fn fork(parent_task: *const u8, child: *const u8) {
     // SAFETY: as above.
     if let Some(layout) = unsafe { PYTHONS.get(&parent) } {
         let _full = PYTHONS.insert(&pid, layout, 0);
+    }
+    // SAFETY: as above.
+    if let Some(variable) = unsafe { CONTEXTS.get(&parent) } {
+        let _full = CONTEXTS.insert(&pid, variable, 0);
     }
     changed();
     send(kind::FORK, pid);
@@ -88,6 +92,7 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
     let _absent = ADDRESS_SPACES.remove(&pid);
     let _absent = PYTHONS.remove(&pid);
     let _absent = HOTSPOTS.remove(&pid);
+    let _absent = CONTEXTS.remove(&pid);
     ranges::forget(pid);
     changed();
     debug!(ctx, "process {} executes another program", pid);

@@ -7,8 +7,10 @@
 
 use super::maps::{PYTHONS, current, head_at, is_target, settings};
 use super::ranges;
+use super::registers::thread_pointer;
 use super::rings::{Events, NO_WAKEUP, output, send_event};
 use super::scratch::repeat;
+use super::thread_context::{self, RECORD_WORDS};
 use super::user_memory::{FrameMemory, UserMemory};
 use super::user_window::Window;
 use aya_ebpf::helpers::{
@@ -63,7 +65,8 @@ struct Woken {
 #[repr(C)]
 struct WaitScratch {
     head: SampleHead,
-    words: [u64; WAIT_WORDS + 8],
+    /// The frames, and a record.
+    words: [u64; WAIT_WORDS + RECORD_WORDS],
     layout: PythonLayout,
     walk: PythonWalk,
     window: Window,
@@ -147,12 +150,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     let layout = unsafe { PYTHONS.get(&pid) }?;
     let begun = scratch()?;
     begun.layout = *layout;
-    // SAFETY: the helper checks the address.
-    let thread_pointer = unsafe {
-        let task = bpf_get_current_task() as *const u8;
-        bpf_probe_read_kernel(task.add(settings().task_thread_pointer as usize).cast::<u64>())
-    };
-    let thread = wait_state(thread::descriptor(thread_pointer.ok()?, begun.layout.tsd_block));
+    let thread = wait_state(thread::descriptor(thread_pointer()?, begun.layout.tsd_block));
     if thread == 0 {
         return None;
     }
@@ -175,8 +173,32 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     }
     let mut hash = done.hash;
     mix(&mut hash, done.head.range);
+    if settings().ranges != 0 {
+        mix(&mut hash, add_span());
+    }
+    let done = scratch()?;
     let hash = hash | 1;
     if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
+}
+
+/// Puts the record of the thread's span behind the frames; a hash of which it is, 0: none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_span() -> u64 {
+    let Some(scratch) = scratch() else { return 0 };
+    let at = scratch.cursor as usize & (WAIT_WORDS - 1);
+    // SAFETY: behind the frames there is room for a record.
+    let place = unsafe { scratch.words.as_mut_ptr().add(at) };
+    // SAFETY: as above.
+    let bytes = unsafe { thread_context::take(place, scratch.head.head.pid) };
+    scratch.head.context = bytes as u16;
+    scratch.cursor = at as u64 + u64::from(bytes.div_ceil(8));
+    let mut hash = u64::from(bytes);
+    if bytes != 0 {
+        // SAFETY: as above.
+        unsafe { (0..3).for_each(|word| mix(&mut hash, place.add(word).read())) };
+    }
+    hash
 }
 
 /// The state of the thread with this thread pointer, by the layout in the scratch; 0 where there is none.
@@ -247,7 +269,10 @@ fn mix(hash: &mut u64, word: u64) {
 #[inline(always)]
 fn send(scratch: &mut WaitScratch) -> bool {
     scratch.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
-    let words = scratch.cursor & (WAIT_WORDS as u64 - 1);
+    let words = scratch.cursor & (2 * WAIT_WORDS as u64 - 1);
+    if words > (WAIT_WORDS + RECORD_WORDS) as u64 {
+        return false;
+    }
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     unsafe { output::<Events>((&raw mut scratch.head).cast(), bytes, NO_WAKEUP, lost::WAITS) }

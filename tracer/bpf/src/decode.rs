@@ -28,6 +28,8 @@ pub struct EventContext {
     pub at: KtimeNs,
     /// The path of ranges that the thread is in, where the event has a stack; 0: none.
     pub range: u64,
+    /// The attributes of the span that the thread works for, by the number that user space gave them; 0: none.
+    pub span: u32,
 }
 
 /// A code object that a sample holds: where it is, the bytes that tell it from others, and the globals that it runs with.
@@ -44,8 +46,8 @@ pub struct CodeSight {
 /// What the probes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A stack sample.
-    Sample(EventContext, Comm, WalkedStack),
+    /// A stack sample, and the record of the span that the thread works for, or nothing.
+    Sample(EventContext, Comm, WalkedStack, &'a [u8]),
     /// A target's time on a CPU, ending at the head's time: when it began, and what the thread had run by then, in nanoseconds.
     Slice(EventContext, KtimeNs, u64),
     /// That of a process that is not a target; pid 0 stands for several by turns.
@@ -63,7 +65,7 @@ pub enum Event<'a> {
     /// Registers and a copy of the stack of the sample that follows.
     Raw(Capture<'a>),
     /// A thread begins to wait in a Python stack.
-    Wait(EventContext, Comm, WalkedStack),
+    Wait(EventContext, Comm, WalkedStack, &'a [u8]),
     /// A thread begins to wait where it last did.
     WaitAgain(EventContext),
     /// A thread was woken by this thread of this process.
@@ -71,7 +73,7 @@ pub enum Event<'a> {
     /// A call of a GPU library.
     Gpu(EventContext, GpuEvent),
     /// The stack of the call of a GPU library that follows.
-    GpuStack(EventContext, Comm, WalkedStack),
+    GpuStack(EventContext, Comm, WalkedStack, &'a [u8]),
     /// A function of a GPU library's module, and its name.
     GpuName(EventContext, u64, String),
     /// Code objects that the sample which follows holds and none before.
@@ -139,15 +141,16 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         tid: Tid::new(head.tid),
         at: KtimeNs::from_ns(head.at_ns),
         range: range_of(head.kind, bytes),
+        span: 0,
     };
     Some(match head.kind {
         kind::SAMPLE => {
-            let (comm, stack) = decode_stack(bytes)?;
-            Event::Sample(place, comm, stack)
+            let (comm, stack, span) = decode_stack(bytes)?;
+            Event::Sample(place, comm, stack, span)
         }
         kind::WAIT => {
-            let (comm, stack) = decode_stack(bytes)?;
-            Event::Wait(place, comm, stack)
+            let (comm, stack, span) = decode_stack(bytes)?;
+            Event::Wait(place, comm, stack, span)
         }
         kind::WAIT_AGAIN => Event::WaitAgain(place),
         kind::WAKE => {
@@ -156,8 +159,8 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         }
         kind::GPU => Event::Gpu(place, read(bytes)?),
         kind::GPU_STACK => {
-            let (comm, stack) = decode_stack(bytes)?;
-            Event::GpuStack(place, comm, stack)
+            let (comm, stack, span) = decode_stack(bytes)?;
+            Event::GpuStack(place, comm, stack, span)
         }
         kind::GPU_NAME => {
             let named: GpuName = read(bytes)?;
@@ -205,12 +208,14 @@ fn decode_capture(head: EventContext, bytes: &[u8]) -> Option<Event<'_>> {
     Some(Event::Raw(Capture { head, base, pages, registers, stack }))
 }
 
-fn decode_stack(bytes: &[u8]) -> Option<(Comm, WalkedStack)> {
+/// The thread's name, its stack, and its span's record.
+fn decode_stack(bytes: &[u8]) -> Option<(Comm, WalkedStack, &[u8])> {
     let head: SampleHead = read(bytes)?;
     let words = bytes.get(size_of::<SampleHead>()..)?;
     let (kernel, words) = words.split_at_checked(usize::from(head.kernel) * 8)?;
     let (python, words) = words.split_at_checked(usize::from(head.python) * PYTHON_WORDS * 8)?;
-    let (native, _) = words.split_at_checked(usize::from(head.native) * NATIVE_WORDS * 8)?;
+    let (native, words) = words.split_at_checked(usize::from(head.native) * NATIVE_WORDS * 8)?;
+    let span = words.get(..usize::from(head.context))?;
     let stack = WalkedStack {
         kernel: decode_words(kernel).map(|[pc]| pc).collect(),
         python: decode_words::<PYTHON_WORDS>(python)
@@ -223,7 +228,7 @@ fn decode_stack(bytes: &[u8]) -> Option<(Comm, WalkedStack)> {
         guessed: head.guessed,
         guess_depth: head.guess_depth,
     };
-    Some((Comm(head.comm), stack))
+    Some((Comm(head.comm), stack, span))
 }
 
 /// Groups of so many words.
@@ -244,8 +249,8 @@ mod tests {
     use tracer_ebpf::wire::{SampleHead, kind};
     use zerocopy::IntoBytes as _;
 
-    fn sample_bytes(kernel: u16, python: u16, native: u16, words: usize) -> Vec<u8> {
-        let mut head = SampleHead { kernel, python, native, ..SampleHead::default() };
+    fn sample_bytes((kernel, python, native): (u16, u16, u16), context: u16, words: usize) -> Vec<u8> {
+        let mut head = SampleHead { kernel, python, native, context, ..SampleHead::default() };
         head.head.kind = kind::SAMPLE;
         let mut out = head.as_bytes().to_vec();
         out.extend((0..words as u64).flat_map(u64::to_ne_bytes));
@@ -255,20 +260,21 @@ mod tests {
     /// Kernel, Python and native words come out in the order in which the probe wrote them.
     #[test]
     fn sample_words_in_order() {
-        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 9)) else {
-            panic!("no sample")
-        };
+        let bytes = sample_bytes((1, 1, 2), 28, 13);
+        let Some(Event::Sample(_, _, stack, span)) = decode_event(&bytes) else { panic!("no sample") };
         assert_eq!(stack.kernel, [0]);
         assert_eq!((stack.python[0].code, stack.python[0].anchor), (1, 3));
         assert_eq!((stack.native[0].pc, stack.native[1].cfa), (5, 8));
+        assert_eq!((span.len(), span[0], span[24]), (28, 9, 12));
     }
 
     /// An event that is cut off or of an unknown kind is refused.
     #[test]
     fn refuses_what_does_not_fit() {
-        assert_eq!(decode_event(&sample_bytes(1, 1, 2, 8)), None);
+        assert_eq!(decode_event(&sample_bytes((1, 1, 2), 0, 8)), None);
+        assert_eq!(decode_event(&sample_bytes((1, 1, 2), 28, 12)), None);
         assert_eq!(decode_event(&[1, 0, 0]), None);
-        let mut unknown = sample_bytes(0, 0, 0, 0);
+        let mut unknown = sample_bytes((0, 0, 0), 0, 0);
         unknown[0] = 99;
         assert_eq!(decode_event(&unknown), None);
     }

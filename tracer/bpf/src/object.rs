@@ -207,6 +207,7 @@ impl Object {
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
             hotspots: map(&mut ebpf, "HOTSPOTS")?,
+            contexts: map(&mut ebpf, "CONTEXTS")?,
             changes: map(&mut ebpf, "CHANGES")?,
             changed: 0,
         };

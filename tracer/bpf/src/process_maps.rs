@@ -7,6 +7,7 @@ use aya::maps::{Array, HashMap, MapData};
 use energy_trace_model::ids::{Pid, ProcessKey};
 use energy_trace_unwind::cpython::detect::Interpreter;
 use std::collections::BTreeSet;
+use tracer_ebpf::thread_context::ThreadVariable;
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, OURS, PythonLayout, changes};
 
 /// The processes that are targets, and since when.
@@ -19,6 +20,7 @@ pub struct Maps {
     pub(crate) mappings: Array<MapData, CodeMapping>,
     pub(crate) pythons: HashMap<MapData, u32, PythonLayout>,
     pub(crate) hotspots: HashMap<MapData, u32, HotspotLayout>,
+    pub(crate) contexts: HashMap<MapData, u32, ThreadVariable>,
     pub(crate) changes: Array<MapData, u64>,
     /// What `changes` says of user space.
     pub(crate) changed: u64,
@@ -42,6 +44,7 @@ impl Maps {
         let _gone = self.spaces.remove(&pid.get());
         let _gone = self.pythons.remove(&pid.get());
         let _gone = self.hotspots.remove(&pid.get());
+        let _gone = self.contexts.remove(&pid.get());
         self.count();
     }
 
@@ -78,6 +81,11 @@ impl Maps {
     /// Tells the probes where a process's HotSpot keeps what is needed; whether there was room.
     pub fn set_hotspot(&mut self, pid: Pid, layout: &HotspotLayout) -> bool {
         self.hotspots.insert(pid.get(), layout, 0).is_ok()
+    }
+
+    /// Tells the probes where the threads of a process have their span's record; whether there was room.
+    pub fn set_context(&mut self, pid: Pid, variable: ThreadVariable) -> bool {
+        self.contexts.insert(pid.get(), variable, 0).is_ok()
     }
 
     /// Counts a change; says whether the probes learn of it.

@@ -8,7 +8,7 @@ use tracer_ebpf::ranges::{self, LABEL_BYTES};
 /// The program that is told.
 pub(super) const ON_RANGE: &str = "on_range";
 /// The maps that have room where ranges are recorded.
-pub(super) const MAPS: [&str; 3] = ["RANGE_WORDS", "RANGE_PATHS", "RANGE_LABELS"];
+pub(super) const MAPS: [&str; 4] = ["RANGE_WORDS", "RANGE_PATHS", "RANGE_LABELS", "CONTEXTS"];
 
 /// Ranges of all programs.
 pub struct RangeMaps {

@@ -206,6 +206,7 @@ impl Tracer {
             (true, true) => Scope::Always,
         };
         let mut processes = Processes::new(files, peeker.clone(), unwinding, scope);
+        processes.finds_contexts = self.config.ranges;
         let out = Interner::new(RecordSender::new(records));
         // What runs always is timed now and then.
         self.object.keep_stats(!self.config.live);
@@ -442,7 +443,8 @@ impl Tracer {
                 self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
-                let found = collector.stacks.ranges.diagnostics(counters[lost::RANGES as usize]);
+                let StackBuilder { ranges, spans, .. } = &collector.stacks;
+                let found = ranges.diagnostics(spans, counters[lost::RANGES as usize]);
                 self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
                 self.diagnostics.extend(closed_files(&collector.stacks.libraries));
                 let found = send_counts(&mut collector, python);

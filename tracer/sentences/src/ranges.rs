@@ -8,7 +8,8 @@ pub(super) fn range_fact(found: &RangeDiagnostic) -> String {
     match found {
         RangeDiagnostic::NotRecorded(why) => not_recorded(why),
         RangeDiagnostic::Limited { samples, of } => format!(
-            "{} of the samples in ranges are in {MORE_RANGES}: a process has 4096 names and 4096 paths of ranges, a thread 64 ranges at once; \
+            "{} of the samples in ranges are in {MORE_RANGES}: a process has 4096 names and 4096 paths of ranges, a thread 64 ranges at once, and \
+             all spans have 16384 combinations of attributes; \
              their time and joules are right",
             percent_of(*samples, *of)
         ),
@@ -18,13 +19,18 @@ pub(super) fn range_fact(found: &RangeDiagnostic) -> String {
             percent_of(*samples, *of),
             counted(*lost, "event")
         ),
+        RangeDiagnostic::SpansDamaged { samples, of } => format!(
+            "{} of the samples in spans have attributes that are cut or make no sense: they are in the ranges of those that do; the time and \
+             joules of their trace are right",
+            percent_of(*samples, *of)
+        ),
     }
 }
 
 fn not_recorded(why: &RangesNotRecorded) -> String {
     match why {
         RangesNotRecorded::Attached => {
-            "no ranges: only a program that energy-trace starts can be asked for them".to_owned()
+            "no ranges of NVTX and ITT: only a program that energy-trace starts can be asked for them".to_owned()
         }
         RangesNotRecorded::Taken { variable, library } => {
             let api = if variable.starts_with("NVTX") { "NVTX" } else { "ITT" };
@@ -34,7 +40,8 @@ fn not_recorded(why: &RangesNotRecorded) -> String {
         }
         RangesNotRecorded::NoLibrary { error } => format!("no ranges: {error}"),
         RangesNotRecorded::NotMarked => {
-            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, or they were too short".to_owned()
+            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT and published no span \
+             (OpenTelemetry's thread context), or they were too short".to_owned()
         }
     }
 }
@@ -46,7 +53,7 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
             "no sample was taken in a range that the program marks".to_owned()
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::Attached) => {
-            "ranges were not recorded: energy-trace must start the program".to_owned()
+            "ranges of NVTX and ITT were not recorded: energy-trace must start the program".to_owned()
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::Taken { variable, .. }) => {
             format!("ranges were not recorded: {variable} names another tool")
@@ -59,6 +66,9 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
         }
         RangeDiagnostic::Unknown { samples, of, .. } => {
             format!("{} of the samples in ranges are in {UNKNOWN_RANGE}", percent_of(*samples, *of))
+        }
+        RangeDiagnostic::SpansDamaged { samples, of } => {
+            format!("{} of the samples in spans have damaged attributes", percent_of(*samples, *of))
         }
     }
 }

@@ -7,12 +7,14 @@ use super::carbon::CarbonArgs;
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
-use super::output::{read_part, read_recording, write_to};
+use super::output::{part_of, read_recording, write_to};
 use super::per_work;
 use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
 use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::traces::TraceId;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::shown::shown;
 use energy_trace_report::budgets::{self, Checked, Verdict};
@@ -23,7 +25,7 @@ use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
 use energy_trace_report::{By, Level, budget_line, carbon, csv, json, markdown, phases, table};
 use std::io::{IsTerminal, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What the user typed after `report`.
@@ -44,6 +46,10 @@ pub(super) struct ReportArgs {
     /// What to group rows by
     #[arg(long, value_parser = choices::rows(), default_value = "function")]
     pub by: By,
+
+    /// Show what this trace used, by its spans and what was published of them: rows are ranges (`record --ranges`)
+    #[arg(long, value_name = "ID", conflicts_with_all = ["summary", "per_work"])]
+    pub trace: Option<TraceId>,
 
     /// Which calls are rows, with `--by api`
     #[arg(long, value_parser = choices::level(), default_value = "all")]
@@ -103,19 +109,20 @@ pub(super) enum Format {
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     let options = Options { view: args.view, accounting: args.accounting.into() };
-    if args.format == Format::Markdown && args.by != By::Function {
+    let by = args.rows_by()?;
+    if args.format == Format::Markdown && by != By::Function {
         let text =
             "--format markdown shows the summary's tables alone: leave out --by, or use table, csv or json";
         return Err(Failure::usage(text.to_owned()));
     }
-    let mut profile = match (&args.per_work, args.by) {
+    let mut profile = match (&args.per_work, by) {
         (name, By::Phase) => read_phases(args, &options, name.is_some())?,
         (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,
-        (None, _) => read_part(&args.file, &options, args.range)?,
+        (None, _) => part_of(read_of_trace(&args.file, args.trace)?, &options, args.range)?,
     };
     profile.keep_arguments(args.arguments.in_text());
     let checked = budgets::check(&profile, &args.budgets.all());
-    show(args, common, &profile, &checked)?;
+    show((args, by), common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {
         log_line(&budget_line::budget(line));
     }
@@ -123,6 +130,33 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
         log_line(&carbon::carbon(&profile, mg_per_kwh));
     }
     Ok(budget::exit_code(0, budgets::worst(&checked)))
+}
+
+impl ReportArgs {
+    /// What rows are grouped by: ranges, where a trace is chosen.
+    fn rows_by(&self) -> Result<By, Failure> {
+        match (self.trace, self.by) {
+            (Some(_), By::Function | By::Range) => Ok(By::Range),
+            (Some(_), _) => Err(Failure::usage("--trace shows ranges: leave out --by".to_owned())),
+            (None, by) => Ok(by),
+        }
+    }
+}
+
+/// A recording, with the ranges of a trace where one is chosen.
+fn read_of_trace(path: &Path, trace: Option<TraceId>) -> Result<Recording, Failure> {
+    let mut recording = read_recording(path)?;
+    let Some(trace) = trace else { return Ok(recording) };
+    if recording.choose_trace(trace) > 0 {
+        return Ok(recording);
+    }
+    let text = match recording.traces().len() {
+        0 => "no program published spans (OpenTelemetry's thread context), or `record` was without --ranges"
+            .to_owned(),
+        traces => format!("samples were taken in {traces} others"),
+    };
+    let text = format!("{}: no sample was taken in trace {trace}: {text}", path.display());
+    Err(Failure::usage(shown(&text).into_owned()))
 }
 
 /// A recording with its phases, which are of the whole run.
@@ -142,7 +176,7 @@ fn log_line(text: &str) {
 }
 
 fn show(
-    args: &ReportArgs,
+    (args, by): (&ReportArgs, By),
     common: &Common,
     profile: &Profile,
     checked: &[Checked],
@@ -162,7 +196,7 @@ fn show(
     write_to(None, |out| match args.format {
         Format::Table => {
             let options = TableOptions {
-                by: args.by,
+                by,
                 level: args.level,
                 rows: args.rows,
                 color: common.color.resolve(stdout.is_terminal()),
@@ -178,13 +212,13 @@ fn show(
             }
         }
         Format::Json => {
-            let rows = (args.by != By::Function).then_some((args.by, args.level));
-            let profile = &*with_frames(profile, args.by, args.native_frames);
+            let rows = (by != By::Function).then_some((by, args.level));
+            let profile = &*with_frames(profile, by, args.native_frames);
             json::write(out, profile, &JsonOptions { pretty: stdout.is_terminal(), rows, budgets: checked })
         }
         Format::Csv => {
-            let profile = &*with_frames(profile, args.by, args.native_frames);
-            match args.by {
+            let profile = &*with_frames(profile, by, args.native_frames);
+            match by {
                 By::Function => csv::write(out, profile),
                 by => csv::write_rows(out, profile, by, args.level),
             }

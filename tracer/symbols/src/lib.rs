@@ -2,7 +2,7 @@
 //!
 //! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`), `perf_map` and `jitdump` into what
 //! programs write about code that they made, `python_module` into what a module of Python imports, `python_packages`
-//! into what is installed beside it, `python_calls` and `python_inputs` into what was counted
+//! into what is installed beside it, `process_context` into what a process says of itself, `python_calls` and `python_inputs` into what was counted
 //! and noted in one. `symbolizer` asks blazesym; `kallsyms` reads names of the kernel's own functions, which are the kernel's word, without a
 //! worker. Leaves out which files are looked into (package `naming`).
 //!
@@ -20,6 +20,7 @@ mod kallsyms;
 pub mod perf_map;
 mod place;
 mod places;
+pub mod process_context;
 pub mod python_calls;
 pub mod python_inputs;
 pub mod python_module;

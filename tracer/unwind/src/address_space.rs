@@ -76,6 +76,15 @@ impl AddressSpace {
     }
 }
 
+/// First addresses of a process's mappings whose names begin so, be they code or not.
+pub fn named_memory(pid: Pid, names: &[&str]) -> std::io::Result<Vec<u64>> {
+    let maps = read_maps(pid)?;
+    let text = String::from_utf8_lossy(&maps);
+    let lines = text.lines().filter_map(parse_line).map(|line| line.mapping);
+    let named = lines.filter(|mapping| names.iter().any(|name| mapping.path.starts_with(name)));
+    Ok(named.map(|mapping| mapping.start).collect())
+}
+
 /// The text of `maps`, as far as it is read.
 fn read_maps(pid: Pid) -> std::io::Result<Vec<u8>> {
     let text = read_maps_of(pid);

@@ -4,6 +4,7 @@
 //! read (`file_bytes.rs`).
 
 use super::arch::MARKING_MACHINE;
+use super::context_variable::ContextVariable;
 use super::file_bytes::{FileBytes, believable_bytes};
 use super::hotspot::{self, Export};
 use energy_trace_model::ids::BuildId;
@@ -84,6 +85,8 @@ pub struct ElfFacts {
     pub py_runtime: Option<u64>,
     /// What a HotSpot exports of itself, where its table was asked for.
     pub hotspot: Vec<Export>,
+    /// The thread-local variable by which it publishes the span that a thread works for.
+    pub context: Option<ContextVariable>,
 }
 
 impl ElfFacts {
@@ -97,7 +100,7 @@ impl ElfFacts {
         let symbols = find_symbols(elf, wanted);
         let table = symbols.iter().find(|(name, ..)| name == hotspot::TABLE);
         let hotspot = table.map(|&(_, table, _)| hotspot::read_exports(elf, table)).unwrap_or_default();
-        Self { symbols, hotspot, ..Self::of_headers(elf) }
+        Self { symbols, hotspot, context: ContextVariable::find(elf), ..Self::of_headers(elf) }
     }
 
     /// What its headers say.
@@ -141,6 +144,7 @@ impl ElfFacts {
             symbols: Vec::new(),
             py_runtime: elf.section_by_name(".PyRuntime").map(|s| s.address()),
             hotspot: Vec::new(),
+            context: None,
             tls_block: if is_program { tls } else { 0 },
         }
     }
@@ -491,6 +495,7 @@ mod tests {
             symbols: Vec::new(),
             py_runtime: None,
             hotspot: Vec::new(),
+            context: None,
             tls_block: 0,
         };
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));

@@ -57,7 +57,7 @@ const WORLD: [&str; 7] = [
 ];
 
 /// What parses files that targets and other users can write.
-const PARSERS: [&str; 12] = [
+const PARSERS: [&str; 13] = [
     "ElfFacts::read",
     "DebugSections::read",
     "UnwindFile::open",
@@ -70,6 +70,7 @@ const PARSERS: [&str; 12] = [
     "perf_map::read_map",
     "jitdump::read_dump",
     "python_module::read_module",
+    "process_context::read_names",
 ];
 /// The parsers' own rooms, and the processes without rights that call them: the resolver's worker, and the finisher's child that foresees.
 const WITHOUT_RIGHTS: [&str; 4] = [

@@ -9,7 +9,14 @@ pub const LABEL_BYTES: usize = 96;
 /// Stands for names and levels that find no room.
 pub(super) const MORE: &str = "[more ranges]";
 /// Names that are given to what has none: a program's own of that name stands in quotes.
-pub const OURS: [&str; 4] = [MORE, "[unknown range]", "[range without a name]", "[outside of ranges]"];
+pub const OURS: [&str; 6] = [
+    MORE,
+    "[unknown range]",
+    "[range without a name]",
+    "[span without attributes]",
+    "[not in this trace]",
+    "[outside of ranges]",
+];
 /// Behind a label that was cut.
 const CUT: &[u8] = "…".as_bytes();
 const MOST: usize = LABEL_BYTES - 1;

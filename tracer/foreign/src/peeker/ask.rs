@@ -126,6 +126,11 @@ impl Peeker {
         Ok(opened.map(|((place, facts), file)| (place as usize, facts.of(File::from(file)))).collect())
     }
 
+    /// The context that a process publishes, as bytes; `None`: none.
+    pub fn context(&self, pid: Pid) -> Answer<Option<Vec<u8>>> {
+        self.answer(pid, &Question::Context)
+    }
+
     /// The root folder of a process.
     pub fn root(&self, pid: Pid) -> Answer<Option<FoundRoot>> {
         let (facts, files): (Option<RootFacts>, _) = self.ask(pid, &Question::Root)?;

@@ -51,6 +51,8 @@ pub(super) enum Question {
     /// Those of these files that there are, below the process's root, where `below` says so, else below ours: `Vec<(u32, FileFacts)>` by place in the
     /// list, with the files.
     OpenSome { paths: Vec<PathBuf>, below: bool },
+    /// The context that it publishes (OTEP 4719): `Option<Vec<u8>>`.
+    Context,
     /// Its root folder: `Option<RootFacts>`, with the folder as a place.
     Root,
 }
@@ -64,7 +66,7 @@ impl Question {
 
     /// Whether it is about mappings, of which a process may have any number.
     pub(super) const fn is_of_many(&self) -> bool {
-        matches!(self, Self::Mappings { .. } | Self::Open { .. })
+        matches!(self, Self::Mappings { .. } | Self::Open { .. } | Self::Context)
     }
 }
 

@@ -17,6 +17,7 @@ use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::cpython::receiver::{Named, called_on};
 use energy_trace_unwind::living::{living_thread, of_living};
+use energy_trace_unwind::thread_context::read_context;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::statfs::{FUSE_SUPER_MAGIC, fstatfs};
 use serde::Serialize;
@@ -71,6 +72,7 @@ fn answer(channel: &Channel, pid: Pid, question: Question, copies: &mut Copies) 
         Question::Mappings { holding: Some(at) } => send(channel, &AddressSpace::read_holding(pid, at)),
         Question::Open { mapping, or_here } => send_file(channel, open(pid, &mapping, or_here, copies)),
         Question::OpenSome { paths, below } => send_files(channel, &open_some(pid, &paths, below)),
+        Question::Context => send(channel, &read_context(pid, &memory)),
         Question::Root => send_root(channel, pid),
     }
 }

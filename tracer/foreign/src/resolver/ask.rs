@@ -105,6 +105,19 @@ impl Worker {
         self.ask_of_owner(label, owner, &Question::GeneratedFunction { start, at }, &[code], RULE)
     }
 
+    /// The attributes of threads' contexts that the context of a process of this owner names, in their order.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn attribute_names(
+        &self,
+        (label, owner): (&str, Owner),
+        context: &File,
+    ) -> Result<Vec<String>, ResolveError> {
+        let List(names) = self.ask_of_owner(label, owner, &Question::AttributeNames, &[context], RULE)?;
+        Ok(names)
+    }
+
     /// Where a file's names are.
     ///
     /// # Errors

@@ -81,6 +81,8 @@ pub enum Question {
     },
     /// What does this file say that was counted of functions of Python? `PythonCalls`.
     PythonCalls,
+    /// Which attributes of threads' contexts does this context of a process name, in their order? `List<String>`.
+    AttributeNames,
     /// The histories that this jitdump has for these addresses, which are sorted. `Histories`.
     JitDump {
         /// Addresses (AVMA).
@@ -109,6 +111,7 @@ impl Question {
                 (SMALL, SMALL)
             }
             Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
+            Self::AttributeNames => (MIB, MIB),
             Self::Functions { most, .. } => each(*most, NAME, size_of::<Function>()),
             Self::Names { offsets, detail, .. } => {
                 let names = if detail.inlines { 1 + INLINED } else { 1 };

@@ -5,7 +5,7 @@
 use super::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead, plain};
 use energy_trace_symbols::python_calls::{PythonCalls, read_calls};
 use energy_trace_symbols::python_module::{self, ModuleFacts};
-use energy_trace_symbols::{self as symbolize, jitdump, perf_map, python_packages};
+use energy_trace_symbols::{self as symbolize, jitdump, perf_map, process_context, python_packages};
 use energy_trace_system::allocator::trim;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_system::roles::room::List;
@@ -92,6 +92,7 @@ fn answer(
             python_packages::read_archive(file, &folder).map_err(|error| of_system(&error)),
         ),
         Question::PythonCalls => send_answer(channel, python_calls(file)),
+        Question::AttributeNames => send_answer(channel, attribute_names(file)),
         Question::JitDump { wanted } => send_answer(channel, histories(file, &wanted)),
         Question::Rule { .. } => Ok(()),
     }
@@ -188,6 +189,11 @@ fn of_system(error: &io::Error) -> Fault {
 fn python_calls(file: &File) -> Result<PythonCalls, Fault> {
     let read = read_calls(Positioned::new(file));
     read.map_err(|error| Fault { too_large: false, text: error.to_string() })
+}
+
+fn attribute_names(file: &File) -> Result<List<String>, Fault> {
+    let names = process_context::read_names(Positioned::new(file));
+    names.map(List).map_err(|error| of_system(&error))
 }
 
 fn histories(file: &File, wanted: &[u64]) -> Result<Histories, jitdump::JitDumpError> {

@@ -8,7 +8,7 @@ use super::late_names::LateNames;
 use super::record::{
     CallCount, CalledOn, Clocks, CpuOwner, CpuTotals, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
     InputSizes, InstalledPackage, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading,
-    Record, Sample, SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    Record, Sample, SensorReadings, SensorSeries, Slice, Span, StackNode, Thread, Unsampled, Wait, Wake,
     WorkSeries,
 };
 use super::tables::Recording;
@@ -84,6 +84,7 @@ impl Assembly {
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
         recording.samples.sort_by_key(|sample| sample.at);
+        recording.spans.values_mut().for_each(|spans| spans.sort_by_key(|(at, _)| *at));
         recording.requests.waits.sort_by_key(|wait| wait.at);
         recording.requests.wakes.sort_by_key(|wake| wake.at);
         recording.gpu.launches.sort_by_key(|launches| launches.from);
@@ -140,6 +141,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::InputSizes(sizes) => add_input_sizes(to, sizes),
         Record::CalledOn(id, on) => add_called_on(to, id, on),
         Record::ControlGroup(process, path) => add_control_group(to, process, path),
+        Record::Span(thread, at, span) => add_span(to, thread, at, span),
         Record::Inlined(id, names) => {
             defined(&to.frames, "frame", id.get()).map(|_| late.add_inlined(id, names))
         }
@@ -354,6 +356,12 @@ fn add_waits(to: &mut Recording, waits: Vec<Wait>) -> Result<(), Nonsense> {
         defined(&to.stacks, "stack", wait.stack.get())?;
     }
     to.requests.waits.extend(waits);
+    Ok(())
+}
+
+fn add_span(to: &mut Recording, thread: ThreadKey, at: KtimeNs, span: Span) -> Result<(), Nonsense> {
+    thread_defined(to, thread)?;
+    to.spans.entry(thread).or_default().push((at, span));
     Ok(())
 }
 

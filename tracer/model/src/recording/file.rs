@@ -401,11 +401,13 @@ mod tests {
         Chunk, CutReason, FORMAT, Format, Problem, Record, RecordingDiagnostic, opening, read_chunk,
         read_opening,
     };
+    use crate::clock::KtimeNs;
+    use crate::ids::ThreadKey;
     use crate::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
     use crate::recording::record::{
         AccountDiagnostic, CallDiagnostic, CopyOutcome, FrameKind, IdleOrigin, IgnoredReason, InUse,
         LaunchDiagnostic, LossReason, OwnerDiagnostic, PowerDiagnostic, PythonNotCounted, Runtime, SourceId,
-        SourceNote, WorkFailure, WorkSource,
+        SourceNote, Span, WorkFailure, WorkSource,
     };
     use serde::Serialize;
     use std::io::Read as _;
@@ -444,11 +446,11 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::CpuTotals(Vec::new())),
+            number(&Record::Span(ThreadKey::new(0), KtimeNs::default(), Span::default())),
             number(&WorkSource::Prometheus { url: text(), metric: text() }),
             number(&WorkFailure::System { error: text() }),
             number(&RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked))),
-            number(&RangeDiagnostic::Unknown { samples: 0, of: 0, lost: 0 }),
+            number(&RangeDiagnostic::SpansDamaged { samples: 0, of: 0 }),
             number(&RangesNotRecorded::NotMarked),
             number(&FrameKind::Range),
             number(&OwnerDiagnostic::StacksCut { samples: 0, most: 0 }),
@@ -465,7 +467,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [43, 3, 10, 22, 2, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 4 }, known));
+        let known = [44, 3, 10, 22, 3, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 5 }, known));
     }
 }

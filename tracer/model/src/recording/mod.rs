@@ -3,7 +3,7 @@
 //!
 //! Of several recordings: `merging` puts them into one file, `machines` says which of them are of one
 //! machine, `joining` makes one of those, `moving` sets their clocks. `totals` lays CPU time out that was
-//! summed. `live` reads one while it is written (`places`).
+//! summed, `traces` chooses one. `live` reads one while it is written (`places`).
 //!
 //! Leaves out what they mean in joules (`profile`).
 
@@ -41,6 +41,7 @@ pub mod synthetic_frame;
 mod tables;
 mod thermal;
 pub mod totals;
+pub mod traces;
 mod wire;
 mod work;
 

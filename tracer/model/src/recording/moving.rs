@@ -23,6 +23,7 @@ impl Recording {
         move_all(&mut self.slices.iter_mut().flat_map(|of| [&mut of.start, &mut of.end]));
         move_all(&mut self.unsampled.iter_mut().flat_map(|of| [&mut of.start, &mut of.end]));
         move_all(&mut self.samples.iter_mut().map(|sample| &mut sample.at));
+        move_all(&mut self.spans.values_mut().flatten().map(|(at, _)| at));
         move_all(&mut self.requests.waits.iter_mut().map(|wait| &mut wait.at));
         move_all(&mut self.requests.wakes.iter_mut().map(|wake| &mut wake.at));
         move_all(&mut self.gpu.launches.iter_mut().flat_map(|of| [&mut of.from, &mut of.until]));

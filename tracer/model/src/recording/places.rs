@@ -80,7 +80,7 @@ impl Places {
                 Record::Slices(placed.collect())
             }
             Record::CpuTotals(totals) => Record::CpuTotals(self.totals(totals)),
-            Record::Inlined(..) | Record::Renamed(..) => return None,
+            Record::Inlined(..) | Record::Renamed(..) | Record::Span(..) => return None,
             Record::Frame(frame, of) => Record::Frame(self.add_frame(frame), of),
             Record::Stack(stack, node) => Record::Stack(self.add_stack(stack), self.first.node(node)),
             Record::Name(frame, name) => Record::Name(self.first.frame(frame), name),

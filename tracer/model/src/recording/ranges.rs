@@ -10,6 +10,10 @@ pub const MORE_RANGES: &str = "[more ranges]";
 pub const UNKNOWN_RANGE: &str = "[unknown range]";
 /// Stands for a range without a name.
 pub const NAMELESS_RANGE: &str = "[range without a name]";
+/// Stands for the attributes of a span that has none.
+pub const SPAN_WITHOUT_ATTRIBUTES: &str = "[span without attributes]";
+/// Stands for what is not of the trace that was chosen.
+pub const NOT_IN_TRACE: &str = "[not in this trace]";
 /// Stands for what runs in no range.
 pub const OUTSIDE_OF_RANGES: &str = "[outside of ranges]";
 
@@ -33,6 +37,13 @@ pub enum RangeDiagnostic {
         of: u64,
         /// Threads and names that found no room, or could not be read.
         lost: u64,
+    },
+    /// The attributes of some spans are cut, or make no sense.
+    SpansDamaged {
+        /// Stacks in these.
+        samples: u64,
+        /// Stacks in any span.
+        of: u64,
     },
 }
 
@@ -64,6 +75,7 @@ impl RangeDiagnostic {
             Self::NotRecorded(_) => "ranges-not-recorded",
             Self::Limited { .. } => "ranges-limited",
             Self::Unknown { .. } => "ranges-unknown",
+            Self::SpansDamaged { .. } => "spans-damaged",
         }
     }
 }

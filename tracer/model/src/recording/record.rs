@@ -131,6 +131,8 @@ pub enum Record {
     Rank(u32),
     /// CPU time of processes between two readings of power, where no slices are recorded.
     CpuTotals(Vec<CpuTotals>),
+    /// From a sample on a thread is in another span, or in none.
+    Span(ThreadKey, KtimeNs, Span),
 }
 
 /// What tells calls of one function apart.
@@ -389,6 +391,15 @@ pub struct Wake {
     pub thread: ThreadKey,
     /// Who woke it. Where an interrupt did, this is the thread that was interrupted.
     pub waker: ThreadKey,
+}
+
+/// A span of a trace, by its numbers: both zero where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// The trace.
+    pub trace: u128,
+    /// The span.
+    pub id: u64,
 }
 
 /// How whole a stack is.

@@ -6,10 +6,10 @@ use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, CallCount, CalledOn, Clocks, CpuTotals, Domain, Frame, GpuMeter, GpuUse, GpuWork,
     Header, Host, InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost,
-    SensorSeries, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
+    SensorSeries, Slice, Span, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
 };
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId};
+use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId, ThreadKey};
 use crate::units::MicroWatts;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +73,8 @@ pub struct Recording {
     pub unsampled: Vec<Unsampled>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
+    /// From when on each thread was in which span, in time order.
+    pub spans: BTreeMap<ThreadKey, Vec<(KtimeNs, Span)>>,
     /// What tells for whom threads work.
     pub requests: Requests,
     /// What GPUs were given to do.

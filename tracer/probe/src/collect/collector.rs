@@ -102,7 +102,8 @@ impl Collector {
         }
         let stacks = &mut self.stacks;
         match event {
-            Event::Sample(head, comm, stack) => {
+            Event::Sample(mut head, comm, stack, record) => {
+                head.span = stacks.span(head, comm, record);
                 if self.samples.sampled == 0 {
                     self.housekeeping.log_first_sample(head, &stack, stacks);
                 }
@@ -134,11 +135,17 @@ impl Collector {
             }
             Event::Mmap(head) => stacks.processes.touch(head.pid, head.at),
             Event::Raw(capture) => stacks.raw.keep(&capture),
-            Event::Wait(head, comm, stack) => self.samples.wait(head, comm.text(), &stack, stacks),
+            Event::Wait(mut head, comm, stack, record) => {
+                head.span = stacks.span(head, comm, record);
+                self.samples.wait(head, comm.text(), &stack, stacks);
+            }
             Event::WaitAgain(head) => self.samples.wait_again(head, stacks),
             Event::Wake(head, pid, tid) => self.samples.wake(head, (pid, tid), stacks),
             Event::Gpu(head, event) => self.gpu.call(head, &event, stacks),
-            Event::GpuStack(head, comm, stack) => self.gpu.stack(head, comm.text(), &stack, stacks),
+            Event::GpuStack(mut head, comm, stack, record) => {
+                head.span = stacks.span(head, comm, record);
+                self.gpu.stack(head, comm.text(), &stack, stacks);
+            }
             Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
             Event::Codes(head, sights) => {
                 stacks.processes.meet(head.pid, &stacks.out.records);
@@ -154,6 +161,7 @@ impl Collector {
         self.samples.release(head.at, Some(head.pid), stacks);
         stacks.processes.get_or_insert(head.pid, &stacks.out.records);
         stacks.maps.remove_program(head.pid);
+        stacks.spans.forget(head.pid);
         stacks.processes.exec(head.pid, name, head.at, &stacks.out.records);
     }
 

@@ -312,8 +312,14 @@ mod tests {
 
     impl Graphs {
         fn called(&mut self, what: u32, a: u64, b: u64) {
-            let head =
-                EventContext { cpu: CpuId::new(0), pid: PID, tid: ME, at: KtimeNs::from_ns(0), range: 0 };
+            let head = EventContext {
+                cpu: CpuId::new(0),
+                pid: PID,
+                tid: ME,
+                at: KtimeNs::from_ns(0),
+                range: 0,
+                span: 0,
+            };
             self.note_call(head, (what, a, b));
         }
 

@@ -302,7 +302,7 @@ mod tests {
 
     fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
         let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
-        let head = EventContext { cpu: CpuId::new(0), pid, tid, at, range: 0 };
+        let head = EventContext { cpu: CpuId::new(0), pid, tid, at, range: 0, span: 0 };
         Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0, own_stack: false }
     }
 

@@ -164,6 +164,7 @@ impl Processes {
         self.find_thread_places(pid, maps);
         self.find_hotspot(pid, maps);
         self.find_v8(pid);
+        self.find_context(pid, maps);
         self.upload(pid, maps);
         let done = energy_trace_system::clock::now();
         self.with(pid, |process| {
@@ -179,6 +180,7 @@ impl Processes {
         self.find_thread_places(pid, maps);
         self.find_hotspot(pid, maps);
         self.find_v8(pid);
+        self.find_context(pid, maps);
         self.upload(pid, maps);
         let done = energy_trace_system::clock::now();
         self.with(pid, |process| {

@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
+use tracer_ebpf::thread_context::ThreadVariable;
 use tracer_ebpf::wire::{AddressSpace as Block, HotspotLayout};
 
 /// A program in a process.
@@ -30,6 +31,9 @@ pub(crate) struct Process {
     pub(crate) refused: bool,
     /// Where its HotSpot keeps what is needed, once the probes know.
     pub(crate) hotspot: Option<HotspotLayout>,
+    /// Where its threads have their span's record, once the probes know; when that was last looked for.
+    pub(crate) context: Option<ThreadVariable>,
+    pub(crate) context_at: KtimeNs,
     /// It has a V8.
     pub(crate) has_v8: bool,
     /// It is this program, about to execute the command.
@@ -105,6 +109,8 @@ pub(crate) fn new_process(record: record::Process, owner: u32, launcher: bool) -
         interpreter: None,
         refused: false,
         hotspot: None,
+        context: None,
+        context_at: KtimeNs::default(),
         has_v8: false,
         launcher,
         eval: None,

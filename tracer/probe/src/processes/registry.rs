@@ -61,6 +61,8 @@ pub(crate) struct Processes {
     pool: Pool,
     unwinding: Unwinding,
     pub(crate) scope: Scope,
+    /// Whether spans that threads work for are looked for.
+    pub(crate) finds_contexts: bool,
     /// Those that were sampled, of a whole machine.
     pub(crate) sampled: HashSet<Pid>,
     /// Those that were gone when they were met: nothing tells of their end any more.
@@ -83,6 +85,7 @@ impl Processes {
             pool: Pool::default(),
             unwinding,
             scope,
+            finds_contexts: false,
             sampled: HashSet::new(),
             met_late: Vec::new(),
             without_room: HashSet::new(),
@@ -242,6 +245,7 @@ impl Processes {
             maps.point_space(pid, **block);
         }
         child.hotspot = child.hotspot.filter(|layout| maps.set_hotspot(pid, layout));
+        child.context = child.context.filter(|variable| maps.set_context(pid, *variable));
     }
 
     /// A process begins as a copy of its parent.
@@ -256,7 +260,7 @@ impl Processes {
         let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
         let (owner, launcher, group) = (origin.owner, origin.launcher, Arc::clone(&origin.group));
         let command = self.commands.share(owner, bytes, &name);
-        let (hotspot, has_v8) = (origin.hotspot, origin.has_v8);
+        let (hotspot, has_v8, context) = (origin.hotspot, origin.has_v8, origin.context);
         let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
         self.begin(pid, name, New { command, owner, launcher }, Some(parent), out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
@@ -266,7 +270,7 @@ impl Processes {
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
             (child.eval, child.read_at) = (eval, read_at);
-            (child.hotspot, child.has_v8) = (hotspot, has_v8);
+            (child.hotspot, child.has_v8, child.context) = (hotspot, has_v8, context);
             (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
         }
     }
@@ -525,6 +529,29 @@ impl Processes {
             read_layout(&TargetMemory::of(&self.peeker, pid), &facts.hotspot, bias)
         });
         process.hotspot = layout.filter(|layout| maps.set_hotspot(pid, layout));
+    }
+
+    /// Looks for the thread-local variable by which a process publishes the spans that its threads work for.
+    pub(crate) fn find_context(&mut self, pid: Pid, maps: &mut Maps) {
+        let is_wanted = |process: &&mut Process| self.finds_contexts && process.context.is_none();
+        let Some(process) = self.by_pid.get_mut(&pid).filter(is_wanted) else { return };
+        let program = program_of(&process.space);
+        let memory = TargetMemory::of(&self.peeker, pid);
+        let place = process.space.mappings().iter().find_map(|mapping| {
+            let facts = self.files.of(pid, mapping, &program)?.facts.as_ref()?;
+            facts.context.as_ref()?.place(&memory, facts.bias(mapping.start, mapping.offset)?)
+        });
+        process.context = place.filter(|variable| maps.set_context(pid, *variable));
+    }
+
+    /// The same, now and then: the loader says where a library's variable is some time after the library was mapped.
+    pub(crate) fn find_late_context(&mut self, pid: Pid, maps: &mut Maps) {
+        let now = energy_trace_system::clock::now();
+        let is_due = |process: &&mut Process| now.ns_since(process.context_at) >= LOOK_AGAIN_NS;
+        if let Some(process) = self.by_pid.get_mut(&pid).filter(is_due) {
+            process.context_at = now;
+            self.find_context(pid, maps);
+        }
     }
 
     /// Looks for a V8 among the mapped files.

@@ -8,14 +8,17 @@ use super::interner::{Interner, ThreadState, bare};
 use super::libraries::Libraries;
 use super::python_frames::{ModuleNames, Refreshed, code_at, name_frame, refresh_codes};
 use super::ranges::Ranges;
+use super::spans::Spans;
 use super::stack_copies::{StackCopies, Unwound, Waiting};
 use crate::activity::Activity;
 use crate::processes::eval_frame::EvalFrames;
 use crate::processes::process::{Process, program_of};
 use crate::processes::registry::Processes;
 use crate::records::RecordSender;
-use energy_trace_bpf::decode::EventContext;
+use energy_trace_bpf::decode::{Comm, EventContext};
 use energy_trace_bpf::process_maps::Maps;
+use energy_trace_foreign::files::owner_of_process;
+use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
@@ -27,7 +30,10 @@ use energy_trace_unwind::anchoring::resolve_anchors;
 use energy_trace_unwind::merge::{Merged, WalkedStack, eval_frames, merge, python_alone};
 use energy_trace_unwind::v8::is_of_v8;
 use energy_trace_unwind::vdso::is_vdso;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 use tracer_ebpf::wire::end;
 
@@ -49,6 +55,8 @@ pub(crate) struct StackBuilder {
     calls_wanted: bool,
     /// Ranges that targets mark.
     pub(crate) ranges: Ranges,
+    /// Spans that their threads work for.
+    pub(crate) spans: Spans,
     /// Frames of Python functions whose code object was gone.
     pub(crate) nameless: u64,
     /// Whether something is to be read of processes soon.
@@ -79,6 +87,7 @@ impl StackBuilder {
             jit: HashMap::new(),
             calls_wanted: false,
             ranges: Ranges::default(),
+            spans: Spans::default(),
             nameless: 0,
             activity: Activity::new(energy_trace_system::clock::now()),
             worker: Arc::new(resolver.worker(true)),
@@ -100,6 +109,18 @@ impl StackBuilder {
     pub(crate) fn sampled_thread(&mut self, head: EventContext, comm: String) -> ThreadKey {
         self.processes.note_sample(head.pid, &self.out.records);
         self.thread(head.pid, head.tid, Some(comm))
+    }
+
+    /// The number of the span that a thread works for, by its record; 0: none.
+    pub(crate) fn span(&mut self, head: EventContext, comm: Comm, record: &[u8]) -> u32 {
+        if !self.processes.finds_contexts {
+            return 0;
+        }
+        self.processes.find_late_context(head.pid, &mut self.maps);
+        let thread = self.thread(head.pid, head.tid, Some(comm.text()));
+        let Self { spans, out, processes, hasty, .. } = self;
+        let ask = || attribute_names(head.pid, &processes.peeker, hasty);
+        spans.number((head.pid, thread, head.at), record, out, ask)
     }
 
     /// Unwinds in user space what the probes sent a copy of, and checks it against code that was made at run time.
@@ -227,6 +248,7 @@ impl StackBuilder {
         }
         if !ids.is_empty() {
             self.ranges.add(head.range, &mut self.out, &mut ids);
+            self.spans.add(head.span, &mut ids);
         }
         self.out.stack((self.libraries.owners.of(head.pid), head.tid), state, &ids)
     }
@@ -259,6 +281,7 @@ impl StackBuilder {
         self.maps.remove_process(pid, ended.as_ns());
         self.processes.forget(pid);
         self.modules.forget(pid);
+        self.spans.forget(pid);
         self.generated_code.forget(pid);
         self.libraries.owners.forget(pid);
     }
@@ -379,6 +402,15 @@ impl StackBuilder {
             }
         }
     }
+}
+
+/// What a process calls the attributes of its spans; `None`: it does not say.
+fn attribute_names(pid: Pid, peeker: &Peeker, worker: &Worker) -> Option<Vec<String>> {
+    let context = peeker.context(pid).ok()??;
+    let mut file = File::from(memfd_create("context", MFdFlags::MFD_CLOEXEC).ok()?);
+    file.write_all(&context).ok()?;
+    let label = format!("what process {pid} says of its spans");
+    worker.attribute_names((&label, owner_of_process(pid)), &file).ok()
 }
 
 /// A process when a stack was taken in it.

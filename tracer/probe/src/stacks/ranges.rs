@@ -3,6 +3,7 @@
 //! Leaves out what a range is (`energy-trace-cupti`) and reading it (`tracer-ebpf`).
 
 use super::interner::Interner;
+use super::spans::Spans;
 use energy_trace_bpf::ranges::RangeMaps;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::recording::ranges::{
@@ -60,17 +61,20 @@ impl Ranges {
     }
 
     /// What the reader must know; `lost`: threads, paths and labels that the probe could not keep.
-    pub(crate) fn diagnostics(&self, lost: u64) -> Vec<RangeDiagnostic> {
-        if self.maps.is_none() {
+    pub(crate) fn diagnostics(&self, spans: &Spans, lost: u64) -> Vec<RangeDiagnostic> {
+        let (samples, of) = (spans.damaged, spans.seen);
+        let damaged = (samples > 0).then_some(RangeDiagnostic::SpansDamaged { samples, of });
+        let &Self { seen, more, unknown, .. } = self;
+        let (seen, more) = (seen + spans.seen, more + spans.more);
+        if self.maps.is_none() && seen == 0 {
             return Vec::new();
         }
-        let &Self { seen, more, unknown, .. } = self;
         let none =
             (seen == 0 && lost == 0).then_some(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked));
         let limited = (more > 0).then_some(RangeDiagnostic::Limited { samples: more, of: seen });
         let unknown =
             (unknown + lost > 0).then_some(RangeDiagnostic::Unknown { samples: unknown, of: seen, lost });
-        none.into_iter().chain(limited).chain(unknown).collect()
+        none.into_iter().chain(limited).chain(unknown).chain(damaged).collect()
     }
 }
 
@@ -101,7 +105,7 @@ mod tests {
     use super::{DEEPEST, names};
     use energy_trace_cupti::ranges::{LABEL_BYTES, OURS, tell};
     use energy_trace_model::recording::ranges::{
-        MORE_RANGES, NAMELESS_RANGE, OUTSIDE_OF_RANGES, UNKNOWN_RANGE,
+        MORE_RANGES, NAMELESS_RANGE, NOT_IN_TRACE, OUTSIDE_OF_RANGES, SPAN_WITHOUT_ATTRIBUTES, UNKNOWN_RANGE,
     };
 
     /// A path is followed to its outermost range; one with a gap, or that leads back to itself, is none.
@@ -129,6 +133,7 @@ mod tests {
             [tell::THREAD, tell::PATH, tell::LABEL],
             [probes::tell::THREAD, probes::tell::PATH, probes::tell::LABEL]
         );
-        assert_eq!(OURS, [MORE_RANGES, UNKNOWN_RANGE, NAMELESS_RANGE, OUTSIDE_OF_RANGES]);
+        let ours = [MORE_RANGES, UNKNOWN_RANGE, NAMELESS_RANGE, SPAN_WITHOUT_ATTRIBUTES, NOT_IN_TRACE];
+        assert_eq!(OURS, [&ours[..], &[OUTSIDE_OF_RANGES]].concat()[..]);
     }
 }

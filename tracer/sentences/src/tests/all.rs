@@ -64,6 +64,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         })),
         R::Ranges(RangeDiagnostic::Limited { samples: 3, of: 9 }),
         R::Ranges(RangeDiagnostic::Unknown { samples: 3, of: 9, lost: 2 }),
+        R::Ranges(RangeDiagnostic::SpansDamaged { samples: 3, of: 9 }),
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
         R::Calls(C::Cost { calls: 9, stepped: 1, call_ns: 900, stepped_ns: 9000, functions: 3 }),

@@ -10,6 +10,13 @@ pub(crate) mod instruction;
 /// The relocation that puts an address of the file itself into a word.
 pub(crate) const RELATIVE_RELOCATION: u32 = object::elf::R_AARCH64_RELATIVE;
 
+/// Relocations by which the loader writes where a thread-local variable is (ELF for the Arm 64-bit Architecture, §5.7.13).
+pub(crate) mod variable {
+    pub(crate) use object::elf::R_AARCH64_TLS_DTPMOD as MODULE_RELOCATION;
+    pub(crate) use object::elf::R_AARCH64_TLS_TPREL as DISTANCE_RELOCATION;
+    pub(crate) use object::elf::R_AARCH64_TLSDESC as DESCRIPTOR_RELOCATION;
+}
+
 /// Frames of Go's functions (Go 1.19 and 1.20, `src/cmd/internal/obj/arm64/obj7.go`): the return address lies at the stack pointer, and the
 /// caller's `x29` right below, where `x29` points.
 pub(crate) mod go {

@@ -9,6 +9,13 @@ pub(crate) mod instruction;
 /// The relocation that puts an address of the file itself into a word.
 pub(crate) use object::elf::R_X86_64_RELATIVE as RELATIVE_RELOCATION;
 
+/// Relocations by which the loader writes where a thread-local variable is (System V ABI AMD64 1.0, §4.4.1; TLSDESC).
+pub(crate) mod variable {
+    pub(crate) use object::elf::R_X86_64_DTPMOD64 as MODULE_RELOCATION;
+    pub(crate) use object::elf::R_X86_64_TLSDESC as DESCRIPTOR_RELOCATION;
+    pub(crate) use object::elf::R_X86_64_TPOFF64 as DISTANCE_RELOCATION;
+}
+
 /// Frames of Go's functions (Go 1.19 and 1.20, `src/cmd/internal/obj/x86/obj6.go`).
 pub(crate) mod go {
     use tracer_ebpf::rows::{Rule, rule};
