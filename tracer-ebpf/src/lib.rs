@@ -17,6 +17,7 @@
 
 pub mod arch;
 mod calls;
+pub mod code_check;
 pub mod count;
 pub mod countdown;
 pub mod cycle;

@@ -2,6 +2,8 @@
 //!
 //! Leaves out how it is read (`python.rs`).
 
+use crate::code_check::CheckPlaces;
+
 /// Objects and their types, where the class of a method is looked for: Include/object.h and cpython/object.h, the same in 3.8 to 3.15, but for
 /// free-threaded builds.
 pub mod object {
@@ -70,18 +72,18 @@ pub struct PythonLayout {
     pub eval_fp: u32,
     /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
     pub tls_below: [u32; 2],
-    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.
-    pub key_follows: u32,
     /// Frame → its first local variable, whose class is sent along; 0: not read.
     pub locals: u32,
-    /// Code object → the sixteen bytes that tell it from another one in its place.
-    pub code_check: u32,
+    /// What tells code objects from others in their place.
+    pub check: CheckPlaces,
     /// A number of the program in this process: what was seen of another one in the same process does not count.
     pub program: u32,
     /// Flags of the classes whose objects are sent themselves, not their class.
     pub itself: u32,
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.
+    pub key_follows: u16,
     /// Word of a frame that holds the dictionary of its globals; 0: not known.
-    pub globals_word: u32,
+    pub globals_word: u16,
     /// Code objects whose first variable is sent itself, whatever its class; 0: none.
     pub objects: [u64; 2],
     /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.
@@ -92,7 +94,7 @@ const WANTED_WORDS: usize = 16;
 
 impl PythonLayout {
     /// In `key_follows`: `interpreter_at` is the list of interpreters, and nothing points to the main one, which is the last (3.6).
-    pub const NO_MAIN: u32 = 2;
+    pub const NO_MAIN: u16 = 2;
     /// An offset that this version does not have.
     pub const ABSENT: u32 = u32::MAX;
     /// A shift that this version does not have.

@@ -16,7 +16,7 @@ pub const SAMPLE_WORDS: usize = 8192;
 pub const NATIVE_WORDS: usize = 2;
 /// Words of one Python frame in a sample: code object, instruction pointer, anchor, class.
 pub const PYTHON_WORDS: usize = 4;
-/// Words of one code object that is new: address, sixteen bytes.
+/// Words of one code object that is new: address, what tells it from others (two), globals.
 pub const CODE_WORDS: usize = 4;
 /// New code objects that a sample can bring along: a power of two. What is left over comes with the next sample.
 pub const MAX_FRESH_CODES: usize = 128;
@@ -61,7 +61,7 @@ pub mod kind {
     /// A `gpu::GpuName`.
     pub const GPU_NAME: u32 = 13;
     /// An `EventHead`, and behind it `CODE_WORDS` words for each code object of the sample that follows which no sample of this CPU held
-    /// before: its address, the sixteen bytes at `PythonLayout::code_check` as they were then, and the frame's globals.
+    /// before: its address, what told it from others then (`code_check`), and the frame's globals.
     pub const CODES: u32 = 14;
     /// A `BackgroundEvent`: time of those who are not targets.
     pub const BACKGROUND: u32 = 15;

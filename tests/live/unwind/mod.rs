@@ -6,6 +6,7 @@ mod java;
 mod memory;
 mod modules;
 mod node;
+mod one_place;
 mod oracle;
 mod rules;
 mod runtimes;

@@ -145,7 +145,8 @@ fn take_python(scratch: &mut Scratch) -> bool {
             keep_anchor(&mut scratch.walk, frame.anchor);
             let Scratch { codes, seen, head, walk, .. } = scratch;
             let globals = python::globals(&walk.layout, &walk.python);
-            codes.add(seen, (frame.code, globals), head.head.pid, &walk.layout);
+            let process = (head.head.pid, walk.layout.program);
+            codes.add(seen, (frame.code, globals), process, |code| _ = check_code(code));
         }
         Step::Restart => {
             scratch.head.python = 0;
@@ -159,6 +160,15 @@ fn take_python(scratch: &mut Scratch) -> bool {
         }
     }
     false
+}
+
+/// Finds what tells a code object from others.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_code(code: u64) -> u32 {
+    let Some(Scratch { codes, seen, walk, .. }) = scratch() else { return 0 };
+    seen.look(codes, code, walk.layout.check, &UserMemory);
+    0
 }
 
 /// Keeps an anchor for the native walk, and a zero behind it.

@@ -1,16 +1,17 @@
 //! Code objects that a CPU's samples held before, and what tells user space which ones those were that none held.
 //!
 //! A code object may be freed and another put in its place before user space comes to read it. So the first sample that holds one brings
-//! sixteen bytes of it along, and what is read later counts for that sample only where they are the same. For a while after, as in an
-//! import, every sample brings those of all its code objects: one that is remembered may be another by now. User space is woken, soon, for
-//! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
-//! the same user space finds at its next look, a tenth of a second later at most; where the process is gone by then, its last word is that
-//! of the last sample that brought all bytes along, which one does a hundred times a second.
+//! along what tells it from others (`code_check`), and what is read later counts for that sample only where that is the same. For a while
+//! after, as in an import, every sample brings that of all its code objects: one that is remembered may be another by now, which is new then. User
+//! space is woken, soon, for new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is
+//! remembered wrongly all the same user space finds at its next look, a tenth of a second later at most; where the process is gone by then, its
+//! last word is that of the last sample that brought all along, which one does a hundred times a second.
 
 use super::rings::{NO_WAKEUP, Ring, output};
-use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
-use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, PythonLayout, kind};
+use tracer_ebpf::code_check::{CheckPlaces, LastFile, Words, code_check};
+use tracer_ebpf::memory::Memory;
+use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, kind};
 
 /// Code objects that are kept: a power of two.
 const SLOTS: usize = 2048;
@@ -21,7 +22,7 @@ const RECENT: usize = 64;
 const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
-/// How often a sample brings the bytes of all its code objects along, whatever is remembered of them.
+/// How often a sample brings all its code objects along, whatever is remembered of them.
 const ALL_EVERY_NS: u64 = 10_000_000;
 /// How often a sample looks at the classes of all first variables, whoever asked for them: each costs two reads of memory.
 const CLASSES_EVERY_NS: u64 = 100_000_000;
@@ -49,6 +50,8 @@ pub(crate) struct RecentCodes {
     woke_ns: u64,
     /// Which of its places the next new one takes.
     turn: u64,
+    /// Of the code object that this sample brought along last.
+    last_file: LastFile,
     /// Some of what is remembered: a place has one of the code objects that could have it, the latest.
     latest: [u64; RECENT],
     /// When a sample last brought that one along: a function that calls itself a thousand times is brought along once a sample, and leaves
@@ -59,10 +62,14 @@ pub(crate) struct RecentCodes {
 /// The code objects that one CPU remembers.
 #[repr(C)]
 pub(crate) struct SeenCodes {
+    /// Half of each is where it was, the other half what told it from others there.
     slots: [u64; SLOTS],
-    /// What is sent of new ones: a head, then address, bytes and globals of each.
+    /// What is sent of new ones: a head, then address, what tells it from others, and globals of each.
     head: EventHead,
     words: [u64; MAX_FRESH_CODES * CODE_WORDS],
+    /// What is read of one, and what tells it from others by that.
+    read: Words,
+    check: [u64; 2],
 }
 
 impl RecentCodes {
@@ -73,6 +80,7 @@ impl RecentCodes {
             self.all_ns = self.now_ns;
         }
         self.fresh = 0;
+        self.last_file = LastFile::default();
         if self.new != 0 {
             self.new_ns = now;
         }
@@ -102,19 +110,19 @@ impl RecentCodes {
         wakes
     }
 
-    /// Remembers a code object of a program in a process, which runs with these globals.
+    /// Remembers a code object of a program (`program`) in a process, which runs with these globals. `look` has `SeenCodes::look` done for it.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
         seen: &mut SeenCodes,
         (code, globals): (u64, u64),
-        pid: u32,
-        layout: &PythonLayout,
+        (pid, program): (u32, u32),
+        look: impl FnOnce(u64),
     ) {
         if code == 0 {
             return; // A shim.
         }
-        let key = code ^ u64::from(pid) << 44 ^ u64::from(layout.program).rotate_right(12);
+        let key = code ^ u64::from(pid) << 44 ^ u64::from(program).rotate_right(12);
         // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let recent = recent_place(mixed);
@@ -123,44 +131,49 @@ impl RecentCodes {
         {
             return;
         }
-        let ways = seen.ways(mixed);
-        let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
+        let (place, known) = seen.place(mixed, self.turn);
         if known {
             *at(&mut self.latest, recent) = key;
         }
-        if (known && self.restless == 0) || !self.keep(seen, (code, globals), layout.code_check) {
+        if known && self.restless == 0 {
             return;
         }
+        let Some(check) = self.keep(seen, (code, globals), look) else { return };
         *at(&mut self.latest, recent) = key;
         *at(&mut self.brought_ns, recent) = self.now_ns;
-        if known {
+        let slot = seen.slot(place);
+        let now = mixed >> 32 << 32 | check >> 32;
+        if *slot == now {
             return;
         }
-        seen.ways(mixed)[self.turn as usize & (WAYS - 1)] = key;
+        *slot = now;
         self.turn += 1;
         self.new = 1;
     }
 
-    /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
+    /// Takes a new one along, and gives what tells it from others; `None` where there is no room left: a later sample brings it.
     #[inline(always)]
-    fn keep(&mut self, seen: &mut SeenCodes, (code, globals): (u64, u64), check: u32) -> bool {
+    fn keep(
+        &mut self,
+        seen: &mut SeenCodes,
+        (code, globals): (u64, u64),
+        look: impl FnOnce(u64),
+    ) -> Option<u64> {
         let mut at = self.fresh;
         if at >= MAX_FRESH_CODES as u64 {
-            return false;
+            return None;
         }
-        // SAFETY: as above; it changes nothing.
+        look(code);
+        // SAFETY: a field of its own; volatile, for the function wrote it behind the back of any reference.
+        let check = unsafe { core::ptr::read_volatile(&raw const seen.check) };
+        // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
         unsafe { asm!("{0} &= 127", inout(reg) at) };
         // SAFETY: the mask keeps it below MAX_FRESH_CODES.
         let place = unsafe { seen.words.as_mut_ptr().add(at as usize * CODE_WORDS) };
-        // SAFETY: the place has room for CODE_WORDS words; the helper checks the user address, and writes zeros where it fails: those are
-        // no code object's.
-        unsafe {
-            place.write(code);
-            place.add(3).write(globals);
-            bpf_probe_read_user(place.add(1).cast(), 16, code.wrapping_add(u64::from(check)) as *const _);
-        }
-        self.fresh = at + 1;
-        true
+        // SAFETY: the place has room for CODE_WORDS words.
+        unsafe { place.cast::<[u64; CODE_WORDS]>().write([code, check[0], check[1], globals]) };
+        self.fresh += 1;
+        Some(check[0] ^ check[1])
     }
 
     /// Sends what was taken along, before its sample.
@@ -196,13 +209,36 @@ fn at(words: &mut [u64; RECENT], mut place: u64) -> &mut u64 {
 }
 
 impl SeenCodes {
-    /// The places that a code object may have.
+    /// Finds what tells a code object from others; what cannot be read is none.
     #[inline(always)]
-    fn ways(&mut self, mixed: u64) -> &mut [u64; WAYS] {
-        let mut at = mixed >> (64 - SLOTS.trailing_zeros());
-        // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= {1}", inout(reg) at, const SLOTS - WAYS) };
-        // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
-        unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() }
+    pub(crate) fn look(
+        &mut self,
+        recent: &mut RecentCodes,
+        code: u64,
+        places: CheckPlaces,
+        memory: &impl Memory,
+    ) {
+        let read = (&mut self.read, &mut recent.last_file);
+        self.check = code_check(places, code, read, memory).unwrap_or([0; 2]);
+    }
+
+    /// Where a code object is remembered, and true; else the place that is to be its own.
+    #[inline(always)]
+    fn place(&mut self, mixed: u64, turn: u64) -> (u64, bool) {
+        let first = mixed >> (64 - SLOTS.trailing_zeros()) & !(WAYS as u64 - 1);
+        for way in 0..WAYS as u64 {
+            if *self.slot(first + way) >> 32 == mixed >> 32 {
+                return (first + way, true);
+            }
+        }
+        (first + (turn & (WAYS as u64 - 1)), false)
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, mut place: u64) -> &mut u64 {
+        // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
+        unsafe { asm!("{0} &= {1}", inout(reg) place, const SLOTS - 1) };
+        // SAFETY: the mask keeps it below SLOTS.
+        unsafe { &mut *self.slots.as_mut_ptr().add(place as usize) }
     }
 }

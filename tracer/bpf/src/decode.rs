@@ -4,7 +4,7 @@
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid, Tid};
-use energy_trace_unwind::cpython::code::Check;
+use energy_trace_unwind::cpython::code_check::Check;
 use energy_trace_unwind::merge::WalkedStack;
 use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
@@ -32,12 +32,12 @@ pub struct EventContext {
     pub span: u32,
 }
 
-/// A code object that a sample holds: where it is, the bytes that tell it from others, and the globals that it runs with.
+/// A code object that a sample holds: where it is, what tells it from others, and the globals that it runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSight {
     /// Its address.
     pub address: u64,
-    /// The bytes.
+    /// What tells it from others.
     pub check: Check,
     /// Address of the globals; 0: not known.
     pub globals: u64,
@@ -181,8 +181,13 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::MMAP => Event::Mmap(place),
         kind::CODES => {
-            let codes = bytes[size_of::<EventHead>()..].chunks_exact(CODE_WORDS * 8);
-            Event::Codes(place, codes.filter_map(decode_code).collect())
+            let codes = decode_words::<CODE_WORDS>(&bytes[size_of::<EventHead>()..]);
+            let sight = |[address, first, second, globals]: [u64; CODE_WORDS]| CodeSight {
+                address,
+                check: [first, second],
+                globals,
+            };
+            Event::Codes(place, codes.map(sight).collect())
         }
         kind::RAW => return decode_capture(place, bytes),
         _ => return None,
@@ -192,13 +197,6 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
 fn range_of(what: u32, bytes: &[u8]) -> u64 {
     let has_stack = matches!(what, kind::SAMPLE | kind::WAIT | kind::GPU_STACK);
     if has_stack { read::<SampleHead>(bytes).map_or(0, |head| head.range) } else { 0 }
-}
-
-fn decode_code(bytes: &[u8]) -> Option<CodeSight> {
-    let (address, rest) = bytes.split_first_chunk()?;
-    let (check, globals) = rest.split_first_chunk()?;
-    let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
-    Some(CodeSight { address: word(address), check: *check, globals: word(globals.first_chunk()?) })
 }
 
 fn decode_capture(head: EventContext, bytes: &[u8]) -> Option<Event<'_>> {

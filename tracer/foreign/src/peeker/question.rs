@@ -1,7 +1,8 @@
 //! What can be asked about a target, and the answers. One message each.
 
 use energy_trace_unwind::address_space::Mapping;
-use energy_trace_unwind::cpython::code::{Check, CodeObject};
+use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::code_check::Check;
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::receiver::Named;
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,7 @@ impl Question {
 pub struct Known {
     /// Where it is.
     pub address: u64,
-    /// The bytes that told it from others when it was read; `None`: it was not.
+    /// What told it from others when it was read; `None`: it was not.
     pub check: Option<Check>,
     /// The globals that it ran with; 0: not known.
     pub globals: u64,

@@ -13,6 +13,7 @@ use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
 use energy_trace_unwind::cpython::class_name::find_name;
 use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::code_check::{Check, read_checks};
 use energy_trace_unwind::cpython::layout::CodeLayout;
 use energy_trace_unwind::cpython::memory::{ProcessMemory, Source as _};
 use energy_trace_unwind::cpython::receiver::{Named, called_on};
@@ -83,30 +84,23 @@ fn send(channel: &Channel, answer: &impl Serialize) -> Result<(), ChannelError> 
 
 /// What is at the addresses of code objects, as long as that is not too much for one answer.
 fn codes(memory: &ProcessMemory, layout: &CodeLayout, known: &[Known]) -> Vec<Seen> {
-    let mut out: Vec<Seen> = Vec::with_capacity(known.len());
+    let addresses: Vec<u64> = known.iter().map(|known| known.address).collect();
+    let checks = read_checks(memory, layout, &addresses);
     let mut bytes = 0;
-    while let Some(rest) = known.get(out.len()..).filter(|rest| !rest.is_empty()) {
-        let places: Vec<u64> =
-            rest.iter().map(|known| CodeObject::check_address(layout, known.address)).collect();
-        let mut checks = vec![[0; 16]; rest.len()];
-        let read = memory.read_pairs(&places, &mut checks);
-        for (known, check) in rest.iter().zip(checks).take(read) {
-            let seen = match known.check {
-                Some(before) if before == check => Seen::Same,
-                _ => {
-                    Seen::Other(CodeObject::read(memory, layout, known.address, known.globals).map(Box::new))
-                }
-            };
-            bytes += if let Seen::Other(Some(code)) = &seen { code.size() } else { 0 };
-            out.push(seen);
-            if bytes > MOST_CODE_BYTES {
-                return out;
-            }
-        }
-        // One that cannot be read is passed over.
-        out.extend((read < rest.len()).then_some(Seen::Unread));
+    let mut fits = |known: &Known, check: &Option<Check>| {
+        let seen = (bytes <= MOST_CODE_BYTES).then(|| code(memory, layout, known, *check))?;
+        bytes += if let Seen::Other(Some(code)) = &seen { code.size() } else { 0 };
+        Some(seen)
+    };
+    known.iter().zip(&checks).map_while(|(known, check)| fits(known, check)).collect()
+}
+
+fn code(memory: &ProcessMemory, layout: &CodeLayout, known: &Known, check: Option<Check>) -> Seen {
+    match (known.check, check) {
+        (_, None) => Seen::Unread,
+        (Some(before), Some(now)) if before == now => Seen::Same,
+        _ => Seen::Other(CodeObject::read(memory, layout, known.address, known.globals).map(Box::new)),
     }
-    out
 }
 
 fn program(pid: Pid) -> Program {

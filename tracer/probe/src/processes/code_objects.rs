@@ -1,13 +1,14 @@
 //! The code objects of one program: what was read of each, and of which samples that is true.
 //!
-//! A code object may be freed and another put in its place, before it is read as well as after. Sixteen bytes tell one from another. The
-//! probes send those of each that a sample holds for the first time; user space reads them again for every sample that it looks at. What
-//! was read is true from the first moment at which its bytes were seen to the last one, and of no sample outside. Leaves out the
+//! A code object may be freed and another put in its place, before it is read as well as after. A check tells one from another. The
+//! probes send that of each that a sample holds for the first time; user space reads them again for every sample that it looks at. What
+//! was read is true from the first moment at which its check was seen to the last one, and of no sample outside. Leaves out the
 //! reading (`python_frames.rs`).
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::CalledOn;
-use energy_trace_unwind::cpython::code::{Check, CodeObject};
+use energy_trace_unwind::cpython::code::CodeObject;
+use energy_trace_unwind::cpython::code_check::Check;
 use energy_trace_unwind::cpython::receiver::Named;
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ pub(crate) struct CodeObjects {
 }
 
 impl CodeObjects {
-    /// The probes saw these bytes in a sample, in which it ran with these globals. One that was only seen asleep is read again with them. True: it
+    /// The probes saw this check in a sample, in which it ran with these globals. One that was only seen asleep is read again with them. True: it
     /// is still to be read.
     pub(crate) fn see(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) -> bool {
         if let Some(known) = self.known.get_mut(&address) {
@@ -88,7 +89,7 @@ impl CodeObjects {
         true
     }
 
-    /// Whether what a look found gone was still there at `at`, as its bytes say, which the probes read then.
+    /// Whether what a look found gone was still there at `at`, as its check says, which the probes read then.
     fn was_still(&mut self, address: u64, check: &Check, at: KtimeNs) -> bool {
         let since = self.known.get(&address).map(|known| known.since);
         let former = self.former.get_mut(&address).filter(|former| former.object.is_still(check));
@@ -101,7 +102,7 @@ impl CodeObjects {
         self.seen.get(&address).map_or(0, |sight| sight.globals)
     }
 
-    /// Whether the one at this address is known and these bytes, read at `now`, are still its own.
+    /// Whether the one at this address is known and this check, read at `now`, is still its own.
     pub(crate) fn is_still(&mut self, address: u64, check: &Check, now: KtimeNs) -> bool {
         let known = self.known.get_mut(&address).filter(|known| known.object.is_still(check));
         known.map(|known| known.until = known.until.max(now)).is_some()
@@ -186,7 +187,7 @@ impl CodeObjects {
         known.or_else(|| self.former.get(&address).filter(holds)).map(|known| &known.object)
     }
 
-    /// The one in which a thread fell asleep at `at`. The probes send no bytes of those: the thread holds its own while it sleeps.
+    /// The one in which a thread fell asleep at `at`. The probes send no check of those: the thread holds its own while it sleeps.
     pub(crate) fn asleep_at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
         let known = self.known.get(&address)?;
         (at <= known.until).then_some(&known.object)
@@ -298,9 +299,7 @@ mod tests {
     }
 
     fn check(number: u8) -> Check {
-        let mut check = [0; 16];
-        Program { number }.read(CodeObject::check_address(&KNOWN[6].code, PLACE), &mut check).unwrap();
-        check
+        object(number).check()
     }
 
     /// What a look gives the sample of that moment, as the recorder does it.
@@ -334,7 +333,7 @@ mod tests {
         assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
     }
 
-    /// A function that was gone when somebody looked was there as long as probes read its bytes: samples from before keep its name, and the
+    /// A function that was gone when somebody looked was there as long as probes read its check: samples from before keep its name, and the
     /// one that took its place has none of them.
     #[test]
     fn gone_before_a_later_look() {

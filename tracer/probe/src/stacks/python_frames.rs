@@ -1,8 +1,8 @@
 //! Names of Python frames: code objects read from the process, checked on every sample, and made frames.
 //!
 //! A code object may be freed and another put in its place: before a cached one is believed of a sample that is younger than the last
-//! look at it, sixteen bytes of it are read again, those of all frames of a sample in one call. One that differs is read anew. What is
-//! read is true of a sample only where the same bytes were there when it was taken (`code_objects.rs`): a name without that evidence is
+//! look at it, what tells it from others is read again, of all frames of a sample together. One that differs is read anew. What is
+//! read is true of a sample only where the same was there when it was taken (`code_objects.rs`): a name without that evidence is
 //! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
 //! them a hundred milliseconds later.
 
@@ -194,7 +194,7 @@ impl ProcessView<'_> {
     }
 }
 
-/// The probes saw code objects of a process: their addresses, the bytes that tell them from others, and their globals. True: some are still to be
+/// The probes saw code objects of a process: their addresses, what tells them from others, and their globals. True: some are still to be
 /// read.
 pub(crate) fn note_code_objects(processes: &mut Processes, head: EventContext, sights: &[CodeSight]) -> bool {
     let Some(process) = processes.get_mut(head.pid) else { return true };

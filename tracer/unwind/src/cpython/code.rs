@@ -3,6 +3,7 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
+use super::code_check::{Check, read_checks};
 use super::globals::own_name;
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
@@ -16,9 +17,6 @@ use serde::{Deserialize, Serialize};
 const LIMIT: u64 = 1 << 20;
 /// A string that says to have more characters than this is none.
 const LONGEST_STRING: u64 = 1 << 32;
-
-/// The pointers to name and line table: while they are the same, it is the same code object.
-pub type Check = [u8; 16];
 
 /// What a code object says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +114,7 @@ impl CodeObject {
         Self { qualname: self.qualname.clone(), file: self.file.clone(), ..Self::default() }
     }
 
-    /// The sixteen bytes that tell it from others.
+    /// What tells it from others.
     pub const fn check(&self) -> Check {
         self.check
     }
@@ -131,12 +129,7 @@ impl CodeObject {
             + 8 * self.bytecode.len()
     }
 
-    /// Where the sixteen bytes lie that `is_still` compares.
-    pub const fn check_address(layout: &CodeLayout, address: u64) -> u64 {
-        address.wrapping_add(layout.qualname)
-    }
-
-    /// Whether these sixteen bytes, read at `check_address`, are those of this code object.
+    /// Whether this, read at its address, is what tells this code object from others.
     pub fn is_still(&self, check: &Check) -> bool {
         self.check == *check
     }
@@ -169,9 +162,7 @@ impl CodeObject {
 }
 
 fn read_check(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Check> {
-    let mut check = [0; 16];
-    source.read(CodeObject::check_address(layout, address), &mut check)?;
-    Some(check)
+    read_checks(source, layout, &[address]).pop().flatten()
 }
 
 fn read_header(source: &impl Source, address: u64) -> Option<[u64; 4]> {
@@ -263,7 +254,7 @@ mod tests {
             is_method: false,
             may_tell: false,
             on_named: false,
-            check: [0; 16],
+            check: [0; 2],
         };
         assert_eq!(LineTable::Locations.units(&code.linetable), Some(4));
         assert_eq!([0x1002, 0x1004, 0x5002, 0x5006].map(|at| code.line_at(at)), [7, 8, 7, 8]);

@@ -11,6 +11,7 @@ use super::lines::LineTable;
 use super::memory::Source;
 use crate::anchoring::FrameAnchoring;
 use thiserror::Error;
+use tracer_ebpf::code_check::FIELD_BYTES;
 use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
@@ -197,7 +198,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
             thread_frame: fields.pointer(table.thread, table.thread + 4)?,
             thread_id: fields.pointer(table.thread, table.thread_id)?,
             tag_mask: table.tag_mask,
-            key_follows: u32::from(table.tss_key != 0),
+            key_follows: u16::from(table.tss_key != 0),
             ..walk_of(fields, table)?
         },
         anchoring: table.anchoring,
@@ -236,9 +237,11 @@ fn walk_of(fields: &Fields<'_>, table: &Table) -> Option<PythonLayout> {
 /// The part about code objects and what they point to.
 fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
     let pointer = |place: usize| fields.field(table.code, table.code + place, 8);
-    let (qualname, linetable) = (pointer(3)?, pointer(4)?);
-    // The check of a cached code object reads both at once.
-    if linetable != qualname + 8 {
+    let (filename, qualname, linetable) = (pointer(1)?, pointer(3)?, pointer(4)?);
+    let first_line = fields.field(table.code, table.code + 5, 4)?;
+    // What tells code objects from others is in a few words (`check_places`).
+    let words = linetable.checked_sub(u64::from(FIELD_BYTES) - 8)?..qualname;
+    if linetable != qualname + 8 || !words.contains(&filename) || !words.contains(&first_line) {
         return None;
     }
     // Free-threaded builds copy the bytecode for each thread but the first from 3.14 on; without the copies' place lines would be wrong.
@@ -259,11 +262,11 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
     };
     Some(CodeLayout {
         header,
-        filename: pointer(1)?,
+        filename,
         qualname,
         linetable,
         lines: LineTable::Locations,
-        first_line: fields.field(table.code, table.code + 5, 4)?,
+        first_line,
         bytecode: fields.field(table.code, table.bytecode, 1)?,
         copies,
         classes: None,

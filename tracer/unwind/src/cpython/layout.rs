@@ -6,6 +6,7 @@ use super::lines::LineTable;
 use crate::anchoring::FrameAnchoring;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::arch::thread::SPECIFIC_DATA;
+use tracer_ebpf::code_check::{CheckPlaces, FIELD_BYTES};
 use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
@@ -43,8 +44,7 @@ pub struct CodeLayout {
     pub header: ObjectHeader,
     /// `co_filename`.
     pub filename: u64,
-    /// `co_qualname`, or `co_name` before 3.11; the line table follows it directly (the check of a cached code object reads both at
-    /// once).
+    /// `co_qualname`, or `co_name` before 3.11; the line table follows it directly (`check_places`).
     pub qualname: u64,
     /// `co_linetable`, or `co_lnotab` before 3.10.
     pub linetable: u64,
@@ -69,6 +69,22 @@ pub struct CodeLayout {
     pub bytes_data: u64,
     /// Strings.
     pub string: StringLayout,
+}
+
+impl CodeLayout {
+    /// Where that lies which tells code objects from others: in the words up to the pointer to the line table, all of which stay what they are.
+    pub const fn check_places(&self) -> CheckPlaces {
+        let fields = self.linetable + 8 - FIELD_BYTES as u64;
+        CheckPlaces {
+            fields: fields as u16,
+            line: (self.first_line - fields) as u8,
+            file: (self.filename - fields) as u8,
+            text: self.string.length as u8,
+            kind_bit: self.string.kind_bit,
+            ascii: self.string.ascii_data as u8,
+            wide: self.string.unicode_data as u8,
+        }
+    }
 }
 
 /// How objects begin: what tells one that lives from memory that was freed.
@@ -207,7 +223,7 @@ impl VersionLayout {
             tss_key_at: if self.tss_key == 0 { 0 } else { runtime.wrapping_add(self.tss_key) },
             interpreter_at: runtime.wrapping_add(self.interpreter),
             current_at: if self.current == 0 { 0 } else { runtime.wrapping_add(self.current) },
-            code_check: self.code.qualname as u32,
+            check: self.code.check_places(),
             ..self.walk
         }
     }
@@ -241,7 +257,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     tls_below: [0; 2],
     key_follows: 0,
     locals: 0,
-    code_check: 0,
+    check: CheckPlaces::NONE,
     program: 0,
     cell: 0,
     itself: 0,

@@ -5,6 +5,10 @@ use energy_trace_model::ids::Pid;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use std::io::IoSliceMut;
+use tracer_ebpf::code_check::Words;
+
+/// Stretches that are read in one call (`IOV_MAX`, include/uapi/linux/uio.h).
+const MOST_AT_ONCE: usize = 1024;
 
 /// Where structures are read from: a live process, or a snapshot in a test.
 pub trait Source {
@@ -23,6 +27,16 @@ pub trait Source {
         let mut bytes = [0; 4];
         self.read(address, &mut bytes)?;
         Some(u32::from_ne_bytes(bytes))
+    }
+
+    /// The words of several stretches, each of as many bytes as words have at the most, with zeros behind them; `None` for one that cannot be read.
+    fn stretches(&self, places: &[(u64, u32)]) -> Vec<Option<Words>> {
+        let read = |&(address, bytes): &(u64, u32)| {
+            let mut read = [0; size_of::<Words>()];
+            self.read(address, read.get_mut(..bytes as usize)?)?;
+            Some(words(&read))
+        };
+        places.iter().map(read).collect()
     }
 
     /// Up to `limit` bytes; `None` where `length` is above it.
@@ -57,12 +71,19 @@ impl ProcessMemory {
         })
     }
 
-    /// Reads `out.len()` stretches of 16 bytes in one call; as many as could be read.
-    pub fn read_pairs(&self, addresses: &[u64], out: &mut [[u8; 16]]) -> usize {
-        let remote: Vec<RemoteIoVec> =
-            addresses.iter().map(|&a| RemoteIoVec { base: a as usize, len: 16 }).collect();
-        let mut local: Vec<IoSliceMut<'_>> = out.iter_mut().map(|pair| IoSliceMut::new(pair)).collect();
-        self.read_remote(&mut local, &remote).map_or(0, |bytes| bytes / 16)
+    /// Reads stretches in one call, as many as can be: of the first of them.
+    fn read_first(&self, places: &[(u64, u32)]) -> Vec<Words> {
+        let remote =
+            |&(address, bytes): &(u64, u32)| RemoteIoVec { base: address as usize, len: bytes as usize };
+        let remote: Vec<RemoteIoVec> = places.iter().map(remote).collect();
+        let mut read = vec![[0; size_of::<Words>()]; places.len()];
+        let part = read.iter_mut().zip(&remote);
+        let mut local: Vec<IoSliceMut<'_>> =
+            part.map(|(read, of)| IoSliceMut::new(read.get_mut(..of.len).unwrap_or_default())).collect();
+        let mut got = self.read_remote(&mut local, &remote).unwrap_or(0);
+        let whole = remote.iter().take_while(|of| got.checked_sub(of.len).map(|left| got = left).is_some());
+        let whole = whole.count();
+        read.iter().take(whole).map(words).collect()
     }
 }
 
@@ -76,4 +97,24 @@ impl Source for ProcessMemory {
         let got = self.read_remote(&mut [IoSliceMut::new(out)], &remote).ok()?;
         (got == wanted).then_some(())
     }
+
+    fn stretches(&self, places: &[(u64, u32)]) -> Vec<Option<Words>> {
+        let mut out = Vec::with_capacity(places.len());
+        while let Some(rest) = places.get(out.len()..).filter(|rest| !rest.is_empty()) {
+            let rest = rest.get(..MOST_AT_ONCE).unwrap_or(rest);
+            let read = self.read_first(rest);
+            let has_more = read.len() < rest.len();
+            out.extend(read.into_iter().map(Some));
+            out.extend(has_more.then_some(None)); // One that cannot be read is passed over.
+        }
+        out
+    }
+}
+
+fn words(bytes: &[u8; size_of::<Words>()]) -> Words {
+    let mut words = Words::default();
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
 }

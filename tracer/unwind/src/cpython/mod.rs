@@ -6,6 +6,7 @@ pub mod attributes;
 mod before_runtime;
 pub mod class_name;
 pub mod code;
+pub mod code_check;
 pub mod debug_offsets;
 pub mod detect;
 mod globals;
