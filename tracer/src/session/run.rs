@@ -19,6 +19,7 @@ use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_probe::{Before, leave_command};
 use energy_trace_report::budgets::Verdict;
+use energy_trace_system::allocator::trim;
 use energy_trace_system::host::open_files;
 use energy_trace_system::roles::renounce::keep_for_recording;
 use std::fs::File;
@@ -41,6 +42,8 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
     open_files::raise();
     checks::check(plan)?;
+    // What reading the command line took: each role would dirty a copy of it.
+    trim();
     // While there is one thread: what others hold locked would stay so in a fork.
     let starts_command = !plan.target.command().is_empty();
     let command = starts_command.then(leave_command);
@@ -80,7 +83,8 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     if plan.target.command().is_empty() {
         progress.attaching(plan.live && plan.agent.is_none());
     }
-    let started = start(plan, &mut control, &mut roles, writer).await;
+    // Large states of stages that are over by then would stay on the stack.
+    let started = Box::pin(start(plan, &mut control, &mut roles, writer)).await;
     // The screen of `top` is drawn by now.
     if !plan.live || started.is_err() {
         progress.clear();
@@ -90,14 +94,14 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
         Caller::tell_beginning(stage.start);
     }
     let watched = Watched { viewer, caller, finisher: &roles.finisher };
-    let stop = watch(plan, &mut control, &mut stage, &mut progress, &watched).await?;
+    let stop = Box::pin(watch(plan, &mut control, &mut stage, &mut progress, &watched)).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
     drop(watched);
     if let Some(forward) = roles.forward.as_ref().filter(|_| !control.command_is_running()) {
         // What the command printed stands before what we say, and is counted.
         forward.drain();
     }
-    finish(plan, control, &roles.finisher, stage, stop, progress).await
+    Box::pin(finish(plan, control, &roles.finisher, stage, stop, progress)).await
 }
 
 /// Who sees the recording while it is made, or has a say in when it ends.

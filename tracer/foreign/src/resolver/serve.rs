@@ -29,12 +29,11 @@ const LONGEST_QUESTION: usize = 64 << 20;
 pub fn serve(channel: &Channel) {
     let mut kept = HashMap::new();
     while let Ok((question, files)) = channel.receive::<Question>(LONGEST_QUESTION, None) {
-        let is_large =
-            matches!(question, Question::Rows { .. } | Question::Names { .. } | Question::Functions { .. });
+        let is_small = matches!(question, Question::Rule { .. });
         if answer(channel, question, files, &mut kept).is_err() {
             return;
         }
-        if is_large {
+        if !is_small {
             trim();
         }
     }
