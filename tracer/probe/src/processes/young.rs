@@ -145,7 +145,14 @@ mod tests {
     }
 
     const fn event(pid: u32, tid: u32, ms: u64) -> EventContext {
-        EventContext { cpu: CpuId::new(0), pid: Pid::new(pid), tid: Tid::new(tid), at: at(ms), range: 0, span: 0 }
+        EventContext {
+            cpu: CpuId::new(0),
+            pid: Pid::new(pid),
+            tid: Tid::new(tid),
+            at: at(ms),
+            range: 0,
+            span: 0,
+        }
     }
 
     fn named(number: usize) -> Comm {
