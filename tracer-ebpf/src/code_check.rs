@@ -24,7 +24,7 @@ pub type Words = [u64; FRAME_WORDS];
 
 /// Where code objects and strings of a version have what is looked at; offsets in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckPlaces {
     /// Code object → the first of the words.
     pub fields: u16,
@@ -109,12 +109,6 @@ fn read_text(places: CheckPlaces, at: u64, words: &mut Words, memory: &impl Memo
 impl CheckPlaces {
     /// Of a version that is not known.
     pub const NONE: Self = Self { fields: 0, line: 0, file: 0, text: 0, kind_bit: 0, ascii: 0, wide: 0 };
-}
-
-impl Default for CheckPlaces {
-    fn default() -> Self {
-        Self::NONE
-    }
 }
 
 impl Fields {

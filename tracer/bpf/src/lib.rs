@@ -17,6 +17,7 @@
 //! Leaves out what events mean (package `probe`).
 
 mod arch;
+mod bpf_call;
 pub mod btf;
 pub mod call_counts;
 pub mod config;

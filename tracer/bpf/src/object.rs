@@ -302,7 +302,6 @@ impl Object {
         Ok(None)
     }
 
-    /// Needs a kernel whose functions can be entered by programs (Linux 5.5 on x86, 6.4 on aarch64).
     /// What follows the time on CPUs: from now on there are events all the time, and somebody has to take them.
     pub fn attach_switches(&mut self, config: &TraceConfig) -> Result<(), ProbeError> {
         // Who runs now came before. On CPUs that can be visited a switch says it better at once.

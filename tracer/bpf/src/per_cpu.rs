@@ -3,10 +3,9 @@
 //! Not by aya, which asks a file in `/sys` how many CPUs there are: in a container that file may name fewer, and the kernel, which goes by
 //! its own number, would write behind aya's memory.
 
-use super::uprobe_multi::fd_of;
+use super::bpf_call::{call, fd_of};
 use aya::maps::Map;
 use aya_obj::generated::bpf_cmd;
-use std::ffi::c_long;
 use std::io;
 
 /// `union bpf_attr` for `BPF_MAP_LOOKUP_ELEM` and `BPF_MAP_UPDATE_ELEM` (include/uapi/linux/bpf.h, v5.10).
@@ -35,7 +34,7 @@ pub(crate) fn write(map: &Map, entry: u32, value: &[u64], cpus: u32) -> io::Resu
 /// `values` has room for as many as the kernel has CPUs.
 fn element(command: bpf_cmd, map: &Map, entry: &u32, values: *mut u64) -> io::Result<()> {
     let map = fd_of(map).ok_or(io::ErrorKind::Unsupported)?;
-    let attr = Element {
+    let mut attr = Element {
         map: map.cast_unsigned(),
         padding: 0,
         key: std::ptr::from_ref(entry) as u64,
@@ -44,7 +43,5 @@ fn element(command: bpf_cmd, map: &Map, entry: &u32, values: *mut u64) -> io::Re
     };
     // SAFETY: `attr` is what both commands read; the key is there, and the values' memory is as long as the kernel's number of possible CPUs,
     // which is never more than one above the highest CPU's.
-    let done =
-        unsafe { libc::syscall(libc::SYS_bpf, command as c_long, &raw const attr, size_of::<Element>()) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    unsafe { call(command, &raw mut attr) }.map(drop)
 }

@@ -5,8 +5,8 @@
 //! time is where it ran last. What is more than a CPU had time for is put where there was some, or comes with the next reading: nothing is
 //! lost or made up. Leaves out tasks that have ended, which the probes add to the sums (`totals`).
 
-use super::uprobe_multi::{bpf, link_iterator};
-use aya_obj::generated::bpf_cmd;
+use super::bpf_call::make;
+use aya_obj::generated::{bpf_attach_type, bpf_cmd};
 use energy_trace_model::ids::{CpuId, Pid};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -30,7 +30,16 @@ pub(crate) struct Tasks {
     left: Times,
 }
 
-/// The part of `union bpf_attr` for `BPF_ITER_CREATE` (include/uapi/linux/bpf.h, v5.10).
+/// The part of `union bpf_attr` for `BPF_LINK_CREATE` of a program that iterates (include/uapi/linux/bpf.h, v5.10).
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// The same for `BPF_ITER_CREATE`.
 #[repr(C)]
 struct IterCreate {
     link: u32,
@@ -40,7 +49,13 @@ struct IterCreate {
 impl Tasks {
     /// What tasks have run so far does not count.
     pub(crate) fn begin(program: BorrowedFd<'_>) -> io::Result<Self> {
-        let tasks = Self { iterator: link_iterator(program)?, left: Times::new() };
+        let link = LinkCreate {
+            program: program.as_raw_fd().cast_unsigned(),
+            target: 0,
+            attach_type: bpf_attach_type::BPF_TRACE_ITER as u32,
+            flags: 0,
+        };
+        let tasks = Self { iterator: make(bpf_cmd::BPF_LINK_CREATE, &link)?, left: Times::new() };
         tasks.ask()?;
         Ok(tasks)
     }
@@ -61,7 +76,7 @@ impl Tasks {
 
     fn ask(&self) -> io::Result<Vec<TaskTime>> {
         let link = self.iterator.as_raw_fd().cast_unsigned();
-        let mut tasks = File::from(bpf(bpf_cmd::BPF_ITER_CREATE, &IterCreate { link, flags: 0 })?);
+        let mut tasks = File::from(make(bpf_cmd::BPF_ITER_CREATE, &IterCreate { link, flags: 0 })?);
         let (mut bytes, mut read) = (Vec::new(), 0);
         loop {
             bytes.resize(read + PIECE, 0);

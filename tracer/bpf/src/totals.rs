@@ -4,16 +4,15 @@
 //! first. So the times of a CPU lie exactly between two of its readings, and nothing is written and taken at once. A CPU that came online
 //! since the last look at them has what it summed in the reading after. Leaves out when power is read, and whose time it is.
 
+use super::bpf_call::{call, fd_of};
 use super::per_cpu;
 use super::sampling::cpus::Cpus;
 use super::task_times::Tasks;
-use super::uprobe_multi::fd_of;
 use aya::maps::Map;
 use aya_obj::generated::bpf_cmd;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
 use std::collections::BTreeMap;
-use std::ffi::c_long;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
@@ -237,9 +236,9 @@ fn turn_over(program: &OwnedFd, cpu: CpuId, next: u64) -> io::Result<bool> {
         ..TestRun::default()
     };
     // SAFETY: `attr` is what the command reads and writes; the context is a word that outlives the call.
-    let done = unsafe { bpf(bpf_cmd::BPF_PROG_TEST_RUN, &raw mut attr) };
+    let done = unsafe { call(bpf_cmd::BPF_PROG_TEST_RUN, &raw mut attr) };
     match done {
-        Ok(()) => Ok(true),
+        Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
         Err(error) => Err(error),
     }
@@ -264,20 +263,12 @@ fn take_batch(
         ..Batch::default()
     };
     // SAFETY: `attr` is what the command reads and writes; keys and values have room for `count`, and all outlives the call.
-    let done = unsafe { bpf(bpf_cmd::BPF_MAP_LOOKUP_AND_DELETE_BATCH, &raw mut attr) };
+    let done = unsafe { call(bpf_cmd::BPF_MAP_LOOKUP_AND_DELETE_BATCH, &raw mut attr) };
     match done {
-        Ok(()) => Ok((attr.count as usize, Some(to))),
+        Ok(_) => Ok((attr.count as usize, Some(to))),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok((attr.count as usize, None)),
         Err(error) => Err(error),
     }
-}
-
-/// # Safety
-/// `attr` is the part of `union bpf_attr` that the command reads and writes, and what it points to is there.
-unsafe fn bpf<T>(command: bpf_cmd, attr: *mut T) -> io::Result<()> {
-    // SAFETY: as the caller says.
-    let done = unsafe { libc::syscall(libc::SYS_bpf, command as c_long, attr, size_of::<T>()) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 //! what several threads close shares a grace period. The program is the same; only the attach type that it is loaded for differs.
 //! Leaves out where probes are put (`gpu/libraries`) and kernels without this: there the caller goes on with aya's.
 
+use super::bpf_call::{fd_of, make};
 use aya::Ebpf;
-use aya::maps::{Map, MapData};
 use aya_obj::Function;
 use aya_obj::generated::{bpf_attach_type, bpf_cmd, bpf_prog_type};
-use std::ffi::{CString, c_long};
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -91,7 +91,7 @@ impl MultiProbe {
         let Relocated { function, license, types } = relocate(object, ebpf, name)?;
         // Without its types the verifier would follow every call of a global function again and again.
         let (btf, btf_size) = (types.as_ptr() as u64, size(types.len())?);
-        let types = bpf(bpf_cmd::BPF_BTF_LOAD, &BtfLoad { btf, btf_size, ..BtfLoad::default() })?;
+        let types = make(bpf_cmd::BPF_BTF_LOAD, &BtfLoad { btf, btf_size, ..BtfLoad::default() })?;
         let (functions, lines) = (function.func_info.func_info_bytes(), function.line_info.line_info_bytes());
         let mut attr = ProgLoad {
             prog_type: bpf_prog_type::BPF_PROG_TYPE_KPROBE as u32,
@@ -111,7 +111,7 @@ impl MultiProbe {
         for (to, from) in attr.prog_name.iter_mut().take(15).zip(name.bytes()) {
             *to = from;
         }
-        let loaded = Self { program: bpf(bpf_cmd::BPF_PROG_LOAD, &attr)?, returns };
+        let loaded = Self { program: make(bpf_cmd::BPF_PROG_LOAD, &attr)?, returns };
         loaded.check_kernel()?;
         Ok(loaded)
     }
@@ -146,7 +146,7 @@ impl MultiProbe {
             multi_flags: if self.returns { ON_RETURN } else { 0 },
             ..LinkCreate::default()
         };
-        bpf(bpf_cmd::BPF_LINK_CREATE, &attr).map(MultiLink)
+        make(bpf_cmd::BPF_LINK_CREATE, &attr).map(MultiLink)
     }
 
     /// The program itself.
@@ -199,47 +199,4 @@ fn relocate(object: &[u8], ebpf: &Ebpf, name: &str) -> io::Result<Relocated> {
 
 fn size(length: usize) -> io::Result<u32> {
     u32::try_from(length).map_err(io::Error::other)
-}
-
-/// The descriptor of a map.
-pub(super) fn fd_of(map: &Map) -> Option<RawFd> {
-    let of = |data: &MapData| data.fd().as_fd().as_raw_fd();
-    match map {
-        Map::Array(data)
-        | Map::ArrayOfMaps(data)
-        | Map::HashMap(data)
-        | Map::HashOfMaps(data)
-        | Map::LpmTrie(data)
-        | Map::LruHashMap(data)
-        | Map::PerCpuArray(data)
-        | Map::PerCpuHashMap(data)
-        | Map::PerCpuLruHashMap(data)
-        | Map::PerfEventArray(data)
-        | Map::ProgramArray(data)
-        | Map::RingBuf(data)
-        | Map::Unsupported(data) => Some(of(data)),
-        _ => None,
-    }
-}
-
-/// A link of a program that iterates over all there is of its kind.
-pub(super) fn link_iterator(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let attr = LinkCreate {
-        prog_fd: program.as_raw_fd().cast_unsigned(),
-        attach_type: bpf_attach_type::BPF_TRACE_ITER as u32,
-        ..LinkCreate::default()
-    };
-    bpf(bpf_cmd::BPF_LINK_CREATE, &attr)
-}
-
-/// The system call for what makes a descriptor.
-pub(super) fn bpf<T>(command: bpf_cmd, attr: &T) -> io::Result<OwnedFd> {
-    // SAFETY: `attr` is the head of `union bpf_attr` that `command` reads, of the stated size, and what its pointers name outlives the call.
-    let fd: c_long =
-        unsafe { libc::syscall(libc::SYS_bpf, command as c_long, &raw const *attr, size_of::<T>()) };
-    match RawFd::try_from(fd) {
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -140,7 +140,7 @@ impl Summary<'_> {
         lines
     }
 
-    /// Joules per unit of work: no part of such a line is less than the others.
+    /// Joules per unit of work: their lines are broken, not cut.
     fn work(&self) -> impl Iterator<Item = String> {
         let room = self.width.saturating_sub(2);
         work::sentences(self.profile).into_iter().flat_map(move |line| names::wrap(&shown(&line), room))

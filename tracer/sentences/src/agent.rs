@@ -16,12 +16,12 @@ pub fn faster_agent(share: u32, hz: u32) -> String {
     format!("the agent takes {taken} of the machine's CPU time: {samples} a second on each CPU again")
 }
 
-/// It takes more than it may, and does not sample less often than that.
+/// It takes more than it may at its lowest rate.
 pub fn costly_agent(share: u32, most: u32, hz: u32) -> String {
     let (taken, most, samples) = (percent(share), percent(most), counted(hz.into(), "sample"));
     format!(
-        "the agent takes {taken} of the machine's CPU time at {samples} a second on each CPU, more than {most}, and samples no less: \
-         --power-hz 2 makes it cheaper, --own-cpu allows it more"
+        "the agent takes {taken} of the machine's CPU time at its lowest rate, {samples} a second on each CPU: more than {most}; \
+         --power-hz 2 makes it cheaper, --own-cpu allows more"
     )
 }
 

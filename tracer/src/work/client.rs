@@ -21,7 +21,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a message may take that has begun to come.
+/// How long the process may take to hear that it is to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the last readings are waited for: those of whoever answers come within a tenth of a second.
 const LAST: Duration = Duration::from_secs(1);
