@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::BufWriter;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// `report --format json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -123,4 +123,13 @@ json.dump([f'{error.json_path}: {error.message}' for error in errors], sys.stdou
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success(), "no checker of schemas: apt-get install python3-jsonschema");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// CPU time in a recording by `record -v` that its threads did not have by the scheduler's account, in nanoseconds: what the host took from
+/// their CPUs, and interrupts. It is the time of whatever it fell into, so that any one part may have all of it too much. Nothing where it is not said.
+pub fn taken_ns(record: &Output) -> Option<f64> {
+    let said = String::from_utf8_lossy(&record.stderr);
+    let (_, account) = said.split_once("CPU time of targets: ")?;
+    let mut seconds = account.split(' ').filter_map(|word| word.parse::<f64>().ok());
+    Some((seconds.next()? - seconds.next()?) * 1e9)
 }
