@@ -54,6 +54,7 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let peeker = peeker.map_err(system("start the process that looks into programs"))?;
     let work = WorkReader::fork(plan).map_err(system("start the process that reads units of work"))?;
     let forward = Forward::start(plan).map_err(system("put a pipe behind the command's stdout"))?;
+    let (readers, lookers) = (resolver.clone(), peeker.clone());
     let roles = Roles { resolver, peeker, finisher: Finisher::fork(plan)?, work, forward };
     keep_for_recording(plan.gpu.times_kernels())
         .map_err(system("give up privileges that recording does not need"))?;
@@ -65,6 +66,9 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let done = runtime.block_on(record(plan, Control::new(signals), roles));
     // After a second SIGINT some work is unfinished; nobody waits for it.
     runtime.shutdown_background();
+    // Threads that were started before a failure may hold them for a moment longer.
+    readers.end();
+    lookers.end();
     match done {
         Err(SessionError::Ended(signal)) => {
             let status = u8::try_from(128 + signal as i32).unwrap_or(128);

@@ -28,7 +28,13 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// How long a child that is not let run may take to end, and between two looks whether it has.
+const TO_END: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(1);
 
 /// Why there is no child to release.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +50,19 @@ pub enum LaunchError {
     Gone,
 }
 
-/// A child that waits before its first instruction. Dropped, it ends without a word.
+/// A child that waits before its first instruction. Dropped, it ends without a word, and is collected.
 #[derive(Debug)]
 pub struct Held {
-    pid: Pid,
-    gate: File,
-    pidfd: Option<OwnedFd>,
+    command: Running,
     executed: oneshot::Receiver<io::Result<()>>,
-    ended: oneshot::Receiver<io::Result<CommandEnd>>,
+    gate: Gate,
+}
+
+/// Where it waits, and the thread that waits for it.
+#[derive(Debug)]
+struct Gate {
+    end: Option<File>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// How a command ended.
@@ -135,7 +146,8 @@ pub fn launch(
             _ => LaunchError::Gone,
         });
     };
-    Ok(Held { pid, gate: File::from(gate_write), pidfd: open_pidfd(pid).ok(), executed, ended })
+    let command = Running { pid, pidfd: open_pidfd(pid).ok(), ended };
+    Ok(Held { command, executed, gate: Gate { end: Some(File::from(gate_write)), thread: Some(thread) } })
 }
 
 fn give_terminal(command: &mut Command, terminal: Terminal) {
@@ -167,15 +179,36 @@ fn keep_off_terminal(command: &mut Command) {
 impl Held {
     /// The command's process.
     pub const fn pid(&self) -> Pid {
-        self.pid
+        self.command.pid
     }
 
     /// Lets the command run; the error is `exec`'s.
     pub async fn release(mut self) -> io::Result<Running> {
-        self.gate.write_all(&[1])?;
+        self.gate.open()?;
         let thread_is_gone = |_| Err(io::Error::other("the thread that starts the command is gone"));
         self.executed.await.unwrap_or_else(thread_is_gone)?;
-        Ok(Running { pid: self.pid, pidfd: self.pidfd, ended: self.ended })
+        Ok(self.command)
+    }
+}
+
+impl Gate {
+    /// Nobody waits for the thread from now on.
+    fn open(&mut self) -> io::Result<()> {
+        let Some(mut end) = self.end.take() else { return Ok(()) };
+        end.write_all(&[1])?;
+        self.thread = None;
+        Ok(())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.end = None;
+        let until = Instant::now() + TO_END;
+        // Its user may have stopped it.
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::sleep(POLL);
+        }
     }
 }
 

@@ -100,6 +100,11 @@ impl Peeker {
         self.lock().server.as_ref().map(Child::id)
     }
 
+    /// Ends its processes, whoever holds it still. Dropped by a thread, it may end after us, and nobody collects it.
+    pub fn end(&self) {
+        self.lock().end_server();
+    }
+
     /// The processes about which no answer came, the first of them first.
     pub fn unanswered(&self) -> Vec<Unanswering> {
         let mut state = self.lock();
@@ -268,10 +273,14 @@ impl State {
             Err(error) => {
                 log::warn!("Python functions and new files have no names from now on: {error}");
                 // What it says later would be taken for the answer to something else.
-                self.server.take().into_iter().for_each(|child| child.end(TO_END));
+                self.end_server();
                 Err(Unanswered::Refused)
             }
         }
+    }
+
+    fn end_server(&mut self) {
+        self.server.take().into_iter().for_each(|child| child.end(TO_END));
     }
 
     fn end(&self, number: u32) {
@@ -284,7 +293,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.server.take().into_iter().for_each(|child| child.end(TO_END));
+        self.end_server();
     }
 }
 

@@ -81,6 +81,13 @@ impl Resolver {
         Ok(Self(Arc::new(Shared { servers, losses: Mutex::default(), lines })))
     }
 
+    /// Ends its processes, whoever holds it still. Dropped by a thread, it may end after us, and nobody collects it.
+    pub fn end(&self) {
+        let mut servers = self.servers();
+        servers.tries = MOST_TRIES;
+        servers.end();
+    }
+
     /// Someone to ask; its processes are started with the first question. `urgent`: what it reads may be gone soon.
     pub fn worker(&self, urgent: bool) -> Worker {
         Worker::new(self.clone(), urgent)
@@ -135,7 +142,7 @@ impl Resolver {
     }
 
     /// Ends a worker. Whether its server is still there.
-    pub(super) fn end(&self, worker: &Process) -> bool {
+    pub(super) fn end_worker(&self, worker: &Process) -> bool {
         let mut servers = self.servers();
         let Some(server) = servers.server.as_ref().filter(|server| server.id() == worker.server) else {
             return false;
@@ -188,6 +195,12 @@ impl Servers {
         }
     }
 
+    fn end(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.end(TO_END);
+        }
+    }
+
     fn lose(&mut self) {
         if let Some(server) = self.server.take() {
             log::warn!("the process that starts those that read files was lost");
@@ -211,9 +224,7 @@ fn when_ready(server: Child) -> Result<Child, String> {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.end(TO_END);
-        }
+        self.end();
     }
 }
 

@@ -231,7 +231,7 @@ impl State {
     fn end(&mut self, of: &Resolver, owner: Owner) -> bool {
         self.last_asked.retain(|asked| *asked != owner);
         self.ended.fetch_add(1, Ordering::Relaxed);
-        self.processes.remove(&owner).is_none_or(|process| of.end(&process))
+        self.processes.remove(&owner).is_none_or(|process| of.end_worker(&process))
     }
 }
 
@@ -274,7 +274,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let state = std::mem::take(self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
         for process in state.processes.into_values() {
-            self.resolver.end(&process);
+            self.resolver.end_worker(&process);
         }
     }
 }
