@@ -301,12 +301,12 @@ fn mappings_without_end() {
     assert!(storm - quiet < 0.2 * 10.0, "{storm} s beside {quiet} s");
 }
 
-/// Everything at once for 6 s (30 with `--all`), with `-a`: the tracer ends in time and within its memory, what it recorded is readable and exact, and the files
+/// Everything at once for 3 s (30 with `--all`), with `-a`: the tracer ends in time and within its memory, what it recorded is readable and exact, and the files
 /// that were put in its way are as they were.
 #[test]
 fn everything_at_once() {
     let place = place();
-    let command = part(&place, "all", if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 30 } else { 6 });
+    let command = part(&place, "all", if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 30 } else { 3 });
     let outputs =
         ["energy-trace.svg", "energy-trace.data"].map(|name| place.path(name).to_str().unwrap().to_owned());
     let gone = place.path("gone");

@@ -171,27 +171,29 @@ fn lint<'a>(workspace: &Workspace, cargo: &'a mut Command) -> &'a mut Command {
     cargo.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
-/// What is beside the GPU's tests. First the one package that keeps one CPU busy: they leave the other idle in the end.
+/// What is beside the GPU's tests. First the package that keeps one CPU busy, and while its tests run the others are built; while those run,
+/// benchmarks and examples are.
 fn check_others(workspace: &Workspace, options: &Options) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
-    let tasks = test_tasks(workspace);
-    // While unit tests run, cargo builds the benchmarks.
-    let rules = test_other_rules(workspace, options);
-    let built = test_units(workspace, &["--no-run"]);
-    let (ran, benches) = std::thread::scope(|scope| {
-        let benches = scope.spawn(|| {
+    let tasks = || vec![test_tasks(workspace), test_other_rules(workspace, options)];
+    let (mut found, built) = beside(tasks, || test_units(workspace, &["--no-run"]));
+    let run = || built.and_then(|()| test_units(workspace, &[]));
+    let (ran, others) = beside(run, || [build_benches(workspace), test_examples(workspace)]);
+    found.push(ran);
+    found.extend(others);
+    found
+}
+
+/// Both beside each other, the second once the first holds cargo's lock.
+fn beside<T, S: Send>(first: impl FnOnce() -> T, second: impl FnOnce() -> S + Send) -> (T, S) {
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
             std::thread::sleep(AFTER_THE_LOCK);
-            build_benches(workspace)
+            second()
         });
-        let ran = built.and_then(|()| test_units(workspace, &[])).and_then(|()| test_examples(workspace));
-        (ran, benches.join())
-    });
-    vec![
-        tasks,
-        rules,
-        ran,
-        benches.unwrap_or_else(|_| Err(anyhow!("the thread that builds benchmarks panicked"))),
-    ]
+        let first = first();
+        (first, second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 /// Unit tests, with the CPU time that other tests leave.
