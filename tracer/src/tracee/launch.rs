@@ -379,7 +379,7 @@ mod tests {
         )
         .unwrap();
         drop(held.gate);
-        assert_eq!(shell_status(held.ended.await.unwrap().unwrap().status), 125);
+        assert_eq!(shell_status(held.command.ended.await.unwrap().unwrap().status), 125);
         assert!(!proof.exists());
     }
 
