@@ -19,6 +19,7 @@ mod hostile;
 mod power;
 mod power_files;
 mod probe;
+mod range_probes;
 mod ranges;
 mod receivers;
 mod session;

@@ -116,11 +116,12 @@ fn known_times() {
     }
 }
 
-/// Records in no memory, without end and torn, and values without number: the program ends as without us, and what is damaged or not told apart is said.
+/// Records in no memory, without end and torn, and values without number: the program ends as without us, and what is damaged or not told apart is said. Its
+/// variable stands in its own table of symbols alone.
 #[test]
 fn hostile_records() {
     let place = place();
-    let program = compile(place.path("spans"), &["-rdynamic"], &["spans.c", "spans_sdk.c"]);
+    let program = compile(place.path("spans"), &[], &["spans.c", "spans_sdk.c"]);
     let output = record(&place, &["--power", "model"]).arg(program).arg("hostile").output().unwrap();
     assert_code(&output, 0);
     assert_eq!(text(&output.stdout), "done\n");
@@ -134,6 +135,9 @@ fn hostile_records() {
     let none = place.run(&["report", "--trace", &"1".repeat(32)]);
     assert_code(&none, 2);
     assert_says(&none, &["no sample was taken in trace", "others"]);
+    let by = place.run(&["report", "--trace", &"1".repeat(32), "--by", "function"]);
+    assert_code(&by, 2);
+    assert_says(&by, &["--trace shows ranges, not rows by function"]);
 }
 
 /// On simulated power, by a library that Python loads: each span has the joules of what ran in it.

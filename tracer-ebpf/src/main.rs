@@ -119,6 +119,12 @@ mod hooks {
         0
     }
 
+    #[uprobe]
+    fn on_mark(ctx: ProbeContext) -> u32 {
+        ranges::passed(&ctx);
+        0
+    }
+
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
         loop {}

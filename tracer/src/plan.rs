@@ -7,8 +7,8 @@ use crate::tracee::Target;
 use crate::tracee::user::InvokingUser;
 use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_power::PowerPlan;
-use energy_trace_probe::CountName;
 use energy_trace_probe::event::EventChoice;
+use energy_trace_probe::{CountName, RangeProbe};
 use energy_trace_report::budgets::Budget;
 use energy_trace_symbols::Detail;
 use nix::unistd::{Gid, Uid};
@@ -50,6 +50,8 @@ pub struct RecordPlan {
     pub count: Option<Vec<CountName>>,
     /// Record the ranges that programs mark.
     pub ranges: bool,
+    /// Record what is between static probes as ranges too.
+    pub range_probes: Vec<RangeProbe>,
     /// Units of work that are counted.
     pub work: Vec<WorkCounter>,
     /// Note the sizes of arguments of Python functions.

@@ -47,6 +47,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         gpu: true,
         count: true,
         ranges: true,
+        range_probes: true,
         live: false,
         naming: Default::default(),
         oldest_kernel,

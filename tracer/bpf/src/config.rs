@@ -46,6 +46,8 @@ pub struct TraceConfig {
     pub count: bool,
     /// Record the ranges that programs mark.
     pub ranges: bool,
+    /// Record ranges between probes of binaries too.
+    pub range_probes: bool,
     /// Somebody looks while it is recorded: end slices and find names now and then, not only at the end.
     pub live: bool,
     /// When names are found then.

@@ -6,7 +6,7 @@ use super::call_counts::CallCounts;
 use super::error::ProbeError;
 use super::per_cpu;
 use super::process_maps::{Maps, Targets};
-use super::ranges::{self, RangeMaps};
+use super::ranges::{self, MarkProbes, RangeMaps};
 use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::sampling::cpus::Cpus;
@@ -75,6 +75,7 @@ fn map_entries(config: &TraceConfig, by_task: bool, (cpus, online): (u32, u32)) 
     ];
     if config.ranges {
         entries.extend(ranges::MAPS.map(|map| (map, MOST)));
+        entries.extend(config.range_probes.then_some((ranges::MARKS, MOST)));
     }
     if !config.gpu {
         // What only programs on GPU libraries write.
@@ -125,8 +126,10 @@ pub struct Object {
     pub counting: Option<Result<CallCounts, String>>,
     /// What programs tell of their ranges, or why they cannot; `None` where nobody is to, or once it is taken.
     pub ranges: Option<Result<RangeMaps, String>>,
-    /// The program that counts.
-    counting_fd: Option<RawFd>,
+    /// What probes of ranges lead to, or why there can be none; `None` where there are none, or once it is taken.
+    pub marks: Option<Result<MarkProbes, String>>,
+    /// The program that counts, and that of probes of ranges.
+    multi_fds: Vec<RawFd>,
     /// The maps, until the collector takes them.
     pub maps: Option<Maps>,
     /// The map of targets once more: processes become targets while the collector has `maps`.
@@ -181,24 +184,17 @@ impl Object {
         (settings, group): (Settings, GroupSettings),
         (cpus, online): (u32, u32),
     ) -> Result<Self, ProbeError> {
-        let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
-        let mut loader = EbpfLoader::new();
-        loader
-            .verifier_log_level(VerifierLogLevel::STATS)
-            .override_global("SETTINGS", &settings, true)
-            .override_global("GROUP", &group, true)
-            .override_global(aya_log::LEVEL, &level, false);
-        for (map, entries) in map_entries(config, settings.totals == BY_TASK, (cpus, online)) {
-            loader.map_max_entries(map, entries);
-        }
-        let mut ebpf = loader.load(PROBES).map_err(|e| ProbeError::load(&e))?;
+        let entries = map_entries(config, settings.totals == BY_TASK, (cpus, online));
+        let mut ebpf = load_maps(&settings, &group, &entries)?;
         let mut loaded = load_usual(config, settings.totals == BY_TASK, &mut ebpf)?;
         let together = if config.gpu { load_together(&ebpf, &mut loaded).map(Arc::new) } else { None };
         let launches = match together {
             None if config.gpu => load_launches(&mut ebpf, &mut loaded),
             _ => Ok(config.gpu),
         };
-        let counter = config.count.then(|| load_counter(&ebpf, &mut loaded));
+        let counter = config.count.then(|| load_multi(&ebpf, &mut loaded, "on_counted_call"));
+        let marks =
+            config.range_probes.then(|| load_multi(&ebpf, &mut loaded, ranges::ON_MARK).map(MarkProbes));
         let ranges = config.ranges.then(|| load_ranges(&mut ebpf, &mut loaded));
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
@@ -215,8 +211,8 @@ impl Object {
             let counts = map(&mut ebpf, "CALL_COUNTS").map_err(|error| error.to_string())?;
             Ok(CallCounts::new(program?, counts))
         });
-        let counting_fd =
-            counting.as_ref().and_then(|counting| counting.as_ref().ok()).map(CallCounts::program);
+        let counter = counting.iter().flatten().map(CallCounts::program);
+        let multi_fds = counter.chain(marks.iter().flatten().map(MarkProbes::program)).collect();
         let ebpf = Arc::new(Mutex::new(ebpf));
         let (links, stats) = (Vec::new(), None);
         Ok(Self {
@@ -226,7 +222,8 @@ impl Object {
             together,
             counting,
             ranges,
-            counting_fd,
+            marks,
+            multi_fds,
             maps: Some(maps),
             targets,
             by_task: settings.totals == BY_TASK,
@@ -404,7 +401,7 @@ impl Object {
         let single: u64 =
             lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum();
         let together = self.together.iter().flat_map(|both| both.iter()).map(MultiProbe::fd);
-        let others = together.chain(self.counting_fd);
+        let others = together.chain(self.multi_fds.iter().copied());
         Some(single + others.filter_map(|program| read_fdinfo(program, "run_time_ns:")).sum::<u64>())
     }
 
@@ -458,6 +455,25 @@ fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<boo
 const ON_CALL: &str = "on_gpu_call";
 const ON_RETURN: &str = "on_gpu_return";
 
+/// The object with its maps, of which these have so many entries.
+fn load_maps(
+    settings: &Settings,
+    group: &GroupSettings,
+    entries: &[(&str, u32)],
+) -> Result<Ebpf, ProbeError> {
+    let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
+    let mut loader = EbpfLoader::new();
+    loader
+        .verifier_log_level(VerifierLogLevel::STATS)
+        .override_global("SETTINGS", settings, true)
+        .override_global("GROUP", group, true)
+        .override_global(aya_log::LEVEL, &level, false);
+    for (map, entries) in entries {
+        loader.map_max_entries(map, *entries);
+    }
+    loader.load(PROBES).map_err(|e| ProbeError::load(&e))
+}
+
 /// Loads the program that is told of ranges, and gives what it keeps.
 fn load_ranges(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<RangeMaps, String> {
     let mut all = || {
@@ -465,14 +481,19 @@ fn load_ranges(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<Range
         Ok::<_, ProbeError>(RangeMaps {
             paths: map(ebpf, "RANGE_PATHS")?,
             labels: map(ebpf, "RANGE_LABELS")?,
+            marks: Vec::new(),
         })
     };
     all().map_err(|error| error.to_string())
 }
 
-/// Loads the program that counts calls; it needs Linux 6.6, which takes thousands of probes at once.
-fn load_counter(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<MultiProbe, String> {
-    let (name, start) = ("on_counted_call", Instant::now());
+/// Loads a program that needs Linux 6.6, which takes thousands of probes at once.
+fn load_multi(
+    ebpf: &Ebpf,
+    loaded: &mut Vec<LoadedProgram>,
+    name: &'static str,
+) -> Result<MultiProbe, String> {
+    let start = Instant::now();
     let program = MultiProbe::load(PROBES, ebpf, name, false).map_err(|error| error.to_string())?;
     let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
     loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });

@@ -82,6 +82,17 @@ pub(super) struct MultiProbe {
     returns: bool,
 }
 
+/// A place of a file that is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Where it is.
+    pub offset: u64,
+    /// Where the program has 16 bits in which the kernel counts who listens; 0: it has none.
+    pub counter: u64,
+    /// What the BPF program is told.
+    pub cookie: u64,
+}
+
 /// A place that is probed until this is dropped.
 pub struct MultiLink(#[expect(dead_code, reason = "what counts is when it is dropped")] OwnedFd);
 
@@ -132,7 +143,17 @@ impl MultiProbe {
 
     /// Probes places in a file for all processes, each with its cookie.
     pub(super) fn attach_all(&self, path: &Path, offsets: &[u64], cookies: &[u64]) -> io::Result<MultiLink> {
-        if offsets.len() != cookies.len() {
+        self.attach_counted(path, offsets, cookies, &[])
+    }
+
+    fn attach_counted(
+        &self,
+        path: &Path,
+        offsets: &[u64],
+        cookies: &[u64],
+        counters: &[u64],
+    ) -> io::Result<MultiLink> {
+        if offsets.len() != cookies.len() || !counters.is_empty() && counters.len() != offsets.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let path = CString::new(path.as_os_str().as_bytes())?;
@@ -141,12 +162,20 @@ impl MultiProbe {
             attach_type: bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32,
             path: path.as_ptr() as u64,
             offsets: offsets.as_ptr() as u64,
+            ref_ctr_offsets: if counters.is_empty() { 0 } else { counters.as_ptr() as u64 },
             cookies: cookies.as_ptr() as u64,
             cnt: size(offsets.len())?,
             multi_flags: if self.returns { ON_RETURN } else { 0 },
             ..LinkCreate::default()
         };
         make(bpf_cmd::BPF_LINK_CREATE, &attr).map(MultiLink)
+    }
+
+    /// The same of places that may have a counter of those who listen.
+    pub(super) fn attach_spots(&self, path: &Path, spots: &[Spot]) -> io::Result<MultiLink> {
+        let each = |of: fn(&Spot) -> u64| -> Vec<u64> { spots.iter().map(of).collect() };
+        let (offsets, cookies) = (each(|spot| spot.offset), each(|spot| spot.cookie));
+        self.attach_counted(path, &offsets, &cookies, &each(|spot| spot.counter))
     }
 
     /// The program itself.

@@ -151,6 +151,10 @@ pub const INSIDE: &str = "  (in ";
 pub const PARTLY_INSIDE: &str = "  (partly in ";
 /// Stands between a line and what it calls.
 pub const CALLS: &str = " → ";
+/// Begins the range of a span of the chosen trace (`report --trace`); behind it stands the span's number, by which rows are told apart.
+const SPAN: &str = "trace > span ";
+/// Between a range and one within it.
+const WITHIN: &str = " > ";
 /// Makes a name fit into `width` columns: arguments and template parameters go first, then the middle. The end of a qualified name says
 /// most, and keeps two thirds of the room; its beginning says where it is from. File and line stay whole, as far as they fit: the package
 /// in front of a name goes before them.
@@ -161,6 +165,9 @@ pub fn shorten(name: &str, width: usize) -> String {
     if let Some(at) = name.find(INSIDE).or_else(|| name.find(PARTLY_INSIDE)) {
         let (name, inside) = name.split_at(at);
         return with_inside(name, inside, width).unwrap_or_else(|| shorten(name, width));
+    }
+    if let Some(span) = name.strip_prefix(SPAN).and_then(|rest| with_number(rest, width)) {
+        return span;
     }
     if let Some((place, call)) = name.split_once(CALLS) {
         return beside(width, place.width() + CALLS.width(), |room| {
@@ -185,6 +192,24 @@ fn with_inside(name: &str, inside: &str, width: usize) -> Option<String> {
         let room = width.checked_sub(inside.width()).filter(|room| *room >= least)?;
         Some(format!("{}{inside}", shorten(name, room)))
     })
+}
+
+/// A span with its number whole, and of what stands behind it as much as fits: `…span 00f067aa0ba902b7 > http.r…/checkout`; the number alone
+/// where there is no room for more. `None`: not even for that, or it is none.
+fn with_number(rest: &str, width: usize) -> Option<String> {
+    const DIGITS: usize = 16;
+    let (number, behind) = rest.split_at_checked(DIGITS)?;
+    if width < DIGITS || !number.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let span = format!("…span {number}");
+    let Some(behind) = behind.strip_prefix(WITHIN) else {
+        return Some(if span.width() <= width { span } else { number.to_owned() });
+    };
+    let taken = span.width() + WITHIN.len();
+    let whole = beside(width, taken, |room| format!("{span}{WITHIN}{}", without_middle(behind, room)));
+    let marked = || beside(width, DIGITS - 1, |_| format!("{number}…"));
+    whole.or_else(marked).or_else(|| Some(number.to_owned()))
 }
 
 /// The least of a name that tells it from others: its place, with the last two parts of a call (`train.py:57 → …Conv2d.__call__`) or of a
@@ -434,6 +459,12 @@ mod tests {
         assert_eq!(shorten("短い名前です", 8), "短…です");
         assert_eq!(shorten("model.forward train.py:51", 20), "…forward train.py:51");
         assert!(shorten("python3 a.py --rank 1 (pid 12)", 20).ends_with("1 (pid 12)"));
+        let span = "trace > span 00f067aa0ba902b7 > http.route=/checkout";
+        assert_eq!(shorten(span, 42), "…span 00f067aa0ba902b7 > http.…e=/checkout");
+        assert_eq!(shorten(span, 26), "00f067aa0ba902b7…");
+        assert_eq!(shorten(span, 16), "00f067aa0ba902b7");
+        assert_eq!(shorten("trace > span 00f067aa0ba902b7", 24), "…span 00f067aa0ba902b7");
+        assert_eq!(shorten("trace > span of the program's own", 16), "trace…gram's own");
         assert_eq!(shorten("fits", 4), "fits");
         assert_eq!(shorten("no room", 1), "…");
         assert_eq!((shorten_end("a sentence", 6), shorten_end("短い", 3)), ("a sen…".into(), "短…".into()));

@@ -14,6 +14,7 @@ use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::{Processes, Scope};
 use super::range_library::place_in;
+use super::range_probes::{RangeProbe, RangeProbes};
 use super::records::RecordSender;
 use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
@@ -61,6 +62,8 @@ pub struct Tracer {
     injected: Option<(PathBuf, UnixListener)>,
     /// The library that tells of ranges.
     tells_ranges: Option<PathBuf>,
+    /// Ranges between static probes, and files that may have some before the start.
+    range_probes: (Vec<RangeProbe>, Vec<PathBuf>),
     /// What samples and how often, once it does.
     sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
@@ -97,6 +100,7 @@ impl Tracer {
             gpu_devices: Vec::new(),
             injected: None,
             tells_ranges: None,
+            range_probes: (Vec::new(), Vec::new()),
             sampling: None,
             sampler: None,
             slowed: Slowed::default(),
@@ -144,6 +148,11 @@ impl Tracer {
     /// Has calls counted, if the configuration says so: of these functions, in these files before the start (the command's program first).
     pub fn count(&mut self, names: Vec<CountName>, files: Vec<PathBuf>) {
         self.to_count = (names, files);
+    }
+
+    /// Records ranges between static probes, if the configuration says so; in these files before the start.
+    pub fn probe_ranges(&mut self, ranges: Vec<RangeProbe>, files: Vec<PathBuf>) {
+        self.range_probes = (ranges, files);
     }
 
     /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
@@ -270,24 +279,35 @@ impl Tracer {
         Ok(())
     }
 
-    /// Listens to the library that targets load for their ranges.
+    /// Listens to the library that targets load for their ranges, and probes where others begin and end.
     fn attach_to_ranges(&mut self, collector: &mut Collector) {
-        let (Some(maps), Some(library)) = (self.object.ranges.take(), self.tells_ranges.take()) else {
-            return;
+        let Some(maps) = self.object.ranges.take() else { return };
+        let mut maps = match maps.and_then(|maps| self.listen_to_library(collector).map(|()| maps)) {
+            Ok(maps) => maps,
+            Err(error) => return self.miss_ranges(RangesNotRecorded::NoLibrary { error }),
         };
-        let worker = Arc::clone(&collector.stacks.worker);
-        let mut attach = || {
-            let (file, offset) = place_in(&library, &worker)?;
-            self.object.attach_ranges(&path_of(&file), offset).map_err(|error| error.to_string())
-        };
-        match maps.and_then(|maps| attach().map(|()| maps)) {
-            Ok(maps) => collector.stacks.ranges = Ranges::new(maps),
-            Err(error) => {
-                log::warn!("no ranges: {error}");
-                let why = RangesNotRecorded::NoLibrary { error };
-                self.diagnostics.push(RangeDiagnostic::NotRecorded(why).into());
+        let (wanted, files) = std::mem::take(&mut self.range_probes);
+        maps.marks = wanted.iter().map(|range| range.name.clone()).collect();
+        collector.stacks.ranges = Ranges::new(maps);
+        match self.object.marks.take() {
+            Some(Ok(probes)) => {
+                let worker = Arc::clone(&collector.stacks.worker);
+                collector.range_probes = Some(RangeProbes::start(probes, &worker, &wanted, &files));
             }
+            Some(Err(error)) => self.miss_ranges(RangesNotRecorded::ProbesFailed { error }),
+            None => (),
         }
+    }
+
+    fn listen_to_library(&mut self, collector: &Collector) -> Result<(), String> {
+        let Some(library) = self.tells_ranges.take() else { return Ok(()) };
+        let (file, offset) = place_in(&library, &collector.stacks.worker)?;
+        self.object.attach_ranges(&path_of(&file), offset).map_err(|error| error.to_string())
+    }
+
+    fn miss_ranges(&mut self, why: RangesNotRecorded) {
+        log::warn!("no ranges: {why:?}");
+        self.diagnostics.push(RangeDiagnostic::NotRecorded(why).into());
     }
 
     /// Where somebody looks meanwhile.
@@ -443,9 +463,7 @@ impl Tracer {
                 self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
-                let StackBuilder { ranges, spans, .. } = &collector.stacks;
-                let found = ranges.diagnostics(spans, counters[lost::RANGES as usize]);
-                self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
+                self.diagnostics.extend(ranges_found(&mut collector, counters[lost::RANGES as usize]));
                 self.diagnostics.extend(closed_files(&collector.stacks.libraries));
                 let found = send_counts(&mut collector, python);
                 self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
@@ -474,6 +492,13 @@ impl Tracer {
             diagnostics: self.diagnostics,
         }
     }
+}
+
+/// What was found about ranges, of which the probes could not keep so many.
+fn ranges_found(collector: &mut Collector, lost: u64) -> Vec<RecordingDiagnostic> {
+    let of_probes = collector.range_probes.take().and_then(RangeProbes::finish);
+    let StackBuilder { ranges, spans, .. } = &collector.stacks;
+    of_probes.into_iter().chain(ranges.diagnostics(spans, lost)).map(RecordingDiagnostic::from).collect()
 }
 
 /// What was lost since the probes had sent it.

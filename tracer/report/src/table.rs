@@ -69,7 +69,8 @@ const NARROWEST: usize = 80;
 /// Head of that column.
 const UNATTRIBUTED: &str = "unattributed";
 /// Below a table of ranges without any.
-const NO_RANGES: &str = "no range is in this recording: `energy-trace record --ranges` records those that a program marks by NVTX or ITT";
+const NO_RANGES: &str = "no range is in this recording: `energy-trace record --ranges` records those that a program marks by NVTX, ITT or \
+                         `energy_trace.range`, and spans of OpenTelemetry";
 /// Most frames that a row by stack shows.
 const STACK_LINES: usize = 24;
 

@@ -8,7 +8,7 @@ pub(super) fn range_fact(found: &RangeDiagnostic) -> String {
     match found {
         RangeDiagnostic::NotRecorded(why) => not_recorded(why),
         RangeDiagnostic::Limited { samples, of } => format!(
-            "{} of the samples in ranges are in {MORE_RANGES}: a process has 4096 names and 4096 paths of ranges, a thread 64 ranges at once, and \
+            "{} of the samples in ranges are in {MORE_RANGES}: a process has 4096 names and 4096 paths of ranges, a thread 64 ranges at once (15 between static probes), and \
              all spans have 16384 combinations of attributes; \
              their time and joules are right",
             percent_of(*samples, *of)
@@ -39,9 +39,17 @@ fn not_recorded(why: &RangesNotRecorded) -> String {
             )
         }
         RangesNotRecorded::NoLibrary { error } => format!("no ranges: {error}"),
+        RangesNotRecorded::ProbesNotFound { names } => format!(
+            "no range of {}: no file that the program has mapped has a static probe of this name (`readelf -n FILE` shows them as stapsdt)",
+            names.join(", ")
+        ),
+        RangesNotRecorded::ProbesFailed { error } => {
+            format!("no ranges between static probes, which need Linux 6.6: {error}")
+        }
         RangesNotRecorded::NotMarked => {
-            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT and published no span \
-             (OpenTelemetry's thread context), or they were too short".to_owned()
+            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, passed no static probe of --range-probes and published no span \
+             (OpenTelemetry's thread context; a stripped program shows its own only if it was linked with -rdynamic), or they were too \
+             short".to_owned()
         }
     }
 }
@@ -60,6 +68,12 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::NoLibrary { .. }) => {
             "ranges were not recorded: their library cannot be used".to_owned()
+        }
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::ProbesNotFound { names }) => {
+            format!("no static probe {} was found", names.join(", "))
+        }
+        RangeDiagnostic::NotRecorded(RangesNotRecorded::ProbesFailed { .. }) => {
+            "ranges between static probes were not recorded".to_owned()
         }
         RangeDiagnostic::Limited { samples, of } => {
             format!("{} of the samples in ranges are in {MORE_RANGES}", percent_of(*samples, *of))

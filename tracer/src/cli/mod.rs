@@ -29,6 +29,7 @@ mod output;
 mod pages;
 mod per_work;
 mod range;
+mod range_probes;
 mod rank;
 mod record;
 mod report;

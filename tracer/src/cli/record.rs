@@ -7,6 +7,7 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::meant;
+use super::range_probes;
 use super::resolve::{PlanError, resolve};
 use super::tips::parse_pid;
 use super::work;
@@ -16,6 +17,7 @@ use clap::{ArgAction, Args, FromArgMatches as _};
 use energy_trace_model::recording::record::{Unwinding, WorkCounter};
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
+use energy_trace_probe::RangeProbe;
 use energy_trace_probe::event::EventChoice;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -153,6 +155,12 @@ pub(super) struct RecordArgs {
     /// INTEL_LIBITTNOTIFY64 for the program, where they are not set
     #[arg(help_heading = "Sampling", long)]
     pub ranges: bool,
+
+    /// Record as a range what a thread does between static probes of the program or of a library (USDT: sys/sdt.h, DTrace): from the probe
+    /// PROVIDER:BEGIN to END, or to the first of several: postgresql:transaction-start,transaction-commit,transaction-abort=transaction. Also of
+    /// programs that run already. A probe costs the program about 1 µs; where it asks whether anybody listens, it is told so. Needs Linux 6.6
+    #[arg(help_heading = "Sampling", long, value_name = "PROVIDER:BEGIN,END[=NAME]", value_parser = range_probes::parse)]
+    pub range_probes: Vec<RangeProbe>,
 
     /// Show joules per unit of work: token, request, step. SOURCE has the running number of units: calls:FUNCTION counts calls, as
     /// --count does; stdout:REGEX finds it in lines that the program prints, as the first group of a regular expression: step (\d+);

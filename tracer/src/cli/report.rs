@@ -43,9 +43,9 @@ pub(super) struct ReportArgs {
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 
-    /// What to group rows by
-    #[arg(long, value_parser = choices::rows(), default_value = "function")]
-    pub by: By,
+    /// What to group rows by [default: function]
+    #[arg(long, value_parser = choices::rows())]
+    pub by: Option<By>,
 
     /// Show what this trace used, by its spans and what was published of them: rows are ranges (`record --ranges`)
     #[arg(long, value_name = "ID", conflicts_with_all = ["summary", "per_work"])]
@@ -111,9 +111,11 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
     let options = Options { view: args.view, accounting: args.accounting.into() };
     let by = args.rows_by()?;
     if args.format == Format::Markdown && by != By::Function {
-        let text =
-            "--format markdown shows the summary's tables alone: leave out --by, or use table, csv or json";
-        return Err(Failure::usage(text.to_owned()));
+        let option = if args.trace.is_some() { "--trace" } else { "--by" };
+        let text = format!(
+            "--format markdown shows the summary's tables alone: leave out {option}, or use table, csv or json"
+        );
+        return Err(Failure::usage(text));
     }
     let mut profile = match (&args.per_work, by) {
         (name, By::Phase) => read_phases(args, &options, name.is_some())?,
@@ -136,9 +138,12 @@ impl ReportArgs {
     /// What rows are grouped by: ranges, where a trace is chosen.
     fn rows_by(&self) -> Result<By, Failure> {
         match (self.trace, self.by) {
-            (Some(_), By::Function | By::Range) => Ok(By::Range),
-            (Some(_), _) => Err(Failure::usage("--trace shows ranges: leave out --by".to_owned())),
-            (None, by) => Ok(by),
+            (Some(_), None | Some(By::Range)) => Ok(By::Range),
+            (Some(_), Some(by)) => {
+                let text = format!("--trace shows ranges, not rows by {}: leave out --by", by.name());
+                Err(Failure::usage(text))
+            }
+            (None, by) => Ok(by.unwrap_or(By::Function)),
         }
     }
 }

@@ -10,9 +10,10 @@ use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
 use crate::work::check;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::ranges::MOST_RANGE_PROBES;
 use energy_trace_model::recording::record::{WorkCounter, WorkSource};
 use energy_trace_power::{PowerPlan, SourceChoice};
-use energy_trace_probe::{CountName, count_names_of};
+use energy_trace_probe::{CountName, RangeProbe, count_names_of};
 use energy_trace_symbols::Detail;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -33,6 +34,9 @@ pub(super) enum PlanError {
         "the recording and the flame graph would both be written to {0}: name another file with -o or --svg"
     )]
     SameFile(PathBuf),
+    /// They are told apart by their number.
+    #[error("--range-probes can be given {MOST_RANGE_PROBES} times at the most")]
+    TooManyRangeProbes,
     /// A recording is no stream.
     #[error(
         "a recording and its flame graph are files, and `-` is none: name a file; `energy-trace export` \
@@ -101,6 +105,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         work: work(args)?,
         count: counted(args)?,
         ranges: args.ranges,
+        range_probes: range_probes(args)?,
         input_sizes: args.input_sizes,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
@@ -118,6 +123,14 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         typed: std::env::args_os().collect(),
         program: None,
     })
+}
+
+/// Ranges between static probes: so many are told apart.
+fn range_probes(args: &RecordArgs) -> Result<Vec<RangeProbe>, PlanError> {
+    if args.range_probes.len() > MOST_RANGE_PROBES {
+        return Err(PlanError::TooManyRangeProbes);
+    }
+    Ok(args.range_probes.clone())
 }
 
 /// How far GPU energy is followed: launches are told with the switches of their threads.

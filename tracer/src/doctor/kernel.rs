@@ -133,6 +133,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         gpu: false,
         count: false,
         ranges: false,
+        range_probes: false,
         live: false,
         naming: LiveNaming::Never,
         oldest_kernel: false,

@@ -197,6 +197,9 @@ fn start_tracing(
 
 /// Has the files that the command will map looked into before it starts.
 fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<PathBuf>) {
+    if !plan.range_probes.is_empty() {
+        tracer.probe_ranges(plan.range_probes.clone(), files.clone());
+    }
     let (to_count, files) = prefetched(plan, files);
     tracer.prefetch(files);
     tracer.count(plan.count.clone().unwrap_or_default(), to_count);
@@ -228,7 +231,8 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         gpu: plan.gpu.traces_launches()
             && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
         count: plan.count.is_some(),
-        ranges: plan.ranges,
+        ranges: plan.ranges || !plan.range_probes.is_empty(),
+        range_probes: !plan.range_probes.is_empty(),
         live: plan.live,
         naming: naming(plan),
         oldest_kernel: plan.oldest_kernel,

@@ -37,6 +37,7 @@ pub mod living;
 pub mod merge;
 pub mod plt;
 pub mod stack_copy;
+pub mod static_probes;
 pub mod thread_context;
 pub mod v8;
 pub mod vdso;

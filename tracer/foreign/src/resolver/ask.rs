@@ -17,6 +17,7 @@ use energy_trace_unwind::elf::ElfFacts;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::Function;
 use energy_trace_unwind::generated_code::GeneratedFunction;
+use energy_trace_unwind::static_probes::{ProbeName, StaticProbe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -53,6 +54,21 @@ impl Worker {
         let functions: List<Function> =
             self.ask(label, &Question::Functions { patterns, most }, &[file], NAMES)?;
         Ok(functions.0)
+    }
+
+    /// The places of static probes of a file.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn static_probes(
+        &self,
+        label: &str,
+        file: &File,
+        wanted: &[ProbeName],
+    ) -> Result<Vec<StaticProbe>, ResolveError> {
+        let wanted = wanted.to_vec();
+        let found: List<StaticProbe> = self.ask(label, &Question::StaticProbes { wanted }, &[file], NAMES)?;
+        Ok(found.0)
     }
 
     /// The unwind rows of a file, sorted.

@@ -10,6 +10,7 @@ use energy_trace_symbols::{Detail, Place, Proof};
 use energy_trace_system::roles::room::List;
 use energy_trace_unwind::elf::DebugSections;
 use energy_trace_unwind::functions::Function;
+use energy_trace_unwind::static_probes::ProbeName;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule};
 
@@ -27,6 +28,11 @@ pub enum Question {
         patterns: Vec<String>,
         /// How many at the most.
         most: usize,
+    },
+    /// Where are these static probes of this file? `List<StaticProbe>`.
+    StaticProbes {
+        /// What they are called.
+        wanted: Vec<ProbeName>,
     },
     /// The unwind rows of this file, whose lowest address and entry point these are. `RowsHead`, and a file with the rows.
     Rows {
@@ -111,7 +117,7 @@ impl Question {
                 (SMALL, SMALL)
             }
             Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
-            Self::AttributeNames => (MIB, MIB),
+            Self::AttributeNames | Self::StaticProbes { .. } => (MIB, MIB),
             Self::Functions { most, .. } => each(*most, NAME, size_of::<Function>()),
             Self::Names { offsets, detail, .. } => {
                 let names = if detail.inlines { 1 + INLINED } else { 1 };

@@ -15,6 +15,7 @@ use energy_trace_unwind::fde::UnwindFile;
 use energy_trace_unwind::file_bytes::Positioned;
 use energy_trace_unwind::functions::find_functions;
 use energy_trace_unwind::generated_code::{GeneratedFunction, LARGEST};
+use energy_trace_unwind::static_probes::find_probes;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
@@ -63,6 +64,7 @@ fn answer(
         Question::Functions { patterns, most } => {
             send_answer(channel, find_functions(file, &patterns, most).map(List))
         }
+        Question::StaticProbes { wanted } => send_answer(channel, find_probes(file, &wanted).map(List)),
         Question::Rows { base, entry } => match rows(file, base, entry) {
             Ok((head, rows)) => channel.send(&Ok::<_, Fault>(head), &[rows.as_fd()], None),
             Err(error) => send_answer::<RowsHead>(channel, Err(error)),

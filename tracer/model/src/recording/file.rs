@@ -451,7 +451,7 @@ mod tests {
             number(&WorkFailure::System { error: text() }),
             number(&RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked))),
             number(&RangeDiagnostic::SpansDamaged { samples: 0, of: 0 }),
-            number(&RangesNotRecorded::NotMarked),
+            number(&RangesNotRecorded::ProbesFailed { error: text() }),
             number(&FrameKind::Range),
             number(&OwnerDiagnostic::StacksCut { samples: 0, most: 0 }),
             number(&AccountDiagnostic::Hidden { files: Vec::new() }),
@@ -467,7 +467,7 @@ mod tests {
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [44, 3, 10, 22, 3, 3, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 5 }, known));
+        let known = [44, 3, 10, 22, 3, 5, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 6 }, known));
     }
 }

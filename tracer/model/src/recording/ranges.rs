@@ -17,6 +17,9 @@ pub const NOT_IN_TRACE: &str = "[not in this trace]";
 /// Stands for what runs in no range.
 pub const OUTSIDE_OF_RANGES: &str = "[outside of ranges]";
 
+/// Ranges between static probes that are told apart.
+pub const MOST_RANGE_PROBES: usize = 15;
+
 /// A finding about ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RangeDiagnostic {
@@ -66,6 +69,16 @@ pub enum RangesNotRecorded {
     },
     /// No sample was taken in a range.
     NotMarked,
+    /// No file of the program has these static probes (1.6).
+    ProbesNotFound {
+        /// `PROVIDER:NAME`.
+        names: Vec<String>,
+    },
+    /// Static probes could not be probed (1.6).
+    ProbesFailed {
+        /// The system's reason.
+        error: String,
+    },
 }
 
 impl RangeDiagnostic {

@@ -9,6 +9,7 @@ use super::sampling_gaps::SamplingGaps;
 use super::totals::SummedTime;
 use crate::count::Counting;
 use crate::gpu::GpuCollector;
+use crate::range_probes::RangeProbes;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::python_frames::note_code_objects;
 use energy_trace_bpf::config::TraceAccount;
@@ -32,6 +33,8 @@ pub(crate) struct Collector {
     pub(crate) gpu: GpuCollector,
     /// Calls that are counted, where that was asked for.
     pub(crate) counting: Option<Counting>,
+    /// Ranges between static probes, where there are some.
+    pub(crate) range_probes: Option<RangeProbes>,
     housekeeping: Housekeeping,
     /// Where CPU time is summed.
     pub(crate) summed: Option<SummedTime>,
@@ -50,6 +53,7 @@ impl Collector {
             samples: SampleCollector::new(),
             gpu: GpuCollector::default(),
             counting: None,
+            range_probes: None,
             summed: None,
             own: BTreeSet::new(),
             live: None,
@@ -199,6 +203,9 @@ impl Collector {
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
             counting.look(&mut self.stacks);
+        }
+        if let Some(probes) = &mut self.range_probes {
+            probes.look(&self.stacks);
         }
         for pid in std::mem::take(&mut self.stacks.processes.met_late) {
             self.housekeeping.ended(pid, now);

@@ -1,0 +1,178 @@
+//! Probes that a file has for those who trace it (USDT: `sys/sdt.h` of SystemTap, `dtrace -G`): a `nop` each, with a note that says where it is and what it
+//! is called.
+//!
+//! A note of type 3 has three words (where the `nop` is, where `.stapsdt.base` was when that was written, where the program looks whether anybody listens)
+//! and three texts: provider, name, arguments (SystemTap, UserSpaceProbeImplementation). Leaves out arguments.
+
+use super::elf::{ENDIAN, ElfError};
+use super::file_bytes::FileBytes;
+use object::Endianness;
+use object::elf::{FileHeader64, ProgramHeader64};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+
+/// Notes of a file that are looked at, and probes that are found: the largest programs have some thousand.
+const MOST_NOTES: usize = 1 << 16;
+const MOST_FOUND: usize = 4096;
+const OWNER: &[u8] = b"stapsdt";
+const TYPE: u32 = 3;
+
+type Segment = ProgramHeader64<Endianness>;
+
+/// A probe, as the user calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeName {
+    /// Who has it: `postgresql`.
+    pub provider: String,
+    /// Its own name: `transaction__start`.
+    pub name: String,
+}
+
+/// A place of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticProbe {
+    /// Which of those that are wanted.
+    pub wanted: usize,
+    /// Its place in the file.
+    pub offset: u64,
+    /// Place in the file of the 16 bits by which the program knows that somebody listens; 0: it has none.
+    pub counter: u64,
+}
+
+/// The places of probes in a file; none where it has none. Its symbols are not read.
+///
+/// # Errors
+/// When it is no ELF file, or damaged.
+pub fn find_probes(file: &File, wanted: &[ProbeName]) -> Result<Vec<StaticProbe>, ElfError> {
+    let bytes = &FileBytes::new(file)?;
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let sections = header.sections(ENDIAN, bytes)?;
+    let Some((_, section)) = sections.section_by_name(ENDIAN, b".note.stapsdt") else {
+        return Ok(Vec::new());
+    };
+    let base = sections.section_by_name(ENDIAN, b".stapsdt.base").map(|(_, base)| base.sh_addr(ENDIAN));
+    let segments = header.program_headers(ENDIAN, bytes)?;
+    let Some(mut notes) = section.notes(ENDIAN, bytes)? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for _ in 0..MOST_NOTES {
+        let Some(note) = notes.next()? else { break };
+        if note.name() == OWNER && note.n_type(ENDIAN) == TYPE && found.len() < MOST_FOUND {
+            found.extend(probe(segments, note.desc(), base, wanted));
+        }
+    }
+    Ok(found)
+}
+
+/// What a note says, where its probe is wanted and lies in the file's code.
+fn probe(segments: &[Segment], note: &[u8], base: Option<u64>, wanted: &[ProbeName]) -> Option<StaticProbe> {
+    let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
+    let (at, base_then, counter) = (word(0)?, word(8)?, word(16)?);
+    let mut texts = note.get(24..)?.split(|&byte| byte == 0);
+    let (provider, name) = (texts.next()?, texts.next()?);
+    let is_it = |of: &ProbeName| of.provider.as_bytes() == provider && of.name.as_bytes() == name;
+    let wanted = wanted.iter().position(is_it)?;
+    // Who moves a file's parts afterwards does not change its notes.
+    let moved = |svma: u64| svma.wrapping_add(base.unwrap_or(base_then).wrapping_sub(base_then));
+    let offset = file_offset(segments, moved(at), object::elf::PF_X)?;
+    let counter = if counter == 0 { 0 } else { file_offset(segments, moved(counter), object::elf::PF_W)? };
+    Some(StaticProbe { wanted, offset, counter })
+}
+
+/// The place in a file of an address (SVMA) in a part that is loaded with this right.
+fn file_offset(segments: &[Segment], svma: u64, right: u32) -> Option<u64> {
+    segments.iter().find_map(|header| {
+        let within = svma.checked_sub(header.p_vaddr(ENDIAN))?;
+        let is_loaded = header.p_type(ENDIAN) == object::elf::PT_LOAD && header.p_flags(ENDIAN) & right != 0;
+        let is_in = is_loaded && within < header.p_filesz(ENDIAN);
+        is_in.then(|| header.p_offset(ENDIAN).checked_add(within)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ElfError, MOST_FOUND, ProbeName, StaticProbe, find_probes};
+    use std::io::Write as _;
+
+    /// Where the file's code and its data are loaded (SVMA); both are the whole file.
+    const CODE: u64 = 0x10_0000;
+    const DATA: u64 = 0x20_0000;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// A note about a probe at a place, which says that the base was at 0.
+    fn note(at: u64, counter: u64, texts: &[u8]) -> Vec<u8> {
+        let desc = [words(&[at, 0, counter]), texts.to_vec()].concat();
+        let head = [8, u32::try_from(desc.len()).unwrap(), 3].map(u32::to_le_bytes).concat();
+        let mut note = [head, b"stapsdt\0".to_vec(), desc].concat();
+        note.resize(note.len().next_multiple_of(4), 0);
+        note
+    }
+
+    /// What is found in a file with these notes, whose base is so far from where it was.
+    fn find(notes: &[u8], moved: u64) -> Result<Vec<StaticProbe>, ElfError> {
+        const NAMES: &[u8] = b"\0.note.stapsdt\0.stapsdt.base\0";
+        let begin = 64 + 2 * 56;
+        let (names_at, notes_at) = (begin + 4 * 64, begin + 4 * 64 + NAMES.len() as u64);
+        let length = notes_at + notes.len() as u64;
+        let mut file = [b"\x7fELF\x02\x01\x01".to_vec(), vec![0; 9]].concat();
+        file.extend([3, object::elf::EM_X86_64].map(u16::to_le_bytes).concat());
+        file.extend(1_u32.to_le_bytes());
+        file.extend(words(&[0, 64, begin]));
+        file.extend([0, 0, 64, 56, 2, 64, 4, 1].map(u16::to_le_bytes).concat());
+        for (rights, at) in [(5_u64, CODE), (6, DATA)] {
+            file.extend(words(&[rights << 32 | 1, 0, at, at, length, length, 4096]));
+        }
+        file.extend([0; 64]);
+        for [name, kind, at, address, size] in [
+            [0, 3, names_at, 0, NAMES.len() as u64],
+            [1, 7, notes_at, 0, notes.len() as u64],
+            [15, 1, names_at, moved, 1],
+        ] {
+            file.extend(words(&[kind << 32 | name, 0, address, at, size, 0, 4, 0]));
+        }
+        let mut whole = tempfile::tempfile().unwrap();
+        whole.write_all(&[&file, NAMES, notes].concat()).unwrap();
+        let wanted = ["begin", "end"].map(|name| ProbeName { provider: "app".into(), name: name.into() });
+        find_probes(&whole, &wanted)
+    }
+
+    /// Each place of a probe that is wanted, in the file's numbering, also where its parts were moved; its counter lies in data.
+    #[test]
+    fn places() {
+        let notes = [
+            note(CODE + 8, 0, b"app\0begin\0"),
+            note(CODE, 0, b"lib\0begin\0\0"),
+            note(CODE + 16, DATA + 32, b"app\0end\0-4@%eax\0"),
+            note(CODE + 24, 0, b"app\0begin\0\0"),
+        ];
+        let [first, counted, again] = [(0, 8, 0), (1, 16, 32), (0, 24, 0)]
+            .map(|(wanted, offset, counter)| StaticProbe { wanted, offset, counter });
+        assert_eq!(find(&notes.concat(), 0).unwrap(), [first, counted, again]);
+        let moved = find(&note(CODE - 64, 0, b"app\0begin\0"), 72).unwrap();
+        assert_eq!(moved, [first]);
+    }
+
+    /// What lies in no code, has its counter in code, is cut, is not text or has no end is passed over; so many are found.
+    #[test]
+    fn hostile_notes() {
+        let cut = note(CODE, 0, b"app\0begin\0");
+        for notes in [
+            note(DATA + 8, 0, b"app\0begin\0"),
+            note(u64::MAX, 0, b"app\0begin\0"),
+            note(CODE + 8, CODE + 8, b"app\0begin\0"),
+            note(CODE + 8, u64::MAX, b"app\0begin\0"),
+            note(CODE, 0, b"app"),
+            note(CODE, 0, &[0xff; 4096]),
+            b"\x08\0\0\0\x04\0\0\0\x03\0\0\0stapsdt\0abcd".to_vec(),
+            Vec::new(),
+        ] {
+            assert_eq!(find(&notes, 0).unwrap(), [], "{notes:?}");
+        }
+        assert!(find(&cut[..cut.len() - 8], 0).is_err());
+        let most = find(&note(CODE, 0, b"app\0begin\0").repeat(2 * MOST_FOUND), 0).unwrap();
+        assert_eq!(most.len(), MOST_FOUND);
+    }
+}
