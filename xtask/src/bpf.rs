@@ -17,6 +17,9 @@ use std::process::Command;
 use std::time::SystemTime;
 
 const TARGET: &str = "bpfel-unknown-none";
+/// Memory is set and copied by words in place. As bpf-linker has it, LLVM calls a function that sets byte by
+/// byte: it takes that time in every sample, and the verifier looks at each byte.
+const BY_WORDS: &str = "-Clink-arg=--disable-expand-memcpy-in-order";
 
 /// What a compiler warning in the programs means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +76,7 @@ fn build_from(
 ) -> Result<()> {
     let (folder, object) = workspace.probes_of(target);
     let watched = format!("--cfg=bpf_target_arch=\"{}\"", target.arch());
-    let mut flags = vec![watched, "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into()];
+    let mut flags = vec![watched, "-Cdebuginfo=2".into(), "-Clink-arg=--btf".into(), BY_WORDS.into()];
     if warnings == Warnings::Denied {
         flags.push("-Dwarnings".into());
     }

@@ -62,7 +62,8 @@ extern "C" fn begin_launch() -> u32 {
     if !know(&mut begun.walk, event.pid) {
         return 0;
     }
-    begun.head = SampleHead { head: EventHead { kind: kind::GPU_STACK, ..event }, ..SampleHead::default() };
+    begun.head = SampleHead::default();
+    begun.head.head = EventHead { kind: kind::GPU_STACK, ..event };
     begun.head.range = ranges::path_of(event.tid);
     begun.codes.begin(event.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);

@@ -5,7 +5,7 @@
 //! after the writing. Leaves out the maps, and that a process becomes a target: only what is one is kept.
 
 use super::maps::{PYTHONS, add_one, is_target};
-use super::scratch::{LastProcess, Walks};
+use super::scratch::{LastProcess, Walks, copy_layout};
 use super::tables::ProcessTables;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
@@ -30,7 +30,7 @@ pub(super) fn know(walk: &mut Walks, pid: u32) -> bool {
     walk.process = LastProcess { changes, pid, python: 0, tables: 0 };
     // SAFETY: the value is copied at once.
     if let Some(layout) = unsafe { PYTHONS.get(&pid) } {
-        walk.layout = *layout;
+        copy_layout(layout, &mut walk.layout);
         walk.process.python = 1;
     }
     if let Some(tables) = ProcessTables::of(pid) {

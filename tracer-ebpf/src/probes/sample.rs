@@ -108,7 +108,8 @@ extern "C" fn begin_sample(pid: u32, tid: u32) -> u32 {
         return 0;
     }
     count(lost::TAKEN);
-    begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.head = SampleHead::default();
+    begun.head.head = head(kind::SAMPLE, pid, tid);
     begun.head.range = ranges::path_of(tid);
     begun.codes.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);

@@ -124,6 +124,16 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     SCRATCH.get_ptr_mut(cpu + scratch_offset()).map(|scratch| unsafe { &mut *scratch })
 }
 
+/// Copies a layout, word by word: the compiler would read all of it first, onto a stack that has no room for it.
+#[inline(always)]
+pub(super) fn copy_layout(from: &PythonLayout, to: &mut PythonLayout) {
+    let (from, to) = ((&raw const *from).cast::<u64>(), (&raw mut *to).cast::<u64>());
+    for word in 0..size_of::<PythonLayout>() / 8 {
+        // SAFETY: both have so many words; volatile, for their order.
+        unsafe { to.add(word).write_volatile(from.add(word).read_volatile()) };
+    }
+}
+
 /// Calls `step` until it answers 1, `limit` times at most; says whether it did.
 ///
 /// `step` calls a function with a global name (Linux 5.6), of which the verifier takes any answer for possible: a turn is a handful of

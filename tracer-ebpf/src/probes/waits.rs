@@ -9,7 +9,7 @@ use super::maps::{PYTHONS, current, head_at, is_target, settings};
 use super::ranges;
 use super::registers::thread_pointer;
 use super::rings::{Events, NO_WAKEUP, output, send_event};
-use super::scratch::repeat;
+use super::scratch::{copy_layout, repeat};
 use super::thread_context::{self, RECORD_WORDS};
 use super::user_memory::{FrameMemory, UserMemory};
 use super::user_window::Window;
@@ -149,7 +149,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     // SAFETY: the value is copied at once.
     let layout = unsafe { PYTHONS.get(&pid) }?;
     let begun = scratch()?;
-    begun.layout = *layout;
+    copy_layout(layout, &mut begun.layout);
     let thread = wait_state(thread::descriptor(thread_pointer()?, begun.layout.tsd_block));
     if thread == 0 {
         return None;
@@ -157,7 +157,8 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     let begun = scratch()?;
     begun.cursor = 0;
     begun.hash = 0;
-    begun.head = SampleHead { head: head_at(kind::WAIT, pid, tid, now), ..SampleHead::default() };
+    begun.head = SampleHead::default();
+    begun.head.head = head_at(kind::WAIT, pid, tid, now);
     begun.head.native_end = end::NOTHING;
     begun.head.range = ranges::path_of(tid);
     begun.window.clear();
