@@ -2,9 +2,10 @@
 //! line table, and what its file and its name say.
 //!
 //! Places alone do not: a program that runs one text after another gets the same memory for each, down to their names. Of a string its hash
-//! is taken where the program has asked for it (always in names, and from 3.13 on in files), else its end. What a name says is looked at
-//! where the file is no path (`<string>`): most functions have a file, where the line tells them apart, and each read costs. The probes and user
-//! space do the same with what each reads its own way. Leaves out that user space reads many at once (`energy-trace-unwind`).
+//! is taken where the program has asked for it (always in names, and from 3.13 on in files), else all its characters: of more than 480 bytes
+//! its length and the last 480. What a name says is looked at where the file is no path (`<string>`): most functions have a file, where the line
+//! tells them apart, and each read costs. The probes and user space do the same with what each reads its own way. Leaves out that user space
+//! reads many at once (`energy-trace-unwind`).
 
 use crate::memory::{FRAME_WORDS, Memory};
 
@@ -14,8 +15,9 @@ pub const FIELDS: usize = 11;
 pub const FIELD_BYTES: u32 = 8 * FIELDS as u32;
 /// Bytes of a string's head: its length, its hash, how it is stored, and its first letters.
 pub const HEAD_BYTES: u32 = 40;
-/// Bytes of a string's end that are looked at.
-const END_BYTES: u64 = 64;
+/// Bytes of a string's characters that are read at once, of which most paths have fewer, and how many such parts are looked at.
+const PART_BYTES: u32 = 120;
+const MOST_PARTS: u32 = 4;
 /// The hash of a string that nobody has asked for.
 const NO_HASH: u64 = u64::MAX;
 
@@ -52,14 +54,22 @@ pub struct Fields {
     pub name: u64,
 }
 
-/// What a string's head tells.
+/// What a string's head tells, and those parts of its characters that were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
+    /// What it says, as far as it was read.
+    pub said: Said,
+    /// Where the characters lie that are to be read, and their bytes; none: the head tells all.
+    characters: (u64, u32),
+}
+
+/// What a string says.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
     sum: u64,
-    /// It is the path of a file.
-    pub is_path: bool,
-    /// Where its end lies, and its bytes; none: the head tells all.
-    pub end: (u64, u32),
+    /// 1: it is the path of a file.
+    is_path: u64,
 }
 
 /// The file of the code object before, and what it says: most callers are in the same.
@@ -67,43 +77,48 @@ pub struct Text {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastFile {
     at: u64,
-    sum: u64,
-    is_path: u64,
+    said: Said,
 }
 
-/// What tells the code object at `code`; `None` where something of it cannot be read now.
+/// What tells the code object at `code`; `None` where something of it cannot be read now. `say` has `read_text` done for a string.
 #[inline(always)]
 pub fn code_check(
     places: CheckPlaces,
     code: u64,
     (words, last): (&mut Words, &mut LastFile),
     memory: &impl Memory,
+    mut say: impl FnMut(u64) -> Option<Said>,
 ) -> Option<[u64; 2]> {
     if !memory.read_frame(code.wrapping_add(u64::from(places.fields)), FIELD_BYTES, words) {
         return None;
     }
     let fields = Fields::of(places, words);
     if fields.file != last.at {
-        let (sum, is_path) = read_text(places, fields.file, words, memory)?;
-        *last = LastFile { at: fields.file, sum, is_path: u64::from(is_path) };
+        *last = LastFile { at: fields.file, said: say(fields.file)? };
     }
-    let name = if last.is_path != 0 { 0 } else { read_text(places, fields.name, words, memory)?.0 };
-    Some(fields.with(last.sum, name))
+    let name = if last.said.is_path() { Said::default() } else { say(fields.name)? };
+    Some(fields.with(last.said, name))
 }
 
-/// What a string says, and whether it is a path.
+/// What a string says; `None` where it cannot be read now.
 #[inline(always)]
-fn read_text(places: CheckPlaces, at: u64, words: &mut Words, memory: &impl Memory) -> Option<(u64, bool)> {
+pub fn read_text(places: CheckPlaces, at: u64, words: &mut Words, memory: &impl Memory) -> Option<Said> {
     if !memory.read_frame(at.wrapping_add(u64::from(places.text)), HEAD_BYTES, words) {
         return None;
     }
-    let text = Text::of(places, at, words);
-    let (end, bytes) = text.end;
-    if bytes == 0 {
-        return Some((text.sum, text.is_path));
+    let mut text = Text::of(places, at, words);
+    for number in 0..MOST_PARTS {
+        let (part, bytes) = text.part(number);
+        if bytes == 0 {
+            break;
+        }
+        *words = [0; FRAME_WORDS];
+        if !memory.read_frame(part, bytes, words) {
+            return None;
+        }
+        text.add(words);
     }
-    *words = [0; FRAME_WORDS];
-    memory.read_frame(end, bytes, words).then(|| (text.with(words), text.is_path))
+    Some(text.said)
 }
 
 impl CheckPlaces {
@@ -121,10 +136,18 @@ impl Fields {
         Self { own: mix(mix(name, table), line), file: word(places.file), name }
     }
 
-    /// With what file and name say; a name that is not looked at says 0.
+    /// With what file and name say; a name that is not looked at says nothing.
     #[inline(always)]
-    pub fn with(&self, file: u64, name: u64) -> [u64; 2] {
-        [self.own, mix(file, name)]
+    pub fn with(&self, file: Said, name: Said) -> [u64; 2] {
+        [self.own, mix(file.sum, name.sum)]
+    }
+}
+
+impl Said {
+    /// Whether it is the path of a file.
+    #[inline(always)]
+    pub fn is_path(&self) -> bool {
+        self.is_path != 0
     }
 }
 
@@ -135,26 +158,35 @@ impl Text {
         let (length, hash, state) = (head[0], head[1], head[2] >> (places.kind_bit & 31));
         let is_ascii = state >> 4 & 1 == 1;
         let first = head[usize::from(places.ascii.wrapping_sub(places.text) >> 3) & (FRAME_WORDS - 1)] as u8;
-        let is_path = is_ascii && first == b'/';
+        let is_path = u64::from(is_ascii && first == b'/');
         if hash != NO_HASH {
-            return Self { sum: mix(length, hash), is_path, end: (0, 0) };
+            return Self { said: Said { sum: mix(length, hash), is_path }, characters: (0, 0) };
         }
         let data = if is_ascii { places.ascii } else { places.wide };
         let all = (length & 0xffff_ffff) * (state & 7);
-        let bytes = all.min(END_BYTES);
-        let end = at.wrapping_add(u64::from(data)).wrapping_add(all - bytes);
-        Self { sum: length, is_path, end: (end, bytes as u32) }
+        let bytes = all.min(u64::from(MOST_PARTS * PART_BYTES));
+        let from = at.wrapping_add(u64::from(data)).wrapping_add(all - bytes);
+        Self { said: Said { sum: length, is_path }, characters: (from, bytes as u32) }
     }
 
-    /// With its end; words that are not its own are zero.
+    /// Where a part of the characters lies that are to be read, and its bytes; no bytes: there are not so many.
     #[inline(always)]
-    pub fn with(&self, end: &Words) -> u64 {
-        end[..END_BYTES as usize / 8].iter().fold(self.sum, |sum, &word| mix(sum, word))
+    fn part(&self, number: u32) -> (u64, u32) {
+        let (from, bytes) = self.characters;
+        let before = number * PART_BYTES;
+        (from.wrapping_add(u64::from(before)), bytes.saturating_sub(before).min(PART_BYTES))
     }
 
-    /// What it says where its head tells all.
-    pub fn sum(&self) -> u64 {
-        self.sum
+    /// All parts that are to be read.
+    pub fn parts(self) -> impl Iterator<Item = (u64, u32)> {
+        (0..MOST_PARTS).map(move |number| self.part(number)).take_while(|&(_, bytes)| bytes != 0)
+    }
+
+    /// The next part; words that are not its own are zero.
+    #[inline(always)]
+    pub fn add(&mut self, part: &Words) {
+        let words = &part[..PART_BYTES as usize / 8];
+        self.said.sum = words.iter().fold(self.said.sum, |sum, &word| mix(sum, word));
     }
 }
 

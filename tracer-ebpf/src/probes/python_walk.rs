@@ -167,8 +167,16 @@ fn take_python(scratch: &mut Scratch) -> bool {
 #[inline(never)]
 extern "C" fn check_code(code: u64) -> u32 {
     let Some(Scratch { codes, seen, walk, .. }) = scratch() else { return 0 };
-    seen.look(codes, code, walk.layout.check, &UserMemory);
+    seen.look(codes, code, (walk.layout.check, &UserMemory), |text| check_text(text) != 0);
     0
+}
+
+/// Finds what a string says; 0 where it cannot be read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_text(text: u64) -> u32 {
+    let Some(Scratch { seen, walk, .. }) = scratch() else { return 0 };
+    u32::from(seen.say(walk.layout.check, text, &UserMemory))
 }
 
 /// Keeps an anchor for the native walk, and a zero behind it.

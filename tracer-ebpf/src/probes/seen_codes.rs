@@ -9,7 +9,7 @@
 
 use super::rings::{NO_WAKEUP, Ring, output};
 use core::arch::asm;
-use tracer_ebpf::code_check::{CheckPlaces, LastFile, Words, code_check};
+use tracer_ebpf::code_check::{CheckPlaces, LastFile, Said, Words, code_check, read_text};
 use tracer_ebpf::memory::Memory;
 use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, kind};
 
@@ -70,6 +70,9 @@ pub(crate) struct SeenCodes {
     /// What is read of one, and what tells it from others by that.
     read: Words,
     check: [u64; 2],
+    /// What is read of a string, and what it says.
+    text: Words,
+    said: Said,
 }
 
 impl RecentCodes {
@@ -209,17 +212,27 @@ fn at(words: &mut [u64; RECENT], mut place: u64) -> &mut u64 {
 }
 
 impl SeenCodes {
-    /// Finds what tells a code object from others; what cannot be read is none.
+    /// Finds what tells a code object from others; what cannot be read is none. `say` has `say` below done for a string, and gives its answer.
     #[inline(always)]
     pub(crate) fn look(
         &mut self,
         recent: &mut RecentCodes,
         code: u64,
-        places: CheckPlaces,
-        memory: &impl Memory,
+        (places, memory): (CheckPlaces, &impl Memory),
+        say: impl Fn(u64) -> bool,
     ) {
+        let said = &raw const self.said;
+        // SAFETY: a field of its own; volatile, for the function wrote it behind the back of any reference.
+        let say = |text| say(text).then(|| unsafe { core::ptr::read_volatile(said) });
         let read = (&mut self.read, &mut recent.last_file);
-        self.check = code_check(places, code, read, memory).unwrap_or([0; 2]);
+        self.check = code_check(places, code, read, memory, say).unwrap_or([0; 2]);
+    }
+
+    /// Finds what a string says; whether it could be read.
+    #[inline(always)]
+    pub(crate) fn say(&mut self, places: CheckPlaces, text: u64, memory: &impl Memory) -> bool {
+        let said = read_text(places, text, &mut self.text, memory);
+        said.map(|said| self.said = said).is_some()
     }
 
     /// Where a code object is remembered, and true; else the place that is to be its own.

@@ -1,10 +1,11 @@
-//! What tells code objects from others, of many at once: a call for the fields of all, one for their strings, one for the ends of these.
+//! What tells code objects from others, of many at once: a call for the fields of all, one for their strings, one
+//! for the characters of these.
 //!
 //! Leaves out what that is (`tracer_ebpf::code_check`).
 
 use super::layout::CodeLayout;
 use super::memory::Source;
-use tracer_ebpf::code_check::{CheckPlaces, FIELD_BYTES, Fields, HEAD_BYTES, Text, Words};
+use tracer_ebpf::code_check::{CheckPlaces, FIELD_BYTES, Fields, HEAD_BYTES, Said, Text, Words};
 
 /// What tells a code object from another one that lies in its place later: while it is the same, they have one name.
 pub type Check = [u64; 2];
@@ -18,22 +19,15 @@ pub fn read_checks(source: &impl Source, layout: &CodeLayout, codes: &[u64]) -> 
         words.iter().map(|words| Some(Fields::of(places, words.as_ref()?))).collect();
     let read = |fields: Vec<u64>| read_texts(source, places, &fields);
     let files = read(fields.iter().map(|fields| fields.map_or(0, |fields| fields.file)).collect());
-    let is_path = |file: &Option<Said>| file.is_none_or(|file| file.is_path);
+    let is_path = |file: &Option<Said>| file.is_none_or(|file| file.is_path());
     let nameless = fields.iter().zip(&files).filter(|(_, file)| !is_path(file));
     let names = read(nameless.map(|(fields, _)| fields.map_or(0, |fields| fields.name)).collect());
     let mut names = names.iter();
     let check = |(fields, file): (&Option<Fields>, &Option<Said>)| {
-        let name = if is_path(file) { Some(0) } else { names.next()?.map(|name| name.sum) };
-        Some((*fields)?.with((*file)?.sum, name?))
+        let name = if is_path(file) { Some(Said::default()) } else { *names.next()? };
+        Some((*fields)?.with((*file)?, name?))
     };
     fields.iter().zip(&files).map(check).collect()
-}
-
-/// What a string says, and whether it is a path.
-#[derive(Clone, Copy)]
-struct Said {
-    sum: u64,
-    is_path: bool,
 }
 
 /// Of each of these strings.
@@ -45,14 +39,16 @@ fn read_texts(source: &impl Source, places: CheckPlaces, texts: &[u64]) -> Vec<O
     let heads = source.stretches(&texts.iter().map(at).collect::<Vec<_>>());
     let heads = heads.iter().zip(texts).map(|(head, &at)| Some(Text::of(places, at, head.as_ref()?)));
     let heads: Vec<Option<Text>> = heads.collect();
-    let ends: Vec<(u64, u32)> = heads.iter().map(|head| head.map_or((0, 0), |head| head.end)).collect();
-    let ends = source.stretches(&ends);
-    let say = |(head, end): (&Option<Text>, &Option<Words>)| {
-        let head = head.as_ref()?;
-        let sum = if head.end.1 == 0 { head.sum() } else { head.with(end.as_ref()?) };
-        Some(Said { sum, is_path: head.is_path })
-    };
-    heads.iter().zip(&ends).map(say).collect()
+    let parts: Vec<(u64, u32)> = heads.iter().flatten().flat_map(|head| head.parts()).collect();
+    let mut parts = source.stretches(&parts).into_iter();
+    heads.iter().map(|head| said((*head)?, &mut parts)).collect()
+}
+
+/// What a string says whose parts come next.
+fn said(mut text: Text, parts: &mut impl Iterator<Item = Option<Words>>) -> Option<Said> {
+    let parts: Vec<Option<Words>> = parts.take(text.parts().count()).collect();
+    parts.iter().try_for_each(|part| part.as_ref().map(|part| text.add(part)))?;
+    Some(text.said)
 }
 
 #[cfg(test)]
@@ -61,7 +57,7 @@ mod tests {
     use crate::cpython::layout::{CodeLayout, KNOWN};
     use crate::cpython::memory::Source;
     use crate::cpython::tests::memory::Words;
-    use tracer_ebpf::code_check::{LastFile, code_check};
+    use tracer_ebpf::code_check::{LastFile, code_check, read_text};
     use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 
     const CODE: u64 = 0x10_0000;
@@ -114,16 +110,18 @@ mod tests {
     fn check(layout: &CodeLayout, memory: &Words) -> Option<Check> {
         let many = read_checks(memory, layout, &[CODE, CODE]);
         let mut read = ([0x55; FRAME_WORDS], LastFile::default());
-        let probes = code_check(layout.check_places(), CODE, (&mut read.0, &mut read.1), memory);
+        let places = layout.check_places();
+        let say = |at| read_text(places, at, &mut [0x55; FRAME_WORDS], memory);
+        let probes = code_check(places, CODE, (&mut read.0, &mut read.1), memory, say);
         assert_eq!(many, [probes, probes]);
         probes
     }
 
-    /// Code objects of which everything lies where it did are told apart by what file and name say, also behind many letters, and by the line; where
-    /// the file is a path, by that and the line.
+    /// Code objects of which everything lies where it did are told apart by what file and name say, also behind and before many letters, and by the line;
+    /// where the file is a path, by that and the line.
     #[test]
     fn all_in_one_place() {
-        let long = "/a/very/long/path/to/many/generated/texts/which/differ/at/their/very/end/";
+        let long = "/a/very/long/path/to/many/generated/texts/which/differ/at/their/very/end/".repeat(3);
         for layout in KNOWN.iter().map(|known| known.code) {
             let of =
                 |file: &str, name: &str, line| check(&layout, &program(&layout, (file, name), line, None));
@@ -134,6 +132,10 @@ mod tests {
                 of("text1.py", "f", 2),
                 of(&format!("{long}1.py"), "f", 1),
                 of(&format!("{long}2.py"), "f", 1),
+                of(&format!("/1{long}{long}.py"), "f", 1),
+                of(&format!("/2{long}{long}.py"), "f", 1),
+                of(&format!("{long}1{long}.py"), "f", 1),
+                of(&format!("{long}2{long}.py"), "f", 1),
                 of("пример1.py", "f", 1),
                 of("пример2.py", "f", 1),
                 of("", "f", 1),
