@@ -1,6 +1,7 @@
 //! A run from its start to its end: what is recorded, signals, outputs, rights and limits. Leaves out what the numbers are.
 
 mod control;
+mod elsewhere;
 mod kill;
 mod launch;
 mod limits;

@@ -13,6 +13,7 @@ use energy_trace_probe::{OtherProcess, TraceAccount};
 use energy_trace_system::host::process_times::{ProcessTimes, read_process_times, read_stolen_ns};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const PROC: &str = "/proc";
 /// What may be missing or too much: a part, and what short runs and the scheduler's ticks bring about.
@@ -25,6 +26,8 @@ const WAITED: f64 = 0.1;
 /// Somebody else worked who had a CPU for so long a part of the time, and who had worked less than half as much before.
 const WORKED: f64 = 0.25;
 const SHORT_NS: u64 = 1_000_000_000;
+/// For so long it is looked at who works on after the end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What the kernel had counted when the recording began.
 #[derive(Debug)]
@@ -90,7 +93,8 @@ impl Account {
         let time = self.missing(end, recorded).or_else(|| stolen(end, recorded.trace));
         let of_command = self.starts_command && end.command.is_some();
         let running = of_command.then(|| still_running(&recorded.trace.living)).flatten();
-        let elsewhere = self.starts_command.then(|| worked_elsewhere(recorded)).flatten();
+        let elsewhere =
+            self.starts_command.then(|| worked_elsewhere(recorded, end.command.is_some())).flatten();
         [time, running, elsewhere, starved].into_iter().flatten().collect()
     }
 
@@ -180,8 +184,8 @@ fn still_running(living: &[(Pid, ProcessTimes)]) -> Option<AccountDiagnostic> {
     Some(AccountDiagnostic::StillRunning { processes: on.len() as u64, name, pid: pid.get() })
 }
 
-/// Somebody else who worked while the program waited.
-fn worked_elsewhere(recorded: &Recorded<'_>) -> Option<AccountDiagnostic> {
+/// Somebody else who worked while the program waited, and does no longer where that has ended.
+fn worked_elsewhere(recorded: &Recorded<'_>, has_ended: bool) -> Option<AccountDiagnostic> {
     let (own_ns, of_ns) = (recorded.trace.recorded_ns, recorded.of_ns);
     if of_ns < SHORT_NS || own_ns as f64 > WAITED * of_ns as f64 {
         return None;
@@ -190,9 +194,29 @@ fn worked_elsewhere(recorded: &Recorded<'_>) -> Option<AccountDiagnostic> {
     let ours = Pid::new(std::process::id());
     let others = recorded.trace.others.iter().filter(|other| !tree.is_below(other.pid, ours));
     let worked = others.filter(|other| began_to_work(other, read_process_times(other.pid), of_ns));
+    let worked: Vec<&OtherProcess> = worked.collect();
+    let busy = if has_ended && !worked.is_empty() { still_busy(&worked, of_ns) } else { Vec::new() };
+    let worked = worked.into_iter().filter(|other| !busy.contains(&other.pid));
     let most = worked.max_by_key(|other| other.cpu_ns)?;
     let (pid, name, other_ns) = (most.pid.get(), most.name.clone(), most.cpu_ns);
     Some(AccountDiagnostic::WorkedElsewhere { own_ns, of_ns, name, pid, other_ns })
+}
+
+/// Who works on as before: not for a program that has ended.
+fn still_busy(worked: &[&OtherProcess], of_ns: u64) -> Vec<Pid> {
+    let times = || worked.iter().map(|other| read_process_times(other.pid).map(|times| times.own_ns));
+    let (begin, before) = (Instant::now(), times().collect::<Vec<_>>());
+    std::thread::sleep(LOOK);
+    let look_ns = begin.elapsed().as_nanos() as u64;
+    let taken = times().zip(before).map(|(now, before)| Some(now?.saturating_sub(before?)));
+    let busy = worked.iter().zip(taken).filter(|(other, ns)| works_on(other, of_ns, *ns, look_ns));
+    busy.map(|(other, _)| other.pid).collect()
+}
+
+/// Whether a process that had so much time in a look has a tenth of what it had before: others may have its CPU by now.
+fn works_on(other: &OtherProcess, of_ns: u64, ns: Option<u64>, look_ns: u64) -> bool {
+    let part = |ns: u64, of_ns: u64| ns as f64 / of_ns.max(1) as f64;
+    ns.is_some_and(|ns| part(ns, look_ns) >= part(other.cpu_ns, of_ns) / 10.0)
 }
 
 /// Whether a process worked much during the recording, and less than half as much of the time before. Of one that is gone nothing is known.
@@ -208,7 +232,7 @@ fn began_to_work(other: &OtherProcess, now: Option<ProcessTimes>, of_ns: u64) ->
 mod tests {
     use super::{
         Account, AccountDiagnostic, AtEnd, CommandEnd, OtherProcess, Pid, ProcessTimes, Recorded,
-        TimeDifference, TraceAccount, began_to_work,
+        TimeDifference, TraceAccount, began_to_work, works_on,
     };
     use energy_trace_model::recording::record::LossReason;
     use std::collections::BTreeMap;
@@ -305,5 +329,13 @@ mod tests {
         assert!(!began(1_000, now(1_000, 100_000)));
         assert!(!began(4_000, None));
         assert!(!began(4_000, now(5_000, 100_000).map(|now| ProcessTimes { is_kernels: true, ..now })));
+    }
+
+    /// Who works a tenth as much when the program has ended as while it ran is a neighbour; who rests, or is gone, may have worked for it.
+    #[test]
+    fn neighbours_work_on() {
+        let other = OtherProcess { pid: Pid::new(7), name: "x".to_owned(), cpu_ns: 4_000 * MS };
+        let on = |ms: Option<u64>| works_on(&other, 5_000 * MS, ms.map(|ms| ms * MS), 100 * MS);
+        assert_eq!([Some(80), Some(8), Some(7), Some(0), None].map(on), [true, true, false, false, false]);
     }
 }
