@@ -40,6 +40,7 @@ fn said_before_the_run() {
         ("--as=100000000", "-v"),
         ("--as=200000000", "-v"),
         ("--data=100000000", "-d"),
+        ("--stack=262144", "-s"),
     ] {
         let place = place();
         let output = limited(&place, limit, &SHORT);
@@ -59,6 +60,17 @@ fn what_is_needed_is_enough() {
     assert_code(&limited(&place, &format!("--nofile={needed}"), &SHORT), 0);
     assert_code(&limited(&place, "--as=1073741824", &SHORT), 0);
     assert_code(&limited(&place, "--data=536870912", &SHORT), 0);
+    assert_code(&limited(&place, "--stack=524288", &SHORT), 0);
+}
+
+/// A shell that leaves programs little stack, and could leave them more: recording works, and its command has what the shell left.
+#[test]
+fn a_small_stack() {
+    let place = place();
+    let asked = ["--power", "none", "--no-svg", "--", "sh", "-c", "ulimit -s"];
+    let output = limited(&place, "--stack=262144:unlimited", &asked);
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout).trim(), "256");
 }
 
 /// A file that may not grow is like a full disk: the command runs on to its end, and what is on disk stays readable.

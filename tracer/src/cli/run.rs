@@ -3,17 +3,25 @@
 //! Leaves out what each command does: its own file.
 
 use super::command_line::{Cli, Command, parse};
+use super::failure::OWN_FAILURE;
 use super::unprivileged::give_up_privileges;
 use super::{
     agent, compare, debug, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top,
 };
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use energy_trace_system::host::{limits, own_limit};
 use std::io::Write;
 use std::process::ExitCode;
 
 /// Parses the command line, does what it says, and returns the exit status.
 pub fn run() -> ExitCode {
+    own_limit::raise();
+    // Reading the command line takes most of it.
+    if let Err(error) = limits::check_stack() {
+        let _ = writeln!(std::io::stderr(), "energy-trace: {error}");
+        return ExitCode::from(OWN_FAILURE);
+    }
     let Cli { command, record, common } = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

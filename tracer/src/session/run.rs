@@ -20,7 +20,6 @@ use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_probe::{Before, leave_command};
 use energy_trace_report::budgets::Verdict;
 use energy_trace_system::allocator::trim;
-use energy_trace_system::host::open_files;
 use energy_trace_system::roles::renounce::keep_for_recording;
 use std::fs::File;
 use std::time::Duration;
@@ -40,7 +39,6 @@ pub struct Ended {
 /// Records as planned.
 pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
-    open_files::raise();
     checks::check(plan)?;
     // What reading the command line took: each role would dirty a copy of it.
     trim();

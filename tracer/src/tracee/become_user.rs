@@ -3,7 +3,7 @@
 //! Only system calls on numbers and memory that was there before the fork. Leaves out processes that are ours (`roles::renounce`).
 
 use super::user::InvokingUser;
-use energy_trace_system::host::open_files;
+use energy_trace_system::host::own_limit;
 use nix::errno::Errno;
 use nix::unistd::{geteuid, getresgid, getresuid, setgroups, setresgid, setresuid};
 use std::io;
@@ -33,13 +33,13 @@ pub fn run_as(command: &mut Command, user: Option<InvokingUser>) {
     unsafe { command.pre_exec(move || become_user(user.as_ref())) };
 }
 
-/// Becomes the user, and gives up what would survive `exec`: a program that is not root's has no capability of ours. Root stays as it is. As many
-/// files may be open as before we raised that.
+/// Becomes the user, and gives up what would survive `exec`: a program that is not root's has no capability of ours. Root stays as it is. Limits
+/// are as before we raised them.
 ///
 /// # Errors
 /// When any of it fails, or the process is not the user afterwards.
 pub(super) fn become_user(user: Option<&InvokingUser>) -> io::Result<()> {
-    open_files::restore()?;
+    own_limit::restore()?;
     if let Some(user) = user {
         // In the one order in which each step is still allowed.
         setgroups(&user.groups)?;

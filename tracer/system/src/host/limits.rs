@@ -26,6 +26,8 @@ pub struct LimitError {
 const FILES: u64 = 80;
 /// Address space that a recording reserves, measured: 540 MiB, most of it thread stacks and heaps that are never touched.
 const ADDRESS_SPACE: u64 = 1 << 30;
+/// What the first thread's stack needs, measured: 384 KiB are too few, 512 are enough.
+const STACK: u64 = 512 << 10;
 /// Memory that a recording of a large program takes.
 const DATA: u64 = 1 << 29;
 
@@ -40,6 +42,15 @@ pub fn check(cpus: usize) -> Result<(), LimitError> {
     check_one(Resource::RLIMIT_NOFILE, files, plain, ("open files", "-n", "1024"))?;
     check_one(Resource::RLIMIT_AS, ADDRESS_SPACE, mebibytes, ("address space", "-v", "unlimited"))?;
     check_one(Resource::RLIMIT_DATA, DATA, mebibytes, ("memory", "-d", "unlimited"))
+}
+
+/// Whether the first thread's stack may grow enough.
+///
+/// # Errors
+/// When it may not.
+pub fn check_stack() -> Result<(), LimitError> {
+    let kibibytes = |bytes: u64| format!("{} KiB", bytes >> 10);
+    check_one(Resource::RLIMIT_STACK, STACK, kibibytes, ("stacks", "-s", "8192"))
 }
 
 fn check_one(

@@ -7,6 +7,7 @@ pub mod cpu_model;
 pub mod kernel;
 pub mod limits;
 pub mod open_files;
+pub mod own_limit;
 pub mod process_times;
 pub mod topology;
 pub mod urgency;

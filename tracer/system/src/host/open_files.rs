@@ -1,11 +1,9 @@
 //! How many files may be open at once (`ulimit -n`): as many as the hard limit lets, for this program alone, and how many are kept for what.
 //!
 //! Files of programs stay open until their functions have names, and a program that maps thousands must not leave too few for all else. Leaves
-//! out whose files they are (`foreign/pool.rs`).
+//! out how the limit is raised (`own_limit.rs`), and whose files they are (`foreign/pool.rs`).
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::io;
-use std::sync::OnceLock;
+use nix::sys::resource::{Resource, getrlimit};
 
 /// Open files that are left to maps, sensors, events, and files that come and go.
 const RESERVED: u64 = 256;
@@ -14,28 +12,8 @@ const MOST: u64 = 1 << 16;
 /// What there is in any case.
 const LEAST: u64 = 64;
 
-/// The soft limit that this program was started with.
-static BEFORE: OnceLock<u64> = OnceLock::new();
-
-/// Raises the soft limit as far as the hard one lets, and it is of use. Programs are started with the one that was (`restore`).
-pub fn raise() {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    BEFORE.get_or_init(|| soft);
-    let raised = hard.min(RESERVED + MOST).max(soft);
-    if let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, raised, hard) {
-        log::debug!("the limit on open files stays {soft}: {error}");
-    }
-}
-
-/// Gives this process, which is about to execute a program, the limit that was. Makes system calls only.
-///
-/// # Errors
-/// When the system refuses.
-pub fn restore() -> io::Result<()> {
-    let Some(&soft) = BEFORE.get() else { return Ok(()) };
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    Ok(setrlimit(Resource::RLIMIT_NOFILE, soft.min(hard), hard)?)
-}
+/// What this program's own limit is to be.
+pub(super) const WANTED: u64 = RESERVED + MOST;
 
 /// How many files may be kept open for names: half of what is not reserved.
 pub fn for_names() -> usize {
