@@ -116,7 +116,7 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
         look.bullets(out, "!", &changing)?;
     }
     if verbose && !others.is_empty() {
-        look.line(out, TITLE, "Notes, without effect on any number")?;
+        look.line(out, TITLE, "Notes, without effect on the total")?;
         return look.bullets(out, " ", &others);
     }
     let hidden = (!others.is_empty()).then(|| remarks(others.len()));
@@ -125,7 +125,7 @@ fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -
 
 fn remarks(count: usize) -> String {
     let notes = if count == 1 { "1 note".to_owned() } else { format!("{count} notes") };
-    format!("{notes} on how this came about, without effect on any number: report with -v")
+    format!("{notes} on how this came about, without effect on the total: report with -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {

@@ -17,7 +17,9 @@ pub const fn loss(reason: &LossReason) -> &'static str {
         LossReason::CodeObjects => {
             "new Python functions of a sample: buffer full, so their names may be missing"
         }
-        LossReason::PythonNames => "names of Python functions: code object gone before it was read",
+        LossReason::PythonNames => {
+            "names of Python functions, whose energy has none: code object gone before it was read"
+        }
         LossReason::GpuCalls => "calls of GPU libraries: buffer full",
         LossReason::LaunchStacks => "stacks of GPU launches: buffer full",
         LossReason::LaunchStacksBusy => "stacks of GPU launches: another thread's was being taken",

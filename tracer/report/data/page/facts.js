@@ -43,7 +43,7 @@ function showQuality(model, place) {
   const machine = [`${facts.cpu}, ${facts.cpus} CPUs, kernel ${facts.kernel}`, ...facts.python, ...facts.sources,
     `${facts.samples} samples at ${facts.hz} Hz, ${facts.lost} events lost`, ...shares];
   place.replaceChildren(...list("Warnings", facts.warnings, "None."), ...list("What the numbers mean", notes),
-    ...list("Notes, without effect on any number", facts.remarks), ...list("Machine, sources, samples", machine));
+    ...list("Notes, without effect on the total", facts.remarks), ...list("Machine, sources, samples", machine));
 }
 
 function list(title, items, none) {
