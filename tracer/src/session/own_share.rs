@@ -29,6 +29,8 @@ pub(super) struct CostWatch {
     /// The look before, and the processes' CPU time then.
     before: (Instant, u64),
     share: OwnShare,
+    /// There was no look yet.
+    is_new: bool,
 }
 
 impl CostWatch {
@@ -37,7 +39,7 @@ impl CostWatch {
         let mut cost = Cost::of(nix::unistd::getpid());
         let (now, cpu_ns) = (Instant::now(), cost.now().0);
         let (steps, share) = (Steps { most, ..Steps::default() }, OwnShare::default());
-        Self { cost, steps, due: now + EVERY, timing: None, before: (now, cpu_ns), share }
+        Self { cost, steps, due: now, timing: None, before: (now, cpu_ns), share, is_new: true }
     }
 
     /// When the next look is.
@@ -67,6 +69,9 @@ impl CostWatch {
         let programs_ns = (ns * programs) as u64;
         let taken = self.before.1.saturating_sub(cpu_before).saturating_add(programs_ns);
         self.share.programs_ns = self.share.programs_ns.saturating_add(programs_ns);
+        if std::mem::take(&mut self.is_new) {
+            return; // The start takes more than what comes.
+        }
         let cpus = tracer.cpus().len().max(1) as f64;
         self.share.millionths = (taken as f64 * 1e6 / ns.max(1.0) / cpus) as u32;
         let noted = self.steps.note(self.share.millionths);

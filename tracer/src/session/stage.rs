@@ -225,7 +225,8 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         group: group_of(plan)?,
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,
-        verbose: plan.screen.verbose,
+        // A line for each program that is executed is too much of a day.
+        verbose: plan.screen.verbose && plan.agent.is_none(),
         names: plan.names,
         reader: plan.owner.as_ref().map(|user| (user.uid, user.gid)),
         gpu: plan.gpu.traces_launches()
