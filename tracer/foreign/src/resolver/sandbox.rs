@@ -74,9 +74,14 @@ pub fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok()
 }
 
+/// What leads nowhere.
+const NOWHERE: &str = "/dev/null";
+
 /// Standard input, output and error lead nowhere from now on.
 pub(crate) fn leave_terminal() -> io::Result<()> {
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = OpenOptions::new().read(true).write(true).open(NOWHERE);
+    // As an error of the process that is started it would not say what is missing.
+    let null = null.map_err(|error| io::Error::new(error.kind(), format!("{NOWHERE}: {error}")))?;
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;
     nix::unistd::dup2_stderr(&null)?;
