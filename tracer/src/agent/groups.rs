@@ -10,6 +10,8 @@ use energy_trace_names::shown::exact_lines;
 use energy_trace_names::workload::{Workload, path_in};
 use energy_trace_report::agent_totals::Who;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const IN_A_CROWD: Duration = Duration::from_secs(2);
 /// So many are very many.
 const CROWD: usize = 20_000;
+/// Bytes of `/proc/PID/cgroup` that are read: more than it has.
+const MOST_OF_GROUPS: u64 = 1 << 20;
 /// A process that there always is, and that is seen where programs of others are (proc(5), `hidepid`).
 const FIRST: Pid = Pid::new(1);
 
@@ -40,8 +44,10 @@ struct Group {
 pub(super) struct Groups {
     proc: PathBuf,
     namespaces: Namespaces,
-    /// Each once, by its path.
-    groups: HashMap<String, Arc<Group>>,
+    /// By what the kernel writes of those who are in it: thousands of processes are in a few.
+    groups: HashMap<Vec<u8>, Arc<Group>>,
+    /// What it wrote last: kept for its memory.
+    text: Vec<u8>,
     of: HashMap<u32, Arc<Group>>,
     /// The last program of each process that lives.
     last: HashMap<Pid, u32>,
@@ -54,8 +60,8 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn new(proc: impl Into<PathBuf>, pods: impl Into<PathBuf>) -> Self {
         let namespaces = Namespaces { pods: pods.into(), of: HashMap::new(), looked: None };
-        let (groups, of, last, ended) = Default::default();
-        Self { proc: proc.into(), namespaces, groups, of, last, ended, patience: PATIENCE }
+        let (groups, text, of, last, ended) = Default::default();
+        Self { proc: proc.into(), namespaces, groups, text, of, last, ended, patience: PATIENCE }
     }
 
     /// Whose it is.
@@ -119,20 +125,30 @@ impl Groups {
 
     /// `None`: it is gone, or not to be seen.
     fn read(&mut self, pid: Pid) -> Option<Arc<Group>> {
-        let groups = std::fs::read(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
+        self.text.clear();
+        let file = File::open(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
+        file.take(MOST_OF_GROUPS).read_to_end(&mut self.text).ok()?;
+        if let Some(known) = self.groups.get(&self.text).filter(|known| is_settled(&known.who)) {
+            return Some(Arc::clone(known));
+        }
         // Of a group that was removed while a process of it ends.
-        let groups = exact_lines(&groups).replace(" (deleted)\n", "\n");
+        let groups = exact_lines(&self.text).replace(" (deleted)\n", "\n");
         let path = path_in(&groups).unwrap_or_default();
         let workload = Workload { rank: None, ..Workload::of(path) };
         let namespace = workload.pod_uid.as_deref().and_then(|pod| self.namespaces.of(pod));
         let who = Who::Known(workload, namespace);
-        if let Some(known) = self.groups.get(path).filter(|known| known.who == who) {
+        if let Some(known) = self.groups.get(&self.text).filter(|known| known.who == who) {
             return Some(Arc::clone(known));
         }
         let group = Arc::new(Group { who, path: path.to_owned() });
-        self.groups.insert(path.to_owned(), Arc::clone(&group));
+        self.groups.insert(self.text.clone(), Arc::clone(&group));
         Some(group)
     }
+}
+
+/// Whether nothing more is to be found out: whoever is in no pod has no namespace.
+fn is_settled(who: &Who) -> bool {
+    matches!(who, Who::Known(workload, namespace) if namespace.is_some() || workload.pod_uid.is_none())
 }
 
 /// Namespaces of pods, where the kubelet's folder can be read.
@@ -292,6 +308,29 @@ mod tests {
         groups.look_at_new(vec![process(0, 7, None)]);
         let Who::Known(workload, namespace) = groups.who(Some(0)) else { panic!("unseen") };
         assert_eq!((workload.pod_uid.as_deref(), namespace.as_deref()), (Some(POD), Some("shop")));
+    }
+
+    /// A pod's namespace is found when its folder is there, however often its processes were looked at
+    /// before; those of one group have one.
+    #[test]
+    fn namespaces_come_late() {
+        let (proc, pods) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut groups = Groups::new(proc.path(), pods.path());
+        for pid in 7..10 {
+            put(proc.path(), pid, &format!("0::/kubepods/burstable/pod{POD}/web1\n"));
+        }
+        groups.look_at_new((0..3).map(|number| process(number, 7 + number, None)).collect());
+        let namespace = |groups: &Groups| match groups.who(Some(0)) {
+            Who::Known(_, namespace) => namespace,
+            _ => panic!("unseen"),
+        };
+        assert_eq!((namespace(&groups), groups.groups.len()), (None, 1));
+        let held = groups.groups.values().map(std::sync::Arc::strong_count).sum::<usize>();
+        assert_eq!(held, 4, "one group for three processes");
+        std::fs::create_dir(pods.path().join(format!("shop_web-0_{POD}"))).unwrap();
+        groups.namespaces.looked = None;
+        groups.look_at_living();
+        assert_eq!((namespace(&groups).as_deref(), groups.groups.len()), (Some("shop"), 1));
     }
 
     /// This very machine: this process lives, and is somebody's.
