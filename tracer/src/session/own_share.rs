@@ -113,6 +113,8 @@ struct Steps {
     is_above: bool,
     /// That was said since there was another step.
     is_told: bool,
+    /// The first look is over, which is of the start: files of all that runs already are read in it.
+    has_begun: bool,
     /// Since the last step, the newest last.
     looks: Vec<u32>,
 }
@@ -124,6 +126,9 @@ impl Steps {
 
     /// Takes a look's share.
     fn note(&mut self, share: u32) -> Option<Noted> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return None;
+        }
         self.looks.push(share);
         let is_last = self.step + 1 >= STEPS.len();
         let above = self.mean_of(DOWN).filter(|mean| *mean > self.most);
@@ -180,27 +185,35 @@ mod tests {
     /// Half a minute above the limit is a step down, a minute far below it one up; one look, or what lies between, is none.
     #[test]
     fn down_and_up() {
-        let mut of = Steps { most: 10_000, ..Steps::default() };
+        let mut of = Steps { most: 10_000, has_begun: true, ..Steps::default() };
         assert_eq!(steps(&mut of, &[20_000, 1_000, 1_000, 50_000, 1_000]), [1, 1, 1, 2, 2]);
         assert_eq!(steps(&mut of, &[6_000; 9]), [2; 9]);
         assert_eq!(steps(&mut of, &[11_000; 6]), [2, 2, 4, 4, 4, 8]);
         assert_eq!(steps(&mut of, &[4_000; 18]), [[8; 5].as_slice(), &[4; 6], &[2; 6], &[1]].concat());
     }
 
+    /// What the start takes is no reason for fewer samples.
+    #[test]
+    fn the_start_does_not_count() {
+        let mut of = Steps { most: 10_000, ..Steps::default() };
+        assert_eq!(steps(&mut of, &[90_000, 9_000, 9_000, 9_000]), [1; 4]);
+        assert_eq!(steps(&mut of, &[90_000]), [2]);
+    }
+
     /// There is a last step, and a first.
     #[test]
     fn no_further() {
-        let mut of = Steps { most: 1, ..Steps::default() };
+        let mut of = Steps { most: 1, has_begun: true, ..Steps::default() };
         let last = STEPS[STEPS.len() - 1];
         assert_eq!(steps(&mut of, &[u32::MAX; 50]).last(), Some(&last));
-        let mut of = Steps { most: 10_000, ..Steps::default() };
+        let mut of = Steps { most: 10_000, has_begun: true, ..Steps::default() };
         assert_eq!(steps(&mut of, &[0; 20]), [1; 20]);
     }
 
     /// That it takes too much at the last step is said once, shown for as long as it is so, and said again where it comes back to that step.
     #[test]
     fn at_the_last_step() {
-        let mut of = Steps { most: 10_000, step: STEPS.len() - 1, ..Steps::default() };
+        let mut of = Steps { most: 10_000, step: STEPS.len() - 1, has_begun: true, ..Steps::default() };
         let mut look = |share, is_above| {
             let noted = of.note(share);
             assert_eq!(of.is_above, is_above, "{share} {:?}", of.looks);
