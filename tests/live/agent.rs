@@ -236,7 +236,28 @@ fn two_pods() {
     assert!((0.01..1.05).contains(&parts[0]) && (0.85..1.05).contains(&parts[1]), "{parts:?}\n{page:#?}");
     let domains = page.sum("energy_trace_domain_joules_total", &[]);
     assert!(domains.unsigned_abs() <= simulation.truth().total_uj, "{domains} µJ");
+    assert_programs_wake_nobody(agent.process.0.id());
     assert_eq!(agent.end(), 0);
+}
+
+/// Programs that begin and end do not wake who empties the ring buffers, however many, but where one was
+/// sampled: some twenty a second are. Woken by each it looked fifty times, with two sleeps a look.
+fn assert_programs_wake_nobody(recorder: u32) {
+    let looks = || {
+        let threads = std::fs::read_dir(format!("/proc/{recorder}/task")).unwrap().flatten();
+        let mut threads = threads.map(|thread| thread.file_name().into_string().unwrap());
+        let line = |thread: &str, line| status_of(&format!("{recorder}/task/{thread}"), line);
+        let rings = threads.find(|thread| line(thread, "Name") == "energy-rings").unwrap();
+        line(&rings, "voluntary_ctxt_switches").parse::<u64>().unwrap()
+    };
+    let (before, begun, mut programs) = (looks(), Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(1) {
+        assert!(Command::new("/bin/true").status().unwrap().success());
+        programs += 1;
+    }
+    let looks = looks() - before;
+    println!("{looks} sleeps beside {programs} programs");
+    assert!(looks < 70, "{looks} sleeps beside {programs} programs");
 }
 
 /// Who serves has no privileges and is a user of his own; the socket is his alone.
@@ -268,8 +289,13 @@ fn children_of(pid: u32) -> Vec<u32> {
 }
 
 fn status(pid: u32, line: &str) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let found = status.lines().find_map(|of| of.strip_prefix(line)?.strip_prefix(':'));
+    status_of(&pid.to_string(), line)
+}
+
+/// A line of a process's or a thread's status. `of`: its folder in `/proc`.
+fn status_of(of: &str, line: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();
+    let found = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
     found.unwrap_or_default().trim().to_owned()
 }
 

@@ -127,6 +127,18 @@ pub const BY_TASK: u32 = 2;
 /// Tasks that can be asked.
 pub const MOST_TASKS: u32 = 1 << 17;
 
+/// What is said before tasks are asked, the index into the `LOOKS` map.
+pub mod looks {
+    /// Nanoseconds that a task must have run to be told of.
+    pub const LEAST_NS: u32 = 0;
+    /// Of which processes tasks are told of in any case.
+    pub const TURN: u32 = 1;
+    /// How many numbers there are.
+    pub const COUNT: u32 = 2;
+    /// How many turns: a process's is its number's remainder.
+    pub const TURNS: u32 = 10;
+}
+
 /// What a task has run since it was last asked.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -187,7 +187,7 @@ pub const PAGE_BYTES: usize = 4096;
 pub use crate::arch::register;
 pub use crate::hotspot_layout::HotspotLayout;
 pub use crate::on_cpu::{
-    BY_TASK, BackgroundEvent, CpuState, MOST_TASKS, MOST_TOTALS, Run, SUMS, Sum, TaskTime, TotalKey,
+    BY_TASK, BackgroundEvent, CpuState, MOST_TASKS, MOST_TOTALS, Run, SUMS, Sum, TaskTime, TotalKey, looks,
 };
 pub use crate::python_layout::PythonLayout;
 
@@ -280,6 +280,10 @@ pub struct Settings {
     pub task_cpu: u32,
     /// Offset of `start_time` in `task_struct`.
     pub task_started: u32,
+    /// 1: an agent, which reads nothing of processes that begin or end.
+    pub always: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Tasks that began before and were never looked at count from then on.
     pub since_ns: u64,
 }
@@ -421,7 +425,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 88);
+    assert!(size_of::<Settings>() == 96);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

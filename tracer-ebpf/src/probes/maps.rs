@@ -36,6 +36,8 @@ pub(super) static SETTINGS: Settings = Settings {
     cpu_clock: 0,
     task_cpu: 0,
     task_started: 0,
+    always: 0,
+    reserved: 0,
     since_ns: 0,
 };
 
@@ -122,6 +124,12 @@ pub(crate) fn sums_time() -> bool {
     setting(&SETTINGS.totals) != 0
 }
 
+/// Whether for an agent, which reads nothing of processes that begin or end.
+#[inline(always)]
+pub(crate) fn is_always_on() -> bool {
+    setting(&SETTINGS.always) != 0
+}
+
 /// Adds one to a counter.
 #[inline(always)]
 pub(crate) fn count(what: u32) {
@@ -141,8 +149,8 @@ pub(super) fn add_one(number: *mut u64) {
 /// Whether a process is a target.
 #[inline(always)]
 pub(crate) fn is_target(pid: u32) -> bool {
-    if settings().system_wide != 0 {
-        return pid != settings().tracer_pid && !is_ours(pid);
+    if setting(&SETTINGS.system_wide) != 0 {
+        return pid != setting(&SETTINGS.tracer_pid) && !is_ours(pid);
     }
     // SAFETY: the value is not kept.
     unsafe { TARGETS.get(&pid) }.is_some()

@@ -6,11 +6,11 @@
 use super::groups::{born_inside, follow};
 use super::last_process::changed;
 use super::maps::{
-    ADDRESS_SPACES, CONTEXTS, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_ours,
-    is_target, settings, sums_time,
+    ADDRESS_SPACES, CONTEXTS, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_always_on,
+    is_ours, is_target, settings, sums_time,
 };
 use super::ranges;
-use super::rings::{WAKEUP, WAKEUP_ONCE, send_event};
+use super::rings::{Events, NO_WAKEUP, WAKEUP, WAKEUP_ONCE, is_filling, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
@@ -145,9 +145,16 @@ fn send(what: u32, other: u32) {
         other,
         reserved: 0,
     };
-    // Always on, what begins and ends is seen together, some time later.
-    let wakes = if sums_time() { WAKEUP_ONCE } else { WAKEUP };
-    send_event(&event, wakes, lost::TASKS);
+    send_event(&event, wakes_for(what), lost::TASKS);
+}
+
+/// Who sums CPU time sees together what begins and ends, some time later; an agent, whenever it looks.
+#[inline(always)]
+fn wakes_for(what: u32) -> u64 {
+    if is_always_on() {
+        return if what == kind::MMAP || is_filling::<Events>() { WAKEUP } else { NO_WAKEUP };
+    }
+    if sums_time() { WAKEUP_ONCE } else { WAKEUP }
 }
 
 /// A 32-bit field of a kernel struct.

@@ -12,8 +12,8 @@ use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, seq_file};
 use aya_ebpf::helpers::generated::bpf_seq_write;
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, PerCpuArray};
-use tracer_ebpf::wire::{BY_TASK, CpuState, MOST_TASKS, MOST_TOTALS, Sum, TaskTime, TotalKey, lost};
+use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
+use tracer_ebpf::wire::{BY_TASK, CpuState, MOST_TASKS, MOST_TOTALS, Sum, TaskTime, TotalKey, looks, lost};
 
 /// Nanoseconds since the reading before, for every other reading.
 #[map]
@@ -61,6 +61,11 @@ fn clock_at(task: *const u8) -> u64 {
 #[map]
 static RAN: HashMap<u64, u64> = HashMap::with_max_entries(MOST_TASKS, BPF_F_NO_PREALLOC);
 
+/// What a task must have run to be told of, and whose turn it is: each tenth task, by its process, is told of
+/// in any case. User space sets both.
+#[map]
+static LOOKS: Array<u64> = Array::with_max_entries(looks::COUNT, 0);
+
 /// `bpf_iter_task`: tells user space what a task has run since the last time.
 #[inline(always)]
 pub(crate) fn look(ctx: *const [*const u8; 2]) {
@@ -69,13 +74,13 @@ pub(crate) fn look(ctx: *const [*const u8; 2]) {
     if task.is_null() {
         return;
     }
-    let ns = since_last_look(task);
-    if ns == 0 {
-        return;
-    }
     // SAFETY: the kernel's own task.
     let (pid, cpu) =
         unsafe { (field(task, setting(&SETTINGS.task_tgid)), field(task, setting(&SETTINGS.task_cpu))) };
+    let ns = since_last_look(task, least_of(pid));
+    if ns == 0 {
+        return;
+    }
     let time = TaskTime { pid, cpu, ns };
     // SAFETY: the head of the context is the sequence that is written; the time lies on the stack.
     unsafe {
@@ -85,15 +90,31 @@ pub(crate) fn look(ctx: *const [*const u8; 2]) {
     }
 }
 
-/// Nanoseconds that a task has run since this was last asked, or since it began.
+/// What a task of this process must have run.
 #[inline(always)]
-fn since_last_look(task: *const u8) -> u64 {
+fn least_of(pid: u32) -> u64 {
+    let (Some(least), Some(turn)) = (LOOKS.get(looks::LEAST_NS), LOOKS.get(looks::TURN)) else { return 0 };
+    if u64::from(pid % looks::TURNS) == *turn { 0 } else { *least }
+}
+
+/// Nanoseconds that a task has run since this was last asked, or since it began; 0 where they are fewer than
+/// `least`, and asked again.
+#[inline(always)]
+fn since_last_look(task: *const u8, least: u64) -> u64 {
     // SAFETY: the kernel's own task.
     let ran: u64 = unsafe { field(task, setting(&SETTINGS.task_ran)) };
     let key = task as u64;
     match RAN.get_ptr_mut(&key) {
-        // SAFETY: one looks at a time.
-        Some(last) => grown(unsafe { core::ptr::replace(last, ran) }, ran),
+        Some(last) => {
+            // SAFETY: one looks at a time.
+            let last = unsafe { &mut *last };
+            let ns = grown(*last, ran);
+            if ns < least {
+                return 0;
+            }
+            *last = ran;
+            ns
+        }
         None if RAN.insert(&key, &ran, 0).is_ok() => ran,
         None => {
             count(lost::TOTALS);

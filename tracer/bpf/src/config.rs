@@ -56,6 +56,13 @@ pub struct TraceConfig {
     pub oldest_kernel: bool,
 }
 
+impl TraceConfig {
+    /// For an agent: of processes that begin or end nothing is read.
+    pub const fn is_always_on(&self) -> bool {
+        self.system_wide && self.sum_time && self.live
+    }
+}
+
 /// When names are found of what is still being recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LiveNaming {

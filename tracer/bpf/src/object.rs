@@ -515,9 +515,10 @@ fn load_together(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Option<[MultiP
 
 /// Asks all tasks for the first time.
 fn begin_tasks(ebpf: &mut Ebpf) -> Result<Tasks, ProbeError> {
+    let looks = map(ebpf, "LOOKS")?;
     let program: &mut Iter = program(ebpf, ON_TASK.0)?;
     let fd = program.fd().map_err(|e| ProbeError::Object(e.to_string()))?;
-    Tasks::begin(fd.as_fd()).map_err(|e| ProbeError::attach(ON_TASK.0, &e))
+    Tasks::begin(fd.as_fd(), looks).map_err(|e| ProbeError::attach(ON_TASK.0, &e))
 }
 
 /// Attaches to functions of GPU libraries.

@@ -11,7 +11,7 @@ use tracer_ebpf::wire::kind;
 
 /// Nothing older than this before a look comes later: a sample is in its ring some microseconds after its time, and more where the CPU was
 /// taken away meanwhile.
-const HOLD_NS: u64 = 5_000_000;
+pub const HOLD_NS: u64 = 5_000_000;
 /// Within a ring events go back in time by less than this, a tenth of a millisecond as measured.
 const DISORDER_NS: u64 = 1_000_000;
 /// Bytes that are taken from each ring before what is due is handed on: so much more memory it takes than the rings, however full they are.
@@ -48,10 +48,15 @@ impl Rings {
         }
     }
 
-    /// Waits until a probe wakes it, so long at most.
-    pub fn wait(&self, most_ms: u16) {
+    /// Whether there are events that were kept back.
+    pub const fn holds_back(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// Waits until a probe wakes it, so long at most; whether one did.
+    pub fn wait(&self, most_ms: u16) -> bool {
         let mut fds = self.rings.each_ref().map(|ring| PollFd::new(ring.as_fd(), PollFlags::POLLIN));
-        let _interrupted = poll(&mut fds, PollTimeout::from(most_ms));
+        poll(&mut fds, PollTimeout::from(most_ms)).is_ok_and(|ready| ready > 0)
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         },
         task_cpu,
         task_started: offset("start_time")?,
+        always: u32::from(config.is_always_on()),
         since_ns: energy_trace_system::clock::now().as_ns(),
         ranges: u32::from(config.ranges),
         ..if config.sum_time { clock_settings(&types) } else { Settings::default() }

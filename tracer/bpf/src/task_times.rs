@@ -6,13 +6,14 @@
 //! lost or made up. Leaves out tasks that have ended, which the probes add to the sums (`totals`).
 
 use super::bpf_call::make;
+use aya::maps::{Array, MapData};
 use aya_obj::generated::{bpf_attach_type, bpf_cmd};
 use energy_trace_model::ids::{CpuId, Pid};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
-use tracer_ebpf::wire::TaskTime;
+use tracer_ebpf::wire::{TaskTime, looks};
 use zerocopy::FromBytes as _;
 
 /// More than a CPU had time for by no more than this, two ticks of 100 a second, was left out of the reading before.
@@ -23,9 +24,15 @@ const PIECE: usize = 32 << 10;
 /// Processes' time by CPU.
 pub(crate) type Times = BTreeMap<CpuId, Vec<(Pid, u64)>>;
 
+/// Who has run less is told of each tenth time: thousands of processes that wake now and then.
+const LEAST_NS: u64 = 200_000;
+
 /// What asks all tasks.
 pub(crate) struct Tasks {
     iterator: OwnedFd,
+    /// What is said to the program before.
+    looks: Array<MapData, u64>,
+    turn: u32,
     /// What had no room in the reading before.
     left: Times,
 }
@@ -48,22 +55,29 @@ struct IterCreate {
 
 impl Tasks {
     /// What tasks have run so far does not count.
-    pub(crate) fn begin(program: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(crate) fn begin(program: BorrowedFd<'_>, looks: Array<MapData, u64>) -> io::Result<Self> {
         let link = LinkCreate {
             program: program.as_raw_fd().cast_unsigned(),
             target: 0,
             attach_type: bpf_attach_type::BPF_TRACE_ITER as u32,
             flags: 0,
         };
-        let tasks = Self { iterator: make(bpf_cmd::BPF_LINK_CREATE, &link)?, left: Times::new() };
-        tasks.ask()?;
+        let iterator = make(bpf_cmd::BPF_LINK_CREATE, &link)?;
+        let mut tasks = Self { iterator, looks, turn: 0, left: Times::new() };
+        tasks.ask(0)?;
         Ok(tasks)
     }
 
-    /// Adds what tasks have run since the reading before, for which CPUs had so much time.
-    pub(crate) fn add_to(&mut self, times: &mut Times, rooms: &BTreeMap<CpuId, u64>) -> io::Result<()> {
+    /// Adds what tasks have run since the reading before, for which CPUs had so much time. `last`: little
+    /// things as well.
+    pub(crate) fn add_to(
+        &mut self,
+        times: &mut Times,
+        rooms: &BTreeMap<CpuId, u64>,
+        last: bool,
+    ) -> io::Result<()> {
         let mut sums: HashMap<(CpuId, Pid), u64> = HashMap::new();
-        for TaskTime { pid, cpu, ns } in self.ask()? {
+        for TaskTime { pid, cpu, ns } in self.ask(if last { 0 } else { LEAST_NS })? {
             *sums.entry((CpuId::new(cpu), Pid::new(pid))).or_default() += ns;
         }
         let asked = sums.into_iter().map(|((cpu, pid), ns)| (cpu, (pid, ns)));
@@ -74,7 +88,13 @@ impl Tasks {
         Ok(())
     }
 
-    fn ask(&self) -> io::Result<Vec<TaskTime>> {
+    /// Who has run so long since he was told of, and those whose turn it is.
+    fn ask(&mut self, least_ns: u64) -> io::Result<Vec<TaskTime>> {
+        self.turn = (self.turn + 1) % looks::TURNS;
+        let said = [(looks::LEAST_NS, least_ns), (looks::TURN, self.turn.into())];
+        said.into_iter()
+            .try_for_each(|(of, number)| self.looks.set(of, number, 0))
+            .map_err(io::Error::other)?;
         let link = self.iterator.as_raw_fd().cast_unsigned();
         let mut tasks = File::from(make(bpf_cmd::BPF_ITER_CREATE, &IterCreate { link, flags: 0 })?);
         let (mut bytes, mut read) = (Vec::new(), 0);

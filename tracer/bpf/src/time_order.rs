@@ -48,6 +48,11 @@ impl TimeOrder {
         self.close_up();
     }
 
+    /// Whether all was handed on.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Gives back the bytes of what was handed on.
     fn close_up(&mut self) {
         self.spare.clear();
@@ -108,8 +113,9 @@ mod tests {
             filled(&[(98, false, "slice"), (99, true, "exec"), (99, false, "with it"), (100, false, "new")]);
         order.add(97, false, b"old sample");
         assert_eq!(handed(&mut order, 50, ALL), ["old sample", "slice", "exec", "with it"]);
-        assert!(handed(&mut order, 50, ALL).is_empty());
+        assert!(handed(&mut order, 50, ALL).is_empty() && !order.is_empty());
         assert_eq!(handed(&mut order, ALL, ALL), ["new"]);
+        assert!(order.is_empty());
     }
 
     /// Where a ring still holds something, even an urgent event waits for what lies before it there.

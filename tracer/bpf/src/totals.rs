@@ -131,7 +131,7 @@ impl Totals {
         if now < self.due {
             return Ok(Vec::new());
         }
-        let times = self.read_now(now)?;
+        let times = self.read_now(now, false)?;
         if self.tasks.is_some() {
             self.due = now + rest(energy_trace_system::clock::now() - now, self.online.len());
         }
@@ -146,10 +146,10 @@ impl Totals {
         if self.tasks.is_none() {
             return Ok(Vec::new());
         }
-        self.read_now(energy_trace_system::clock::now())
+        self.read_now(energy_trace_system::clock::now(), true)
     }
 
-    fn read_now(&mut self, now: KtimeNs) -> io::Result<Vec<CpuTimes>> {
+    fn read_now(&mut self, now: KtimeNs, last: bool) -> io::Result<Vec<CpuTimes>> {
         if now.ns_since(self.looked_at) > CPUS_EVERY_NS {
             (self.online, self.looked_at) = (self.cpus.online(), now);
         }
@@ -165,7 +165,7 @@ impl Totals {
         let mut ends: BTreeMap<CpuId, KtimeNs> = read.into_iter().filter_map(end).collect();
         let mut all = self.take_out(quiet)?;
         self.add_no_room(quiet, &mut all)?;
-        self.add_tasks(&mut all, &ends)?;
+        self.add_tasks(&mut all, &ends, last)?;
         let times = all.into_iter().map(|(cpu, (of, no_room_ns))| {
             let start = self.since.get(&cpu).copied().unwrap_or(self.begun);
             CpuTimes { cpu, start, end: ends.get(&cpu).copied().unwrap_or(now), of, no_room_ns }
@@ -176,12 +176,17 @@ impl Totals {
     }
 
     /// Adds what tasks have run that have not ended.
-    fn add_tasks(&mut self, all: &mut TakenOut, ends: &BTreeMap<CpuId, KtimeNs>) -> io::Result<()> {
+    fn add_tasks(
+        &mut self,
+        all: &mut TakenOut,
+        ends: &BTreeMap<CpuId, KtimeNs>,
+        last: bool,
+    ) -> io::Result<()> {
         let Some(tasks) = &mut self.tasks else { return Ok(()) };
         let start = |cpu: &CpuId| self.since.get(cpu).copied().unwrap_or(self.begun);
         let rooms = ends.iter().map(|(&cpu, end)| (cpu, end.ns_since(start(&cpu)))).collect();
         let mut times = all.iter_mut().map(|(&cpu, (of, _))| (cpu, std::mem::take(of))).collect();
-        tasks.add_to(&mut times, &rooms)?;
+        tasks.add_to(&mut times, &rooms, last)?;
         times.into_iter().for_each(|(cpu, of)| all.entry(cpu).or_default().0 = of);
         Ok(())
     }

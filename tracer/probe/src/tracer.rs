@@ -211,7 +211,7 @@ impl Tracer {
         let scope = match (self.config.system_wide, self.config.sum_time) {
             (false, _) => Scope::Targets,
             (true, false) => Scope::Machine,
-            (true, true) if self.config.live => Scope::Agent,
+            (true, true) if self.config.is_always_on() => Scope::Agent,
             (true, true) => Scope::Always,
         };
         let mut processes = Processes::new(files, peeker.clone(), unwinding, scope);

@@ -9,17 +9,19 @@ use super::sampling_gaps::SamplingGaps;
 use super::totals::SummedTime;
 use crate::count::Counting;
 use crate::gpu::GpuCollector;
+use crate::processes::registry::Scope;
 use crate::range_probes::RangeProbes;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::python_frames::note_code_objects;
 use energy_trace_bpf::config::TraceAccount;
-use energy_trace_bpf::decode::{Event, EventContext, decode_event};
+use energy_trace_bpf::decode::{Event, EventContext, decode_event, peek};
 use energy_trace_bpf::totals::CpuTimes;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_system::allocator::trim;
 use energy_trace_unwind::address_space::FileKey;
 use std::collections::{BTreeSet, HashSet};
+use tracer_ebpf::wire::{EventHead, kind};
 
 /// So many processes that are no targets are told apart in the account.
 const OTHERS: usize = 8;
@@ -40,6 +42,8 @@ pub(crate) struct Collector {
     pub(crate) summed: Option<SummedTime>,
     /// The tracer's own processes then, as far as no other has the number of one since.
     own: BTreeSet<Pid>,
+    /// Until when it is known who began and ended.
+    lives: KtimeNs,
     /// Where somebody looks meanwhile.
     pub(crate) live: Option<LiveNames>,
     /// Events that could not be read: none, unless the build is inconsistent.
@@ -56,6 +60,7 @@ impl Collector {
             range_probes: None,
             summed: None,
             own: BTreeSet::new(),
+            lives: KtimeNs::default(),
             live: None,
             housekeeping: Housekeeping::new(energy_trace_system::clock::now()),
             damaged: 0,
@@ -89,6 +94,23 @@ impl Collector {
         TraceAccount { recorded_ns, paused_ns, switches_and_scheduler_ns, others, ..TraceAccount::default() }
     }
 
+    /// All events up to this moment that tell who began and ended were taken in.
+    pub(crate) fn knows_lives(&mut self, until: KtimeNs) {
+        self.lives = self.lives.max(until);
+    }
+
+    /// An agent looks ahead who has ended by the end of these events: most that are sampled in their first
+    /// milliseconds.
+    pub(crate) fn foresee<'a>(&mut self, events: impl Iterator<Item = &'a [u8]>) {
+        let processes = &mut self.stacks.processes;
+        if processes.scope == Scope::Agent {
+            let is_end = |head: &EventHead| head.kind == kind::EXIT && head.pid == head.tid;
+            let ends = events.filter_map(peek).filter(is_end);
+            processes.ending.clear();
+            processes.ending.extend(ends.map(|head| Pid::new(head.pid)));
+        }
+    }
+
     /// Takes in one event.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         match decode_event(bytes) {
@@ -101,7 +123,7 @@ impl Collector {
     }
 
     fn event(&mut self, event: Event<'_>) {
-        if let Some(at) = event.activity_at() {
+        if let Some(at) = event.activity_at().filter(|_| !self.is_nobodys_work(&event)) {
             self.stacks.activity.mark_active(at);
         }
         let stacks = &mut self.stacks;
@@ -160,6 +182,12 @@ impl Collector {
         }
     }
 
+    /// An agent reads nothing of processes that begin or end: who is sampled is read, and samples say so.
+    fn is_nobodys_work(&self, event: &Event<'_>) -> bool {
+        let is_life = matches!(event, Event::Fork(..) | Event::Exec(..) | Event::Exit(..));
+        is_life && self.stacks.processes.scope == Scope::Agent
+    }
+
     fn exec(&mut self, head: EventContext, name: String) {
         let stacks = &mut self.stacks;
         self.samples.release(head.at, Some(head.pid), stacks);
@@ -198,7 +226,8 @@ impl Collector {
         let updates = self.stacks.processes.files.drain_updates();
         self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
-        self.take_summed(|summed| summed.take(now));
+        let lives = self.lives;
+        self.take_summed(|summed| summed.take(now, lives));
         self.stacks.processes.forget_young(now, &mut self.stacks.maps);
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
@@ -236,8 +265,8 @@ impl Collector {
     }
 
     /// Takes in CPU time that was summed. Who ran is known: its events came before.
-    fn take_summed(&mut self, take: impl FnOnce(&SummedTime) -> Vec<CpuTimes>) {
-        let summed = self.summed.as_ref().map(take).unwrap_or_default();
+    fn take_summed(&mut self, take: impl FnOnce(&mut SummedTime) -> Vec<CpuTimes>) {
+        let summed = self.summed.as_mut().map(take).unwrap_or_default();
         let is_known = |pid| self.own.contains(&pid) || self.stacks.processes.is_known(pid);
         if summed.iter().flat_map(|times| &times.of).any(|(pid, _)| !is_known(*pid)) {
             self.own = self.stacks.maps.own();

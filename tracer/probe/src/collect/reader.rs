@@ -8,7 +8,7 @@
 use super::backlog::{BatchReceiver, BatchSender, Refused, backlog};
 use super::collector::Collector;
 use energy_trace_bpf::error::ProbeError;
-use energy_trace_bpf::rings::Rings;
+use energy_trace_bpf::rings::{HOLD_NS, Rings};
 use energy_trace_bpf::sampling::watch::Watch;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_system::host::urgency;
@@ -32,6 +32,9 @@ const MUCH: usize = 512 << 10;
 
 /// Between two looks at files that are being read: what an interpreter's file says is to be known before it runs.
 const BUSY: Duration = Duration::from_millis(1);
+/// The same where CPU time is summed: always on, the first samples of an interpreter matter less than a
+/// thousand looks a second.
+const SUMMED_BUSY: Duration = Duration::from_millis(READ_MS as u64);
 /// So often all else is seen to, whether many events come or none.
 const AT_LEAST: Duration = Duration::from_millis(IDLE_MS as u64);
 const SUMMED_AT_LEAST: Duration = Duration::from_millis(SUMMED_IDLE_MS as u64);
@@ -42,6 +45,8 @@ struct Shared {
     stop: AtomicBool,
     /// Nothing is to be read of any process soon.
     is_idle: AtomicBool,
+    /// The last time, in nanoseconds, before which all was handed on that tells who began and ended.
+    handed_on: AtomicU64,
     samples: AtomicU64,
 }
 
@@ -97,25 +102,29 @@ fn empty(
         rings.drain(last, |event| sender.push(&mut batch, event));
         let much = batch.len() >= MUCH;
         let is_taken = batch.is_empty() || sender.pass(batch);
+        shared.handed_on.store(now.as_ns(), Ordering::Release);
         if last || !is_taken {
             return (watch, sender.refused);
         }
         watch.check(now);
-        let is_idle = !much && shared.is_idle.load(Ordering::Relaxed);
-        rings.wait(match (is_idle, is_summed) {
+        let is_idle = !much && !rings.holds_back() && shared.is_idle.load(Ordering::Relaxed);
+        let is_woken = rings.wait(match (is_idle, is_summed) {
             (false, _) => READ_MS,
             (true, false) => IDLE_MS,
             (true, true) => SUMMED_IDLE_MS,
         });
         if is_summed {
-            std::thread::sleep(Duration::from_millis(READ_MS.into()).saturating_sub(begun.elapsed()));
+            // What woke it is to be old enough to be handed on.
+            let least = if is_woken { Duration::from_nanos(HOLD_NS) } else { Duration::ZERO };
+            let rest = Duration::from_millis(READ_MS.into()).saturating_sub(begun.elapsed());
+            std::thread::sleep(rest.max(least));
         }
     }
 }
 
 /// Takes in events as long as any come, and sees to all else in between.
 fn collect(mut collector: Collector, receiver: &BatchReceiver, shared: &Shared) -> Collector {
-    while let Ok(seen) = take_in(&mut collector, receiver) {
+    while let Ok(seen) = take_in(&mut collector, receiver, &shared.handed_on) {
         shared.samples.store(collector.sampled(), Ordering::Relaxed);
         collector.housekeeping(seen);
         shared.is_idle.store(collector.is_idle(seen), Ordering::Relaxed);
@@ -124,11 +133,27 @@ fn collect(mut collector: Collector, receiver: &BatchReceiver, shared: &Shared) 
 }
 
 /// Takes in what is there, for a stated time; until when everything was seen then.
-fn take_in(collector: &mut Collector, receiver: &BatchReceiver) -> Result<KtimeNs, RecvTimeoutError> {
+fn take_in(
+    collector: &mut Collector,
+    receiver: &BatchReceiver,
+    handed_on: &AtomicU64,
+) -> Result<KtimeNs, RecvTimeoutError> {
     let (begun, mut seen) = (Instant::now(), None);
-    let at_least = if collector.summed.is_some() { SUMMED_AT_LEAST } else { AT_LEAST };
-    let mut within = if collector.is_waiting() { BUSY } else { at_least };
-    while let Some(batch) = receiver.next(within)? {
+    let is_summed = collector.summed.is_some();
+    let mut within = match (collector.is_waiting(), is_summed) {
+        (true, false) => BUSY,
+        (true, true) => SUMMED_BUSY,
+        (false, false) => AT_LEAST,
+        (false, true) => SUMMED_AT_LEAST,
+    };
+    loop {
+        let all = KtimeNs::from_ns(handed_on.load(Ordering::Acquire));
+        let Some(batch) = receiver.next(within)? else {
+            collector.knows_lives(all);
+            break;
+        };
+        collector.knows_lives(batch.at);
+        collector.foresee(batch.events());
         batch.events().for_each(|event| collector.take(event));
         receiver.done(&batch);
         (seen, within) = (Some(batch.at), Duration::ZERO);

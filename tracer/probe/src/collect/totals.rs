@@ -24,6 +24,8 @@ struct Inner {
 pub(crate) struct SummedTime {
     reader: Arc<TimeReader>,
     from: Receiver<Vec<CpuTimes>>,
+    /// What was taken out of times of which it is not known yet who began and ended.
+    early: Vec<CpuTimes>,
 }
 
 impl TimeReader {
@@ -32,7 +34,7 @@ impl TimeReader {
         let (to, from) = channel();
         let reader = Arc::new(Self(Mutex::new(Inner { totals, at: KtimeNs::default(), to })));
         reader.lock().read()?;
-        Ok((Arc::clone(&reader), SummedTime { reader, from }))
+        Ok((Arc::clone(&reader), SummedTime { reader, from, early: Vec::new() }))
     }
 
     /// Power is read now.
@@ -65,17 +67,19 @@ impl Inner {
 }
 
 impl SummedTime {
-    /// What was taken out since the last call.
-    pub(crate) fn take(&self, now: KtimeNs) -> Vec<CpuTimes> {
+    /// What was taken out of times up to the one until which it is known who began and ended.
+    pub(crate) fn take(&mut self, now: KtimeNs, known: KtimeNs) -> Vec<CpuTimes> {
         let last = self.reader.lock().at;
         if now.ns_since(last) > MOST_NS {
             self.reader.read();
         }
-        self.taken()
+        let mut taken = self.taken();
+        self.early = take_later(&mut taken, known);
+        taken
     }
 
     /// The same at the end, when power was read for the last time.
-    pub(crate) fn take_last(&self) -> Vec<CpuTimes> {
+    pub(crate) fn take_last(&mut self) -> Vec<CpuTimes> {
         let mut reader = self.reader.lock();
         match reader.totals.read_last_of_tasks() {
             Ok(times) => reader.pass(times),
@@ -85,7 +89,33 @@ impl SummedTime {
         self.taken()
     }
 
-    fn taken(&self) -> Vec<CpuTimes> {
-        self.from.try_iter().flatten().collect()
+    fn taken(&mut self) -> Vec<CpuTimes> {
+        std::mem::take(&mut self.early).into_iter().chain(self.from.try_iter().flatten()).collect()
+    }
+}
+
+/// Takes out times that end later than this.
+fn take_later(times: &mut Vec<CpuTimes>, known: KtimeNs) -> Vec<CpuTimes> {
+    times.extract_if(.., |times| times.end > known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuTimes, KtimeNs, take_later};
+    use energy_trace_model::ids::CpuId;
+
+    /// Times of which it is known who lived are taken, others later, and all once.
+    #[test]
+    fn times_wait_for_who_lived() {
+        let times = |end: u64| CpuTimes {
+            cpu: CpuId::new(0),
+            start: KtimeNs::from_ns(0),
+            end: KtimeNs::from_ns(end),
+            of: vec![],
+            no_room_ns: 0,
+        };
+        let mut taken = vec![times(5), times(9), times(7)];
+        assert_eq!(take_later(&mut taken, KtimeNs::from_ns(7)), [times(9)]);
+        assert_eq!(taken, [times(5), times(7)]);
     }
 }

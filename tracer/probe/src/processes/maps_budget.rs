@@ -112,6 +112,7 @@ impl Processes {
         updated: &HashSet<FileKey>,
         now: KtimeNs,
     ) {
+        self.look_late(out);
         let dropped = match self.files.is_over_budget() {
             true => self.files.make_room(&mapped(&self.by_pid), now),
             false => HashSet::new(),
@@ -133,8 +134,11 @@ impl Processes {
     }
 
     fn work(&mut self, todo: Vec<(Pid, Work)>, maps: &mut Maps, out: &RecordSender, now: KtimeNs) {
-        let crowd_of =
-            |credit: fn(&Process) -> Credit| self.by_pid.values().filter(|p| !credit(p).is_left(now)).count();
+        let with_mappings: Vec<&Process> =
+            self.with_mappings().iter().filter_map(|pid| self.by_pid.get(pid)).collect();
+        let crowd_of = |credit: fn(&Process) -> Credit| {
+            with_mappings.iter().filter(|process| !credit(process).is_left(now)).count()
+        };
         let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
         for (pid, work) in todo {
             match work {
@@ -192,7 +196,7 @@ impl Processes {
     /// had: the process is gone, or is another program meanwhile, in which an address of the sample (its stack pointer or code) points
     /// nowhere.
     pub(crate) fn read_again(&mut self, head: EventContext, address: u64) -> bool {
-        if !self.is_older(head) {
+        if !self.is_older(head) || self.ending.contains(&head.pid) {
             return false;
         }
         let now = energy_trace_system::clock::now();

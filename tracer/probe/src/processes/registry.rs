@@ -65,6 +65,10 @@ pub(crate) struct Processes {
     pub(crate) finds_contexts: bool,
     /// Those that were sampled, of a whole machine.
     pub(crate) sampled: HashSet<Pid>,
+    /// Those of them of whom it was not looked yet who they are.
+    not_looked_at: Vec<Pid>,
+    /// Of whom it is known that they have ended before their turn comes: there is nothing to be read of them.
+    pub(crate) ending: HashSet<Pid>,
     /// Those that were gone when they were met: nothing tells of their end any more.
     pub(crate) met_late: Vec<Pid>,
     /// Processes whose mappings found no room in the pool, or are too many.
@@ -87,6 +91,8 @@ impl Processes {
             scope,
             finds_contexts: false,
             sampled: HashSet::new(),
+            not_looked_at: Vec::new(),
+            ending: HashSet::new(),
             met_late: Vec::new(),
             without_room: HashSet::new(),
             next_process: 0,
@@ -202,14 +208,19 @@ impl Processes {
         process.samples += 1;
         if process.samples == 1 && self.scope != Scope::Targets {
             self.sampled.insert(pid);
-            self.look_late(pid, out);
+            if matches!(self.scope, Scope::Always | Scope::Agent) {
+                self.not_looked_at.push(pid);
+            }
         }
     }
 
-    /// Who a process is that nobody looked at when it was met.
-    fn look_late(&mut self, pid: Pid, out: &RecordSender) {
-        let is_new = matches!(self.scope, Scope::Always | Scope::Agent);
-        let Some(process) = self.by_pid.get_mut(&pid).filter(|_| is_new) else { return };
+    /// Looks who was sampled and not looked at before. Of most it is known by now that they have ended.
+    pub(super) fn look_late(&mut self, out: &RecordSender) {
+        std::mem::take(&mut self.not_looked_at).into_iter().for_each(|pid| self.look_late_at(pid, out));
+    }
+
+    fn look_late_at(&mut self, pid: Pid, out: &RecordSender) {
+        let Some(process) = self.by_pid.get_mut(&pid).filter(|process| !process.has_ended) else { return };
         let New { command, owner, launcher } = look_at(pid, &self.peeker, &mut self.commands);
         (process.owner, process.launcher, process.command_bytes) = (owner, launcher, size(&command));
         if !command.is_empty() {
