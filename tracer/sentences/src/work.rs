@@ -55,7 +55,7 @@ pub(super) fn work_in_brief(name: &str, what: &WorkDiagnostic) -> String {
             format!("no joules per {name}: no call of {function} was counted")
         }
         WorkDiagnostic::InPart { restarts, gone, .. } => {
-            format!("joules per {name} are of a part: its number {}", broken(*restarts, *gone, None))
+            format!("joules per {name} in part: its number {}", broken(*restarts, *gone, None))
         }
         WorkDiagnostic::StoodStill { still_ns, .. } => {
             format!("the number of {name} stood still for {:.2} s, which counts", in_seconds(*still_ns))
