@@ -41,7 +41,7 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 25] = [
+const SIDE_BY_SIDE: [&str; 26] = [
     "agent::an_address_in_use",
     "agent::outlets_that_fail",
     "attribution::closed_loop::counter",
@@ -52,6 +52,7 @@ const SIDE_BY_SIDE: [&str; 25] = [
     "power::share_told",
     "power::two_sockets",
     "probe::summed::what_needs",
+    "range_probes::hostile_probes",
     "ranges::hostile_marks",
     "ranges::none",
     "session::control::",
