@@ -44,9 +44,14 @@ pub(super) struct Agent {
 
 impl Agent {
     pub(super) fn start(simulation: &Simulation, options: &[&str]) -> Self {
+        let sysfs = simulation.sysfs().to_str().unwrap();
+        let first = ["--power", "powercap", "--idle-watts", "10", "--path.sysfs", sysfs];
+        Self::with(&[&first, options].concat())
+    }
+
+    fn with(options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-        command.args(["agent", "--listen", "127.0.0.1:0", "--power", "powercap", "--idle-watts", "10"]);
-        command.arg("--path.sysfs").arg(simulation.sysfs()).args(options);
+        command.args(["agent", "--listen", "127.0.0.1:0"]).args(options);
         for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(variable);
         }
@@ -167,6 +172,14 @@ struct Pod {
 
 impl Pod {
     fn start(simulation: &Simulation, cpu: usize, watts: u32) -> Self {
+        let (mut shell, group) = Self::begin(cpu);
+        shell.args(words_of_burner(cpu, watts));
+        let burns = shell.env(SOCKET_VARIABLE, simulation.socket()).spawn().unwrap();
+        Self { burns: Some(Started(burns)), group }
+    }
+
+    /// The control group, and what starts a program in it.
+    fn begin(cpu: usize) -> (Command, PathBuf) {
         let root = Path::new("/sys/fs/cgroup");
         let mounted = |name: &&str| root.join(name).join("cgroup.procs").exists();
         let mount = ["", "unified", "pids"].into_iter().find(mounted).expect("control groups");
@@ -175,9 +188,7 @@ impl Pod {
         std::fs::create_dir_all(&group).unwrap();
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
-        shell.args(words_of_burner(cpu, watts));
-        let burns = shell.env(SOCKET_VARIABLE, simulation.socket()).spawn().unwrap();
-        Self { burns: Some(Started(burns)), group }
+        (shell, group)
     }
 }
 
@@ -237,6 +248,27 @@ fn two_pods() {
     let domains = page.sum("energy_trace_domain_joules_total", &[]);
     assert!(domains.unsigned_abs() <= simulation.truth().total_uj, "{domains} µJ");
     assert_programs_wake_nobody(agent.process.0.id());
+    assert_eq!(agent.end(), 0);
+}
+
+/// Thousands of processes a second that are over at once, from a pod's first moment on, have their energy: it is the pod's, and nobody else's.
+#[test]
+fn a_crowd_in_a_pod() {
+    let place = tempfile::tempdir().unwrap();
+    let crowd = place.path().join("crowd");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-o"]).arg(&crowd).arg(process::workload("crowd.c"));
+    assert!(cc.status().unwrap().success());
+    let agent = Agent::with(&["--window", "1s", "--power", "model", "--model-watts", "idle=5,core=20"]);
+    let (mut shell, group) = Pod::begin(1);
+    let said = shell.arg(crowd).arg("3").output().unwrap();
+    let used_us: f64 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
+    let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    drop(Pod { burns: None, group });
+    let page = agent.page_with("a window behind its end", |page| page.ends() > ended.as_micros());
+    let part = page.pod(UIDS[1]) as f64 / (20.0 * used_us);
+    println!("of the energy of its CPU time the pod has {part}");
+    assert!((0.9..1.1).contains(&part), "{part}: {page:#?}");
     assert_eq!(agent.end(), 0);
 }
 

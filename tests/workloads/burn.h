@@ -2,11 +2,12 @@
 #include <stdint.h>
 #include <time.h>
 
-static uint64_t cpu_ns(void) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_gettime(clock, &now);
     return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
+static uint64_t cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* Takes so many milliseconds; how many nanoseconds it were. */
 static uint64_t burn_ms(int ms) {

@@ -42,8 +42,8 @@ pub(crate) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE
 /// Bytes of each ring buffer: two seconds of 1 kHz samples of two busy CPUs, or of 70,000 switches a second.
 const RING_BYTES: u32 = 8 << 20;
 
-/// Processes that may end on CPUs between two readings of power: each is looked at then, there or not.
-const MOST_ENDED: u32 = 1 << 11;
+/// Processes that may end on CPUs between two readings of power, up to a second apart: each place is looked at then, taken or not.
+const MOST_ENDED: u32 = 1 << 15;
 
 /// Bytes of the samples' ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
 fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {

@@ -28,7 +28,7 @@ pub fn budget(checked: &Checked) -> String {
             format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
         }
         Verdict::Unknown if budget.range.is_some() => format!(
-            "budget not checked: no sample shows a {what}; record with --ranges, and report with --by range shows names"
+            "budget not checked: no sample shows a {what}; record with --ranges or --range-probes, and report with --by range shows names"
         ),
         Verdict::Unknown => unknown(what, checked.meant.as_deref()),
         Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),

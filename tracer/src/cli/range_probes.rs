@@ -4,6 +4,7 @@
 
 use energy_trace_names::shown::shown;
 use energy_trace_probe::{ProbeName, RangeProbe};
+use std::collections::BTreeSet;
 
 /// Longest name of a range.
 const MOST: usize = 64;
@@ -38,9 +39,26 @@ pub(super) fn parse(text: &str) -> Result<RangeProbe, String> {
     Ok(RangeProbe { name, begin, ends })
 }
 
+/// A probe that is named twice: it begins or ends one range.
+pub(super) fn named_twice(ranges: &[RangeProbe]) -> Option<String> {
+    let probes = ranges.iter().flat_map(|range| std::iter::once(&range.begin).chain(&range.ends));
+    let mut seen = BTreeSet::new();
+    probes.map(|probe| format!("{}:{}", probe.provider, probe.name)).find(|word| !seen.insert(word.clone()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{named_twice, parse};
+
+    /// The end of one range is not the beginning of another, nor are two ranges begun by one probe.
+    #[test]
+    fn twice() {
+        let of =
+            |texts: &[&str]| named_twice(&texts.iter().map(|text| parse(text).unwrap()).collect::<Vec<_>>());
+        assert_eq!(of(&["app:a,b", "app:c,d", "lib:a,b"]), None);
+        assert_eq!(of(&["app:a,b", "app:b,c"]).as_deref(), Some("app:b"));
+        assert_eq!(of(&["app:a-x,b", "app:a__x,c"]).as_deref(), Some("app:a__x"));
+    }
 
     /// A begin and one end or more, of one provider or of several, and a name.
     #[test]

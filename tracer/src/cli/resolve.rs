@@ -3,6 +3,7 @@
 //! Reads the environment and asks the terminal, but changes nothing. Leaves out doing it (`session`).
 
 use super::common::{Common, is_dumb};
+use super::range_probes;
 use super::rank::{self, NotNamed, flame_graph, with_rank};
 use super::record::{RecordArgs, SVG};
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
@@ -37,6 +38,9 @@ pub(super) enum PlanError {
     /// They are told apart by their number.
     #[error("--range-probes can be given {MOST_RANGE_PROBES} times at the most")]
     TooManyRangeProbes,
+    /// A static probe is in two places of `--range-probes`.
+    #[error("{0} is named twice in --range-probes: a static probe begins or ends one range")]
+    RangeProbeTwice(String),
     /// A recording is no stream.
     #[error(
         "a recording and its flame graph are files, and `-` is none: name a file; `energy-trace export` \
@@ -105,7 +109,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         work: work(args)?,
         count: counted(args)?,
         ranges: args.ranges,
-        range_probes: range_probes(args)?,
+        range_probes: probed_ranges(args)?,
         input_sizes: args.input_sizes,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
@@ -125,12 +129,13 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
     })
 }
 
-/// Ranges between static probes: so many are told apart.
-fn range_probes(args: &RecordArgs) -> Result<Vec<RangeProbe>, PlanError> {
+/// Ranges between static probes: so many are told apart, and a probe does one thing.
+fn probed_ranges(args: &RecordArgs) -> Result<Vec<RangeProbe>, PlanError> {
     if args.range_probes.len() > MOST_RANGE_PROBES {
         return Err(PlanError::TooManyRangeProbes);
     }
-    Ok(args.range_probes.clone())
+    let twice = range_probes::named_twice(&args.range_probes);
+    twice.map_or_else(|| Ok(args.range_probes.clone()), |probe| Err(PlanError::RangeProbeTwice(probe)))
 }
 
 /// How far GPU energy is followed: launches are told with the switches of their threads.

@@ -15,6 +15,8 @@ const MOST: usize = 4096;
 const CACHED: usize = 256;
 /// Below it numbers mean something else.
 const FIRST: u64 = 16;
+/// No number has it: by it the probes tell ranges between static probes apart (`tracer-ebpf`, `marks::MARKED`).
+const MARKED: u64 = 1 << 63;
 /// The constant of `FxHash` (Firefox, rustc).
 const MULTIPLIER: u64 = 0x51_7c_c1_b7_27_22_0a_95;
 
@@ -119,15 +121,15 @@ fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER)
 }
 
-/// The high bits go into the low ones, which tell numbers apart in tables.
+/// The high bits go into the low ones, which tell numbers apart in tables. The highest tells ranges between probes apart.
 fn finish(hash: u64) -> u64 {
-    let number = hash ^ hash >> 32;
+    let number = (hash ^ hash >> 32) & !MARKED;
     if number < FIRST { number + FIRST } else { number }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST, Label, MOST, more, number_of, path_of};
+    use super::{FIRST, Label, MARKED, MOST, more, number_of, path_number, path_of};
     use std::collections::HashSet;
 
     /// Names and places have numbers of their own, the same each time, up to a limit; what lies beyond it has one for all.
@@ -137,6 +139,8 @@ mod tests {
         let some = [path_of(0, a), path_of(0, b), path_of(path_of(0, a), b), path_of(path_of(0, b), a), a, b];
         assert_eq!(some.iter().collect::<HashSet<_>>().len(), some.len());
         assert!(some.iter().all(|&number| number >= FIRST));
+        let all = (0..64).map(|label| path_number(0, label));
+        assert!(all.into_iter().all(|number| number & MARKED == 0));
         assert_eq!(number_of(&Label::new(b"a")), a);
         let many = || (0..2 * MOST).map(|number| number_of(&Label::new(number.to_string().as_bytes())));
         let first: Vec<u64> = many().collect();

@@ -248,6 +248,8 @@ impl Processes {
     /// A target made a process: it starts as its parent's copy.
     pub(crate) fn fork(&mut self, head: EventContext, pid: Pid, maps: &mut Maps, out: &RecordSender) {
         if self.scope == Scope::Agent {
+            // Who has children of its own is not over soon, and they may be in another control group than who is above.
+            self.meet(head.pid, out);
             return self.fork_young(head, pid);
         }
         self.copy(head.pid, pid, out);
