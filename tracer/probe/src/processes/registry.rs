@@ -248,9 +248,7 @@ impl Processes {
     /// A target made a process: it starts as its parent's copy.
     pub(crate) fn fork(&mut self, head: EventContext, pid: Pid, maps: &mut Maps, out: &RecordSender) {
         if self.scope == Scope::Agent {
-            // Who has children of its own is not over soon, and they may be in another control group than who is above.
-            self.meet(head.pid, out);
-            return self.fork_young(head, pid);
+            return self.fork_young(head, pid, out);
         }
         self.copy(head.pid, pid, out);
         let Some(child) = self.by_pid.get_mut(&pid) else { return };
@@ -288,14 +286,13 @@ impl Processes {
         }
     }
 
-    /// The same, and nobody has to know it yet. The probes have given it its parent's mappings.
-    fn fork_young(&mut self, head: EventContext, pid: Pid) {
-        if self.by_pid.contains_key(&pid) {
-            self.forget(pid);
-        }
+    /// Nobody has to know it yet, but its parent: who has children is not over soon, and they may be in another control group than who is above.
+    fn fork_young(&mut self, head: EventContext, pid: Pid, out: &RecordSender) {
+        self.meet(head.pid, out);
+        self.by_pid.contains_key(&pid).then(|| self.forget(pid));
         let parent = self.by_pid.get(&head.pid).map(|parent| (parent.record.key, parent.block.clone()));
-        let before = self.young.add(pid, head.pid, parent, head.at);
-        self.release(before.and_then(|young| young.block));
+        let before = self.young.add(pid, head.pid, parent, head.at).and_then(|young| young.block);
+        self.release(before);
     }
 
     /// A young process became another program; whether it was one. The probes have taken its mappings from it.
@@ -627,11 +624,11 @@ impl Processes {
 
     /// Forgets a process that is gone. What is known of it is in the recording.
     pub(crate) fn forget(&mut self, pid: Pid) {
-        let gone = self.by_pid.remove(&pid);
+        let block = self.by_pid.remove(&pid).and_then(|process| process.block);
         self.sampled.remove(&pid);
         self.peeker.forget(pid);
         self.files.forget_made(pid);
-        self.release(gone.and_then(|p| p.block));
+        self.release(block);
     }
 
     /// Where the code objects that are remembered take more than this many bytes, those of the process that has most are forgotten.

@@ -1,6 +1,6 @@
 //! Processes of a machine that an agent has not met: most programs are over within milliseconds, and no stack is ever taken in them.
 //!
-//! A process is young from its fork until a stack is taken in it, or it runs at an age. Until then nothing is read of it and no record tells of
+//! A process is young from its fork until a stack is taken in it, it forks, or it runs at an age. Until then nothing is read of it and no record tells of
 //! it; its CPU time is a stand-in's: that of all young processes of one parent and one name. Leaves out meeting one (`registry.rs`).
 
 use energy_trace_bpf::decode::{Comm, EventContext};
@@ -23,11 +23,11 @@ const MOST_NAMES: usize = 256;
 
 /// A young process.
 pub(super) struct Young {
-    /// The nearest process above it that was not young at its fork.
+    /// Who forked it, who is not young since.
     pub(super) parent: Pid,
     /// Which program that ran then, where it was known.
     pub(super) origin: Option<ProcessKey>,
-    /// The program that it became, or of which it is a copy, where one of the young became it; `None`: it is a copy of its parent.
+    /// The program that it became; `None`: it is a copy of its parent.
     pub(super) program: Option<Comm>,
     /// The mappings that its probes go by: its parent's.
     pub(super) block: Option<Arc<Block>>,
@@ -49,7 +49,7 @@ pub(crate) struct YoungProcesses {
 }
 
 impl YoungProcesses {
-    /// A process was forked by one that is young, or that is this program with these mappings; the young one that had its number before.
+    /// A process was forked by one that is this program with these mappings, where it is known; the young one that had its number before.
     pub(super) fn add(
         &mut self,
         pid: Pid,
@@ -59,16 +59,6 @@ impl YoungProcesses {
     ) -> Option<Young> {
         let (origin, block) = known.map_or((None, None), |(origin, block)| (Some(origin), block));
         let new = Young { parent, origin, program: None, block, born, has_ended: false };
-        let new = match self.by_pid.get(&parent) {
-            Some(above) => Young {
-                parent: above.parent,
-                origin: above.origin,
-                program: above.program,
-                block: above.block.clone(),
-                ..new
-            },
-            None => new,
-        };
         self.by_pid.insert(pid, new)
     }
 
@@ -190,16 +180,6 @@ mod tests {
         young.ended(event(7, 7, 1));
         assert!(young.add(CHILD, PARENT, None, at(2)).is_some());
         assert!(young.take_gone(at(5_000)).is_empty() && young.take(CHILD).is_some());
-    }
-
-    /// Children of the young are those of who is above, under the name of the program that forked them.
-    #[test]
-    fn children_of_the_young() {
-        let mut young = YoungProcesses::default();
-        young.add(CHILD, PARENT, None, at(0));
-        young.get_mut(CHILD).unwrap().program = Some(named(1));
-        young.add(Pid::new(8), CHILD, None, at(1));
-        assert_eq!(young.children_with(Pid::new(8), at(2)), Some((PARENT, Some(named(1)))));
     }
 
     /// A stand-in is one for a second; there are so many names at most, and then again as many.
