@@ -60,7 +60,7 @@ fn what_is_needed_is_enough() {
     assert_code(&limited(&place, &format!("--nofile={needed}"), &SHORT), 0);
     assert_code(&limited(&place, "--as=1073741824", &SHORT), 0);
     assert_code(&limited(&place, "--data=536870912", &SHORT), 0);
-    assert_code(&limited(&place, "--stack=524288", &SHORT), 0);
+    assert_code(&limited(&place, "--stack=1048576", &SHORT), 0);
 }
 
 /// A shell that leaves programs little stack, and could leave them more: recording works, and its command has what the shell left.
