@@ -160,6 +160,8 @@ pub struct TotalKey {
     pub cpu: u32,
     /// The process.
     pub pid: u32,
+    /// The CPU that added it: each has entries of its own, which no other writes.
+    pub by: u32,
 }
 
 /// Time on a CPU of those who are not targets; `head.at_ns` is its end, `head.pid` the process or 0, `head.tid` 0.
@@ -179,7 +181,7 @@ const _: () = {
     assert!(size_of::<Run>() == 40);
     assert!(size_of::<CpuState>() == 96 + SUMS * size_of::<Sum>());
     assert!(size_of::<Sum>() == 16);
-    assert!(size_of::<TotalKey>() == 8);
+    assert!(size_of::<TotalKey>() == 12);
     assert!(size_of::<TaskTime>() == 16);
     assert!(size_of::<BackgroundEvent>() == 48);
 };

@@ -129,14 +129,16 @@ fn grown(last: u64, ran: u64) -> u64 {
     if ran >= last { ran - last } else { ran }
 }
 
-/// A task is no more: adds what it has run since the last look.
+/// A task is no more: adds what it has run since the last look, to the CPU where it ran. This one may be
+/// another's: a task's memory is freed anywhere.
 #[inline(always)]
 pub(crate) fn freed(task: *const u8) {
     let Some(state) = state() else { return };
     // SAFETY: the kernel's own task.
-    let (pid, ran, started): (u32, u64, u64) = unsafe {
+    let (pid, cpu, ran, started): (u32, u32, u64, u64) = unsafe {
         (
             field(task, setting(&SETTINGS.task_tgid)),
+            field(task, setting(&SETTINGS.task_cpu)),
             field(task, setting(&SETTINGS.task_ran)),
             field(task, setting(&SETTINGS.task_started)),
         )
@@ -150,7 +152,7 @@ pub(crate) fn freed(task: *const u8) {
     };
     let _absent = RAN.remove(&key);
     if ns > 0 {
-        keep(state.turn, Sum { pid, reserved: 0, ns });
+        keep(state.turn, Sum { pid, reserved: 0, ns }, Some(cpu));
     }
 }
 
@@ -167,7 +169,7 @@ pub(crate) fn read(next: u64) {
     for place in &mut state.sums {
         let sum = core::mem::take(place);
         if sum.pid != 0 {
-            keep(state.turn, sum);
+            keep(state.turn, sum, None);
         }
     }
     state.turn = next & 1;
@@ -187,15 +189,16 @@ fn add_turn(state: &mut CpuState, pid: u32, ran: u64) {
     if pid != 0
         && let Some(other) = state.add(pid, ran)
     {
-        keep(state.turn, other);
+        keep(state.turn, other, None);
     }
 }
 
-/// Puts a sum into the map whose turn it is.
+/// Puts a sum into the map whose turn it is here; `ran_on`: another CPU may be the one that it was on.
 #[inline(always)]
-fn keep(turn: u64, sum: Sum) {
+fn keep(turn: u64, sum: Sum, ran_on: Option<u32>) {
     // SAFETY: only reads the CPU number.
-    let key = TotalKey { cpu: unsafe { bpf_get_smp_processor_id() }, pid: sum.pid };
+    let by = unsafe { bpf_get_smp_processor_id() };
+    let key = TotalKey { cpu: ran_on.unwrap_or(by), by, pid: sum.pid };
     let is_kept = if turn == 0 { add(&TOTALS_EVEN, &key, sum.ns) } else { add(&TOTALS_ODD, &key, sum.ns) };
     if !is_kept {
         count(lost::TOTALS);
@@ -206,7 +209,7 @@ fn keep(turn: u64, sum: Sum) {
     }
 }
 
-/// Adds to a process's time on this CPU; false where there is no room.
+/// Adds to a process's time on a CPU; false where there is no room.
 #[inline(always)]
 fn add(totals: &HashMap<TotalKey, u64>, key: &TotalKey, ns: u64) -> bool {
     let Some(total) = totals.get_ptr_mut(key) else { return totals.insert(key, &ns, 0).is_ok() };
