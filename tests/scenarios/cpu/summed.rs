@@ -9,6 +9,7 @@ use energy_trace_model::recording::record::{CpuOwner, CpuTotals};
 use energy_trace_model::recording::totals::lay_out;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Leaves ten readings a second of each domain, and so many samples, by chance.
 pub fn thin(recording: &mut Recording, hz: u32, seed: u64) {
@@ -29,7 +30,13 @@ pub fn thin(recording: &mut Recording, hz: u32, seed: u64) {
 
 /// Sums slices by process and CPU between the readings of the first domain, and lays the sums out.
 pub fn sum(recording: &mut Recording) {
-    recording.totals = totals(recording);
+    sum_over(recording, Duration::ZERO);
+}
+
+/// The same between readings that are so far apart at least: an agent asks many processes less often than it
+/// reads power.
+pub fn sum_over(recording: &mut Recording, least: Duration) {
+    recording.totals = totals_over(recording, least);
     recording.slices.clear();
     lay_out(recording);
     recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
@@ -45,9 +52,17 @@ fn process_of(recording: &Recording, who: CpuOwner) -> CpuOwner {
 
 /// What each process ran on each CPU between readings.
 pub fn totals(recording: &Recording) -> Vec<CpuTotals> {
-    let mut cuts: Vec<KtimeNs> = vec![KtimeNs::from_ns(0), KtimeNs::from_ns(u64::MAX)];
-    cuts.extend(recording.readings.values().next().into_iter().flatten().map(|reading| reading.at));
-    cuts.sort_unstable();
+    totals_over(recording, Duration::ZERO)
+}
+
+fn totals_over(recording: &Recording, least: Duration) -> Vec<CpuTotals> {
+    let mut cuts: Vec<KtimeNs> = vec![KtimeNs::from_ns(0)];
+    for at in recording.readings.values().next().into_iter().flatten().map(|reading| reading.at) {
+        if cuts.last().is_some_and(|last| at >= *last + least) {
+            cuts.push(at);
+        }
+    }
+    cuts.push(KtimeNs::from_ns(u64::MAX));
     let mut sums: BTreeMap<(usize, CpuId), Vec<(CpuOwner, u64)>> = BTreeMap::new();
     for slice in &recording.slices {
         let who = process_of(recording, slice.who);

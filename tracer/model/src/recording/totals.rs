@@ -9,17 +9,24 @@
 //!
 //! A process's time on a CPU is divided evenly among its samples there; what has no room around one of them, and the time of processes without
 //! a sample, fills what is left of the time in between, as that of the thread whose sample is nearest. So each process has its time between two
-//! readings to the nanosecond, and a finer time than that is made up. A process that executes another program between two readings is one to
+//! readings to the nanosecond, and a finer time than that is made up: power that was read within a sum has
+//! nothing to go by, and is left out. A process that executes another program between two readings is one to
 //! the sum: its samples tell the programs apart.
 
-use super::record::{CpuOwner, CpuTotals, Slice};
+use super::record::{CounterValue, CpuOwner, CpuTotals, DomainClass, Reading, Slice};
 use super::tables::Recording;
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, Pid, ProcessKey, ThreadKey};
+use crate::ids::{CpuId, DomainId, Pid, ProcessKey, ThreadKey};
 use std::collections::BTreeMap;
 
 /// Within this time a sample shows who runs on a CPU.
 const NEAR_NS: u64 = 500_000_000;
+
+/// Sums of so many CPUs begin together at most.
+const MOST_CPUS: usize = 1024;
+
+/// A reading and the sums that are taken at it are not further apart, nor by more than a quarter of a sum.
+const NEAR_AN_END_NS: u64 = 25_000_000;
 
 /// Lays out what was summed. Of a recording in the making: once for each sum, with the samples that have come.
 pub fn lay_out(recording: &mut Recording) {
@@ -30,6 +37,33 @@ pub fn lay_out(recording: &mut Recording) {
     let samples = Samples::of(recording);
     let slices = totals.iter().flat_map(|of_cpu| samples.lay_out(of_cpu)).collect::<Vec<_>>();
     recording.slices.extend(slices);
+    leave_out_readings(recording, &totals);
+}
+
+/// Leaves out readings of counters well within a sum: nobody knows who ran in its parts. The last of each
+/// domain stays, and all of one that could not be read at times.
+fn leave_out_readings(recording: &mut Recording, totals: &[CpuTotals]) {
+    let mut sums: Vec<(KtimeNs, KtimeNs)> = totals.iter().map(|of_cpu| (of_cpu.start, of_cpu.end)).collect();
+    sums.sort_unstable();
+    let is_within = |at: KtimeNs| {
+        let begun = sums.get(..sums.partition_point(|(start, _)| *start < at)).unwrap_or_default();
+        begun.iter().rev().take(MOST_CPUS).any(|&(start, end)| {
+            let margin = (end.ns_since(start) / 4).min(NEAR_AN_END_NS);
+            at.ns_since(start) > margin && end > at && end.ns_since(at) > margin
+        })
+    };
+    let is_gpu = |domain: &DomainId| {
+        recording.domains.iter().any(|of| of.id == *domain && of.class == DomainClass::Gpu)
+    };
+    let of_cpus = recording.readings.iter_mut().filter(|(domain, _)| !is_gpu(domain));
+    for readings in of_cpus.map(|(_, readings)| readings).filter(|of| of.iter().all(is_value)) {
+        let last = readings.iter().map(|reading| reading.at).max();
+        readings.retain(|reading| Some(reading.at) == last || !is_within(reading.at));
+    }
+}
+
+const fn is_value(reading: &Reading) -> bool {
+    matches!(reading.value, CounterValue::MicroJoules(_))
 }
 
 /// A sample's moment.
@@ -196,9 +230,12 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuId, CpuOwner, CpuTotals, KtimeNs, Pid, ProcessKey, Recording, Slice, ThreadKey, lay_out};
+    use super::{
+        CounterValue, CpuId, CpuOwner, CpuTotals, DomainClass, DomainId, KtimeNs, Pid, ProcessKey, Reading,
+        Recording, Slice, ThreadKey, lay_out,
+    };
     use crate::ids::{StackId, Tid};
-    use crate::recording::record::{Process, Sample, StackStatus, Thread};
+    use crate::recording::record::{Domain, Origin, Process, Sample, Scope, StackStatus, Thread};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -282,6 +319,46 @@ mod tests {
     #[test]
     fn damage_is_cut_off() {
         assert_eq!(short(&laid_out(&[(10, 0)], &[(0, 80), (2, u64::MAX)])), [(0, 0, 80), (2, 80, 100)]);
+    }
+
+    /// Power that is read well within a sum is left out, but for the last; what is read at its ends stays, as
+    /// a GPU's does.
+    #[test]
+    fn power_is_read_between_sums() {
+        let moment = KtimeNs::from_ns;
+        let sum = |cpu: u32, start: u64, end: u64| CpuTotals {
+            cpu: CpuId::new(cpu),
+            start: moment(start),
+            end: moment(end),
+            of: vec![],
+        };
+        let times = [0, 100, 501, 999, 1_004, 1_500, 1_998, 2_300, 2_600, 2_900];
+        let reading = |at: u64| Reading { at: moment(at), value: CounterValue::MicroJoules(at) };
+        let domain = |(id, class): (u32, DomainClass)| Domain {
+            id: DomainId::new(id),
+            name: String::new(),
+            class,
+            scope: Scope::Machine,
+            origin: Origin::measured("powercap", String::new(), None),
+            idle: None,
+        };
+        let mut recording = Recording {
+            domains: (0..).zip([DomainClass::Package, DomainClass::Gpu]).map(domain).collect(),
+            readings: [0, 1].map(|id| (DomainId::new(id), times.map(reading).to_vec())).into(),
+            totals: vec![sum(0, 0, 1_000), sum(1, 3, 1_002), sum(0, 1_000, 2_000), sum(1, 2_000, 3_000)],
+            ..Recording::default()
+        };
+        lay_out(&mut recording);
+        let left = [0, 1].map(|id| {
+            let of = &recording.readings[&DomainId::new(id)];
+            of.iter().map(|reading| reading.at.as_ns()).collect::<Vec<_>>()
+        });
+        assert_eq!(left, [vec![0, 100, 999, 1_004, 1_998, 2_900], times.to_vec()]);
+        let readings = recording.readings.get_mut(&DomainId::new(0)).unwrap();
+        readings.extend([Reading { at: moment(3_500), value: CounterValue::Failed }, reading(3_501)]);
+        recording.totals = vec![sum(0, 3_000, 4_000)];
+        lay_out(&mut recording);
+        assert_eq!(recording.readings[&DomainId::new(0)].len(), 8, "one of them failed");
     }
 
     proptest! {
