@@ -4,6 +4,7 @@
 //! `kernels` tries other kernels and `sim` starts simulated hardware. Leaves out installing what they need (`xtask`).
 
 mod accuracy;
+mod agent;
 mod behalf;
 mod chain;
 mod completeness;
@@ -78,6 +79,8 @@ enum Bench {
     GpuAccuracy(gpu_accuracy::Options),
     /// What a launch on a GPU costs the program that launches, by tier, and how much slower a launch-bound loop gets.
     GpuCost(gpu_cost::Options),
+    /// What an agent costs a busy machine, or an idle one, beside another program.
+    Agent(agent::Options),
     /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
     Kernels(kernels::Options),
     /// Start simulated power hardware and say how to point energy-trace at it.
@@ -110,6 +113,7 @@ fn measure(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Behalf(options) => behalf::task(workspace, options),
         Bench::GpuAccuracy(options) => gpu_accuracy::task(workspace, options),
         Bench::GpuCost(options) => gpu_cost::task(workspace, options),
+        Bench::Agent(options) => agent::task(workspace, options),
         Bench::Kernels(options) => kernels::task(workspace, options),
         Bench::Sim(options) => sim::task(workspace, options),
     }

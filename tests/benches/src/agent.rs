@@ -1,0 +1,227 @@
+//! What an agent costs an idle machine or a busy one, and what another program does meanwhile, such as another exporter.
+//!
+//! CPU time and memory (the proportional part of what is shared, `Pss`) are those of a program and of all below it, as the kernel counts them;
+//! the time of BPF programs is what the agent's page says, from the kernel's own statistics. Leaves out what the traced programs lose.
+
+use super::figures::median;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
+use xtask::command::run;
+use xtask::product;
+use xtask::setup::Purpose;
+use xtask::workspace::Workspace;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// How long each turn is, in seconds, after 20 s that do not count.
+    #[arg(long, default_value_t = 45)]
+    seconds: u64,
+    /// How often each program has its turn; medians are printed.
+    #[arg(long, default_value_t = 1)]
+    turns: usize,
+    /// Switches, processes that wake once a second, and programs that are started, a second.
+    #[arg(long, value_delimiter = ',', default_value = "300000,2000,500")]
+    load: Vec<u32>,
+    /// No load: what it costs a machine that does nothing.
+    #[arg(long, conflicts_with = "load")]
+    idle: bool,
+    /// An energy-trace that is there, instead of building one; several have their turns by turns.
+    #[arg(long, value_name = "FILE")]
+    binary: Vec<PathBuf>,
+    /// Another program that runs meanwhile, measured alike.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+}
+
+/// Of the machine's CPU time, in percent, and what belongs to it.
+const FIGURES: [&str; 7] = [
+    "processes, %",
+    "BPF programs, %",
+    "memory (Pss), MiB",
+    "samples a second",
+    "switches a second",
+    "beside: processes, %",
+    "beside: memory (Pss), MiB",
+];
+/// Of one turn; what was not there is none.
+type Figures = [Option<f64>; FIGURES.len()];
+
+const WARM: Duration = Duration::from_secs(20);
+
+/// `cargo xtask bench agent`.
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
+    let mut binaries = options.binary.clone();
+    if binaries.is_empty() {
+        product::build(workspace, Purpose::Build)?;
+        binaries.push(workspace.binary());
+    }
+    let folder = tempfile::tempdir()?;
+    let load = folder.path().join("busy_host");
+    let source = workspace.root().join("tests/workloads/busy_host.c");
+    run(Command::new("cc").args(["-O1", "-o"]).arg(&load).arg(source))?;
+    let mut command = Command::new(load);
+    command.args(options.load.iter().map(u32::to_string));
+    let mut found = vec![Vec::new(); binaries.len()];
+    for _ in 0..options.turns {
+        for (binary, found) in binaries.iter().zip(&mut found) {
+            let _load = if options.idle { None } else { Some(Running::start(&mut command)?) };
+            found.push(turn(Command::new(binary), options)?);
+        }
+    }
+    for (binary, found) in binaries.iter().zip(&found) {
+        print(&binary.display().to_string(), found);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of a task")]
+fn print(name: &str, found: &[Figures]) {
+    println!("{name}");
+    for (number, figure) in FIGURES.iter().enumerate() {
+        let values: Vec<f64> = found.iter().filter_map(|of| of[number]).collect();
+        if values.is_empty() {
+            continue;
+        }
+        let all = values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(", ");
+        println!("  {figure:<26} {:>12.3}   ({all})", median(values));
+    }
+}
+
+/// A program that ends with its turn, and is told to.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self> {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(Stdio::piped()).spawn();
+        Ok(Self(child.with_context(|| format!("{} does not start", command.get_program().display()))?))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// One turn of an agent.
+fn turn(mut command: Command, options: &Options) -> Result<Figures> {
+    command.args(["agent", "--listen", "127.0.0.1:0", "--window", "15s"]);
+    command.args(["--power", "model", "--model-watts", "idle=5,core=20"]);
+    let mut agent = Running::start(&mut command)?;
+    let address = address(&mut agent.0)?;
+    let beside = options.beside.as_ref().map(|program| Running::start(&mut Command::new(program)));
+    let beside = beside.transpose()?;
+    let trees = [Some(agent.0.id()), beside.as_ref().map(|beside| beside.0.id())];
+    sleep(WARM);
+    let (begun, before) = (Instant::now(), Counts::now(&address, trees)?);
+    sleep(Duration::from_secs(options.seconds));
+    let (seconds, after) = (begun.elapsed().as_secs_f64(), Counts::now(&address, trees)?);
+    let machine = seconds * available_parallelism()?.get() as f64;
+    let part = |which: usize| 100.0 * (after.cpu_s[which] - before.cpu_s[which]) / machine;
+    Ok([
+        Some(part(0)),
+        Some(100.0 * (after.bpf_s - before.bpf_s) / machine),
+        Some(after.pss_mib[0]),
+        after.rate,
+        Some((after.switches - before.switches) / seconds),
+        beside.as_ref().map(|_| part(1)),
+        beside.map(|_| after.pss_mib[1]),
+    ])
+}
+
+/// Where its metrics are; what it says later is read and forgotten.
+fn address(agent: &mut Child) -> Result<String> {
+    let mut said = BufReader::new(agent.stderr.take().context("no stderr")?);
+    loop {
+        let mut line = String::new();
+        anyhow::ensure!(said.read_line(&mut line)? > 0, "the agent ended");
+        if let Some((_, rest)) = line.trim().split_once("metrics on http://") {
+            std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+            return Ok(rest.trim_end_matches("/metrics").to_owned());
+        }
+    }
+}
+
+/// What has been counted so far.
+struct Counts {
+    cpu_s: [f64; 2],
+    pss_mib: [f64; 2],
+    bpf_s: f64,
+    rate: Option<f64>,
+    switches: f64,
+}
+
+impl Counts {
+    fn now(address: &str, trees: [Option<u32>; 2]) -> Result<Self> {
+        let page = page(address)?;
+        let of = |name: &str| number_behind(&page, &format!("energy_trace_agent_{name} "));
+        let trees = trees.map(|root| root.map_or_else(Vec::new, below));
+        let sum = |of: fn(u32) -> Option<f64>| {
+            trees.each_ref().map(|tree| tree.iter().filter_map(|pid| of(*pid)).sum::<f64>())
+        };
+        Ok(Self {
+            cpu_s: sum(cpu_seconds),
+            pss_mib: sum(pss_mib),
+            bpf_s: of("bpf_seconds_total")?,
+            // Said from the agent's first look at itself on.
+            rate: of("sample_rate_hertz").ok(),
+            switches: number_behind(&fs::read_to_string("/proc/stat")?, "ctxt ")?,
+        })
+    }
+}
+
+fn page(address: &str) -> Result<String> {
+    let mut connection = TcpStream::connect(address)?;
+    write!(connection, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The number of a line that begins so.
+fn number_behind(text: &str, head: &str) -> Result<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(head));
+    Ok(rest.with_context(|| format!("no line \"{head}\""))?.trim().parse()?)
+}
+
+/// A process and all below it.
+fn below(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+        let lists: Vec<String> = lists.collect();
+        found.extend(
+            lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+        at += 1;
+    }
+    found
+}
+
+/// By the scheduler's account of each thread that is there.
+fn cpu_seconds(pid: u32) -> Option<f64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let of = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    Some(threads.filter_map(of).sum::<f64>() / 1e9)
+}
+
+fn pss_mib(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
+}
