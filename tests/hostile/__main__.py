@@ -48,6 +48,7 @@ ALONE = [*("bomb" + kind for kind in files.KINDS), "rows"]
 def everything(seconds, folder):
     """Every part in a process of its own; the worst status of them."""
     own = [sys.executable, os.path.dirname(os.path.abspath(__file__))]
+    os.environ["HOSTILE_BURN"] = Place(folder, seconds).burn()
     running = {
         part: subprocess.Popen([*own, part, str(seconds), os.path.join(folder, part)], stdin=subprocess.DEVNULL)
         for part in PARTS

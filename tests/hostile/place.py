@@ -43,7 +43,12 @@ class Place:
         self.end += time.monotonic() - begin
 
     def burn(self):
-        return self.compile("burn")
+        """The program that burns; HOSTILE_BURN names one that is compiled already."""
+        made, out = os.environ.get("HOSTILE_BURN"), self.path("burn")
+        if made and not os.path.exists(out):
+            with self.preparing():
+                shutil.copy(made, out)
+        return out if made else self.compile("burn")
 
     def copy(self, source, name):
         out = self.path(name)

@@ -165,7 +165,7 @@ fn broken_python_frames() {
 #[test]
 fn names_of_a_megabyte() {
     let place = place();
-    let command = part(&place, "names", 6);
+    let command = part(&place, "names", 3);
     let recorded = record(&place, &["--no-svg", "-o", "names.data"], &command, &[]);
     assert_code(&recorded.output, 0);
     let bytes = fs::metadata(place.path("names.data")).unwrap().len();
@@ -202,7 +202,7 @@ fn a_name_of_32_megabytes() {
 #[test]
 fn unwind_information_without_end() {
     let place = place();
-    let recorded = record(&place, &["--no-svg"], &part(&place, "unwinding", 4), &[]);
+    let recorded = record(&place, &["--no-svg"], &part(&place, "unwinding", 2), &[]);
     assert_code(&recorded.output, 0);
     assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
     let told = warning(&recorded.report, "files-not-read");
@@ -306,7 +306,10 @@ fn mappings_without_end() {
 #[test]
 fn everything_at_once() {
     let place = place();
-    let command = part(&place, "all", if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 30 } else { 3 });
+    // Of a map with more lines: `a_perf_map_of_lines_over_everything`.
+    let all = std::env::var_os("ENERGY_TRACE_ALL").is_some();
+    let (seconds, lines) = if all { (30, "8000000") } else { (3, "1000000") };
+    let command = part(&place, "all", seconds);
     let outputs =
         ["energy-trace.svg", "energy-trace.data"].map(|name| place.path(name).to_str().unwrap().to_owned());
     let gone = place.path("gone");
@@ -317,6 +320,7 @@ fn everything_at_once() {
         ("HOSTILE_OUTPUTS", outputs.join("\n")),
         ("HOSTILE_GONE", gone.to_str().unwrap().to_owned()),
         ("HOSTILE_STUCK", stuck.file()),
+        ("HOSTILE_LINES", lines.to_owned()),
     ];
     let recorded = record(&place, &["-a"], &command, &variables);
     clean(&place);
@@ -375,12 +379,12 @@ fn pipes_in_the_place_of_programs() {
 #[test]
 fn pipes_of_another_user() {
     let place = place();
-    let words = part(&place, "fifo", 6);
+    let words = part(&place, "fifo", 4);
     let mut other = Command::new(&words[0]);
     std::os::unix::process::CommandExt::uid(other.args(&words[1..]), 12_346);
     let _other = Talk::spawn(other);
     let nothing = Vec::new();
-    let recorded = record(&place, &["--no-svg", "-a", "--duration", "4s"], &nothing, &[]);
+    let recorded = record(&place, &["--no-svg", "-a", "--duration", "2s"], &nothing, &[]);
     assert_code(&recorded.output, 0);
     assert!(sampling(&recorded.report, "samples").as_u64().unwrap() > 0);
 }
@@ -389,7 +393,7 @@ fn pipes_of_another_user() {
 #[test]
 fn sizes_that_are_lies() {
     let place = place();
-    let recorded = record(&place, &["--no-svg"], &part(&place, "bombs", 3), &[]);
+    let recorded = record(&place, &["--no-svg"], &part(&place, "bombs", 2), &[]);
     assert_code(&recorded.output, 0);
     assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
     let told = warning(&recorded.report, "files-not-read");
@@ -516,7 +520,7 @@ fn memory_that_never_answers() {
 #[test]
 fn command_lines_without_end() {
     let place = place();
-    let recorded = record(&place, &["--no-svg", "-o", "long.data"], &part(&place, "arguments", 5), &[]);
+    let recorded = record(&place, &["--no-svg", "-o", "long.data"], &part(&place, "arguments", 3), &[]);
     assert_code(&recorded.output, 0);
     let bytes = fs::metadata(place.path("long.data")).unwrap().len();
     println!("{} MiB of memory, {bytes} bytes recorded", recorded.mib());
@@ -541,7 +545,7 @@ fn unwind_information_holds_nobody_up() {
 #[test]
 fn a_debug_link_to_terabytes() {
     let place = place();
-    let recorded = record(&place, &["--no-svg"], &part(&place, "debuglink", 3), &[]);
+    let recorded = record(&place, &["--no-svg"], &part(&place, "debuglink", 1), &[]);
     assert_code(&recorded.output, 0);
     assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB", recorded.mib());
 }
