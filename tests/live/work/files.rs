@@ -1,25 +1,21 @@
 //! Work by a file and by calls.
 
 use super::{codes, json, place, record, record_units, simulation, spent, work};
-use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::place::{Place, assert_code, text};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// What a file counts and what calls count: each unit is 4 J, as the program spends them, and the rest of the program is in neither. What was
-/// never there, and a FIFO that nobody writes to, are said and keep nobody waiting.
-#[test]
-fn a_file_and_calls() {
-    let (place, simulation) = (place(), simulation());
-    nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let options = [
-        "--work=unit=file:done",
-        "--work=call=calls:unit",
-        "--work=absent=file:absent",
-        "--work=stuck=file:fifo",
-        "--work=uncalled=calls:nobody",
-    ];
-    let output = record_units(&place, &simulation, &options, "20");
-    let summary = String::from_utf8_lossy(&output.stderr).into_owned();
+/// What the recording of 20 units counts beside the file: calls; what was never there, a FIFO that nobody writes to, a function that nobody calls.
+const BESIDE: [&str; 4] = [
+    "--work=call=calls:unit",
+    "--work=absent=file:absent",
+    "--work=stuck=file:fifo",
+    "--work=uncalled=calls:nobody",
+];
+
+/// What a file counts and what calls count: each unit has the joules that the program spends in it, and the rest of the program is in neither.
+/// What was never there, and a FIFO that nobody writes to, are said and keep nobody waiting.
+fn a_file_and_calls(summary: &str, report: &Value, truth: f64) {
     assert!(
         summary.contains(" per unit: 20 counted in ") && summary.contains(" per call: 20 counted in "),
         "{summary}"
@@ -28,18 +24,17 @@ fn a_file_and_calls() {
         summary.contains("! no joules per stuck: no number was found (it is no plain file)"),
         "{summary}"
     );
-    let report = json(&place, &[]);
-    let (unit, call) = (work(&report, "unit"), work(&report, "call"));
+    let (unit, call) = (work(report, "unit"), work(report, "call"));
     assert_eq!((unit["units"].as_f64(), call["units"].as_f64()), (Some(20.0), Some(20.0)));
-    super::assert_joules(&unit, spent(&simulation) / 20.0, 3.0);
+    super::assert_joules(&unit, truth, 3.0);
     // Calls are of the whole run, with the start of the interpreter.
     assert!(call["uj_per_unit"].as_f64().unwrap() > 0.99 * unit["uj_per_unit"].as_f64().unwrap(), "{call}");
     assert_eq!(call["covered_ns"], report["meta"]["duration_ns"]);
     for name in ["absent", "stuck", "uncalled"] {
-        assert!(work(&report, name)["uj_per_unit"].is_null());
+        assert!(work(report, name)["uj_per_unit"].is_null());
     }
-    assert_eq!(work(&report, "absent")["failure"], "missing");
-    let codes = codes(&report);
+    assert_eq!(work(report, "absent")["failure"], "missing");
+    let codes = codes(report);
     assert_eq!(codes.iter().filter(|code| **code == "work-not-read").count(), 2, "{codes:?}");
     assert!(codes.contains(&"work-not-counted"), "{codes:?}");
 }
@@ -79,18 +74,21 @@ fn files_are_the_users() {
     );
 }
 
-/// By function: the rows' own energy is that of the stretch, and the function that works has nearly all of it. Twice as many units of the same
-/// kind are no difference per unit.
+/// Two recordings, of 10 units and of 20. By function: the rows' own energy is that of the stretch, and the function that works has nearly all of
+/// it. Twice as many units of the same kind are no difference per unit.
 #[test]
 fn per_unit() {
     let (place, simulation) = (place(), simulation());
-    let mut truths: Vec<f64> = Vec::new();
-    for (units, file) in [("10", "a.data"), ("20", "b.data")] {
+    nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (mut truths, mut summaries) = (Vec::<f64>::new(), Vec::new());
+    for (units, file, beside) in [("10", "a.data", &[][..]), ("20", "b.data", &BESIDE)] {
         let before = spent(&simulation);
-        let options = ["--work=unit=file:done", "-o", file];
-        record_units(&place, &simulation, &options, units);
+        let options = [&["--work=unit=file:done", "-o", file], beside].concat();
+        let output = record_units(&place, &simulation, &options, units);
         truths.push((spent(&simulation) - before) / units.parse::<f64>().unwrap());
+        summaries.push(text(&output.stderr));
     }
+    a_file_and_calls(&summaries[1], &json(&place, &["b.data"]), truths[1]);
     let (whole, per) = (json(&place, &["a.data"]), json(&place, &["a.data", "--per-work", "unit"]));
     let functions = per["functions"].as_array().unwrap();
     let own: i64 = functions.iter().filter_map(|function| function["self_uj"]["package"].as_i64()).sum();
