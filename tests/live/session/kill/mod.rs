@@ -77,7 +77,7 @@ impl Run {
         let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
         fs::create_dir(place.path("tmp")).unwrap();
         let program =
-            "i=0; while [ $i -lt 15 ]; do /usr/bin/python3 -c 'sum(range(1000000))'; i=$((i+1)); done";
+            "i=0; while [ $i -lt 8 ]; do /usr/bin/python3 -c 'sum(range(1000000))'; i=$((i+1)); done";
         let script =
             format!("echo > began; (trap '' HUP; {program}; exit {STATUS}); echo $? > ended; exit {STATUS}");
         let mut command = place.command(&["record", "--power", "model", "--", "sh", "-c", &script]);
