@@ -45,6 +45,16 @@ pub fn supported() -> Vec<PathBuf> {
     out
 }
 
+/// One for each way in which CPython keeps its frames: as objects (up to 3.10), in a stack of its own (the system's), and as it says itself where they
+/// lie (from 3.13 on). All that can be unwound with `cargo xtask test --all`.
+pub fn of_each_kind() -> Vec<PathBuf> {
+    if std::env::var_os("ENERGY_TRACE_ALL").is_some() {
+        return supported();
+    }
+    let others = [6..=10, 13..=15].into_iter().filter_map(|minors| found(minors).pop());
+    [PathBuf::from(SYSTEM)].into_iter().chain(others).collect()
+}
+
 /// The version of an interpreter as `3.13`, `3.13t` where it is free-threaded; empty where it does not start.
 pub fn version(python: &Path) -> String {
     let ask = "import sys, sysconfig; \

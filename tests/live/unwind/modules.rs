@@ -6,7 +6,7 @@
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{FrameKind, StackStatus};
-use energy_trace_tests::breadth::{half_or_all, some_or_all};
+use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use std::path::Path;
@@ -62,7 +62,7 @@ fn modules_by_their_own_word() {
         .current_dir(place.folder())
         .status();
     assert!(make.unwrap().success());
-    for python in half_or_all(interpreters::supported()) {
+    for python in interpreters::of_each_kind() {
         let recording = record(&place, Path::new(""), &[python.to_str().unwrap(), archive.to_str().unwrap()]);
         let has = |module: &str, name: &str| {
             recording.frames.iter().any(|frame| frame.module == module && frame.name == name)

@@ -7,7 +7,6 @@ use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{FrameKind, Sample, StackStatus};
 use energy_trace_sentences::runtime;
-use energy_trace_tests::breadth::half_or_all;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -47,7 +46,7 @@ fn calls_and_returns() {
         chain.iter().copied().filter(|&word| word != "map").collect()
     };
     let script = tests_dir().join("workloads/calls.py");
-    for python in half_or_all(interpreters::supported()) {
+    for python in interpreters::of_each_kind() {
         let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
         let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
         let arguments = ["record", "--power", "none", "--no-svg", "-F", "997", "--", python, script, "1"];
