@@ -41,7 +41,7 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 26] = [
+const SIDE_BY_SIDE: [&str; 28] = [
     "agent::an_address_in_use",
     "agent::outlets_that_fail",
     "attribution::closed_loop::counter",
@@ -51,7 +51,9 @@ const SIDE_BY_SIDE: [&str; 26] = [
     "power::replay",
     "power::share_told",
     "power::two_sockets",
+    "probe::sampling::the_event",
     "probe::summed::what_needs",
+    "probe::verifier::",
     "range_probes::hostile_probes",
     "ranges::hostile_marks",
     "ranges::none",
@@ -71,13 +73,16 @@ const SIDE_BY_SIDE: [&str; 26] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 7] = [
+const CPU_EACH: [&str; 10] = [
     "hostile::",
     "probe::jitter::loops",
+    "range_probes::known_times",
     "ranges::decorated_functions",
     "ranges::known_times",
     "ranges::ranges_of_pytorch",
     "receivers::",
+    "spans::hostile_records",
+    "spans::known_times",
     "unwind::",
 ];
 
