@@ -3,20 +3,17 @@
 //! Files that the command will map are probed before it begins; one that is met later is probed then. Leaves out what a thread is in
 //! (`tracer-ebpf`, `ranges`) and notes in files (`unwind`, `static_probes`).
 
+use crate::mapped_files::{FileName, MappedFiles};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::ranges::MarkProbes;
 use energy_trace_bpf::uprobe_multi::{MultiLink, Spot, drop_together};
-use energy_trace_foreign::files::{Root, file_key};
 use energy_trace_foreign::resolver::Worker;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::ranges::{MOST_RANGE_PROBES, RangeDiagnostic, RangesNotRecorded};
-use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::elf::path_of;
 use energy_trace_unwind::static_probes::ProbeName;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tracer_ebpf::ranges::marks::{MOST_PAIRS, cookie};
 
 const _: () = assert!(MOST_RANGE_PROBES as u64 == MOST_PAIRS);
@@ -40,10 +37,8 @@ pub(crate) struct RangeProbes {
     cookies: Vec<u64>,
     found: BTreeSet<usize>,
     links: Vec<MultiLink>,
-    /// Files that are probed, and those that were looked at.
-    probed: Vec<(FileKey, String)>,
-    seen: HashSet<FileKey>,
-    looked_at: HashMap<Pid, KtimeNs>,
+    probed: Vec<FileName>,
+    mapped: MappedFiles,
     failed: Option<String>,
 }
 
@@ -63,51 +58,30 @@ impl RangeProbes {
             found: BTreeSet::new(),
             links: Vec::new(),
             probed: Vec::new(),
-            seen: HashSet::new(),
-            looked_at: HashMap::new(),
+            mapped: MappedFiles::default(),
             failed: None,
         };
-        files.iter().for_each(|path| started.probe_path(path, worker));
+        for (file, name) in files.iter().filter_map(|path| FileName::open(path)) {
+            started.probe(&file, name, worker);
+        }
         started
-    }
-
-    fn probe_path(&mut self, path: &Path, worker: &Worker) {
-        let Ok(file) = Root::default().open(path, true) else { return };
-        let Ok(facts) = file.metadata() else { return };
-        self.probe(&file, (file_key(&facts), path.to_string_lossy().into_owned()), worker);
     }
 
     /// Looks at mappings that were read since.
     pub(crate) fn look(&mut self, stacks: &StackBuilder) {
         let StackBuilder { processes, hasty, .. } = stacks;
-        for (pid, read_at, mappings) in processes.spaces() {
-            if self.looked_at.insert(pid, read_at) == Some(read_at) {
-                continue;
-            }
-            for mapping in mappings {
-                if self.is_new(mapping)
-                    && let Some(key) = &mapping.file
-                    && let Ok(Ok(opened)) = processes.peeker.open(pid, mapping, false)
-                {
-                    self.probe(&opened.file, (key.clone(), mapping.path.clone()), hasty);
-                }
+        for new in self.mapped.look(processes.spaces()) {
+            let is_probed = self.probed.iter().any(|name| name.is(new.mapping));
+            if let Some((file, name)) = (!is_probed).then(|| new.open(&processes.peeker)).flatten() {
+                self.probe(&file, name, hasty);
             }
         }
     }
 
-    /// Whether a mapped file was not looked at. Some file systems show another device in mappings.
-    fn is_new(&mut self, mapping: &Mapping) -> bool {
-        let Some(key) = &mapping.file else { return false };
-        let is_it = |(of, path): &(FileKey, String)| {
-            of.inode == key.inode && (of.device == key.device || *path == mapping.path)
-        };
-        self.seen.insert(key.clone()) && !self.probed.iter().any(is_it)
-    }
-
     /// Probes what is wanted of a file.
-    fn probe(&mut self, file: &File, (key, path): (FileKey, String), worker: &Worker) {
-        let label = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let found = worker.static_probes(&label, file, &self.wanted).unwrap_or_default();
+    fn probe(&mut self, file: &File, name: FileName, worker: &Worker) {
+        let label = name.label();
+        let found = worker.static_probes(label, file, &self.wanted).unwrap_or_default();
         let spot = |(offset, counter, &cookie): (u64, u64, &u64)| Spot { offset, counter, cookie };
         let placed =
             found.iter().filter_map(|of| Some((of.offset, of.counter, self.cookies.get(of.wanted)?)));
@@ -120,7 +94,7 @@ impl RangeProbes {
             Err(error) => self.failed = Some(format!("{label}: {error}")),
         }
         self.found.extend(found.iter().map(|of| of.wanted));
-        self.probed.push((key, path));
+        self.probed.push(name);
     }
 
     /// Takes the probes away; what the reader must know.

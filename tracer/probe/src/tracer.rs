@@ -270,8 +270,8 @@ impl Tracer {
         match self.object.counting.take() {
             Some(Ok(counts)) => {
                 let (names, files) = std::mem::take(&mut self.to_count);
-                let worker = Arc::clone(&collector.stacks.worker);
-                collector.counting = Some(Counting::start(counts, worker, names, &files));
+                let counting = Counting::start(counts, &collector.stacks.worker, names, &files);
+                collector.counting = Some(counting);
             }
             Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),
             None => (),
@@ -291,8 +291,8 @@ impl Tracer {
         collector.stacks.ranges = Ranges::new(maps);
         match self.object.marks.take() {
             Some(Ok(probes)) => {
-                let worker = Arc::clone(&collector.stacks.worker);
-                collector.range_probes = Some(RangeProbes::start(probes, &worker, &wanted, &files));
+                let probes = RangeProbes::start(probes, &collector.stacks.worker, &wanted, &files);
+                collector.range_probes = Some(probes);
             }
             Some(Err(error)) => self.miss_ranges(RangesNotRecorded::ProbesFailed { error }),
             None => (),
