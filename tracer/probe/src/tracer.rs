@@ -496,7 +496,7 @@ impl Tracer {
 
 /// What was found about ranges, of which the probes could not keep so many.
 fn ranges_found(collector: &mut Collector, lost: u64) -> Vec<RecordingDiagnostic> {
-    let of_probes = collector.range_probes.take().and_then(RangeProbes::finish);
+    let of_probes = collector.range_probes.take().map(RangeProbes::finish).unwrap_or_default();
     let StackBuilder { ranges, spans, .. } = &collector.stacks;
     of_probes.into_iter().chain(ranges.diagnostics(spans, lost)).map(RecordingDiagnostic::from).collect()
 }
