@@ -17,7 +17,7 @@ __attribute__((section(".probes"))) volatile unsigned short listeners = 0;
 /* The same for a probe whose counter has an odd address, which no kernel takes. */
 __attribute__((section(".probes"))) volatile unsigned short odd[2] = {0, 0};
 /* No counter, whatever a note says. */
-volatile int data = 0;
+volatile int data = 1;
 
 /* An instruction, and a note of type 3: a place, the base's, that of the counter, provider, name, arguments. */
 #define NOTE(instruction, place, provider, name, counter, ...)                                              \
@@ -136,7 +136,7 @@ static void lying(void) {
     for (int i = 0; i < 1000; i++) {
         begin_counted();
         numbers += begin_lie() == 0x1234;
-        changed |= data;
+        changed |= data != 1;
         end_lie();
         end_counted();
     }

@@ -5,8 +5,8 @@
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::range_injection::{RangeInjection, tools};
-use energy_trace_model::recording::diagnostics::RecordingDiagnostic;
 use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
+use energy_trace_model::recording::record::RecordingDiagnostic;
 use energy_trace_probe::Tracer;
 use std::ffi::OsString;
 
