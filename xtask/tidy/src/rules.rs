@@ -105,7 +105,7 @@ const WAITS: [&str; 15] = [
 const WAITING_METHODS: [&str; 6] =
     ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
 /// Files of that room that may make such a call, and why.
-const MAY_WAIT: [(&str, &str); 10] = [
+const MAY_WAIT: [(&str, &str); 9] = [
     ("tracer/probe/src/priority.rs", "lists of CPUs, files of the kernel"),
     (
         "tracer/probe/src/processes/process.rs",
