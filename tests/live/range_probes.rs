@@ -50,7 +50,7 @@ fn known_times() {
     let missing = ["--range-probes", "app:none-start,none-done"];
     let output = record(&place, &[&WORDS[..], &missing].concat(), &["known", "60"]);
     assert_code(&output, 0);
-    assert_says(&output, &["no range of app:none__start, app:none__done"]);
+    assert_says(&output, &["no static probe app:none__start, app:none__done"]);
     let said = text(&output.stdout);
     let truth: Vec<(&str, f64)> = said
         .lines()
@@ -83,4 +83,49 @@ fn hostile_probes() {
     let more: f64 =
         ranges.iter().filter(|(name, _)| name.ends_with("> [more ranges]")).map(|(_, ns)| ns).sum();
     assert!(more > 200e6 && ranges.len() < 20, "{ranges:?}");
+}
+
+/// A note that leads into an instruction or to a counter among data changes nothing in the program, and is named; so is a place that the kernel refuses. All
+/// other places of the file are probed.
+#[test]
+fn lying_notes() {
+    let place = place();
+    let lies = [
+        "app:lie-start,lie-done=lie",
+        "app:counted-start,counted-done=counted",
+        "app:odd-start,odd-done=odd",
+    ];
+    let lies = lies.map(|of| ["--range-probes", of]).concat();
+    let output = record(&place, &[&WORDS[..], &lies].concat(), &["lying", "200"]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "1000 0\n");
+    let program = place.path("probes").display().to_string();
+    let no_nop = format!("app:lie__start, app:counted__start of {program}:");
+    let refused = format!("app:odd__start of {program}: Invalid argument");
+    assert_says(&output, &[&no_nop, &refused]);
+    assert!(!text(&output.stderr).contains("Linux 6.6"), "{}", text(&output.stderr));
+    let (ranges, _) = report(&place);
+    let names: Vec<&str> = ranges.keys().map(String::as_str).collect();
+    assert_eq!(names, ["[outside of ranges]", "odd", "request"]);
+    for name in ["odd", "request"] {
+        assert!((180e6..260e6).contains(&ranges[name]), "{ranges:?}");
+    }
+}
+
+/// A range of which nothing would end it is none; one with another end goes on to that. One warning says it.
+#[test]
+fn ends_that_are_nowhere() {
+    let place = place();
+    let endless = ["--range-probes", "app:request-start,none-done=request"];
+    let output = record(&place, &endless, &["known", "60"]);
+    assert_code(&output, 0);
+    assert_says(&output, &["no static probe app:none__done", "is not recorded"]);
+    let (ranges, codes) = report(&place);
+    assert_eq!(ranges.keys().collect::<Vec<_>>(), ["[outside of ranges]"]);
+    assert_eq!(codes.iter().filter(|code| *code == "ranges-not-recorded").count(), 1, "{codes:?}");
+    let other = ["--range-probes", "app:work-start,none-done,work-done=work"];
+    let output = record(&place, &other, &["known", "60"]);
+    assert_says(&output, &["no static probe app:none__done", "one with another end"]);
+    let (ranges, _) = report(&place);
+    assert!(ranges["work"] > 100e6 && ranges["[outside of ranges]"] > 100e6, "{ranges:?}");
 }

@@ -27,6 +27,7 @@ use aya::sys::Stats;
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_system::host::kernel::read_kernel_at;
 use energy_trace_system::host::process_times::{ProcessTimes, read_process_times};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
@@ -494,10 +495,22 @@ fn load_multi(
     name: &'static str,
 ) -> Result<MultiProbe, String> {
     let start = Instant::now();
-    let program = MultiProbe::load(PROBES, ebpf, name, false).map_err(|error| error.to_string())?;
+    let kernel = || read_kernel_at(Path::new("/"));
+    let program = MultiProbe::load(PROBES, ebpf, name, false).map_err(|error| refused(&error, &kernel()))?;
     let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
     loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });
     Ok(program)
+}
+
+/// Why there are no such probes; an older kernel's own words say nothing of that.
+fn refused(error: &std::io::Error, kernel: &str) -> String {
+    let mut numbers = kernel.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) < (6, 6) => {
+            format!("they need Linux 6.6, and this is {kernel} ({error})")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The same programs as the kernel takes their probes away together; `None` where it is older than that.
@@ -650,5 +663,19 @@ fn mount_tracefs() {
         if let Err(error) = result {
             log::debug!("tracefs cannot be mounted: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refused;
+
+    /// Only a kernel that is too old is told so.
+    #[test]
+    fn an_older_kernel() {
+        let error = std::io::Error::from_raw_os_error(libc::EINVAL);
+        let is_told = |kernel| refused(&error, kernel).contains("Linux 6.6");
+        assert_eq!(["5.15.0-91-generic", "6.5", "6.1.0"].map(is_told), [true; 3]);
+        assert_eq!(["6.6.1", "6.18.44-fc-v782", "7.0", "", "unknown"].map(is_told), [false; 5]);
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Leaves out the probe that is told (`object.rs`), and frames (`probe/stacks/ranges.rs`).
 
-use super::error::ProbeError;
 use super::uprobe_multi::{MultiLink, MultiProbe, Spot};
 use aya::maps::{HashMap, MapData};
 use energy_trace_model::recording::ranges::MORE_RANGES;
@@ -61,7 +60,6 @@ impl MarkProbes {
     /// # Errors
     /// The kernel's reason.
     pub fn attach(&self, path: &Path, spots: &[Spot]) -> Result<MultiLink, String> {
-        let link = self.0.attach_spots(path, spots);
-        link.map_err(|error| ProbeError::attach(ON_MARK, &error).to_string())
+        self.0.attach_spots(path, spots).map_err(|error| error.to_string())
     }
 }

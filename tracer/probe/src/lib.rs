@@ -23,6 +23,7 @@ mod arch;
 mod collect;
 mod count;
 mod gpu;
+mod mapped_files;
 mod priority;
 mod processes;
 mod prologue;

@@ -1,25 +1,31 @@
 //! Ranges between static probes of binaries (USDT), on request: which there are, and probes in their places.
 //!
-//! Files that the command will map are probed before it begins; one that is met later is probed then. Leaves out what a thread is in
+//! Files that the command will map are probed before it begins; one that is met later is probed then. Only instructions that do nothing are probed. Leaves out what a thread is in
 //! (`tracer-ebpf`, `ranges`) and notes in files (`unwind`, `static_probes`).
 
+use crate::mapped_files::{FileName, MappedFiles};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::ranges::MarkProbes;
 use energy_trace_bpf::uprobe_multi::{MultiLink, Spot, drop_together};
-use energy_trace_foreign::files::{Root, file_key};
 use energy_trace_foreign::resolver::Worker;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::ranges::{MOST_RANGE_PROBES, RangeDiagnostic, RangesNotRecorded};
-use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::elf::path_of;
-use energy_trace_unwind::static_probes::ProbeName;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use energy_trace_unwind::static_probes::{ProbeName, StaticProbe, is_free};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tracer_ebpf::ranges::marks::{MOST_PAIRS, cookie};
 
 const _: () = assert!(MOST_RANGE_PROBES as u64 == MOST_PAIRS);
+
+/// Attempts to find those places of a file that the kernel refuses.
+const MOST_TRIES: u32 = 64;
+/// Files that may wait for what ends their ranges, and those of which is said that something failed.
+const MOST_WAITING: usize = 256;
+const MOST_FAILED: usize = 16;
+/// What is wrong with a note.
+const LIES: &str =
+    "its note leads to no nop, or to a counter outside of .probes: probing that would break the program";
 
 /// A range between static probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,14 +43,24 @@ pub(crate) struct RangeProbes {
     probes: MarkProbes,
     /// All that are wanted, and what each does.
     wanted: Vec<ProbeName>,
-    cookies: Vec<u64>,
+    does: Vec<Does>,
+    /// Which files have, and ranges that can end.
     found: BTreeSet<usize>,
+    ending: BTreeSet<u64>,
+    /// Probes that begin ranges of which none is known yet that ends them.
+    waiting: Vec<(File, String, Vec<StaticProbe>)>,
     links: Vec<MultiLink>,
-    /// Files that are probed, and those that were looked at.
-    probed: Vec<(FileKey, String)>,
-    seen: HashSet<FileKey>,
-    looked_at: HashMap<Pid, KtimeNs>,
-    failed: Option<String>,
+    probed: Vec<FileName>,
+    mapped: MappedFiles,
+    /// Probes that are not probed, by file and reason.
+    failed: BTreeMap<(String, String), BTreeSet<usize>>,
+}
+
+/// What a probe does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Does {
+    range: u64,
+    ends: bool,
 }
 
 impl RangeProbes {
@@ -55,93 +71,140 @@ impl RangeProbes {
         ranges: &[RangeProbe],
         files: &[PathBuf],
     ) -> Self {
-        let (wanted, cookies) = all_of(ranges);
+        let (wanted, does) = all_of(ranges);
         let mut started = Self {
             probes,
             wanted,
-            cookies,
+            does,
             found: BTreeSet::new(),
+            ending: BTreeSet::new(),
+            waiting: Vec::new(),
             links: Vec::new(),
             probed: Vec::new(),
-            seen: HashSet::new(),
-            looked_at: HashMap::new(),
-            failed: None,
+            mapped: MappedFiles::default(),
+            failed: BTreeMap::new(),
         };
-        files.iter().for_each(|path| started.probe_path(path, worker));
+        for (file, name) in files.iter().filter_map(|path| FileName::open(path)) {
+            started.probe(file, name, worker);
+        }
         started
-    }
-
-    fn probe_path(&mut self, path: &Path, worker: &Worker) {
-        let Ok(file) = Root::default().open(path, true) else { return };
-        let Ok(facts) = file.metadata() else { return };
-        self.probe(&file, (file_key(&facts), path.to_string_lossy().into_owned()), worker);
     }
 
     /// Looks at mappings that were read since.
     pub(crate) fn look(&mut self, stacks: &StackBuilder) {
         let StackBuilder { processes, hasty, .. } = stacks;
-        for (pid, read_at, mappings) in processes.spaces() {
-            if self.looked_at.insert(pid, read_at) == Some(read_at) {
-                continue;
-            }
-            for mapping in mappings {
-                if self.is_new(mapping)
-                    && let Some(key) = &mapping.file
-                    && let Ok(Ok(opened)) = processes.peeker.open(pid, mapping, false)
-                {
-                    self.probe(&opened.file, (key.clone(), mapping.path.clone()), hasty);
-                }
+        for new in self.mapped.look(processes.spaces()) {
+            let is_probed = self.probed.iter().any(|name| name.is(new.mapping));
+            if let Some((file, name)) = (!is_probed).then(|| new.open(&processes.peeker)).flatten() {
+                self.probe(file, name, hasty);
             }
         }
     }
 
-    /// Whether a mapped file was not looked at. Some file systems show another device in mappings.
-    fn is_new(&mut self, mapping: &Mapping) -> bool {
-        let Some(key) = &mapping.file else { return false };
-        let is_it = |(of, path): &(FileKey, String)| {
-            of.inode == key.inode && (of.device == key.device || *path == mapping.path)
-        };
-        self.seen.insert(key.clone()) && !self.probed.iter().any(is_it)
-    }
-
-    /// Probes what is wanted of a file.
-    fn probe(&mut self, file: &File, (key, path): (FileKey, String), worker: &Worker) {
-        let label = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let found = worker.static_probes(&label, file, &self.wanted).unwrap_or_default();
-        let spot = |(offset, counter, &cookie): (u64, u64, &u64)| Spot { offset, counter, cookie };
-        let placed =
-            found.iter().filter_map(|of| Some((of.offset, of.counter, self.cookies.get(of.wanted)?)));
-        let spots: Vec<Spot> = placed.map(spot).collect();
-        if spots.is_empty() {
+    /// Probes what is wanted of a file: what ends ranges, then what begins those that can end.
+    fn probe(&mut self, file: File, name: FileName, worker: &Worker) {
+        let mut found = worker.static_probes(name.label(), &file, &self.wanted).unwrap_or_default();
+        found.retain(|of| of.wanted < self.does.len());
+        if found.is_empty() {
             return;
         }
-        match self.probes.attach(&path_of(file), &spots) {
-            Ok(link) => self.links.push(link),
-            Err(error) => self.failed = Some(format!("{label}: {error}")),
-        }
         self.found.extend(found.iter().map(|of| of.wanted));
-        self.probed.push((key, path));
+        let path = name.path.clone();
+        let sound = self.sound(found, &file, &path);
+        let ends = |of: &StaticProbe| self.does.get(of.wanted).is_some_and(|does| does.ends);
+        let (ends, begins): (Vec<_>, Vec<_>) = sound.into_iter().partition(ends);
+        self.attach(&file, &path, &ends, &mut { MOST_TRIES });
+        self.probed.push(name);
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push((file, path, begins));
+        } else {
+            self.fail(&path, "there are too many files with ranges that nothing ends", &begins);
+        }
+        self.attach_waiting();
+    }
+
+    /// Those that harm nobody.
+    fn sound(&mut self, found: Vec<StaticProbe>, file: &File, path: &str) -> Vec<StaticProbe> {
+        let is_sound = |of: &StaticProbe| is_free(file, of.offset) && !of.counts_in_data;
+        let (sound, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_sound);
+        self.fail(path, LIES, &others);
+        sound
+    }
+
+    /// Probes what begins ranges that can end.
+    fn attach_waiting(&mut self) {
+        for (file, path, begins) in std::mem::take(&mut self.waiting) {
+            let can_end = |of: &StaticProbe| {
+                self.does.get(of.wanted).is_some_and(|does| self.ending.contains(&does.range))
+            };
+            let (ready, rest): (Vec<_>, Vec<_>) = begins.into_iter().partition(can_end);
+            self.attach(&file, &path, &ready, &mut { MOST_TRIES });
+            if !rest.is_empty() {
+                self.waiting.push((file, path, rest));
+            }
+        }
+    }
+
+    /// Probes places of a file. The kernel takes all or none: where it refuses some, the others are found by halves.
+    fn attach(&mut self, file: &File, path: &str, found: &[StaticProbe], tries: &mut u32) {
+        if found.is_empty() {
+            return;
+        }
+        *tries = tries.saturating_sub(1);
+        let does = found.iter().filter_map(|of| Some((of, self.does.get(of.wanted)?)));
+        let spots: Vec<Spot> = does.clone().map(|(of, does)| does.spot(of)).collect();
+        match self.probes.attach(&path_of(file), &spots) {
+            Ok(link) => {
+                self.ending.extend(does.filter(|(_, does)| does.ends).map(|(_, does)| does.range));
+                self.links.push(link);
+            }
+            Err(_) if found.len() > 1 && *tries > 0 => {
+                let (some, others) = found.split_at(found.len() / 2);
+                self.attach(file, path, some, tries);
+                self.attach(file, path, others, tries);
+            }
+            Err(error) => self.fail(path, &error, found),
+        }
+    }
+
+    fn fail(&mut self, path: &str, why: &str, found: &[StaticProbe]) {
+        if found.is_empty() {
+            return;
+        }
+        let mut key = (path.to_owned(), why.to_owned());
+        if self.failed.len() >= MOST_FAILED && !self.failed.contains_key(&key) {
+            key = ("other files".to_owned(), "as above".to_owned());
+        }
+        self.failed.entry(key).or_default().extend(found.iter().map(|of| of.wanted));
     }
 
     /// Takes the probes away; what the reader must know.
-    pub(crate) fn finish(self) -> Option<RangeDiagnostic> {
+    pub(crate) fn finish(self) -> Vec<RangeDiagnostic> {
         drop_together(self.links);
-        let missing = self.wanted.iter().enumerate().filter(|(at, _)| !self.found.contains(at));
-        let names: Vec<String> = missing.map(|(_, of)| format!("{}:{}", of.provider, of.name)).collect();
-        let why = match self.failed {
-            Some(error) => RangesNotRecorded::ProbesFailed { error },
-            None if names.is_empty() => return None,
-            None => RangesNotRecorded::ProbesNotFound { names },
-        };
-        Some(RangeDiagnostic::NotRecorded(why))
+        let name =
+            |at: usize| Some(format!("{}:{}", self.wanted.get(at)?.provider, self.wanted.get(at)?.name));
+        let missing = (0..self.wanted.len()).filter(|at| !self.found.contains(at));
+        let names: Vec<String> = missing.filter_map(name).collect();
+        let not_found = (!names.is_empty()).then_some(RangesNotRecorded::ProbesNotFound { names });
+        let failed = self.failed.iter().map(|((path, why), of)| {
+            let names: Vec<String> = of.iter().copied().filter_map(name).collect();
+            RangesNotRecorded::ProbesFailed { error: format!("{} of {path}: {why}", names.join(", ")) }
+        });
+        not_found.into_iter().chain(failed).map(RangeDiagnostic::NotRecorded).collect()
+    }
+}
+
+impl Does {
+    fn spot(self, of: &StaticProbe) -> Spot {
+        Spot { offset: of.offset, counter: of.counter, cookie: cookie(self.range, self.ends) }
     }
 }
 
 /// All probes of ranges, and what each does.
-fn all_of(ranges: &[RangeProbe]) -> (Vec<ProbeName>, Vec<u64>) {
-    let of = |(pair, range): (u64, &RangeProbe)| {
-        let ends = range.ends.iter().map(move |end| (end.clone(), cookie(pair, true)));
-        std::iter::once((range.begin.clone(), cookie(pair, false))).chain(ends).collect::<Vec<_>>()
+fn all_of(ranges: &[RangeProbe]) -> (Vec<ProbeName>, Vec<Does>) {
+    let of = |(range, of): (u64, &RangeProbe)| {
+        let ends = of.ends.iter().map(move |end| (end.clone(), Does { range, ends: true }));
+        std::iter::once((of.begin.clone(), Does { range, ends: false })).chain(ends).collect::<Vec<_>>()
     };
     (1..).zip(ranges).take(MOST_RANGE_PROBES).flat_map(of).unzip()
 }

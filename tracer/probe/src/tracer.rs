@@ -270,8 +270,8 @@ impl Tracer {
         match self.object.counting.take() {
             Some(Ok(counts)) => {
                 let (names, files) = std::mem::take(&mut self.to_count);
-                let worker = Arc::clone(&collector.stacks.worker);
-                collector.counting = Some(Counting::start(counts, worker, names, &files));
+                let counting = Counting::start(counts, &collector.stacks.worker, names, &files);
+                collector.counting = Some(counting);
             }
             Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),
             None => (),
@@ -291,8 +291,8 @@ impl Tracer {
         collector.stacks.ranges = Ranges::new(maps);
         match self.object.marks.take() {
             Some(Ok(probes)) => {
-                let worker = Arc::clone(&collector.stacks.worker);
-                collector.range_probes = Some(RangeProbes::start(probes, &worker, &wanted, &files));
+                let probes = RangeProbes::start(probes, &collector.stacks.worker, &wanted, &files);
+                collector.range_probes = Some(probes);
             }
             Some(Err(error)) => self.miss_ranges(RangesNotRecorded::ProbesFailed { error }),
             None => (),
@@ -496,7 +496,7 @@ impl Tracer {
 
 /// What was found about ranges, of which the probes could not keep so many.
 fn ranges_found(collector: &mut Collector, lost: u64) -> Vec<RecordingDiagnostic> {
-    let of_probes = collector.range_probes.take().and_then(RangeProbes::finish);
+    let of_probes = collector.range_probes.take().map(RangeProbes::finish).unwrap_or_default();
     let StackBuilder { ranges, spans, .. } = &collector.stacks;
     of_probes.into_iter().chain(ranges.diagnostics(spans, lost)).map(RecordingDiagnostic::from).collect()
 }

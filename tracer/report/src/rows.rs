@@ -7,7 +7,7 @@ use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
-use super::functions::{FunctionTable, MISSING, functions, order};
+use super::functions::{Function, FunctionTable, MISSING, functions, order};
 use super::phases::phase_rows;
 use super::ranges::range_rows;
 use super::run::chosen;
@@ -19,7 +19,7 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::{library_name, line_name, place_name, process_row_name, thread_row_name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Stands for a row that a damaged recording lacks.
 pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest, without_name: None };
@@ -129,7 +129,9 @@ pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
 }
 
 fn function_rows(profile: &Profile) -> Vec<Row> {
-    let rows = functions(profile).into_iter().map(|function| Row {
+    let functions = functions(profile);
+    let files = files(&functions);
+    let rows = functions.into_iter().zip(files).map(|(function, file)| Row {
         name: function.name,
         callers: Vec::new(),
         spent: function.spent,
@@ -141,9 +143,25 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         site: None,
         calls: function.calls,
         phase: None,
-        inside: String::new(),
+        inside: file,
     });
     rows.collect()
+}
+
+/// What stands behind the names of functions: nothing, or where several have one name, the file of each.
+fn files(functions: &[Function]) -> Vec<String> {
+    let file = |of: &Function| match of.kind {
+        FrameKind::Python => format!("{}:{}", of.file, of.line),
+        _ => of.module.clone(),
+    };
+    let mut of_name: HashMap<&str, usize> = HashMap::new();
+    functions.iter().for_each(|of| *of_name.entry(&of.name).or_default() += 1);
+    let is_alike = |of: &Function| of_name.get(&*of.name).is_some_and(|&count| count > 1);
+    let behind = |of: &Function| match file(of) {
+        file if is_alike(of) && !file.is_empty() => format!("  ({file})"),
+        _ => String::new(),
+    };
+    functions.iter().map(behind).collect()
 }
 
 /// Rows of what `name` makes of each frame of a stack.
@@ -226,4 +244,46 @@ fn labelled<K>(
 ) -> Vec<Row> {
     let row = |(key, spent)| Row::new(name(key).unwrap_or_else(|| MISSING.to_owned()), spent, uncertainties);
     groups.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{By, rows};
+    use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
+    use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
+    use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+
+    /// Functions of one name say which file they are of; others do not.
+    #[test]
+    fn one_name_of_several_files() {
+        let frame = |name: &str, module: &str| Frame {
+            kind: FrameKind::Native,
+            module: module.to_owned(),
+            ..Frame::special(name)
+        };
+        let row = |stack| ProfileRow {
+            thread: ThreadKey::new(0),
+            stack: Some(StackId::new(stack)),
+            energy: EnergyByClass::default(),
+            by_time: EnergyByClass::default(),
+            time_ns: 10,
+            samples: 1,
+            on_behalf_of: None,
+        };
+        let node = |frame| StackNode { parent: None, frame: FrameId::new(frame) };
+        let profile = Profile {
+            frames: vec![
+                frame("work", "/a/libx.so"),
+                frame("work", "/b/libx.so"),
+                frame("other", "/a/libx.so"),
+            ],
+            stacks: (0..3).map(node).collect(),
+            rows: (0..3).map(row).collect(),
+            ..Profile::default()
+        };
+        let name = |row: super::Row| format!("{}{}", row.name, row.inside);
+        let mut names: Vec<String> = rows(&profile, By::Function).into_iter().map(name).collect();
+        names.sort();
+        assert_eq!(names, ["other", "work  (/a/libx.so)", "work  (/b/libx.so)"]);
+    }
 }

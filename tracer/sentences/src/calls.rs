@@ -10,9 +10,7 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             cost(*calls, *stepped, (*call_ns, *stepped_ns), *functions)
         }
         CallDiagnostic::NotCounted { error } => {
-            format!(
-                "calls of machine code were not counted: {error} (probes on thousands of functions need Linux 6.6)"
-            )
+            format!("calls of machine code were not counted: {error}")
         }
         CallDiagnostic::NotFound { names } => format!(
             "no function of the program's files is called {}: nothing was counted for it; a name is SYMBOL@LIBRARY without parameters, \

@@ -40,11 +40,11 @@ fn not_recorded(why: &RangesNotRecorded) -> String {
         }
         RangesNotRecorded::NoLibrary { error } => format!("no ranges: {error}"),
         RangesNotRecorded::ProbesNotFound { names } => format!(
-            "no range of {}: no file that the program has mapped has a static probe of this name (`readelf -n FILE` shows them as stapsdt)",
+            "no static probe {} in any file that the program has mapped (`readelf -n FILE` shows them as stapsdt): a range without its begin, or without all of its ends, is not recorded; one with another end goes on to that",
             names.join(", ")
         ),
         RangesNotRecorded::ProbesFailed { error } => {
-            format!("no ranges between static probes, which need Linux 6.6: {error}")
+            format!("ranges are missing, for static probes were not probed: {error}")
         }
         RangesNotRecorded::NotMarked => {
             "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, passed no static probe of --range-probes and published no span \
@@ -73,7 +73,7 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
             format!("no static probe {} was found", names.join(", "))
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::ProbesFailed { .. }) => {
-            "ranges between static probes were not recorded".to_owned()
+            "static probes were not probed: ranges are missing".to_owned()
         }
         RangeDiagnostic::Limited { samples, of } => {
             format!("{} of the samples in ranges are in {MORE_RANGES}", percent_of(*samples, *of))

@@ -3,6 +3,7 @@
 use super::account::Recorded;
 use super::control::Control;
 use super::error::SessionError;
+use super::marked_ranges::keep_reasons;
 use super::progress::Progress;
 use super::run::Ended;
 use super::stage::{Stage, Stop};
@@ -146,6 +147,7 @@ async fn stop_stages(
     let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
     trace.diagnostics.extend(before);
+    keep_reasons(&mut trace.diagnostics);
     let recorded = Recorded { trace: &trace.account, lost: &trace.lost, of_ns: end.ns_since(start) };
     let found = account.diagnostics(counted, &recorded);
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));

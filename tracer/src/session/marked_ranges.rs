@@ -6,8 +6,20 @@ use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::range_injection::{RangeInjection, tools};
 use energy_trace_model::recording::ranges::{RangeDiagnostic, RangesNotRecorded};
+use energy_trace_model::recording::record::RecordingDiagnostic;
 use energy_trace_probe::Tracer;
 use std::ffi::OsString;
+
+/// That no range was seen says nothing where a reason for it is known.
+pub(super) fn keep_reasons(found: &mut Vec<RecordingDiagnostic>) {
+    let is_of_none =
+        |of: &RecordingDiagnostic| matches!(of, RecordingDiagnostic::Ranges(RangeDiagnostic::NotRecorded(_)));
+    if found.iter().filter(|of| is_of_none(of)).count() > 1 {
+        let not_marked: RecordingDiagnostic =
+            RangeDiagnostic::NotRecorded(RangesNotRecorded::NotMarked).into();
+        found.retain(|of| *of != not_marked);
+    }
+}
 
 /// What tells of ranges, and what the reader must know about it.
 #[derive(Debug, Default)]
@@ -58,5 +70,29 @@ impl MarkedRanges {
         if let Some(injection) = self.injection {
             injection.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RangeDiagnostic, RangesNotRecorded, RecordingDiagnostic, keep_reasons};
+
+    /// A reason is said once, and that there was none where no reason is known.
+    #[test]
+    fn one_warning() {
+        let [none, library] = [
+            RangesNotRecorded::NotMarked,
+            RangesNotRecorded::NoLibrary { error: "no libenergy_trace_cupti.so".to_owned() },
+        ]
+        .map(|why| RecordingDiagnostic::from(RangeDiagnostic::NotRecorded(why)));
+        let kept = |mut found: Vec<RecordingDiagnostic>| {
+            keep_reasons(&mut found);
+            found
+        };
+        assert_eq!(kept(vec![none.clone(), library.clone()]), [library]);
+        assert_eq!(
+            kept(vec![none.clone(), RecordingDiagnostic::TimeSummed]),
+            [none, RecordingDiagnostic::TimeSummed]
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! A note of type 3 has three words (where the `nop` is, where `.stapsdt.base` was when that was written, where the program looks whether anybody listens)
 //! and three texts: provider, name, arguments (SystemTap, UserSpaceProbeImplementation). Leaves out arguments.
 
+use super::arch::is_nop;
 use super::elf::{ENDIAN, ElfError};
 use super::file_bytes::FileBytes;
 use object::Endianness;
@@ -11,6 +12,8 @@ use object::elf::{FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 /// Notes of a file that are looked at, and probes that are found: the largest programs have some thousand.
 const MOST_NOTES: usize = 1 << 16;
@@ -38,6 +41,8 @@ pub struct StaticProbe {
     pub offset: u64,
     /// Place in the file of the 16 bits by which the program knows that somebody listens; 0: it has none.
     pub counter: u64,
+    /// These lie among other data, which would change when somebody listens.
+    pub counts_in_data: bool,
 }
 
 /// The places of probes in a file; none where it has none. Its symbols are not read.
@@ -52,31 +57,55 @@ pub fn find_probes(file: &File, wanted: &[ProbeName]) -> Result<Vec<StaticProbe>
         return Ok(Vec::new());
     };
     let base = sections.section_by_name(ENDIAN, b".stapsdt.base").map(|(_, base)| base.sh_addr(ENDIAN));
-    let segments = header.program_headers(ENDIAN, bytes)?;
+    let counters = sections.section_by_name(ENDIAN, b".probes").map_or(0..0, |(_, of)| {
+        of.sh_addr(ENDIAN)..of.sh_addr(ENDIAN).saturating_add(of.sh_size(ENDIAN)).saturating_sub(1)
+    });
+    let places = Places { segments: header.program_headers(ENDIAN, bytes)?, base, counters };
     let Some(mut notes) = section.notes(ENDIAN, bytes)? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for _ in 0..MOST_NOTES {
         let Some(note) = notes.next()? else { break };
         if note.name() == OWNER && note.n_type(ENDIAN) == TYPE && found.len() < MOST_FOUND {
-            found.extend(probe(segments, note.desc(), base, wanted));
+            found.extend(places.probe(note.desc(), wanted));
         }
     }
     Ok(found)
 }
 
-/// What a note says, where its probe is wanted and lies in the file's code.
-fn probe(segments: &[Segment], note: &[u8], base: Option<u64>, wanted: &[ProbeName]) -> Option<StaticProbe> {
-    let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
-    let (at, base_then, counter) = (word(0)?, word(8)?, word(16)?);
-    let mut texts = note.get(24..)?.split(|&byte| byte == 0);
-    let (provider, name) = (texts.next()?, texts.next()?);
-    let is_it = |of: &ProbeName| of.provider.as_bytes() == provider && of.name.as_bytes() == name;
-    let wanted = wanted.iter().position(is_it)?;
-    // Who moves a file's parts afterwards does not change its notes.
-    let moved = |svma: u64| svma.wrapping_add(base.unwrap_or(base_then).wrapping_sub(base_then));
-    let offset = file_offset(segments, moved(at), object::elf::PF_X)?;
-    let counter = if counter == 0 { 0 } else { file_offset(segments, moved(counter), object::elf::PF_W)? };
-    Some(StaticProbe { wanted, offset, counter })
+/// Whether a file has an instruction there that does nothing. A probe elsewhere, in the middle of an instruction, would break the program.
+pub fn is_free(file: &File, offset: u64) -> bool {
+    let mut code = [0; 4];
+    let read = file.read_at(&mut code, offset).unwrap_or(0);
+    is_nop(code.get(..read).unwrap_or_default())
+}
+
+/// Where things are in a file.
+struct Places<'a> {
+    segments: &'a [Segment],
+    base: Option<u64>,
+    /// What `sys/sdt.h` makes for counters (SVMA).
+    counters: Range<u64>,
+}
+
+impl Places<'_> {
+    /// What a note says, where its probe is wanted and lies in the file's code.
+    fn probe(&self, note: &[u8], wanted: &[ProbeName]) -> Option<StaticProbe> {
+        let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
+        let (at, base_then, counter) = (word(0)?, word(8)?, word(16)?);
+        let mut texts = note.get(24..)?.split(|&byte| byte == 0);
+        let (provider, name) = (texts.next()?, texts.next()?);
+        let is_it = |of: &ProbeName| of.provider.as_bytes() == provider && of.name.as_bytes() == name;
+        let wanted = wanted.iter().position(is_it)?;
+        // Who moves a file's parts afterwards does not change its notes.
+        let moved = |svma: u64| svma.wrapping_add(self.base.unwrap_or(base_then).wrapping_sub(base_then));
+        let offset = file_offset(self.segments, moved(at), object::elf::PF_X)?;
+        if counter == 0 {
+            return Some(StaticProbe { wanted, offset, counter, counts_in_data: false });
+        }
+        let counts_in_data = !self.counters.contains(&moved(counter));
+        let counter = file_offset(self.segments, moved(counter), object::elf::PF_W)?;
+        Some(StaticProbe { wanted, offset, counter, counts_in_data })
+    }
 }
 
 /// The place in a file of an address (SVMA) in a part that is loaded with this right.
@@ -91,7 +120,7 @@ fn file_offset(segments: &[Segment], svma: u64, right: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfError, MOST_FOUND, ProbeName, StaticProbe, find_probes};
+    use super::{ElfError, MOST_FOUND, ProbeName, StaticProbe, find_probes, is_free};
     use std::io::Write as _;
 
     /// Where the file's code and its data are loaded (SVMA); both are the whole file.
@@ -113,15 +142,16 @@ mod tests {
 
     /// What is found in a file with these notes, whose base is so far from where it was.
     fn find(notes: &[u8], moved: u64) -> Result<Vec<StaticProbe>, ElfError> {
-        const NAMES: &[u8] = b"\0.note.stapsdt\0.stapsdt.base\0";
+        const NAMES: &[u8] = b"\0.note.stapsdt\0.stapsdt.base\0.probes\0";
         let begin = 64 + 2 * 56;
-        let (names_at, notes_at) = (begin + 4 * 64, begin + 4 * 64 + NAMES.len() as u64);
+        let names_at = begin + 5 * 64;
+        let notes_at = names_at + NAMES.len() as u64;
         let length = notes_at + notes.len() as u64;
         let mut file = [b"\x7fELF\x02\x01\x01".to_vec(), vec![0; 9]].concat();
         file.extend([3, object::elf::EM_X86_64].map(u16::to_le_bytes).concat());
         file.extend(1_u32.to_le_bytes());
         file.extend(words(&[0, 64, begin]));
-        file.extend([0, 0, 64, 56, 2, 64, 4, 1].map(u16::to_le_bytes).concat());
+        file.extend([0, 0, 64, 56, 2, 64, 5, 1].map(u16::to_le_bytes).concat());
         for (rights, at) in [(5_u64, CODE), (6, DATA)] {
             file.extend(words(&[rights << 32 | 1, 0, at, at, length, length, 4096]));
         }
@@ -130,6 +160,7 @@ mod tests {
             [0, 3, names_at, 0, NAMES.len() as u64],
             [1, 7, notes_at, 0, notes.len() as u64],
             [15, 1, names_at, moved, 1],
+            [29, 1, 32, DATA + 32, 4],
         ] {
             file.extend(words(&[kind << 32 | name, 0, address, at, size, 0, 4, 0]));
         }
@@ -148,11 +179,32 @@ mod tests {
             note(CODE + 16, DATA + 32, b"app\0end\0-4@%eax\0"),
             note(CODE + 24, 0, b"app\0begin\0\0"),
         ];
-        let [first, counted, again] = [(0, 8, 0), (1, 16, 32), (0, 24, 0)]
-            .map(|(wanted, offset, counter)| StaticProbe { wanted, offset, counter });
+        let probe = |wanted, offset, counter| StaticProbe { wanted, offset, counter, counts_in_data: false };
+        let [first, counted, again] = [probe(0, 8, 0), probe(1, 16, 32), probe(0, 24, 0)];
         assert_eq!(find(&notes.concat(), 0).unwrap(), [first, counted, again]);
         let moved = find(&note(CODE - 64, 0, b"app\0begin\0"), 72).unwrap();
         assert_eq!(moved, [first]);
+    }
+
+    /// A counter lies where those of probes are, with all its bytes.
+    #[test]
+    fn a_counter_among_data() {
+        let is_in_data = |counter| {
+            let found = find(&note(CODE, counter, b"app\0begin\0"), 0).unwrap();
+            found.iter().map(|of| of.counts_in_data).collect::<Vec<_>>()
+        };
+        let at = |of: u64| is_in_data(DATA + of);
+        assert_eq!([at(31), at(32), at(34), at(35), at(8)].concat(), [true, false, false, true, true]);
+    }
+
+    /// A probe is where the file does nothing, and nowhere else.
+    #[test]
+    fn places_of_nothing() {
+        let mut file = tempfile::tempfile().unwrap();
+        let nothing: &[u8] =
+            if cfg!(target_arch = "x86_64") { &[0x90] } else { &0xd503_201f_u32.to_le_bytes() };
+        file.write_all(&[&[0xb8; 8], nothing].concat()).unwrap();
+        assert!(is_free(&file, 8) && !is_free(&file, 0) && !is_free(&file, 7) && !is_free(&file, 99));
     }
 
     /// What lies in no code, has its counter in code, is cut, is not text or has no end is passed over; so many are found.

@@ -105,15 +105,14 @@ const WAITS: [&str; 15] = [
 const WAITING_METHODS: [&str; 6] =
     ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
 /// Files of that room that may make such a call, and why.
-const MAY_WAIT: [(&str, &str); 10] = [
+const MAY_WAIT: [(&str, &str); 9] = [
     ("tracer/probe/src/priority.rs", "lists of CPUs, files of the kernel"),
     (
         "tracer/probe/src/processes/process.rs",
         "a name that is in the kernel's memory, and this process's own file",
     ),
     ("tracer/probe/src/collect/housekeeping.rs", "whether there is a process"),
-    ("tracer/probe/src/count/counting.rs", "before the command starts"),
-    ("tracer/probe/src/range_probes.rs", "before the command starts"),
+    ("tracer/probe/src/mapped_files.rs", "before the command starts"),
     ("tracer/probe/src/tables/files.rs", "before the command starts"),
     ("tracer/probe/src/tables/unwind_files.rs", "code of files that the peeker found harmless"),
     ("tracer/probe/src/gpu/libraries.rs", "before the command starts, and our own library"),

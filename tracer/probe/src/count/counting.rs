@@ -4,20 +4,17 @@
 //! is said. Leaves out the probes themselves (`bpf/call_counts.rs`).
 
 use super::names::CountName;
+use crate::mapped_files::{FileName, MappedFiles, NewFile};
 use crate::prologue::{Spot, spot};
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::bare;
 use energy_trace_bpf::call_counts::CallCounts;
 use energy_trace_bpf::uprobe_multi::{MultiLink, drop_together};
-use energy_trace_foreign::files::{Root, file_key};
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind, Record};
-use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::elf::path_of;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -30,22 +27,19 @@ const MOST: usize = MOST_FUNCTIONS as usize - 1;
 /// What is counted.
 pub(crate) struct Counting {
     counts: CallCounts,
-    worker: Arc<Worker>,
     wanted: Vec<CountName>,
     files: Vec<Probed>,
     links: Vec<MultiLink>,
     functions: usize,
     /// Names for which a function was found.
     found: BTreeSet<usize>,
-    seen: HashSet<FileKey>,
-    looked_at: HashMap<Pid, KtimeNs>,
+    mapped: MappedFiles,
     diagnostics: Vec<CallDiagnostic>,
 }
 
 /// A file with functions that are probed.
 struct Probed {
-    path: String,
-    key: FileKey,
+    file: FileName,
     /// Its name in the recording, once a process has mapped it.
     module: Option<Arc<str>>,
     functions: Vec<Function>,
@@ -69,36 +63,26 @@ impl Counting {
     /// Begins with the files that the command will map, the first of which is its program.
     pub(crate) fn start(
         counts: CallCounts,
-        worker: Arc<Worker>,
+        worker: &Worker,
         wanted: Vec<CountName>,
         files: &[PathBuf],
     ) -> Self {
+        let named = wanted.iter().filter_map(|name| name.library.as_ref());
+        let named: Vec<PathBuf> =
+            named.filter(|library| library.starts_with('/')).map(PathBuf::from).collect();
         let mut counting = Self {
             counts,
-            worker,
             wanted,
             files: Vec::new(),
             links: Vec::new(),
             functions: 0,
             found: BTreeSet::new(),
-            seen: HashSet::new(),
-            looked_at: HashMap::new(),
+            mapped: MappedFiles::default(),
             diagnostics: Vec::new(),
         };
-        let named = counting
-            .wanted
-            .iter()
-            .filter_map(|name| name.library.clone())
-            .filter(|library| library.starts_with('/'));
-        let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
         for (position, path) in files.iter().chain(&named).enumerate() {
-            let is_program = position == 0 && !files.is_empty();
-            if let Ok(file) = Root::default().open(path, true)
-                && let Ok(facts) = file.metadata()
-            {
-                let worker = Arc::clone(&counting.worker);
-                let path = path.to_string_lossy().into_owned();
-                counting.probe(&file, path, (file_key(&facts), is_program), &worker);
+            if let Some((file, name)) = FileName::open(path) {
+                counting.probe(&file, name, position == 0 && !files.is_empty(), worker);
             }
         }
         counting
@@ -107,55 +91,32 @@ impl Counting {
     /// Looks at mappings that were read since.
     pub(crate) fn look(&mut self, stacks: &mut StackBuilder) {
         let StackBuilder { processes, libraries, hasty, .. } = stacks;
-        for (pid, read_at, mappings) in processes.spaces() {
-            if self.looked_at.insert(pid, read_at) == Some(read_at) {
-                continue;
-            }
-            for (position, mapping) in mappings.iter().enumerate() {
-                let Some(key) = &mapping.file else { continue };
-                if !self.seen.insert(key.clone()) {
-                    continue;
-                }
-                self.probe_mapped(pid, mapping, position == 0, (read_at, &processes.peeker, &*hasty));
-                if let Some(probed) = self.files.iter_mut().find(|probed| probed.is(mapping)) {
-                    probed.module = Some(libraries.module_of(pid, mapping, &processes.peeker));
-                }
+        for new in self.mapped.look(processes.spaces()) {
+            self.probe_mapped(&new, &processes.peeker, hasty);
+            if let Some(probed) = self.files.iter_mut().find(|probed| probed.file.is(new.mapping)) {
+                probed.module = Some(libraries.module_of(new.pid, new.mapping, &processes.peeker));
             }
         }
     }
 
-    fn probe_mapped(
-        &mut self,
-        pid: Pid,
-        mapping: &Mapping,
-        is_program: bool,
-        (noticed, peeker, worker): (KtimeNs, &Peeker, &Worker),
-    ) {
-        let Some(key) = &mapping.file else { return };
-        let is_wanted = self.wanted.iter().any(|name| name.may_be_in(&mapping.path, is_program));
-        if !is_wanted || self.files.iter().any(|probed| probed.is(mapping)) {
+    fn probe_mapped(&mut self, new: &NewFile<'_>, peeker: &Peeker, worker: &Worker) {
+        let is_wanted = self.wanted.iter().any(|name| name.may_be_in(&new.mapping.path, new.is_program));
+        if !is_wanted || self.files.iter().any(|probed| probed.file.is(new.mapping)) {
             return;
         }
-        if let Ok(Ok(opened)) = peeker.open(pid, mapping, false)
-            && self.probe(&opened.file, mapping.path.clone(), (key.clone(), is_program), worker)
-        {
-            let library = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
-            let late_ns = energy_trace_system::clock::now().ns_since(noticed);
-            self.diagnostics.push(CallDiagnostic::Late { library, pid: pid.get(), late_ns });
+        let Some((file, name)) = new.open(peeker) else { return };
+        let library = name.label().to_owned();
+        if self.probe(&file, name, new.is_program, worker) {
+            let late_ns = energy_trace_system::clock::now().ns_since(new.read_at);
+            self.diagnostics.push(CallDiagnostic::Late { library, pid: new.pid.get(), late_ns });
         }
     }
 
     /// Probes the functions of a file that are wanted; false where there are none.
-    fn probe(
-        &mut self,
-        file: &File,
-        path: String,
-        (key, is_program): (FileKey, bool),
-        worker: &Worker,
-    ) -> bool {
-        let label = path.rsplit('/').next().unwrap_or_default().to_owned();
+    fn probe(&mut self, file: &File, of: FileName, is_program: bool, worker: &Worker) -> bool {
+        let label = of.label().to_owned();
         let wanted: Vec<(usize, &CountName)> =
-            self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&path, is_program)).collect();
+            self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&of.path, is_program)).collect();
         let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
         let room = MOST.saturating_sub(self.functions);
         let mut functions =
@@ -191,7 +152,7 @@ impl Counting {
         }
         log::info!("calls are counted: {} functions of {label}", functions.len());
         self.functions += functions.len();
-        self.files.push(Probed { path, key, module: None, functions });
+        self.files.push(Probed { file: of, module: None, functions });
         true
     }
 
@@ -247,19 +208,11 @@ impl Counting {
 }
 
 impl Probed {
-    /// Whether a mapping is of this file. Some file systems show another device in mappings.
-    fn is(&self, mapping: &Mapping) -> bool {
-        let of = |key: &FileKey| {
-            key.inode == self.key.inode && (key.device == self.key.device || mapping.path == self.path)
-        };
-        mapping.file.as_ref().is_some_and(of)
-    }
-
     /// A frame of a function, which gets its name as all others of its file do; without a process that has it, the name by which it was found.
     fn frame(&self, function: &Function) -> energy_trace_model::recording::record::Frame {
         match &self.module {
             Some(module) => bare(FrameKind::Native, "", module, function.offset),
-            None => bare(FrameKind::Native, &function.name, &self.path, function.offset),
+            None => bare(FrameKind::Native, &function.name, &self.file.path, function.offset),
         }
     }
 }

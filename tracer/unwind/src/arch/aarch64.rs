@@ -10,6 +10,11 @@ pub(crate) mod instruction;
 /// The relocation that puts an address of the file itself into a word.
 pub(crate) const RELATIVE_RELOCATION: u32 = object::elf::R_AARCH64_RELATIVE;
 
+/// Whether code begins with an instruction that does nothing.
+pub(crate) fn is_nop(code: &[u8]) -> bool {
+    code.starts_with(&0xd503_201f_u32.to_le_bytes())
+}
+
 /// Relocations by which the loader writes where a thread-local variable is (ELF for the Arm 64-bit Architecture, §5.7.13).
 pub(crate) mod variable {
     pub(crate) use object::elf::R_AARCH64_TLS_DTPMOD as MODULE_RELOCATION;
@@ -94,6 +99,7 @@ pub(crate) mod load {
 
 #[cfg(test)]
 mod tests {
+    use super::is_nop;
     use super::{go, load};
     use tracer_ebpf::rows::rule;
 
@@ -112,6 +118,15 @@ mod tests {
         assert_eq!(load::variable(&number, 0x40_2004, load::NUMBER), Some(0x40_2048));
         // Of another register.
         assert_eq!(load::addresses(&code(&[0xb000_0001, 0x9104_8c42]), 0).count(), 0);
+    }
+
+    /// `nop`; not `bti`, `ret`, half an instruction and nothing at all.
+    #[test]
+    fn static_probes_are_nops() {
+        assert!(is_nop(&[0x1f, 0x20, 0x03, 0xd5]));
+        let others: [&[u8]; 4] =
+            [&[0x5f, 0x24, 0x03, 0xd5], &[0xc0, 0x03, 0x5f, 0xd6], &[0x1f, 0x20, 0x03], &[]];
+        assert!(!others.into_iter().any(is_nop));
     }
 
     /// Go's frames: in the register, right above the saved frame pointer, and by it.

@@ -10,12 +10,16 @@ pub(crate) use object::elf::EM_AARCH64 as MARKING_MACHINE;
 #[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
 mod aarch64;
 #[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
-pub(crate) use self::aarch64::{RELATIVE_RELOCATION, cfi, frame_state, go, instruction, load, plt, variable};
+pub(crate) use self::aarch64::{
+    RELATIVE_RELOCATION, cfi, frame_state, go, instruction, is_nop, load, plt, variable,
+};
 
 #[cfg(all(target_arch = "x86_64", not(bpf_target_arch = "aarch64")))]
 mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(bpf_target_arch = "aarch64")))]
-pub(crate) use self::x86_64::{RELATIVE_RELOCATION, cfi, frame_state, go, instruction, load, plt, variable};
+pub(crate) use self::x86_64::{
+    RELATIVE_RELOCATION, cfi, frame_state, go, instruction, is_nop, load, plt, variable,
+};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,6 +9,16 @@ pub(crate) mod instruction;
 /// The relocation that puts an address of the file itself into a word.
 pub(crate) use object::elf::R_X86_64_RELATIVE as RELATIVE_RELOCATION;
 
+/// Whether code begins with an instruction that does nothing: of one byte, as `sys/sdt.h` writes, or of several (AMD64 Architecture Programmer's
+/// Manual, volume 3, `NOP`).
+pub(crate) fn is_nop(code: &[u8]) -> bool {
+    match code.strip_prefix(&[0x66]).unwrap_or(code) {
+        [0x90, ..] => true,
+        [0x0f, 0x1f, mode, ..] => mode & 0x38 == 0,
+        _ => false,
+    }
+}
+
 /// Relocations by which the loader writes where a thread-local variable is (System V ABI AMD64 1.0, §4.4.1; TLSDESC).
 pub(crate) mod variable {
     pub(crate) use object::elf::R_X86_64_DTPMOD64 as MODULE_RELOCATION;
@@ -94,5 +104,34 @@ pub(crate) mod plt {
             return None;
         };
         rules.into_iter().map(|(place, rule)| Some((place, CodeRule::Short(rule?)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_nop;
+
+    /// All lengths that assemblers write; not `pause`, other instructions of two bytes, half a `nop` and nothing at all.
+    #[test]
+    fn static_probes_are_nops() {
+        let nops: [&[u8]; 6] = [
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0x00],
+            &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+            &[0x66, 0x0f, 0x1f, 0x44],
+            &[0x0f, 0x1f, 0x84, 0x00],
+        ];
+        assert!(nops.into_iter().all(is_nop));
+        let others: [&[u8]; 7] = [
+            &[0xf3, 0x90],
+            &[0x0f, 0x1e, 0xfa],
+            &[0x0f, 0x1f, 0x48],
+            &[0x0f, 0x1f],
+            &[0x66, 0x89, 0xc0],
+            &[0xcc, 0x90],
+            &[],
+        ];
+        assert!(!others.into_iter().any(is_nop));
     }
 }
