@@ -148,6 +148,11 @@ impl Page {
         of.map(|(_, value)| value).sum()
     }
 
+    /// What it says of the agent itself.
+    fn own(&self, what: &str) -> i64 {
+        self.0[&format!("energy_trace_agent_{what}_total")]
+    }
+
     pub(super) fn pod(&self, uid: &str) -> i64 {
         self.sum("energy_trace_workload_joules_total", &[&format!("pod_uid=\"{uid}\"")])
     }
@@ -258,10 +263,7 @@ fn two_pods() {
 #[test]
 fn a_crowd_in_a_pod() {
     let place = tempfile::tempdir().unwrap();
-    let crowd = place.path().join("crowd");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-o"]).arg(&crowd).arg(process::workload("crowd.c"));
-    assert!(cc.status().unwrap().success());
+    let crowd = crowd(place.path());
     let agent = Agent::with(&["--window", "1s", "--power", "model", "--model-watts", "idle=5,core=20"]);
     let (mut shell, group) = Pod::begin(1);
     let said = shell.arg(crowd).arg("3").output().unwrap();
@@ -273,6 +275,35 @@ fn a_crowd_in_a_pod() {
     let part = page.pod(UIDS[1]) as f64 / (20.0 * used_us);
     println!("of the energy of its CPU time the pod has {part}");
     assert!((0.9..1.1).contains(&part), "{part}: {page:#?}");
+    assert_eq!(agent.end(), 0);
+}
+
+/// A program that begins thousands of processes a second.
+fn crowd(place: &Path) -> PathBuf {
+    let crowd = place.join("crowd");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-o"]).arg(&crowd).arg(process::workload("crowd.c"));
+    assert!(cc.status().unwrap().success());
+    crowd
+}
+
+/// More processes end than the probes have room for, as nobody takes their time out: the page says that it was lost, and how much it was.
+#[test]
+fn a_crowd_without_room() {
+    let place = tempfile::tempdir().unwrap();
+    let crowd = crowd(place.path());
+    let agent = Agent::with(&["--window", "1s", "--power", "model"]);
+    agent.page_with("a first window", |page| page.own("windows") > 0);
+    let recorder = nix::unistd::Pid::from_raw(agent.process.0.id().cast_signed());
+    nix::sys::signal::kill(recorder, Signal::SIGSTOP).unwrap();
+    let mut crowds =
+        [0, 1].map(|_| Started(Command::new(&crowd).arg("6").stdout(Stdio::null()).spawn().unwrap()));
+    assert!(crowds.iter_mut().all(|crowd| crowd.0.wait().unwrap().success()));
+    nix::sys::signal::kill(recorder, Signal::SIGCONT).unwrap();
+    let page = agent.page_with("time without room", |page| page.own("lost_cpu_seconds") > 0);
+    let lost = ["events", "cpu_seconds"].map(|of| page.own(&format!("lost_{of}")));
+    println!("{} turns on a CPU found no room, {} ms", lost[0] / 1_000_000, lost[1] / 1000);
+    assert!(lost[0] > 0 && lost[1] < 12_000_000, "{lost:?}");
     assert_eq!(agent.end(), 0);
 }
 

@@ -73,16 +73,14 @@ const SIDE_BY_SIDE: [&str; 28] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 10] = [
+const CPU_EACH: [&str; 8] = [
     "hostile::",
     "probe::jitter::loops",
-    "range_probes::known_times",
     "ranges::decorated_functions",
     "ranges::known_times",
     "ranges::ranges_of_pytorch",
     "receivers::",
     "spans::hostile_records",
-    "spans::known_times",
     "unwind::",
 ];
 

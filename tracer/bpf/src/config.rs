@@ -91,6 +91,8 @@ pub struct LiveCounts {
     pub samples: u64,
     /// Events lost so far.
     pub lost: u64,
+    /// CPU time so far that found no room to be summed by process.
+    pub no_room_ns: u64,
 }
 
 /// What is known when tracing ends.

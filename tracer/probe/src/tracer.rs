@@ -6,7 +6,8 @@ use super::collect::backlog::Refused;
 use super::collect::collector::Collector;
 use super::collect::live::LiveNames;
 use super::collect::losses::{
-    closed_files, count_into, events_refused, files_not_read, losses_of, not_answering, push_times, shortages,
+    closed_files, count_into, events_refused, files_not_read, losses_of, lost_so_far, not_answering,
+    push_times, shortages,
 };
 use super::collect::reader::Reader;
 use super::collect::totals::TimeReader;
@@ -392,9 +393,8 @@ impl Tracer {
         let samples = self.reader.as_ref().map_or(0, Reader::samples);
         LiveCounts {
             samples,
-            lost: lost[lost::SAMPLES as usize]
-                + lost[lost::SAMPLES_BUSY as usize]
-                + lost[lost::SLICES as usize],
+            lost: lost_so_far(&lost),
+            no_room_ns: self.time.as_ref().map_or(0, |time| time.no_room_ns()),
         }
     }
 

@@ -66,7 +66,7 @@ pub struct OwnCost {
     pub window_end_unix_ns: u64,
 }
 
-/// An agent's part of the machine's CPU time, and how often it samples for it.
+/// An agent's part of the machine's CPU time, how often it samples for it, and what it could not tell apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnShare {
     /// CPU time that its BPF programs have taken of others, in nanoseconds, by what a hundredth of the time shows.
@@ -77,6 +77,8 @@ pub struct OwnShare {
     pub sample_hz: u32,
     /// It takes more than it may, and samples no less.
     pub is_above: bool,
+    /// CPU time of others that found no room to be summed by process, in nanoseconds.
+    pub no_room_ns: u64,
 }
 
 /// Windows of a folder of tables.
@@ -225,6 +227,11 @@ impl Page {
         self.sample("energy_trace_agent_resident_memory_bytes", &[], cost.resident_bytes);
         self.counter("energy_trace_agent_lost_events", "Samples and stretches of CPU time that were lost.");
         self.sample("energy_trace_agent_lost_events_total", &[], cost.lost);
+        self.counter(
+            "energy_trace_agent_lost_cpu_seconds",
+            "CPU time that found no room to be summed by process; its energy is in the part other.",
+        );
+        self.sample("energy_trace_agent_lost_cpu_seconds_total", &[], Seconds(cost.share.no_room_ns));
         self.counter("energy_trace_agent_windows", "Windows that were attributed.");
         self.sample("energy_trace_agent_windows_total", &[], totals.windows);
         self.counter(
@@ -405,7 +412,13 @@ mod tests {
     const COST: OwnCost = OwnCost {
         cpu_ns: 1_500_000_000,
         resident_bytes: 77,
-        share: OwnShare { programs_ns: 1_500_000_000, millionths: 12_345, sample_hz: 9, is_above: true },
+        share: OwnShare {
+            programs_ns: 1_500_000_000,
+            millionths: 12_345,
+            sample_hz: 9,
+            is_above: true,
+            no_room_ns: 2_500_000_000,
+        },
         lost: 3,
         early: 0,
         joined: 4,
@@ -429,6 +442,7 @@ mod tests {
             "energy_trace_agent_cpu_ratio 0.012345",
             "energy_trace_agent_sample_rate_hertz 9",
             "energy_trace_agent_above_limit 1",
+            "energy_trace_agent_lost_cpu_seconds_total 2.500000000",
             r#"energy_trace_agent_spool_windows_total{outcome="lost"} 2"#,
             "energy_trace_agent_spool_bytes 9",
             r#"energy_trace_agent_otlp_messages_total{outcome="dropped"} 3"#,

@@ -58,6 +58,7 @@ impl CostWatch {
         self.due = now + EVERY;
         let programs_ns =
             tracer.timed_programs().zip(before_ns).map(|(ns, before)| ns.saturating_sub(before));
+        self.share.no_room_ns = tracer.live().no_room_ns;
         self.add(now, programs_ns.unwrap_or(0) as f64 / (now - since).as_nanos().max(1) as f64, tracer);
         Some(self.share)
     }

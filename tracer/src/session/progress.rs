@@ -134,7 +134,7 @@ fn put(text: fmt::Arguments<'_>) {
 
 fn line(elapsed: Duration, counts: &LiveCounts, watts: Option<MicroWatts>) -> String {
     let watts = watts.map(|watts| format!(", {:.1} W", watts.as_watts())).unwrap_or_default();
-    let LiveCounts { samples, lost } = counts;
+    let LiveCounts { samples, lost, .. } = counts;
     let samples = counted(*samples, "sample");
     format!("energy-trace: {:.0} s, {samples}, {lost} lost{watts}", elapsed.as_secs_f64())
 }
@@ -150,7 +150,7 @@ mod tests {
     /// The line says what the contract lists; without a meter there are no watts, rather than zero.
     #[test]
     fn what_the_line_says() {
-        let counts = LiveCounts { samples: 1203, lost: 2 };
+        let counts = LiveCounts { samples: 1203, lost: 2, no_room_ns: 5 };
         let at = Duration::from_millis(12_300);
         assert_eq!(
             line(at, &counts, MicroWatts::from_watts(34.56)),

@@ -36,6 +36,13 @@ pub(crate) fn losses_of(counters: &[u64]) -> BTreeMap<LossReason, u64> {
     out
 }
 
+/// Samples and stretches of CPU time that were lost, as a user sees while it runs.
+pub(crate) fn lost_so_far(counters: &[u64; lost::COUNT as usize]) -> u64 {
+    [lost::SAMPLES, lost::SAMPLES_BUSY, lost::SLICES, lost::TOTALS]
+        .iter()
+        .fold(0, |sum: u64, &index| sum.saturating_add(counters[index as usize]))
+}
+
 pub(crate) fn count_into(lost: &mut BTreeMap<LossReason, u64>, reason: LossReason, count: u64) {
     if count > 0 {
         *lost.entry(reason).or_default() += count;
@@ -109,7 +116,7 @@ pub(crate) fn not_answering(processes: &Processes) -> Vec<RecordingDiagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use super::losses_of;
+    use super::{losses_of, lost_so_far};
     use energy_trace_model::recording::record::LossReason;
     use tracer_ebpf::wire::lost;
 
@@ -124,5 +131,17 @@ mod tests {
         assert!(losses_of(&counters).keys().all(|reason| !reason.is_full_buffer()));
         counters[lost::SAMPLES as usize] = 1;
         assert_eq!(losses_of(&counters)[&LossReason::Samples], 1);
+    }
+
+    /// Whatever took a sample or CPU time from its process is seen while it runs, what was only measured is not.
+    #[test]
+    fn while_it_runs() {
+        let mut counters = [0; lost::COUNT as usize];
+        counters[lost::TAKEN as usize] = 9;
+        assert_eq!(lost_so_far(&counters), 0);
+        for index in [lost::SAMPLES, lost::SAMPLES_BUSY, lost::SLICES, lost::TOTALS] {
+            counters[index as usize] = 1;
+        }
+        assert_eq!(lost_so_far(&counters), 4);
     }
 }

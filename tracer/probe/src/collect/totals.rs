@@ -17,6 +17,8 @@ pub(crate) struct TimeReader(Mutex<Inner>);
 struct Inner {
     totals: Totals,
     at: KtimeNs,
+    /// Of all times so far, what found no room.
+    no_room_ns: u64,
     to: Sender<Vec<CpuTimes>>,
 }
 
@@ -32,7 +34,7 @@ impl TimeReader {
     /// The reader, and the collector's end; it is read for the first time.
     pub(crate) fn start(totals: Totals) -> io::Result<(Arc<Self>, SummedTime)> {
         let (to, from) = channel();
-        let reader = Arc::new(Self(Mutex::new(Inner { totals, at: KtimeNs::default(), to })));
+        let reader = Arc::new(Self(Mutex::new(Inner { totals, at: KtimeNs::default(), no_room_ns: 0, to })));
         reader.lock().read()?;
         Ok((Arc::clone(&reader), SummedTime { reader, from, early: Vec::new() }))
     }
@@ -42,6 +44,11 @@ impl TimeReader {
         if let Err(error) = self.lock().read() {
             log::warn!("CPU time that was summed comes late: {error}");
         }
+    }
+
+    /// CPU time so far that found no room to be summed by process.
+    pub(crate) fn no_room_ns(&self) -> u64 {
+        self.lock().no_room_ns
     }
 
     /// What a panic on another thread left behind is whole, or comes with the next reading.
@@ -58,7 +65,8 @@ impl Inner {
         Ok(())
     }
 
-    fn pass(&self, times: Vec<CpuTimes>) {
+    fn pass(&mut self, times: Vec<CpuTimes>) {
+        self.no_room_ns += times.iter().map(|times| times.no_room_ns).sum::<u64>();
         if !times.is_empty() {
             // Without a collector the recording is over.
             let _ = self.to.send(times);
