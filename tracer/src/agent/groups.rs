@@ -83,8 +83,9 @@ impl Groups {
         for NewProcess { number, pid, parent } in processes {
             let before = self.last.insert(pid, number);
             self.ended.extend(before.map(|before| (before, Instant::now())));
-            let group = self.read(pid).or_else(|| self.group(parent).cloned());
-            group.into_iter().for_each(|group| _ = self.of.insert(number, group));
+            let above = self.group(parent).cloned();
+            let own = self.read(pid).filter(|own| !self.has_left(pid, above.as_ref(), own));
+            own.or(above).into_iter().for_each(|group| _ = self.of.insert(number, group));
         }
     }
 
@@ -94,6 +95,10 @@ impl Groups {
         let entries = std::fs::read_dir(&self.proc).into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::new) {
             let Some(group) = self.read(pid) else { continue };
+            let known = self.last.get(&pid).and_then(|number| self.of.get(number));
+            if self.has_left(pid, known, &group) {
+                continue;
+            }
             pids.insert(pid);
             living.insert(group.who.clone());
             if let Some(number) = self.last.get(&pid) {
@@ -121,6 +126,15 @@ impl Groups {
         self.groups.retain(|_, group| Arc::strong_count(group) > 1);
         self.of.shrink_to(self.of.len() * 2);
         self.groups.shrink_to(self.groups.len() * 2);
+    }
+
+    /// Whether it has ended and waits for its parent: it has left its group for the first of all (cgroup v1).
+    fn has_left(&self, pid: Pid, before: Option<&Arc<Group>>, now: &Arc<Group>) -> bool {
+        let may_have = now.path == "/" && before.is_some_and(|before| before.path != now.path);
+        let stat = || std::fs::read_to_string(self.proc.join(pid.to_string()).join("stat")).ok();
+        may_have
+            && stat()
+                .is_some_and(|stat| stat.rsplit(") ").next().is_some_and(|of| of.starts_with(['Z', 'X'])))
     }
 
     /// `None`: it is gone, or not to be seen.
@@ -197,6 +211,26 @@ mod tests {
 
     fn unit(name: &str) -> Who {
         Who::Known(Workload { unit: Some(name.to_owned()), ..Workload::default() }, None)
+    }
+
+    /// Who has ended and waits for its parent stays in the group where it was; who moves to the first group does not.
+    #[test]
+    fn who_waits_for_its_parent() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut groups = Groups::new(proc.path(), proc.path());
+        let state = |pid: u32, state| {
+            let stat = format!("{pid} (a) Z) {state} 1 1");
+            std::fs::write(proc.path().join(pid.to_string()).join("stat"), stat).unwrap();
+        };
+        [1, 7, 8].into_iter().for_each(|pid| put(proc.path(), pid, "0::/system.slice/a.service\n"));
+        groups.look_at_new(vec![process(0, 7, None), process(1, 8, None)]);
+        [7, 8, 9].into_iter().for_each(|pid| put(proc.path(), pid, "0::/\n"));
+        [(7, 'Z'), (8, 'S'), (9, 'Z')].into_iter().for_each(|(pid, of)| state(pid, of));
+        groups.look_at_new(vec![process(2, 9, Some(0))]);
+        groups.look_at_living();
+        let known = [0, 1, 2].map(|number| groups.who(Some(number)));
+        assert_eq!([&known[0], &known[2]], [&unit("a.service"); 2]);
+        assert_ne!(known[1], unit("a.service"));
     }
 
     /// A process is its group's, one that was gone its parent's, and one without a parent nobody's; who is moved later, or executes another
