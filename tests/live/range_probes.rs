@@ -119,13 +119,13 @@ fn ends_that_are_nowhere() {
     let endless = ["--range-probes", "app:request-start,none-done=request"];
     let output = record(&place, &endless, &["known", "60"]);
     assert_code(&output, 0);
-    assert_says(&output, &["no static probe app:none__done", "is not recorded"]);
+    assert_says(&output, &["no static probe app:none__done", "at least one of its ends"]);
     let (ranges, codes) = report(&place);
     assert_eq!(ranges.keys().collect::<Vec<_>>(), ["[outside of ranges]"]);
     assert_eq!(codes.iter().filter(|code| *code == "ranges-not-recorded").count(), 1, "{codes:?}");
     let other = ["--range-probes", "app:work-start,none-done,work-done=work"];
     let output = record(&place, &other, &["known", "60"]);
-    assert_says(&output, &["no static probe app:none__done", "one with another end"]);
+    assert_says(&output, &["no static probe app:none__done", "reaches to the next"]);
     let (ranges, _) = report(&place);
     assert!(ranges["work"] > 100e6 && ranges["[outside of ranges]"] > 100e6, "{ranges:?}");
 }

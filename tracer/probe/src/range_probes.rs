@@ -20,6 +20,8 @@ const _: () = assert!(MOST_RANGE_PROBES as u64 == MOST_PAIRS);
 
 /// Attempts to find those places of a file that the kernel refuses.
 const MOST_TRIES: u32 = 64;
+/// Places in all files together: the kernel keeps some hundred bytes for each, and a program may write files without end.
+const MOST_PLACES: usize = 1 << 16;
 /// Files that may wait for what ends their ranges, and those of which is said that something failed.
 const MOST_WAITING: usize = 256;
 const MOST_FAILED: usize = 16;
@@ -50,6 +52,7 @@ pub(crate) struct RangeProbes {
     /// Probes that begin ranges of which none is known yet that ends them.
     waiting: Vec<(File, String, Vec<StaticProbe>)>,
     links: Vec<MultiLink>,
+    places: usize,
     probed: Vec<FileName>,
     mapped: MappedFiles,
     /// Probes that are not probed, by file and reason.
@@ -80,6 +83,7 @@ impl RangeProbes {
             ending: BTreeSet::new(),
             waiting: Vec::new(),
             links: Vec::new(),
+            places: 0,
             probed: Vec::new(),
             mapped: MappedFiles::default(),
             failed: BTreeMap::new(),
@@ -150,6 +154,9 @@ impl RangeProbes {
         if found.is_empty() {
             return;
         }
+        if self.places + found.len() > MOST_PLACES {
+            return self.fail(path, "65,536 places are probed already, and more are not", found);
+        }
         *tries = tries.saturating_sub(1);
         let does = found.iter().filter_map(|of| Some((of, self.does.get(of.wanted)?)));
         let spots: Vec<Spot> = does.clone().map(|(of, does)| does.spot(of)).collect();
@@ -157,6 +164,7 @@ impl RangeProbes {
             Ok(link) => {
                 self.ending.extend(does.filter(|(_, does)| does.ends).map(|(_, does)| does.range));
                 self.links.push(link);
+                self.places += found.len();
             }
             Err(_) if found.len() > 1 && *tries > 0 => {
                 let (some, others) = found.split_at(found.len() / 2);

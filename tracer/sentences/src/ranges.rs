@@ -40,7 +40,7 @@ fn not_recorded(why: &RangesNotRecorded) -> String {
         }
         RangesNotRecorded::NoLibrary { error } => format!("no ranges: {error}"),
         RangesNotRecorded::ProbesNotFound { names } => format!(
-            "no static probe {} in any file that the program has mapped (`readelf -n FILE` shows them as stapsdt): a range without its begin, or without all of its ends, is not recorded; one with another end goes on to that",
+            "no static probe {} in any file that the program has mapped (`readelf -n FILE` shows them as stapsdt): a range is recorded where its begin and at least one of its ends are there, and reaches to the next of these",
             names.join(", ")
         ),
         RangesNotRecorded::ProbesFailed { error } => {
@@ -70,7 +70,7 @@ pub(super) fn range_in_brief(found: &RangeDiagnostic) -> String {
             "ranges were not recorded: their library cannot be used".to_owned()
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::ProbesNotFound { names }) => {
-            format!("no static probe {} was found", names.join(", "))
+            format!("no static probe {} was found: its range is missing or too long", names.join(", "))
         }
         RangeDiagnostic::NotRecorded(RangesNotRecorded::ProbesFailed { .. }) => {
             "static probes were not probed: ranges are missing".to_owned()
