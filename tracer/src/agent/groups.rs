@@ -9,6 +9,7 @@ use energy_trace_model::recording::live::NewProcess;
 use energy_trace_names::shown::exact_lines;
 use energy_trace_names::workload::{Workload, path_in};
 use energy_trace_report::agent_totals::Who;
+use energy_trace_unwind::living::has_ended;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
@@ -84,7 +85,7 @@ impl Groups {
             let before = self.last.insert(pid, number);
             self.ended.extend(before.map(|before| (before, Instant::now())));
             let above = self.group(parent).cloned();
-            let own = self.read(pid).filter(|own| !self.has_left(pid, above.as_ref(), own));
+            let own = self.read_or_before(pid, above.as_ref());
             own.or(above).into_iter().for_each(|group| _ = self.of.insert(number, group));
         }
     }
@@ -94,11 +95,8 @@ impl Groups {
         let (mut living, mut pids) = (BTreeSet::new(), HashSet::new());
         let entries = std::fs::read_dir(&self.proc).into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::new) {
-            let Some(group) = self.read(pid) else { continue };
-            let known = self.last.get(&pid).and_then(|number| self.of.get(number));
-            if self.has_left(pid, known, &group) {
-                continue;
-            }
+            let known = self.last.get(&pid).and_then(|number| self.of.get(number)).cloned();
+            let Some(group) = self.read_or_before(pid, known.as_ref()) else { continue };
             pids.insert(pid);
             living.insert(group.who.clone());
             if let Some(number) = self.last.get(&pid) {
@@ -128,13 +126,11 @@ impl Groups {
         self.groups.shrink_to(self.groups.len() * 2);
     }
 
-    /// Whether it has ended and waits for its parent: it has left its group for the first of all (cgroup v1).
-    fn has_left(&self, pid: Pid, before: Option<&Arc<Group>>, now: &Arc<Group>) -> bool {
-        let may_have = now.path == "/" && before.is_some_and(|before| before.path != now.path);
-        let stat = || std::fs::read_to_string(self.proc.join(pid.to_string()).join("stat")).ok();
-        may_have
-            && stat()
-                .is_some_and(|stat| stat.rsplit(") ").next().is_some_and(|of| of.starts_with(['Z', 'X'])))
+    /// Its group; the one before where its first thread has ended, which has left it for the first of all (cgroup v1).
+    fn read_or_before(&mut self, pid: Pid, before: Option<&Arc<Group>>) -> Option<Arc<Group>> {
+        let now = self.read(pid)?;
+        let before = before.filter(|before| now.path == "/" && before.path != now.path);
+        Some(before.filter(|_| has_ended(&self.proc.join(pid.to_string()))).map_or(now, Arc::clone))
     }
 
     /// `None`: it is gone, or not to be seen.
@@ -213,7 +209,8 @@ mod tests {
         Who::Known(Workload { unit: Some(name.to_owned()), ..Workload::default() }, None)
     }
 
-    /// Who has ended and waits for its parent stays in the group where it was; who moves to the first group does not.
+    /// Who has ended and waits for its parent stays in the group where it was, and is not forgotten, as other threads of it may run; who moves to
+    /// the first group is there.
     #[test]
     fn who_waits_for_its_parent() {
         let proc = tempfile::tempdir().unwrap();
@@ -231,6 +228,7 @@ mod tests {
         let known = [0, 1, 2].map(|number| groups.who(Some(number)));
         assert_eq!([&known[0], &known[2]], [&unit("a.service"); 2]);
         assert_ne!(known[1], unit("a.service"));
+        assert!([0, 2].iter().all(|number| !groups.ended.contains_key(number)));
     }
 
     /// A process is its group's, one that was gone its parent's, and one without a parent nobody's; who is moved later, or executes another

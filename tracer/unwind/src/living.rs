@@ -36,8 +36,8 @@ pub fn living_thread_at(proc: &Path, pid: Pid) -> Option<Pid> {
     living.map(|(tid, _)| Pid::new(tid)).next()
 }
 
-/// Whether a thread has ended: its state is Z or X (proc_pid_stat(5)), behind a name in parentheses that may hold some itself.
-fn has_ended(thread: &Path) -> bool {
+/// Whether the thread of this folder below `/proc` has ended: its state is Z or X (proc_pid_stat(5)), behind a name in parentheses that may hold some itself.
+pub fn has_ended(thread: &Path) -> bool {
     let stat = read_to_string(thread.join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
 }
