@@ -10,7 +10,7 @@ use energy_trace_bpf::uprobe_multi::{MultiLink, Spot, drop_together};
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::recording::ranges::{MOST_RANGE_PROBES, RangeDiagnostic, RangesNotRecorded};
 use energy_trace_unwind::elf::path_of;
-use energy_trace_unwind::static_probes::{ProbeName, StaticProbe, is_free};
+use energy_trace_unwind::static_probes::{ProbeName, StaticProbe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const MOST_WAITING: usize = 256;
 const MOST_FAILED: usize = 16;
 /// What is wrong with a note.
 const LIES: &str =
-    "its note leads to no nop, or to a counter outside of .probes: probing that would break the program";
+    "its note points to no nop, or to a counter outside of .probes: probing that would break the program";
 
 /// A range between static probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl RangeProbes {
         }
         self.found.extend(found.iter().map(|of| of.wanted));
         let path = name.path.clone();
-        let sound = self.sound(found, &file, &path);
+        let sound = self.sound(found, &path);
         let ends = |of: &StaticProbe| self.does.get(of.wanted).is_some_and(|does| does.ends);
         let (ends, begins): (Vec<_>, Vec<_>) = sound.into_iter().partition(ends);
         self.attach(&file, &path, &ends, &mut { MOST_TRIES });
@@ -128,8 +128,8 @@ impl RangeProbes {
     }
 
     /// Those that harm nobody.
-    fn sound(&mut self, found: Vec<StaticProbe>, file: &File, path: &str) -> Vec<StaticProbe> {
-        let is_sound = |of: &StaticProbe| is_free(file, of.offset) && !of.counts_in_data;
+    fn sound(&mut self, found: Vec<StaticProbe>, path: &str) -> Vec<StaticProbe> {
+        let is_sound = |of: &StaticProbe| of.is_at_nop && !of.counts_in_data;
         let (sound, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_sound);
         self.fail(path, LIES, &others);
         sound
@@ -155,7 +155,7 @@ impl RangeProbes {
             return;
         }
         if self.places + found.len() > MOST_PLACES {
-            return self.fail(path, "65,536 places are probed already, and more are not", found);
+            return self.fail(path, "65,536 places are probed already: no more are", found);
         }
         *tries = tries.saturating_sub(1);
         let does = found.iter().filter_map(|of| Some((of, self.does.get(of.wanted)?)));

@@ -43,6 +43,8 @@ pub struct StaticProbe {
     pub counter: u64,
     /// These lie among other data, which would change when somebody listens.
     pub counts_in_data: bool,
+    /// An instruction that does nothing is there. A probe elsewhere, in the middle of an instruction, would break the program.
+    pub is_at_nop: bool,
 }
 
 /// The places of probes in a file; none where it has none. Its symbols are not read.
@@ -66,14 +68,16 @@ pub fn find_probes(file: &File, wanted: &[ProbeName]) -> Result<Vec<StaticProbe>
     for _ in 0..MOST_NOTES {
         let Some(note) = notes.next()? else { break };
         if note.name() == OWNER && note.n_type(ENDIAN) == TYPE && found.len() < MOST_FOUND {
-            found.extend(places.probe(note.desc(), wanted));
+            let probe = places.probe(note.desc(), wanted);
+            found
+                .extend(probe.map(|probe| StaticProbe { is_at_nop: is_at_nop(file, probe.offset), ..probe }));
         }
     }
     Ok(found)
 }
 
-/// Whether a file has an instruction there that does nothing. A probe elsewhere, in the middle of an instruction, would break the program.
-pub fn is_free(file: &File, offset: u64) -> bool {
+/// Whether a file has an instruction there that does nothing.
+fn is_at_nop(file: &File, offset: u64) -> bool {
     let mut code = [0; 4];
     let read = file.read_at(&mut code, offset).unwrap_or(0);
     is_nop(code.get(..read).unwrap_or_default())
@@ -100,11 +104,11 @@ impl Places<'_> {
         let moved = |svma: u64| svma.wrapping_add(self.base.unwrap_or(base_then).wrapping_sub(base_then));
         let offset = file_offset(self.segments, moved(at), object::elf::PF_X)?;
         if counter == 0 {
-            return Some(StaticProbe { wanted, offset, counter, counts_in_data: false });
+            return Some(StaticProbe { wanted, offset, counter, counts_in_data: false, is_at_nop: false });
         }
         let counts_in_data = !self.counters.contains(&moved(counter));
         let counter = file_offset(self.segments, moved(counter), object::elf::PF_W)?;
-        Some(StaticProbe { wanted, offset, counter, counts_in_data })
+        Some(StaticProbe { wanted, offset, counter, counts_in_data, is_at_nop: false })
     }
 }
 
@@ -120,7 +124,7 @@ fn file_offset(segments: &[Segment], svma: u64, right: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfError, MOST_FOUND, ProbeName, StaticProbe, find_probes, is_free};
+    use super::{ElfError, MOST_FOUND, ProbeName, StaticProbe, find_probes, is_at_nop};
     use std::io::Write as _;
 
     /// Where the file's code and its data are loaded (SVMA); both are the whole file.
@@ -179,7 +183,13 @@ mod tests {
             note(CODE + 16, DATA + 32, b"app\0end\0-4@%eax\0"),
             note(CODE + 24, 0, b"app\0begin\0\0"),
         ];
-        let probe = |wanted, offset, counter| StaticProbe { wanted, offset, counter, counts_in_data: false };
+        let probe = |wanted, offset, counter| StaticProbe {
+            wanted,
+            offset,
+            counter,
+            counts_in_data: false,
+            is_at_nop: false,
+        };
         let [first, counted, again] = [probe(0, 8, 0), probe(1, 16, 32), probe(0, 24, 0)];
         assert_eq!(find(&notes.concat(), 0).unwrap(), [first, counted, again]);
         let moved = find(&note(CODE - 64, 0, b"app\0begin\0"), 72).unwrap();
@@ -204,7 +214,7 @@ mod tests {
         let nothing: &[u8] =
             if cfg!(target_arch = "x86_64") { &[0x90] } else { &0xd503_201f_u32.to_le_bytes() };
         file.write_all(&[&[0xb8; 8], nothing].concat()).unwrap();
-        assert!(is_free(&file, 8) && !is_free(&file, 0) && !is_free(&file, 7) && !is_free(&file, 99));
+        assert!(is_at_nop(&file, 8) && ![0, 7, 99].into_iter().any(|offset| is_at_nop(&file, offset)));
     }
 
     /// What lies in no code, has its counter in code, is cut, is not text or has no end is passed over; so many are found.
