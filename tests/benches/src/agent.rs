@@ -4,6 +4,8 @@
 //! the time of BPF programs is what the agent's page says, from the kernel's own statistics. Leaves out what the traced programs lose.
 
 use super::figures::median;
+use super::start::kib;
+use super::workload::thread_times;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -99,8 +101,7 @@ struct Running(Child);
 
 impl Running {
     fn start(command: &mut Command) -> Result<Self> {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.stderr(Stdio::piped()).spawn();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         Ok(Self(child.with_context(|| format!("{} does not start", command.get_program().display()))?))
     }
 }
@@ -117,9 +118,10 @@ impl Drop for Running {
 fn turn(mut command: Command, options: &Options) -> Result<Figures> {
     command.args(["agent", "--listen", "127.0.0.1:0", "--window", "15s"]);
     command.args(["--power", "model", "--model-watts", "idle=5,core=20"]);
-    let mut agent = Running::start(&mut command)?;
+    let mut agent = Running::start(command.stderr(Stdio::piped()))?;
     let address = address(&mut agent.0)?;
-    let beside = options.beside.as_ref().map(|program| Running::start(&mut Command::new(program)));
+    let beside =
+        options.beside.as_ref().map(|program| Running::start(Command::new(program).stderr(Stdio::null())));
     let beside = beside.transpose()?;
     let trees = [Some(agent.0.id()), beside.as_ref().map(|beside| beside.0.id())];
     sleep(WARM);
@@ -212,16 +214,11 @@ fn below(root: u32) -> Vec<u32> {
 
 /// By the scheduler's account of each thread that is there.
 fn cpu_seconds(pid: u32) -> Option<f64> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let of = |thread: fs::DirEntry| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    };
-    Some(threads.filter_map(of).sum::<f64>() / 1e9)
+    Some(thread_times(pid).values().sum::<u64>() as f64 / 1e9)
 }
 
 fn pss_mib(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
+    Some(kib(line)? / 1024.0)
 }

@@ -184,7 +184,7 @@ impl Watch {
 }
 
 /// The number of a line of `status` or `smaps` behind its name.
-fn kib(rest: &str) -> Option<f64> {
+pub(crate) fn kib(rest: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 

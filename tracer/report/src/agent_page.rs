@@ -229,7 +229,7 @@ impl Page {
         self.sample("energy_trace_agent_lost_events_total", &[], cost.lost);
         self.counter(
             "energy_trace_agent_lost_cpu_seconds",
-            "CPU time that found no room to be summed by process; its energy is in the part other.",
+            "CPU time whose process is not known, as tables of the BPF programs were full; its energy is in the ledger's part other.",
         );
         self.sample("energy_trace_agent_lost_cpu_seconds_total", &[], Seconds(cost.share.no_room_ns));
         self.counter("energy_trace_agent_windows", "Windows that were attributed.");
