@@ -9,6 +9,7 @@ use object::{Object as _, ObjectSegment as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 
 /// A function that matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +20,12 @@ pub struct Function {
     pub name: String,
     /// Which of the patterns it matches, by their places in the list.
     pub patterns: Vec<usize>,
+    /// The first bytes of its code, 16 at most.
+    pub code: Vec<u8>,
 }
+
+/// Bytes of code that tell where a probe costs least.
+const CODE_BYTES: usize = 16;
 
 /// The functions whose names match any of the patterns, each place once, `most` of them at the most.
 ///
@@ -27,7 +33,7 @@ pub struct Function {
 /// When the file is no ELF file, or a damaged one.
 pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<Vec<Function>, ElfError> {
     let patterns: Vec<Pattern<'_>> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
-    with_elf(file, |elf| {
+    let mut found = with_elf(file, |elf| {
         let mut found = BTreeMap::new();
         for symbol in named_symbols(elf).filter(|symbol| symbol.is_code) {
             if found.len() >= most {
@@ -35,11 +41,23 @@ pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<V
             }
             let Some((name, patterns)) = matching(&patterns, symbol.name) else { continue };
             if let Some(offset) = file_offset(elf, symbol.address) {
-                found.entry(offset).or_insert(Function { offset, name: cut(name), patterns });
+                found.entry(offset).or_insert(Function {
+                    offset,
+                    name: cut(name),
+                    patterns,
+                    code: Vec::new(),
+                });
             }
         }
-        Ok(found.into_values().collect())
-    })
+        Ok(found)
+    })?;
+    for (&offset, function) in &mut found {
+        let mut code = vec![0; CODE_BYTES];
+        let read = file.read_at(&mut code, offset).unwrap_or(0);
+        code.truncate(read);
+        function.code = code;
+    }
+    Ok(found.into_values().collect())
 }
 
 fn file_offset(elf: &Elf<'_>, svma: u64) -> Option<u64> {
@@ -129,6 +147,11 @@ mod tests {
         let patterns_of = |name: &str| &found.iter().find(|function| function.name == name).unwrap().patterns;
         assert_eq!((patterns_of("getpid"), patterns_of("pthread_create")), (&vec![0, 2], &vec![1]));
         assert!(found.len() > 20 && found.windows(2).all(|pair| pair[0].offset < pair[1].offset));
+        assert!(
+            found
+                .iter()
+                .all(|function| function.code.len() == 16 && function.code.iter().any(|&byte| byte != 0))
+        );
         assert_eq!(find_functions(&libc, &["pthread_*".into()], 3).unwrap().len(), 3);
         assert!(find_functions(&File::open("/etc/passwd").unwrap(), &["x".into()], 1).is_err());
     }

@@ -102,8 +102,8 @@ const WAITS: [&str; 15] = [
     "OpenOptions::new",
 ];
 /// The same as methods.
-const WAITING_METHODS: [&str; 6] =
-    ["canonicalize", "exists", "metadata", "read_dir", "read_exact_at", "symlink_metadata"];
+const WAITING_METHODS: [&str; 7] =
+    ["canonicalize", "exists", "metadata", "read_at", "read_dir", "read_exact_at", "symlink_metadata"];
 /// Files of that room that may make such a call, and why.
 const MAY_WAIT: [(&str, &str); 9] = [
     ("tracer/probe/src/priority.rs", "lists of CPUs, files of the kernel"),

@@ -16,7 +16,6 @@ use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind
 use energy_trace_unwind::elf::path_of;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracer_ebpf::count::{Counted, MOST_FUNCTIONS};
@@ -130,9 +129,7 @@ impl Counting {
         self.found.extend(matched.filter_map(|&pattern| wanted.get(pattern)).map(|(position, _)| position));
         let first = self.functions;
         let numbered = functions.into_iter().zip(first..).map(|(function, number)| {
-            let mut code = [0; 16];
-            let read = file.read_at(&mut code, function.offset).unwrap_or(0);
-            let Spot { offset: within, steps } = spot(code.get(..read).unwrap_or_default());
+            let Spot { offset: within, steps } = spot(&function.code);
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             (Function { number, offset: function.offset, name: function.name, steps }, within)
         });
