@@ -14,7 +14,7 @@
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
 use super::counts::times_called;
-use super::diff_parts::{Part, is_inclusive, name_of_both, parts};
+use super::diff_parts::{Files, Part, is_inclusive, name_of_both, parts};
 use super::sampling_error;
 use super::uncertainty;
 use super::{By, run};
@@ -165,6 +165,7 @@ pub fn compare<'a>(
         let pairs = sides[side].iter().zip(&work[side]);
         pairs.map(|(profile, work)| of_run(profile, options, *work)).collect::<Vec<_>>()
     });
+    let runs = by_file(runs);
     let wholes = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
@@ -172,6 +173,26 @@ pub fn compare<'a>(
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, options.by)).collect();
     Ok(Comparison { sides, changes, work })
+}
+
+/// The same with the files of functions that have one name.
+fn by_file(runs: [Vec<Run>; 2]) -> [Vec<Run>; 2] {
+    let keys = |side: usize| runs[side].iter().map(|run| run.keys().map(String::as_str).collect());
+    let files = Files::of([keys(0), keys(1)]);
+    let mut side = 0;
+    runs.map(|runs| {
+        let named = |run: Run| {
+            let mut found = Run::new();
+            for (key, (seen, name)) in run {
+                let (key, name) = files.named(&key, side).unwrap_or((key, name));
+                add(&mut found, key, name, seen);
+            }
+            found
+        };
+        let named = runs.into_iter().map(named).collect();
+        side += 1;
+        named
+    })
 }
 
 /// Parts, those that changed most first.
@@ -232,12 +253,17 @@ fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> Run {
             _ => sampling_error::interval(energy, cost.samples, samples),
         };
         let far = half_width(energy, (low, high)) / Z;
+        let seen = Seen { joules: energy.as_joules() / work, variance: (far / work).powi(2) };
         // Lines that are one in the other's eyes: a lambda beside its caller.
-        let (seen, _) = found.entry(key).or_insert((Seen::default(), name));
-        seen.joules += energy.as_joules() / work;
-        seen.variance += (far / work).powi(2);
+        add(&mut found, key, name, seen);
     }
     found
+}
+
+fn add(run: &mut Run, key: String, name: String, more: Seen) {
+    let (seen, _) = run.entry(key).or_insert((Seen::default(), name));
+    seen.joules += more.joules;
+    seen.variance += more.variance;
 }
 
 /// How far an interval reaches, in joules: to its farther end.

@@ -1,7 +1,8 @@
 //! What two runs are compared in: functions themselves, or Python functions, API calls, lines and their calls with all that they call.
 //!
-//! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Leaves out
-//! what counts as a change (`diff.rs`).
+//! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Functions
+//! of one name that lie in several files of a run are as many parts, called by their files; a file that each side has alone is the same one
+//! under another name. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
 use super::diff::DiffOptions;
@@ -17,7 +18,7 @@ use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use energy_trace_names::{CALLS, file_name, frame_name, line_name};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Something of a run that has a counterpart in others.
 pub(crate) struct Part {
@@ -62,7 +63,7 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
         }
         _ => {
             let profile = &*native_frames::folded(profile, options.native_frames);
-            let rows = innermost(profile, frame_name).into_iter();
+            let rows = innermost(profile, name_and_file).into_iter();
             let part = |row: super::summary_rows::TopRow| Part {
                 key: row.name.clone(),
                 name: row.name,
@@ -71,6 +72,63 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
             };
             rows.map(part).collect()
         }
+    }
+}
+
+/// Stands between a function's name and its file; no name that is recorded holds it.
+const FILE: char = '\0';
+
+/// A function, and the file that it lies in.
+fn name_and_file(frame: &Frame) -> String {
+    let file = match frame.kind {
+        FrameKind::Python => &frame.file,
+        FrameKind::Native | FrameKind::Inlined => &frame.module,
+        FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Range => {
+            return frame_name(frame);
+        }
+    };
+    format!("{}{FILE}{}", frame_name(frame).replace(FILE, ""), file_name(file))
+}
+
+/// What parts with a file are called: by their names alone, where no run has a name from several files.
+pub(crate) struct Files {
+    /// Of a name that a run has from several files: those that each side has, in all its runs.
+    of_name: BTreeMap<String, [BTreeSet<String>; 2]>,
+}
+
+impl Files {
+    /// Of the keys of all runs of both sides.
+    pub(crate) fn of<'a>(runs: [impl Iterator<Item = Vec<&'a str>>; 2]) -> Self {
+        let mut of_name: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
+        let mut several = BTreeSet::new();
+        for (side, keys) in
+            runs.into_iter().enumerate().flat_map(|(side, runs)| runs.map(move |keys| (side, keys)))
+        {
+            let mut before = None;
+            // Sorted: those of one name stand beside each other.
+            for (name, file) in keys.into_iter().filter_map(|key| key.split_once(FILE)) {
+                if before.replace(name) == Some(name) {
+                    several.insert(name);
+                }
+                of_name.entry(name.to_owned()).or_default()[side].insert(file.to_owned());
+            }
+        }
+        of_name.retain(|name, _| several.contains(&**name));
+        Self { of_name }
+    }
+
+    /// The key and the name of a part of this side; `None` for one without a file.
+    pub(crate) fn named(&self, key: &str, side: usize) -> Option<(String, String)> {
+        let (name, file) = key.split_once(FILE)?;
+        let Some(files) = self.of_name.get(name) else { return Some((name.to_owned(), name.to_owned())) };
+        let only = |side: usize| {
+            let mut only = files[side].difference(&files[1 - side]);
+            only.next().filter(|_| only.next().is_none())
+        };
+        let other = only(side).filter(|only| *only == file).and_then(|_| only(1 - side));
+        let of_both = other.map_or(file, |other| if side == 0 { other } else { file });
+        let shown = if file.is_empty() { name.to_owned() } else { format!("{name}  ({file})") };
+        Some((format!("{name}{FILE}{of_both}"), shown))
     }
 }
 
@@ -140,9 +198,30 @@ fn line_of(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::usual;
+    use super::{Files, usual};
     use crate::By;
     use crate::tests::training_runs::measured_training;
+
+    /// A name from several files is as many parts; one that a run has from one file alone is one, wherever that lies; a file that each side has
+    /// alone is one under two names.
+    #[test]
+    fn functions_of_several_files() {
+        let files = |a: &'static [&'static str], b: &'static [&'static str]| {
+            Files::of([a, b].map(|keys| std::iter::once(keys.to_vec())))
+        };
+        let same =
+            |files: &Files, [a, b]: [&str; 2]| files.named(a, 0).unwrap().0 == files.named(b, 1).unwrap().0;
+        let shown = |files: &Files, key| files.named(key, 0).unwrap().1;
+        let own = files(&["main\0old", "work\0old"], &["main\0new", "work\0new"]);
+        assert!(same(&own, ["work\0old", "work\0new"]) && shown(&own, "work\0old") == "work");
+        assert_eq!(own.named("[unsampled]", 1), None);
+        let several = files(&["work\0a.so", "work\0b.so", "work\0old"], &["work\0a.so", "work\0new"]);
+        assert!(same(&several, ["work\0a.so"; 2]) && shown(&several, "work\0b.so") == "work  (b.so)");
+        assert!(!same(&several, ["work\0old", "work\0new"]));
+        let renamed = files(&["work\0a.so", "work\0old"], &["work\0a.so", "work\0new"]);
+        assert!(same(&renamed, ["work\0old", "work\0new"]) && shown(&renamed, "work\0old") == "work  (old)");
+        assert!(!same(&renamed, ["work\0a.so", "work\0new"]));
+    }
 
     /// A run that is too short to be mostly Python is held against a longer one by Python functions all the same.
     #[test]
