@@ -7,7 +7,8 @@
 //! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its
 //!   part of the caller's seconds in windows comes out alike (a split-half reliability: Spearman 1910, Brown
 //!   1910). Functions that alternate faster than samples come fail here; in windows each of them seems to
-//!   come and go, but that is chance, and powers fitted to it would be wrong and sure.
+//!   come and go, but that is chance, and powers fitted to it would be wrong and sure. So are callees of whom a
+//!   short run has a handful of windows: the correlation is also three times what chance gives so many.
 //!
 //! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose
 //! callees cannot be told apart so has the right energy, and its callees divide it by time; how far that may
@@ -29,6 +30,9 @@ const SMALLEST_PART: f64 = 0.005;
 /// clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
 const HARDLY_RELIABLE: f64 = 0.4;
+/// Of two halves that have nothing to do with each other the correlation is 0, with a standard deviation of one
+/// by the root of the number of blocks: this many of these are no chance.
+const CHANCE: f64 = 3.0;
 /// Less than any correlation.
 const ANYTHING: f64 = -2.0;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
@@ -114,19 +118,24 @@ impl Pool {
         });
     }
 
-    /// Whether odd and even samples agree so far when it ran while its caller did, at either scale.
+    /// Whether odd and even samples agree so far when it ran while its caller did, and not by chance, at either scale.
     fn is_reliable(&self, caller: &Self, reliable: f64) -> bool {
-        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= reliable)
+        let agree = |together| {
+            let (correlation, blocks) = self.correlation(caller, together);
+            correlation >= reliable && correlation * blocks.sqrt() >= CHANCE
+        };
+        reliable <= ANYTHING || [1, TOGETHER].into_iter().any(agree)
     }
 
     /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual
     /// part of its caller's time with what even samples give it; `caller` is the caller with all that it
-    /// calls. 0 where it always has the same part: then nothing tells it from its caller.
-    fn correlation(&self, caller: &Self, together: u32) -> f64 {
+    /// calls. 0 where it always has the same part: then nothing tells it from its caller. And how many windows of
+    /// equal time the caller's are worth.
+    fn correlation(&self, caller: &Self, together: u32) -> (f64, f64) {
         let part = self.seconds / caller.seconds.max(f64::MIN_POSITIVE);
         let own = blocks(&self.halves, together);
         let mut own = own.iter().peekable();
-        let (mut odd_odd, mut odd_even, mut even_even, mut all) = (0.0, 0.0, 0.0, 0.0);
+        let (mut odd_odd, mut odd_even, mut even_even, mut all, mut whole) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for of_caller in blocks(&caller.halves, together) {
             let own = own.next_if(|own| own.window == of_caller.window).copied().unwrap_or_default();
             let (odd, even) = (own.odd - part * of_caller.odd, own.even - part * of_caller.even);
@@ -134,9 +143,11 @@ impl Pool {
             odd_even += odd * even;
             even_even += even * even;
             all += of_caller.odd.powi(2) + of_caller.even.powi(2);
+            whole += of_caller.odd + of_caller.even;
         }
         let scale = (odd_odd * even_even).sqrt();
-        if scale > 1e-9 * all { odd_even / scale } else { 0.0 }
+        let correlation = if scale > 1e-9 * all { odd_even / scale } else { 0.0 };
+        (correlation, whole.powi(2) / (2.0 * all).max(f64::MIN_POSITIVE))
     }
 }
 
@@ -347,7 +358,7 @@ mod tests {
     #[test]
     fn reliability() {
         let caller = pool(|_| (1.0, 1.0));
-        let by = |halves: fn(u32) -> (f64, f64), together| pool(halves).correlation(&caller, together);
+        let by = |halves: fn(u32) -> (f64, f64), together| pool(halves).correlation(&caller, together).0;
         assert!((by(|k| (f64::from(k & 1), f64::from(k & 1)), 1) - 1.0).abs() < 1e-9);
         assert!(by(|k| (f64::from(k & 1), f64::from(k >> 1 & 1)), 1).abs() < 1e-9);
         assert!(by(|k| (f64::from(k & 1), 1.0 - f64::from(k & 1)), 1) < -0.99);
@@ -366,7 +377,9 @@ mod tests {
         let on = |k: u32| f64::from(k / 20 % 2);
         let caller = pool(|k| (on(k), on(k)));
         let callee = pool(|k| (on(k) * f64::from(k & 1), on(k) * f64::from(k >> 1 & 1)));
-        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller, HARDLY_RELIABLE));
+        assert!(
+            callee.correlation(&caller, 1).0.abs() < 0.2 && !callee.is_reliable(&caller, HARDLY_RELIABLE)
+        );
         let program = pool(|_| (1.0, 1.0));
         assert!(caller.is_reliable(&program, RELIABLE));
     }
@@ -409,9 +422,38 @@ mod tests {
         let (own, caller) = (pool_of("own"), pool_of("caller"));
         for together in [1_u32, 8] {
             let expected = vectors.get("correlation")[together.to_string()].as_f64().unwrap();
-            let found = own.correlation(&caller, together);
+            let (found, _) = own.correlation(&caller, together);
             assert!((found - expected).abs() < 1e-6, "{together}: {found} instead of {expected}");
         }
+    }
+
+    /// Of fifty functions that a caller calls by chance, faster than samples come, in forty windows, hardly one seems to
+    /// have windows of its own; one that runs in eight of them does.
+    #[test]
+    fn not_by_chance() {
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 33
+        };
+        let (mut seem, mut stands) = (0, 0);
+        for _ in 0..40 {
+            let mut pools = vec![Pool::default(); 51];
+            let mut caller = Pool::default();
+            for window in 0..40 {
+                // Ten samples each.
+                for sample in 0..10 {
+                    let (odd, even) = if sample % 2 == 1 { (0.002, 0.0) } else { (0.0, 0.002) };
+                    let of = if (16..24).contains(&window) { 50 } else { random() as usize % 50 };
+                    pools[of].add(window, odd, even);
+                    caller.add(window, odd, even);
+                }
+            }
+            seem += pools[..50].iter().filter(|pool| pool.is_reliable(&caller, RELIABLE)).count();
+            stands += usize::from(pools[50].is_reliable(&caller, RELIABLE));
+        }
+        assert_eq!(stands, 40);
+        assert!(seem < 60, "{seem} of 2000");
     }
 
     /// Windows of one caller: a function that comes each other window has a power of its own, and so has one
