@@ -56,6 +56,7 @@ pub struct Tracer {
     cpus: Cpus,
     config: TraceConfig,
     followed: Vec<Pid>,
+    held: Option<Pid>,
     to_prefetch: Vec<PathBuf>,
     to_count: (Vec<CountName>, Vec<PathBuf>),
     gpu_search: Vec<PathBuf>,
@@ -95,6 +96,7 @@ impl Tracer {
             cpus,
             config: config.clone(),
             followed: Vec::new(),
+            held: None,
             to_prefetch: Vec::new(),
             to_count: (Vec::new(), Vec::new()),
             gpu_search: Vec::new(),
@@ -128,6 +130,15 @@ impl Tracer {
         self.object.add_target(pid, energy_trace_system::clock::now().as_ns())?;
         self.followed.push(pid);
         Ok(())
+    }
+
+    /// The same of one that waits to become the command.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn follow_command(&mut self, pid: Pid) -> Result<(), ProbeError> {
+        self.held = Some(pid);
+        self.follow(pid)
     }
 
     /// Processes of the tracer's own, with all that they fork: no targets when everybody is. Before the start.
@@ -226,6 +237,7 @@ impl Tracer {
         for path in &self.to_prefetch {
             processes.files.prefetch(path);
         }
+        self.held.iter().for_each(|&pid| processes.files.hold(pid));
         for &pid in &self.followed {
             processes.get_or_insert(pid, &out.records);
         }

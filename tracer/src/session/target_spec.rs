@@ -89,7 +89,7 @@ impl TargetSpec {
     /// Makes the target known to the tracer, before it starts.
     pub(super) fn follow(&mut self, tracer: &mut Tracer) -> Result<(), SessionError> {
         match self {
-            Self::Command(held, _) => Ok(tracer.follow(held.pid())?),
+            Self::Command(held, _) => Ok(tracer.follow_command(held.pid())?),
             Self::Processes { .. } => self.follow_late_comers(tracer),
             Self::Machine => Ok(()),
         }

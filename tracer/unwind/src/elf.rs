@@ -464,9 +464,12 @@ pub(super) fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, 
     if wanted.is_empty() {
         return found;
     }
+    let is_of = |name: &str, function: &str| {
+        let rest = name.strip_prefix(function);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(".cold"))
+    };
     for NamedSymbol { name, address, size, .. } in named_symbols(elf) {
-        let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
-        if wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
+        if wanted.iter().any(|function| is_of(name, function)) && !found.iter().any(|(n, ..)| n == name) {
             found.push((name.to_owned(), address, size));
         }
     }

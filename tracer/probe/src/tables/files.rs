@@ -184,6 +184,8 @@ pub(crate) struct Files {
     used: usize,
     /// Tables that were dropped to make room.
     pub(crate) dropped: u64,
+    /// The process that waits to become the command, and our own program, which it has mapped until then: it is not read for it.
+    held: Option<(Pid, FileKey)>,
     /// Opens mapped files.
     peeker: Peeker,
     /// A file could not be opened in time, and is to be asked for again.
@@ -231,6 +233,7 @@ impl Files {
             capacity,
             used: 0,
             dropped: 0,
+            held: None,
             peeker,
             is_late: false,
         })
@@ -240,6 +243,9 @@ impl Files {
     pub(crate) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = key_of(mapping)?;
         if !self.files.contains_key(key) {
+            if self.held.as_ref().is_some_and(|(held, own)| (*held, own) == (pid, key)) {
+                return None;
+            }
             let (wanted, owner) = (wanted_of(&mapping.path, program), owner_of_process(pid));
             if self.waiting.get(&owner).is_some_and(|files| *files >= self.most_waiting) {
                 self.left_out = true;
@@ -267,6 +273,12 @@ impl Files {
             Some(facts) => Some(!facts.has_code_in(mapping.offset, mapping.end - mapping.start)),
             None => (file.table != Table::Pending).then_some(false),
         }
+    }
+
+    /// This process waits to become the command: what it runs until then is ours.
+    pub(crate) fn hold(&mut self, pid: Pid) {
+        let own = std::fs::metadata("/proc/self/exe").ok();
+        self.held = own.map(|own| (pid, file_key(&own)));
     }
 
     /// Begins to read a file that a process will map, by its path here.
@@ -387,6 +399,7 @@ impl Files {
 
     /// A process is another program, or gone.
     pub(crate) fn forget_made(&mut self, pid: Pid) {
+        self.held.take_if(|(held, _)| *held == pid);
         self.generated_news.remove(&pid);
         let gone = self.made.forget(pid);
         self.deferred.extend(gone.into_iter().map(TableJob::Drop));
