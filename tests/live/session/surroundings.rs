@@ -123,8 +123,8 @@ if os.fork() == 0:
         os.write(d, b"x")
     os._exit(0)
 os.close(a), os.close(d)
-print("ready", flush=True)
-end = time.process_time() + 3
+print(os.getpid(), flush=True)
+end = time.process_time() + 2
 while time.process_time() < end:
     os.write(b, b"x"), os.read(c, 1)
 os.close(b), os.wait()
@@ -132,9 +132,18 @@ os.close(b), os.wait()
     let place = place();
     let words = ["record", "--as-root", "--no-svg", "--power", "model", "--", "python3", "-c", TO_AND_FRO];
     let mut child = Talk::spawn(place.command(&words));
-    assert_eq!(child.line(), "ready\n");
+    let writer = child.line();
     child.signal(libc::SIGSTOP);
-    std::thread::sleep(Duration::from_secs(5));
+    // As much as fills the rings, however long that takes beside others.
+    let on_cpu = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", writer.trim())).ok()?;
+        stat.split(' ').next()?.parse::<u64>().ok()
+    };
+    let before = on_cpu().unwrap();
+    let stop = std::time::Instant::now() + Duration::from_secs(60);
+    while on_cpu().is_some_and(|now| now < before + 1_000_000_000) && std::time::Instant::now() < stop {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     child.signal(libc::SIGCONT);
     assert_code(&child.end(), 0);
     let recording = recording(&place);
