@@ -14,7 +14,7 @@
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
 use super::counts::times_called;
-use super::diff_parts::{Files, Part, is_inclusive, name_of_both, parts};
+use super::diff_parts::{ByFile, Part, is_inclusive, name_of_both, parts};
 use super::sampling_error;
 use super::uncertainty;
 use super::{By, run};
@@ -165,40 +165,44 @@ pub fn compare<'a>(
         let pairs = sides[side].iter().zip(&work[side]);
         pairs.map(|(profile, work)| of_run(profile, options, *work)).collect::<Vec<_>>()
     });
-    let runs = by_file(runs);
     let wholes = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
+    let runs = by_file(runs, least(&wholes, options.by));
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, options.by)).collect();
     Ok(Comparison { sides, changes, work })
 }
 
-/// The same with the files of functions that have one name.
-fn by_file(runs: [Vec<Run>; 2]) -> [Vec<Run>; 2] {
-    let keys = |side: usize| runs[side].iter().map(|run| run.keys().map(String::as_str).collect());
-    let files = Files::of([keys(0), keys(1)]);
-    let mut side = 0;
-    runs.map(|runs| {
-        let named = |run: Run| {
-            let mut found = Run::new();
-            for (key, (seen, name)) in run {
-                let (key, name) = files.named(&key, side).unwrap_or((key, name));
-                add(&mut found, key, name, seen);
-            }
-            found
-        };
-        let named = runs.into_iter().map(named).collect();
-        side += 1;
-        named
-    })
+/// The same, functions of one name told apart by their files.
+fn by_file(runs: [Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
+    let mut files = ByFile::default();
+    for (side, run) in
+        runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
+    {
+        files.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
+    }
+    let named = |run: &Run| {
+        let mut found = Run::new();
+        for (key, (seen, name)) in run {
+            let (key, name) = files.named(key).unwrap_or_else(|| (key.clone(), name.clone()));
+            add(&mut found, key, name, *seen);
+        }
+        found
+    };
+    [0, 1].map(|side: usize| runs[side].iter().map(named).collect())
+}
+
+/// What has less on both sides is not asked.
+fn least(wholes: &[Side; 2], by: By) -> f64 {
+    let crumb = if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB };
+    wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / crumb
 }
 
 /// Parts, those that changed most first.
 fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], by: By) -> Vec<Change> {
-    let crumb = if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB };
-    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / crumb;
+    let least = least(&wholes, by);
     let mut names: BTreeMap<&String, [Option<&str>; 2]> = BTreeMap::new();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))

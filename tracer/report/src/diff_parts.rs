@@ -1,8 +1,7 @@
 //! What two runs are compared in: functions themselves, or Python functions, API calls, lines and their calls with all that they call.
 //!
 //! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Functions
-//! of one name that lie in several files of a run are as many parts, called by their files; a file that each side has alone is the same one
-//! under another name. Leaves out what counts as a change (`diff.rs`).
+//! of one name that lie in several files of a run are as many parts, called by their files. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
 use super::diff::DiffOptions;
@@ -90,45 +89,37 @@ fn name_and_file(frame: &Frame) -> String {
     format!("{}{FILE}{}", frame_name(frame).replace(FILE, ""), file_name(file))
 }
 
-/// What parts with a file are called: by their names alone, where no run has a name from several files.
-pub(crate) struct Files {
-    /// Of a name that a run has from several files: those that each side has, in all its runs.
-    of_name: BTreeMap<String, [BTreeSet<String>; 2]>,
+/// Which functions of one name are told apart by their files: those of names that a run has from several files, each in a file that both sides
+/// have. All others of a name are one: a file that was renamed is still the same, and a thousand small ones are not a thousand rows.
+#[derive(Default)]
+pub(crate) struct ByFile<'a> {
+    several: BTreeSet<&'a str>,
+    sides: BTreeMap<&'a str, [bool; 2]>,
 }
 
-impl Files {
-    /// Of the keys of all runs of both sides.
-    pub(crate) fn of<'a>(runs: [impl Iterator<Item = Vec<&'a str>>; 2]) -> Self {
-        let mut of_name: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
-        let mut several = BTreeSet::new();
-        for (side, keys) in
-            runs.into_iter().enumerate().flat_map(|(side, runs)| runs.map(move |keys| (side, keys)))
-        {
-            let mut before = None;
-            // Sorted: those of one name stand beside each other.
-            for (name, file) in keys.into_iter().filter_map(|key| key.split_once(FILE)) {
-                if before.replace(name) == Some(name) {
-                    several.insert(name);
-                }
-                of_name.entry(name.to_owned()).or_default()[side].insert(file.to_owned());
+impl<'a> ByFile<'a> {
+    /// Takes in the parts of a run of this side, of which those that are large enough are rows. They are sorted: those of one name stand beside
+    /// each other.
+    pub(crate) fn add(&mut self, side: usize, parts: impl Iterator<Item = (&'a str, bool)>) {
+        let mut before = None;
+        for (key, is_large) in parts {
+            let Some((name, _)) = key.split_once(FILE) else { continue };
+            if before.replace(name) == Some(name) {
+                self.several.insert(name);
+            }
+            if is_large {
+                self.sides.entry(key).or_default()[side] = true;
             }
         }
-        of_name.retain(|name, _| several.contains(&**name));
-        Self { of_name }
     }
 
-    /// The key and the name of a part of this side; `None` for one without a file.
-    pub(crate) fn named(&self, key: &str, side: usize) -> Option<(String, String)> {
+    /// The key and the name of a part; `None` for one without a file.
+    pub(crate) fn named(&self, key: &str) -> Option<(String, String)> {
         let (name, file) = key.split_once(FILE)?;
-        let Some(files) = self.of_name.get(name) else { return Some((name.to_owned(), name.to_owned())) };
-        let only = |side: usize| {
-            let mut only = files[side].difference(&files[1 - side]);
-            only.next().filter(|_| only.next().is_none())
-        };
-        let other = only(side).filter(|only| *only == file).and_then(|_| only(1 - side));
-        let of_both = other.map_or(file, |other| if side == 0 { other } else { file });
-        let shown = if file.is_empty() { name.to_owned() } else { format!("{name}  ({file})") };
-        Some((format!("{name}{FILE}{of_both}"), shown))
+        let is_alone =
+            self.several.contains(name) && self.sides.get(key) == Some(&[true; 2]) && !file.is_empty();
+        let shown = if is_alone { format!("{name}  ({file})") } else { name.to_owned() };
+        Some((shown.clone(), shown))
     }
 }
 
@@ -198,29 +189,28 @@ fn line_of(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Files, usual};
+    use super::{ByFile, usual};
     use crate::By;
     use crate::tests::training_runs::measured_training;
 
-    /// A name from several files is as many parts; one that a run has from one file alone is one, wherever that lies; a file that each side has
-    /// alone is one under two names.
+    /// A name from several files is as many parts; one that a run has from one file alone is one, wherever that lies; and so are files that one
+    /// side alone has, and small ones.
     #[test]
     fn functions_of_several_files() {
-        let files = |a: &'static [&'static str], b: &'static [&'static str]| {
-            Files::of([a, b].map(|keys| std::iter::once(keys.to_vec())))
+        let shown = |a: &[&str], b: &[&str], key: &str| {
+            let mut files = ByFile::default();
+            for (side, keys) in [a, b].into_iter().enumerate() {
+                files.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
+            }
+            files.named(key).map(|(_, name)| name)
         };
-        let same =
-            |files: &Files, [a, b]: [&str; 2]| files.named(a, 0).unwrap().0 == files.named(b, 1).unwrap().0;
-        let shown = |files: &Files, key| files.named(key, 0).unwrap().1;
-        let own = files(&["main\0old", "work\0old"], &["main\0new", "work\0new"]);
-        assert!(same(&own, ["work\0old", "work\0new"]) && shown(&own, "work\0old") == "work");
-        assert_eq!(own.named("[unsampled]", 1), None);
-        let several = files(&["work\0a.so", "work\0b.so", "work\0old"], &["work\0a.so", "work\0new"]);
-        assert!(same(&several, ["work\0a.so"; 2]) && shown(&several, "work\0b.so") == "work  (b.so)");
-        assert!(!same(&several, ["work\0old", "work\0new"]));
-        let renamed = files(&["work\0a.so", "work\0old"], &["work\0a.so", "work\0new"]);
-        assert!(same(&renamed, ["work\0old", "work\0new"]) && shown(&renamed, "work\0old") == "work  (old)");
-        assert!(!same(&renamed, ["work\0a.so", "work\0new"]));
+        let own = |key| shown(&["main\0old", "work\0old"], &["main\0new", "work\0new"], key);
+        assert_eq!((own("work\0old").unwrap(), own("[unsampled]")), ("work".to_owned(), None));
+        let both = ["work\0a.so", "work\0b.so", "work\0c-1.so", "work\0small.so"];
+        let several =
+            |key| shown(&both, &["work\0a.so", "work\0b.so", "work\0c-2.so", "work\0small.so"], key).unwrap();
+        assert_eq!([several("work\0a.so"), several("work\0b.so")], ["work  (a.so)", "work  (b.so)"]);
+        assert_eq!(["work\0c-1.so", "work\0c-2.so", "work\0small.so"].map(several), ["work"; 3]);
     }
 
     /// A run that is too short to be mostly Python is held against a longer one by Python functions all the same.
