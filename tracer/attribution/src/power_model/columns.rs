@@ -7,8 +7,7 @@
 //! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its
 //!   part of the caller's seconds in windows comes out alike (a split-half reliability: Spearman 1910, Brown
 //!   1910). Functions that alternate faster than samples come fail here; in windows each of them seems to
-//!   come and go, but that is chance, and powers fitted to it would be wrong and sure. So are callees of whom a
-//!   short run has a handful of windows: the correlation is also three times what chance gives so many.
+//!   come and go, but that is chance, and powers fitted to it would be wrong and sure.
 //!
 //! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose
 //! callees cannot be told apart so has the right energy, and its callees divide it by time; how far that may
@@ -31,7 +30,8 @@ const SMALLEST_PART: f64 = 0.005;
 const RELIABLE: f64 = 0.5;
 const HARDLY_RELIABLE: f64 = 0.4;
 /// Of two halves that have nothing to do with each other the correlation is 0, with a standard deviation of one
-/// by the root of the number of blocks: this many of these are no chance.
+/// by the root of the number of windows: this many of these are no chance. A run of a second has a handful of
+/// windows that are put together.
 const CHANCE: f64 = 3.0;
 /// Less than any correlation.
 const ANYTHING: f64 = -2.0;
@@ -120,11 +120,11 @@ impl Pool {
 
     /// Whether odd and even samples agree so far when it ran while its caller did, and not by chance, at either scale.
     fn is_reliable(&self, caller: &Self, reliable: f64) -> bool {
-        let agree = |together| {
-            let (correlation, blocks) = self.correlation(caller, together);
-            correlation >= reliable && correlation * blocks.sqrt() >= CHANCE
+        let agree = |together, least| {
+            let (correlation, windows) = self.correlation(caller, together);
+            correlation >= reliable && correlation * windows.sqrt() >= least
         };
-        reliable <= ANYTHING || [1, TOGETHER].into_iter().any(agree)
+        reliable <= ANYTHING || agree(1, 0.0) || agree(TOGETHER, CHANCE)
     }
 
     /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual
