@@ -104,8 +104,14 @@ mod tests {
     #[test]
     fn places() {
         let distance = (-24_i64).cast_unsigned();
-        let words =
-            vec![(0x1010, 3), (0x1020, distance), (0x1038, 0x5000), (0x5000, 4), (0x5008, 48), (0x1048, 0)];
+        let words = vec![
+            (0x1010, 3),
+            (0x1020, distance),
+            (0x1038, 0x50_0000),
+            (0x50_0000, 4),
+            (0x50_0008, 48),
+            (0x1048, 0),
+        ];
         let memory = Words { words, ..Words::default() };
         let place = |written, svma| {
             let variable = ContextVariable { at: 16, of_program: None, places: vec![(written, svma)] };

@@ -2,12 +2,14 @@
 //!
 //! Leaves out where they lie (`counting.rs`).
 
+use energy_trace_names::patterns::glob;
+
 /// A function to count, as it was asked for: `TF_SessionRun@libtensorflow_cc`, `work`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountName {
     /// Its name without parameters; `*` stands for any characters.
     pub name: String,
-    /// The library that has it: a path, or how its file's name begins. `None`: the program itself, or a function of Python.
+    /// The library that has it: a path, or how its file's name begins; `*` stands for any characters. `None`: the program itself, or a function of Python.
     pub library: Option<String>,
 }
 
@@ -57,8 +59,11 @@ impl CountName {
     pub(super) fn may_be_in(&self, path: &str, is_program: bool) -> bool {
         match &self.library {
             None => is_program,
-            Some(library) if library.contains('/') => path == library,
-            Some(library) => path.rsplit('/').next().unwrap_or_default().starts_with(library.as_str()),
+            Some(library) if library.contains('/') => glob(&library.split('*').collect::<Vec<_>>(), path),
+            Some(library) => {
+                let begin: Vec<&str> = library.split('*').chain([""]).collect();
+                glob(&begin, path.rsplit('/').next().unwrap_or_default())
+            }
         }
     }
 
@@ -84,6 +89,9 @@ mod tests {
         assert_eq!(of("/usr/lib/libx.so.3", false), [false, true, false]);
         assert_eq!(of("/opt/liby.so", false), [false, false, true]);
         assert_eq!(of("/usr/lib/liby.so", false), [false; 3]);
+        let any = count_names_of(&["f@*x.so".into(), "f@/opt/lib*".into()]);
+        assert!(any[0].may_be_in("/usr/lib/libx.so.3", false) && !any[0].may_be_in("/opt/liby.so", false));
+        assert!(any[1].may_be_in("/opt/liby.so", false) && !any[1].may_be_in("/usr/lib/libx.so.3", false));
     }
 
     /// Without names the entry functions of frameworks are meant.
