@@ -63,7 +63,7 @@ pub(crate) fn misses_ranges(profile: &Profile) -> bool {
 /// about costs, or how a number came about. The summary hides none of these.
 pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
     match found {
-        Diagnostic::Recorded(found) => recorded_changes_numbers(found),
+        Diagnostic::Recorded(found) => recorded_changes_numbers(found, profile),
         Diagnostic::Domain { what, .. } => match what {
             DomainDiagnostic::GpuSplit(split) => split.learned.is_none() || !split.alone,
             DomainDiagnostic::LessBesideOthers { .. }
@@ -104,19 +104,18 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
     }
 }
 
-fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
+fn recorded_changes_numbers(found: &RecordingDiagnostic, profile: &Profile) -> bool {
     match found {
+        RecordingDiagnostic::Calls(
+            found @ (CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. }),
+        ) => is_costly(found, profile),
         RecordingDiagnostic::NoMmapEvents { .. }
         | RecordingDiagnostic::SampleEventRefused { .. }
         | RecordingDiagnostic::UnwindTablesFull { .. }
         | RecordingDiagnostic::CommandLinesCut { .. }
         | RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { .. })
         | RecordingDiagnostic::PushTimes { .. }
-        | RecordingDiagnostic::Calls(
-            CallDiagnostic::Cost { .. }
-            | CallDiagnostic::PythonCost { .. }
-            | CallDiagnostic::InputSizes { .. },
-        )
+        | RecordingDiagnostic::Calls(CallDiagnostic::InputSizes { .. })
         | RecordingDiagnostic::Account(
             AccountDiagnostic::RecorderStarved { .. } | AccountDiagnostic::Hidden { .. },
         )
@@ -146,6 +145,12 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::Account(_)
         | RecordingDiagnostic::Power(_) => true,
     }
+}
+
+/// What counting takes is in the program's joules: nobody is to take a fiftieth of them or more for the program's own.
+fn is_costly(found: &CallDiagnostic, profile: &Profile) -> bool {
+    let all_ns = profile.rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
+    found.cost_ns() > 0 && found.cost_ns().saturating_mul(50) >= all_ns
 }
 
 /// Lost names change no joule, and of what says who ran a hundredth of the samples may be lost: their time is known all the same.

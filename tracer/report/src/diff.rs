@@ -169,14 +169,14 @@ pub fn compare<'a>(
         let pairs = sides[side].iter().zip(&work[side]);
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
-    let runs = by_file(runs, least(&wholes, options.by));
+    let runs = by_file(&runs, least(&wholes, options.by));
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, options.by)).collect();
     Ok(Comparison { sides, changes, work })
 }
 
 /// The same, functions of one name told apart by their files.
-fn by_file(runs: [Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
+fn by_file(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
     let mut files = ByFile::default();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))

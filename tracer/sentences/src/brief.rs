@@ -223,6 +223,10 @@ fn launches_in_brief(found: &LaunchDiagnostic) -> String {
 
 fn calls_in_brief(found: &CallDiagnostic) -> String {
     match found {
+        CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. } => {
+            let cost_s = in_seconds(found.cost_ns());
+            format!("the program's joules hold {cost_s:.2} CPU s of counting: count fewer functions")
+        }
         CallDiagnostic::NotCounted { .. } => "calls of machine code were not counted".to_owned(),
         CallDiagnostic::NotFound { names } => {
             format!("not found among what can be counted: {}", names.join(", "))

@@ -7,7 +7,7 @@ use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
 pub(super) fn call_fact(found: &CallDiagnostic) -> String {
     match found {
         CallDiagnostic::Cost { calls, stepped, call_ns, stepped_ns, functions } => {
-            cost(*calls, *stepped, (*call_ns, *stepped_ns), *functions)
+            cost(*calls, *stepped, (*call_ns, *stepped_ns), *functions, found.cost_ns())
         }
         CallDiagnostic::NotCounted { error } => {
             format!("calls of machine code were not counted: {error}")
@@ -21,10 +21,10 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             format!("calls of {most} functions are counted at the most: others of {library} were left out")
         }
         CallDiagnostic::PythonCost { calls, call_ns, functions } => format!(
-            "counting {} of {} took the program about {:.2} s of CPU time ({} each)",
+            "counting {} of {} took the program about {:.2} s of CPU time ({} each); {IN_ITS_JOULES}",
             counted(*calls, "call"),
             counted(*functions, "Python function"),
-            in_seconds(calls.saturating_mul(*call_ns)),
+            in_seconds(found.cost_ns()),
             duration(*call_ns)
         ),
         CallDiagnostic::PythonNotCounted(why) => python_fact(why),
@@ -64,11 +64,10 @@ fn input_sizes_limited(passed: u64, unseen: u64) -> String {
     )
 }
 
-fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: u64) -> String {
-    let ns = calls
-        .saturating_sub(stepped)
-        .saturating_mul(call_ns)
-        .saturating_add(stepped.saturating_mul(stepped_ns));
+const IN_ITS_JOULES: &str =
+    "that time is in its joules, which are its own alone where fewer functions are counted";
+
+fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: u64, ns: u64) -> String {
     let each = match stepped {
         0 => format!("{} each", duration(call_ns)),
         _ => format!(
@@ -80,7 +79,7 @@ fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: 
     };
     format!(
         "counting {} of machine code ({} probed) took the program about {:.2} s of CPU time ({each}, measured \
-         on this machine); that time is in its joules",
+         on this machine); {IN_ITS_JOULES}",
         counted(calls, "call"),
         counted(functions, "function"),
         in_seconds(ns)

@@ -101,6 +101,20 @@ pub enum CallDiagnostic {
 }
 
 impl CallDiagnostic {
+    /// Nanoseconds of the program's CPU time that counting took; 0 where it says something else.
+    pub fn cost_ns(&self) -> u64 {
+        match self {
+            Self::Cost { calls, stepped, call_ns, stepped_ns, .. } => {
+                let emulated = calls.saturating_sub(*stepped).saturating_mul(*call_ns);
+                emulated.saturating_add(stepped.saturating_mul(*stepped_ns))
+            }
+            Self::PythonCost { calls, call_ns, .. } => calls.saturating_mul(*call_ns),
+            _ => 0,
+        }
+    }
+}
+
+impl CallDiagnostic {
     /// A stable word for scripts.
     pub const fn code(&self) -> &'static str {
         match self {

@@ -5,7 +5,9 @@ use crate::diagnostics;
 use crate::summary::{self, SummaryOptions};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
-use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
+use energy_trace_model::recording::record::{
+    CallDiagnostic, PythonLoss, RecordingDiagnostic, StackStatus, Truncation,
+};
 use energy_trace_sentences::in_brief;
 
 /// Whatever explains a wrong or missing number has a line of its own in the summary, whole in 80 columns, however much there is; what does not
@@ -41,6 +43,26 @@ fn no_warning_is_hidden() {
         ["package-0", "package-1"].map(|domain| Diagnostic::of(domain, DomainDiagnostic::NoIdleBaseline));
     let line = "! package-0, package-1: idle power unknown, charged to what ran: --idle-watts".to_owned();
     assert!(shown_of(twice.to_vec()).1.contains(&line));
+}
+
+/// What counting took of the program's time is on the first screen where it is a fiftieth of it or more.
+#[test]
+fn counting_that_costs() {
+    let says = |calls| {
+        let cost = CallDiagnostic::Cost {
+            calls,
+            stepped: calls / 2,
+            call_ns: 1_000,
+            stepped_ns: 9_000,
+            functions: 1,
+        };
+        let mut profile = crate::tests::training_runs::measured_training();
+        profile.rows.truncate(1);
+        profile.rows[0].time_ns = 1_000_000_000;
+        diagnostics::changes_numbers(&Diagnostic::Recorded(RecordingDiagnostic::Calls(cost)), &profile)
+    };
+    // 5 µs each.
+    assert_eq!([0, 3_990, 4_010].map(says), [false, false, true]);
 }
 
 fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {
