@@ -147,7 +147,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic, profile: &Profile) -> b
     }
 }
 
-/// What counting takes is in the program's joules: nobody is to take a fiftieth of them or more for the program's own.
+/// What counting takes is in the program's joules, and is said from a fiftieth of its CPU time on.
 fn is_costly(found: &CallDiagnostic, profile: &Profile) -> bool {
     let all_ns = profile.rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
     found.cost_ns() > 0 && found.cost_ns().saturating_mul(50) >= all_ns

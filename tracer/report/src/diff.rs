@@ -169,9 +169,10 @@ pub fn compare<'a>(
         let pairs = sides[side].iter().zip(&work[side]);
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
-    let runs = by_file(&runs, least(&wholes, options.by));
+    let least = least(&wholes, options.by);
+    let runs = by_file(&runs, least);
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
-    let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, options.by)).collect();
+    let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, (least, options.by))).collect();
     Ok(Comparison { sides, changes, work })
 }
 
@@ -186,7 +187,8 @@ fn by_file(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
     let named = |run: &Run| {
         let mut found = Run::new();
         for (key, (seen, name)) in run {
-            let (key, name) = files.named(key).unwrap_or_else(|| (key.clone(), name.clone()));
+            let own = || (key.clone(), name.clone());
+            let (key, name) = files.named(key).map_or_else(own, |name| (name.clone(), name));
             add(&mut found, key, name, *seen);
         }
         found
@@ -201,8 +203,7 @@ fn least(wholes: &[Side; 2], by: By) -> f64 {
 }
 
 /// Parts, those that changed most first.
-fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], by: By) -> Vec<Change> {
-    let least = least(&wholes, by);
+fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> Vec<Change> {
     let mut names: BTreeMap<&String, [Option<&str>; 2]> = BTreeMap::new();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))

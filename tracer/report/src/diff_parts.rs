@@ -113,13 +113,12 @@ impl<'a> ByFile<'a> {
         }
     }
 
-    /// The key and the name of a part; `None` for one without a file.
-    pub(crate) fn named(&self, key: &str) -> Option<(String, String)> {
+    /// What a part is called, in all runs; `None` for one without a file.
+    pub(crate) fn named(&self, key: &str) -> Option<String> {
         let (name, file) = key.split_once(FILE)?;
         let is_alone =
             self.several.contains(name) && self.sides.get(key) == Some(&[true; 2]) && !file.is_empty();
-        let shown = if is_alone { format!("{name}  ({file})") } else { name.to_owned() };
-        Some((shown.clone(), shown))
+        Some(if is_alone { format!("{name}  ({file})") } else { name.to_owned() })
     }
 }
 
@@ -202,7 +201,7 @@ mod tests {
             for (side, keys) in [a, b].into_iter().enumerate() {
                 files.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
             }
-            files.named(key).map(|(_, name)| name)
+            files.named(key)
         };
         let own = |key| shown(&["main\0old", "work\0old"], &["main\0new", "work\0new"], key);
         assert_eq!((own("work\0old").unwrap(), own("[unsampled]")), ("work".to_owned(), None));

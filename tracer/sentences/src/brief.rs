@@ -225,7 +225,7 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
     match found {
         CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. } => {
             let cost_s = in_seconds(found.cost_ns());
-            format!("the program's joules hold {cost_s:.2} CPU s of counting: count fewer functions")
+            format!("counting calls took {cost_s:.2} s of the program's CPU time: count fewer functions")
         }
         CallDiagnostic::NotCounted { .. } => "calls of machine code were not counted".to_owned(),
         CallDiagnostic::NotFound { names } => {

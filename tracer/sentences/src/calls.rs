@@ -64,8 +64,7 @@ fn input_sizes_limited(passed: u64, unseen: u64) -> String {
     )
 }
 
-const IN_ITS_JOULES: &str =
-    "that time is in its joules, which are its own alone where fewer functions are counted";
+const IN_ITS_JOULES: &str = "that time is in its joules: count fewer functions to lower it";
 
 fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: u64, ns: u64) -> String {
     let each = match stepped {

@@ -112,9 +112,7 @@ impl CallDiagnostic {
             _ => 0,
         }
     }
-}
 
-impl CallDiagnostic {
     /// A stable word for scripts.
     pub const fn code(&self) -> &'static str {
         match self {

@@ -9,7 +9,8 @@ use energy_trace_names::patterns::glob;
 pub struct CountName {
     /// Its name without parameters; `*` stands for any characters.
     pub name: String,
-    /// The library that has it: a path, or how its file's name begins; `*` stands for any characters. `None`: the program itself, or a function of Python.
+    /// The library that has it: a path, or how its file's name begins; `*` stands for any characters. `None`: the program
+    /// itself, or a function of Python.
     pub library: Option<String>,
 }
 
@@ -54,16 +55,18 @@ pub fn is_counted_by_default(file: &str) -> bool {
     ENTRIES.iter().any(|(library, _)| file.starts_with(library))
 }
 
+/// Whether a text is this pattern, in which `*` stands for any characters.
+fn is_like(pattern: &str, text: &str) -> bool {
+    glob(&pattern.split('*').collect::<Vec<_>>(), text)
+}
+
 impl CountName {
     /// Whether it may be a function of a file, which is the program itself or not.
     pub(super) fn may_be_in(&self, path: &str, is_program: bool) -> bool {
         match &self.library {
             None => is_program,
-            Some(library) if library.contains('/') => glob(&library.split('*').collect::<Vec<_>>(), path),
-            Some(library) => {
-                let begin: Vec<&str> = library.split('*').chain([""]).collect();
-                glob(&begin, path.rsplit('/').next().unwrap_or_default())
-            }
+            Some(library) if library.contains('/') => is_like(library, path),
+            Some(library) => is_like(&format!("{library}*"), path.rsplit('/').next().unwrap_or_default()),
         }
     }
 
