@@ -73,14 +73,20 @@ const SIDE_BY_SIDE: [&str; 28] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 8] = [
+const CPU_EACH: [&str; 14] = [
+    "agent::spool_and_collector",
     "hostile::",
     "probe::jitter::loops",
+    "range_probes::ends",
+    "range_probes::known_times",
+    "range_probes::lying",
     "ranges::decorated_functions",
     "ranges::known_times",
     "ranges::ranges_of_pytorch",
     "receivers::",
+    "session::elsewhere::",
     "spans::hostile_records",
+    "spans::known_times",
     "unwind::",
 ];
 

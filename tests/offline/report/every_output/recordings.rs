@@ -165,11 +165,16 @@ pub(super) fn no_energy() -> Run {
     Run { has_energy: false, ..Run::usual() }
 }
 
-/// Names of the program, its functions, modules and files.
-pub(super) fn named(name: &str) -> Run {
-    let native = Frame { module: format!("/lib/{name}"), file: name.to_owned(), line: 7, ..frame(name) };
-    let frames = vec![python(name, name), python("train", &format!("step {name}")), native];
-    Run { name: name.to_owned(), frames, stacks: vec![vec![0, 1, 2], vec![0]], ..Run::usual() }
+/// Names of functions, modules and files, the first one the program's too.
+pub(super) fn named(names: &[&str]) -> Run {
+    let frames = names.iter().flat_map(|name| {
+        let native =
+            Frame { module: format!("/lib/{name}"), file: (*name).to_owned(), line: 7, ..frame(name) };
+        [python(name, name), python("train", &format!("step {name}")), native]
+    });
+    let first = (0..names.len()).map(|number| 3 * number);
+    let stacks = first.flat_map(|root| [vec![root, root + 1, root + 2], vec![root]]).collect();
+    Run { name: names[0].to_owned(), frames: frames.collect(), stacks, ..Run::usual() }
 }
 
 /// Ten megabytes of stacks of which no two are equal: one root, and functions with names of 2,600 letters.
