@@ -1,4 +1,4 @@
-// A chain of thirty calls, whose last one computes and calls a small function over and over, for so many seconds.
+// A chain of thirty calls, whose last one computes and calls a small function over and over, for so many seconds of CPU time.
 public class Deep {
     static int mix(int x) {
         return x * 31 + (x >>> 7);
@@ -13,10 +13,14 @@ public class Deep {
         return depth == 0 ? spin(x) : call(depth - 1, x) + 1;
     }
 
+    static double used() {
+        return ProcessHandle.current().info().totalCpuDuration().orElseThrow().toNanos() / 1e9;
+    }
+
     public static void main(String[] arguments) {
-        long end = System.nanoTime() + (long) (Double.parseDouble(arguments[0]) * 1e9);
+        double seconds = Double.parseDouble(arguments[0]);
         int sum = 0;
-        while (System.nanoTime() < end) sum += call(29, sum);
+        while (used() < seconds) sum += call(29, sum);
         System.out.println(sum);
     }
 }
