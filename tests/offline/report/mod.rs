@@ -1,6 +1,7 @@
 //! What is printed of a profile. Leaves out whether its numbers are right (`attribution`).
 
 mod agent_dashboard;
+mod apart;
 mod counts;
 mod debug_frame;
 mod difference;

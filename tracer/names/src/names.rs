@@ -147,6 +147,8 @@ pub fn file_name(path: &str) -> &str {
 
 /// Stands before what a row lies inside of, behind its name: `train.py:71 → torch.relu  (in :87)`.
 pub const INSIDE: &str = "  (in ";
+/// How what stands behind a name begins: these, and the file of a function where others have its name.
+const BEHIND: &str = "  (";
 /// The same of a row that lies there in part.
 pub const PARTLY_INSIDE: &str = "  (partly in ";
 /// Stands between a line and what it calls.
@@ -162,7 +164,7 @@ pub fn shorten(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_owned();
     }
-    if let Some(at) = name.find(INSIDE).or_else(|| name.find(PARTLY_INSIDE)) {
+    if let Some(at) = name.find(BEHIND) {
         let (name, inside) = name.split_at(at);
         return with_inside(name, inside, width).unwrap_or_else(|| shorten(name, width));
     }
@@ -185,7 +187,7 @@ pub fn shorten(name: &str, width: usize) -> String {
 /// A name with as much of what it lies inside of as leaves room for what tells it from others: `  (in :73, :88)`, `  (in :73, …)`, `  (in …)`.
 fn with_inside(name: &str, inside: &str, width: usize) -> Option<String> {
     let least = telling(name).width().min(name.width());
-    let word = if inside.starts_with(INSIDE) { INSIDE } else { PARTLY_INSIDE };
+    let word = [INSIDE, PARTLY_INSIDE].into_iter().find(|word| inside.starts_with(word)).unwrap_or(BEHIND);
     let first = inside.split_once(", ").map(|(first, _)| format!("{first}, …)"));
     let all = [Some(inside.to_owned()), first, Some(format!("{word}…)"))];
     all.into_iter().flatten().find_map(|inside| {
@@ -324,7 +326,8 @@ pub fn without_brackets(name: &str) -> String {
     let (mut depth, mut last) = (0_usize, ' ');
     for (at, c) in name.char_indices() {
         let rest = name.get(at..).unwrap_or_default();
-        let open = (c == '(' && !is_number(rest)) || (c == '<' && !is_python_mark(rest));
+        let open = (c == '(' && !is_number(rest) && !name.get(..at).is_some_and(|name| name.ends_with("  ")))
+            || (c == '<' && !is_python_mark(rest));
         let close = depth > 0 && (c == ')' || (c == '>' && last != '-'));
         last = c;
         if close {

@@ -1,26 +1,37 @@
 //! Names of C++ and Rust functions without their template arguments: `std::vector<int, std::allocator<int>>` is `std::vector<…>`.
 //!
-//! On request only, and before anything is grouped: instances of one template become one function. Leaves out Python's and the kernel's
-//! names, which have no templates.
+//! Before anything is grouped. On request instances of one template become one function; else those of which a profile has several keep their
+//! names. Leaves out Python's and the kernel's names, which have no templates.
 
 use crate::patterns::parameters_of;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::FrameKind;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// A profile as it is, or one with short names for all native frames, as was chosen.
 pub fn chosen(profile: &Profile, short: bool) -> Cow<'_, Profile> {
-    if !short {
-        return Cow::Borrowed(profile);
-    }
+    if short { Cow::Owned(shortened(profile, |_| true)) } else { Cow::Borrowed(profile) }
+}
+
+/// A profile with short names for those native frames that are no other instance's.
+pub fn unless_alike(profile: &Profile) -> Profile {
+    let all: HashSet<&str> = profile.frames.iter().map(|frame| frame.name.as_str()).collect();
+    let mut instances: HashMap<String, usize> = HashMap::new();
+    all.into_iter().for_each(|name| *instances.entry(without_templates(name)).or_default() += 1);
+    shortened(profile, |short| instances.get(short) == Some(&1))
+}
+
+fn shortened(profile: &Profile, is_wanted: impl Fn(&str) -> bool) -> Profile {
     let mut shortened = profile.clone();
     for frame in &mut shortened.frames {
         let has_templates = matches!(frame.kind, FrameKind::Native | FrameKind::Inlined | FrameKind::Gpu);
-        if has_templates && frame.name.contains('<') {
-            frame.name = without_templates(&frame.name);
+        let short = (has_templates && frame.name.contains('<')).then(|| without_templates(&frame.name));
+        if let Some(short) = short.filter(|short| is_wanted(short)) {
+            frame.name = short;
         }
     }
-    Cow::Owned(shortened)
+    shortened
 }
 
 /// The name as it is said in a sentence: without template arguments, parameters and `void`.

@@ -14,7 +14,7 @@
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
 use super::counts::times_called;
-use super::diff_parts::{ByFile, Part, is_inclusive, name_of_both, parts};
+use super::diff_parts::{Apart, Part, is_inclusive, name_of_both, parts};
 use super::sampling_error;
 use super::uncertainty;
 use super::{By, run};
@@ -170,25 +170,26 @@ pub fn compare<'a>(
         mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
     let least = least(&wholes, options.by);
-    let runs = by_file(&runs, least);
+    // By file, then by instance of a template.
+    let runs = told_apart(&told_apart(&runs, least), least);
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, (least, options.by))).collect();
     Ok(Comparison { sides, changes, work })
 }
 
-/// The same, functions of one name told apart by their files.
-fn by_file(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
-    let mut files = ByFile::default();
+/// The same, functions told apart by the longest names of their keys.
+fn told_apart(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
+    let mut apart = Apart::default();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
     {
-        files.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
+        apart.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
     }
     let named = |run: &Run| {
         let mut found = Run::new();
         for (key, (seen, name)) in run {
             let own = || (key.clone(), name.clone());
-            let (key, name) = files.named(key).map_or_else(own, |name| (name.clone(), name));
+            let (key, name) = apart.named(key).map_or_else(own, |name| (name.clone(), name));
             add(&mut found, key, name, *seen);
         }
         found

@@ -4,6 +4,7 @@
 //! run, or of a unit of work, means of each side. Leaves out stacks that the second side does not have: the subtitle counts their joules.
 
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
+use super::diff_parts::{called, keys};
 use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
@@ -11,7 +12,6 @@ use super::{ReportError, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_names::native_frames;
-use energy_trace_names::short_names;
 use energy_trace_names::shorten_end;
 use energy_trace_names::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,10 +64,11 @@ fn stacks(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> BTreeMap<Stri
         .filter_map(|change| change.name.as_deref())
         .map(|name| escape(name.into()).into_owned())
         .collect();
+    let known = compared.changes.iter().filter_map(|change| change.name.as_deref()).collect();
     let mut stacks: BTreeMap<String, Stack> = BTreeMap::new();
     for (side, (runs, work)) in compared.sides.iter().zip(&compared.work).enumerate() {
         for (profile, work) in runs.iter().zip(work) {
-            add_run(&mut stacks, profile, options, (side, work * runs.len() as f64), &marked);
+            add_run(&mut stacks, profile, options, (side, work * runs.len() as f64), (&marked, &known));
         }
     }
     stacks
@@ -78,13 +79,13 @@ fn add_run(
     profile: &Profile,
     options: &DiffOptions<'_>,
     (side, divisor): (usize, f64),
-    marked: &BTreeSet<String>,
+    (marked, known): (&BTreeSet<String>, &BTreeSet<&str>),
 ) {
-    let profile = &*short_names::chosen(profile, true);
     let profile = &*native_frames::folded(profile, options.native_frames);
     let selection =
         Selection { domain: run::headline(profile), per: Per::None, rest: Rest::default(), by_callee: false };
-    for line in Folded::new(profile, &selection).lines {
+    let names = keys(profile).iter().map(|key| called(key, known).to_owned()).collect();
+    for line in Folded::new(profile, &selection, names).lines {
         let innermost = line.labels.last().is_some_and(|(_, name)| marked.contains(name.as_ref()));
         let stack = stacks.entry(line.stack()).or_default();
         stack.sides[side] += line.energy.as_uj() as f64 / divisor;

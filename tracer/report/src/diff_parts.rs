@@ -1,11 +1,13 @@
 //! What two runs are compared in: functions themselves, or Python functions, API calls, lines and their calls with all that they call.
 //!
 //! Lines move when a file is edited. So a line is the same one on both sides where it is as far from the beginning of its function. Functions
-//! of one name that lie in several files of a run are as many parts, called by their files. Leaves out what counts as a change (`diff.rs`).
+//! of one name that lie in several files of a run, and instances of a template, are as many parts. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
+use super::apart::behind;
 use super::diff::DiffOptions;
 use super::fold::Cost;
+use super::functions::place_of;
 use super::own_rows::{Own, is_python_program, own_rows};
 use super::rows::{Row, frame_rows, rows};
 use super::summary_rows::innermost;
@@ -43,7 +45,7 @@ pub(crate) const fn is_inclusive(by: By) -> bool {
 
 /// The parts of a run.
 pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
-    let profile = &*short_names::chosen(profile, true);
+    let short = &*short_names::chosen(profile, true);
     let python = || native_frames::folded(profile, NativeFrames::None);
     match options.by {
         By::Python => {
@@ -51,10 +53,10 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
             let rows = frame_rows(&python, &Uncertainties::new(&python), frame_name);
             whole_rows(rows, |row| row.name.clone())
         }
-        By::Api => whole_rows(rows(profile, By::Api), |row| row.name.clone()),
+        By::Api => whole_rows(rows(short, By::Api), |row| row.name.clone()),
         By::Call => {
             let places = Places::of(profile);
-            whole_rows(rows(profile, By::Call), |row| places.of_call(row))
+            whole_rows(rows(short, By::Call), |row| places.of_call(row))
         }
         By::Line => {
             let places = Places::of(profile);
@@ -62,7 +64,7 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
         }
         _ => {
             let profile = &*native_frames::folded(profile, options.native_frames);
-            let rows = innermost(profile, name_and_file).into_iter();
+            let rows = innermost(profile, keys(profile)).into_iter();
             let part = |row: super::summary_rows::TopRow| Part {
                 key: row.name.clone(),
                 name: row.name,
@@ -74,36 +76,41 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
     }
 }
 
-/// Stands between a function's name and its file; no name that is recorded holds it.
-const FILE: char = '\0';
+/// Stands between what a function is called: its name without templates' arguments, with them, and with its file; no name that is recorded
+/// holds it.
+const OR: char = '\0';
 
-/// A function, and the file that it lies in.
-fn name_and_file(frame: &Frame) -> String {
-    let file = match frame.kind {
-        FrameKind::Python => &frame.file,
-        FrameKind::Native | FrameKind::Inlined => &frame.module,
-        FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Range => {
-            return frame_name(frame);
-        }
-    };
-    format!("{}{FILE}{}", frame_name(frame).replace(FILE, ""), file_name(file))
+/// What the functions of a profile's frames are called, the shortest name first. Lines are no part of it: they move.
+pub(crate) fn keys(profile: &Profile) -> Vec<String> {
+    let short = short_names::chosen(profile, true);
+    let name = |frame: &Frame| frame_name(frame).replace(OR, "");
+    let in_file = |frame: &Frame| (name(frame), place_of(&Frame { first_line: 0, ..frame.clone() }));
+    let functions: Vec<_> = profile.frames.iter().map(in_file).collect();
+    let all = short.frames.iter().map(name).zip(&functions).zip(behind(&functions, 1));
+    all.map(|((short, (full, _)), behind)| format!("{short}{OR}{full}{OR}{full}{behind}")).collect()
 }
 
-/// Which functions of one name are told apart by their files: those of names that a run has from several files, each in a file that both sides
-/// have. All others of a name are one: a file that was renamed is still the same, and a thousand small ones are not a thousand rows.
+/// What the function of a key is called where these are the names of all.
+pub(crate) fn called<'a>(key: &'a str, names: &BTreeSet<&str>) -> &'a str {
+    let known = key.rsplit(OR).find(|name| names.contains(name));
+    known.or_else(|| key.split(OR).next()).unwrap_or(key)
+}
+
+/// Which functions are told apart by the longest names of their keys: those of which a run has several that differ in nothing else, each of them
+/// on both sides. All others are one: a file that was renamed is still the same, and a thousand small ones are not a thousand rows.
 #[derive(Default)]
-pub(crate) struct ByFile<'a> {
+pub(crate) struct Apart<'a> {
     several: BTreeSet<&'a str>,
     sides: BTreeMap<&'a str, [bool; 2]>,
 }
 
-impl<'a> ByFile<'a> {
+impl<'a> Apart<'a> {
     /// Takes in the parts of a run of this side, of which those that are large enough are rows. They are sorted: those of one name stand beside
     /// each other.
     pub(crate) fn add(&mut self, side: usize, parts: impl Iterator<Item = (&'a str, bool)>) {
         let mut before = None;
         for (key, is_large) in parts {
-            let Some((name, _)) = key.split_once(FILE) else { continue };
+            let Some((name, _)) = key.rsplit_once(OR) else { continue };
             if before.replace(name) == Some(name) {
                 self.several.insert(name);
             }
@@ -113,12 +120,14 @@ impl<'a> ByFile<'a> {
         }
     }
 
-    /// What a part is called, in all runs; `None` for one without a file.
+    /// A key with one name less, in all runs; `None` for one that has no other.
     pub(crate) fn named(&self, key: &str) -> Option<String> {
-        let (name, file) = key.split_once(FILE)?;
-        let is_alone =
-            self.several.contains(name) && self.sides.get(key) == Some(&[true; 2]) && !file.is_empty();
-        Some(if is_alone { format!("{name}  ({file})") } else { name.to_owned() })
+        let (shorter, name) = key.rsplit_once(OR)?;
+        if !self.several.contains(shorter) || self.sides.get(key) != Some(&[true; 2]) {
+            return Some(shorter.to_owned());
+        }
+        let shortest = shorter.rsplit_once(OR).map(|(shortest, _)| format!("{shortest}{OR}"));
+        Some(shortest.unwrap_or_default() + name)
     }
 }
 
@@ -188,28 +197,30 @@ fn line_of(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ByFile, usual};
+    use super::{Apart, usual};
     use crate::By;
     use crate::tests::training_runs::measured_training;
 
     /// A name from several files is as many parts; one that a run has from one file alone is one, wherever that lies; and so are files that one
-    /// side alone has, and small ones.
+    /// side alone has, and small ones. Of instances of a template the same holds, with the short name for the rest.
     #[test]
     fn functions_of_several_files() {
         let shown = |a: &[&str], b: &[&str], key: &str| {
-            let mut files = ByFile::default();
+            let mut apart = Apart::default();
             for (side, keys) in [a, b].into_iter().enumerate() {
-                files.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
+                apart.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
             }
-            files.named(key)
+            apart.named(key)
         };
         let own = |key| shown(&["main\0old", "work\0old"], &["main\0new", "work\0new"], key);
         assert_eq!((own("work\0old").unwrap(), own("[unsampled]")), ("work".to_owned(), None));
-        let both = ["work\0a.so", "work\0b.so", "work\0c-1.so", "work\0small.so"];
-        let several =
-            |key| shown(&both, &["work\0a.so", "work\0b.so", "work\0c-2.so", "work\0small.so"], key).unwrap();
-        assert_eq!([several("work\0a.so"), several("work\0b.so")], ["work  (a.so)", "work  (b.so)"]);
-        assert_eq!(["work\0c-1.so", "work\0c-2.so", "work\0small.so"].map(several), ["work"; 3]);
+        let both = ["f\0work\0a.so", "f\0work\0b.so", "f\0work\0c-1.so", "f\0work\0small.so"];
+        let other = ["f\0work\0a.so", "f\0work\0b.so", "f\0work\0c-2.so", "f\0work\0small.so"];
+        let several = |key: &str| shown(&both, &other, &format!("f\0work\0{key}")).unwrap();
+        assert_eq!([several("a.so"), several("b.so")], ["f\0a.so", "f\0b.so"]);
+        assert_eq!(["c-1.so", "c-2.so", "small.so"].map(several), ["f\0work"; 3]);
+        let instances = |key| shown(&["f<…>\0f<1>"], &["f<…>\0f<1>", "f<…>\0f<2>"], key).unwrap();
+        assert_eq!(["f<…>\0f<1>", "f<…>\0f<2>"].map(instances), ["f<1>", "f<…>"]);
     }
 
     /// A run that is too short to be mostly Python is held against a longer one by Python functions all the same.

@@ -3,6 +3,7 @@
 //! Rectangles are placed in `flame_rectangles.rs`; what is written in and above them is made afterwards (`flame_page.rs`). Leaves out
 //! energy below zero, as `folded.rs` says; a note in the picture counts it.
 
+use super::apart::told_apart;
 use super::flame_header::Header;
 use super::flame_page::Page;
 use super::flame_rectangles::{Drawing, one_side};
@@ -13,6 +14,7 @@ use super::uncertainty::tooltip;
 use super::{DomainChoice, ReportError, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
+use energy_trace_names::frame_name;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use std::collections::BTreeSet;
@@ -54,7 +56,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &FlameOptions) -> 
     let domain = if options.domain == DomainChoice::Total { run::headline(profile) } else { options.domain };
     let per = options.per.unwrap_or_else(|| roots(profile, domain));
     let selection = Selection { domain, per, rest: options.rest, by_callee: options.by_callee };
-    let folded = Folded::new(profile, &selection);
+    let folded = Folded::new(profile, &selection, told_apart(profile, frame_name));
     if folded.lines.is_empty() {
         let measured = run::ledger_of(profile, domain).next().is_some();
         return Err(ReportError::NoEnergy { domain, measured });

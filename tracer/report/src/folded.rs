@@ -7,6 +7,7 @@
 //! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
 //! left out too; they change no sum.
 
+use super::apart::told_apart;
 use super::functions::MISSING;
 use super::rest::{self, Rest};
 use super::{DomainChoice, run};
@@ -57,10 +58,9 @@ pub struct FoldedOptions {
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &FoldedOptions) -> io::Result<()> {
     let profile = short_names::chosen(profile, options.short_names);
     let profile = native_frames::folded(&profile, options.native_frames);
-    let folded = Folded::new(
-        &profile,
-        &Selection { domain: options.domain, per: options.per, rest: options.rest, by_callee: false },
-    );
+    let selection =
+        Selection { domain: options.domain, per: options.per, rest: options.rest, by_callee: false };
+    let folded = Folded::new(&profile, &selection, told_apart(&profile, frame_name));
     for line in &folded.lines {
         writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
     }
@@ -139,10 +139,11 @@ pub(crate) struct Folded<'a> {
 }
 
 impl<'a> Folded<'a> {
-    pub(crate) fn new(profile: &'a Profile, selection: &Selection) -> Self {
+    /// `names`: those of the profile's frames.
+    pub(crate) fn new(profile: &'a Profile, selection: &Selection, names: Vec<String>) -> Self {
         let domain = selection.domain;
-        let frames: Vec<Label<'a>> = (profile.frames.iter())
-            .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
+        let frames: Vec<Label<'a>> = (profile.frames.iter().zip(names))
+            .map(|(frame, name)| (LabelKind::Frame(frame.kind), escape(name.into())))
             .collect();
         let mut sums = Sums::new();
         for (number, row) in profile.rows.iter().enumerate() {

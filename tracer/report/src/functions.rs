@@ -5,6 +5,7 @@
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
+use super::apart::behind;
 use super::calls::naming::exported_name;
 use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
@@ -45,6 +46,8 @@ pub struct Function {
     pub build_id: Option<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
+    /// What stands behind its name where others have that too (`apart.rs`).
+    pub behind: String,
     /// Its calls, where they were counted.
     pub calls: Option<CallsMade>,
     /// How sure the total energy is; `None`: not known, as of a part of a run; psys is left out unless there is nothing else.
@@ -176,6 +179,13 @@ impl<'a> FunctionTable<'a> {
         }
     }
 
+    /// What stands behind the name of each.
+    pub(crate) fn behind(&self) -> Vec<String> {
+        let place = |number| self.speaker(number).map_or_else(String::new, place_of);
+        let functions: Vec<_> = (0..self.count()).map(|number| (self.name(number), place(number))).collect();
+        behind(&functions, 0)
+    }
+
     /// The kind of a function's frames.
     pub(crate) fn kind(&self, number: usize) -> FrameKind {
         self.speaker(number).map_or(FrameKind::Special, |frame| frame.kind)
@@ -208,6 +218,7 @@ impl<'a> FunctionTable<'a> {
             kind: self.kind(number),
             api: matches!(self.identities.labels().get(number), Some(Identity::Api(_))),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
+            behind: String::new(),
             calls: None,
             uncertainty,
             starts: false,
@@ -215,6 +226,16 @@ impl<'a> FunctionTable<'a> {
             spent,
             flags,
         }
+    }
+}
+
+/// Where a frame's function lies, as far as other places are other functions.
+pub(crate) fn place_of(frame: &Frame) -> String {
+    match identity(frame) {
+        Identity::Python { file: "", .. } | Identity::Api(_) | Identity::Mark(_) => String::new(),
+        Identity::Python { file, first_line: 0, .. } => file.to_owned(),
+        Identity::Python { file, first_line, .. } => format!("{file}:{first_line}"),
+        Identity::Symbol { module, .. } => module.to_owned(),
     }
 }
 
@@ -239,8 +260,9 @@ pub fn functions(profile: &Profile) -> Vec<Function> {
     let uncertainties = Uncertainties::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
-    let calls = by_function(profile, &table);
+    let (calls, behind) = (by_function(profile, &table), table.behind());
     let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
+        behind: behind.get(number).cloned().unwrap_or_default(),
         calls: calls.get(&number).copied(),
         starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
         ..table.function(number, spent, &rows, &uncertainties)

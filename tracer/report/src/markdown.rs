@@ -32,7 +32,7 @@ pub struct MarkdownOptions {
 /// # Errors
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &MarkdownOptions) -> io::Result<()> {
-    let profile = &*short_names::chosen(profile, true);
+    let profile = &short_names::unless_alike(profile);
     let measure = Measure::of(profile);
     let is_modelled = matches!(measure, Measure::Energy(choice) if run::is_modelled(profile, choice));
     let page = Page { profile, measure, is_modelled };

@@ -111,7 +111,7 @@ impl UnitTable {
             let [own, total] =
                 [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));
             let cells = [percent(own.as_uj(), whole), each(own), each(total)];
-            UnitRow { cells, name: format!("{}{}", shown(&row.name), row.inside), special: row.special }
+            UnitRow { cells, special: row.special, name: shown(&(row.name + &row.inside)).into_owned() }
         });
         let by = if by == By::Function { "function" } else { by.name() };
         let heads =

@@ -7,7 +7,7 @@ use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
-use super::functions::{Function, FunctionTable, MISSING, functions, order};
+use super::functions::{FunctionTable, MISSING, functions, order};
 use super::phases::phase_rows;
 use super::ranges::range_rows;
 use super::run::chosen;
@@ -19,7 +19,7 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::{library_name, line_name, place_name, process_row_name, thread_row_name};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Stands for a row that a damaged recording lacks.
 pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest, without_name: None };
@@ -129,9 +129,7 @@ pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
 }
 
 fn function_rows(profile: &Profile) -> Vec<Row> {
-    let functions = functions(profile);
-    let files = files(&functions);
-    let rows = functions.into_iter().zip(files).map(|(function, file)| Row {
+    let rows = functions(profile).into_iter().map(|function| Row {
         name: function.name,
         callers: Vec::new(),
         spent: function.spent,
@@ -143,25 +141,9 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         site: None,
         calls: function.calls,
         phase: None,
-        inside: file,
+        inside: function.behind,
     });
     rows.collect()
-}
-
-/// What stands behind the names of functions: nothing, or where several have one name, the file of each.
-fn files(functions: &[Function]) -> Vec<String> {
-    let file = |of: &Function| match of.kind {
-        FrameKind::Python => format!("{}:{}", of.file, of.line),
-        _ => of.module.clone(),
-    };
-    let mut of_name: HashMap<&str, usize> = HashMap::new();
-    functions.iter().for_each(|of| *of_name.entry(&of.name).or_default() += 1);
-    let is_alike = |of: &Function| of_name.get(&*of.name).is_some_and(|&count| count > 1);
-    let behind = |of: &Function| match file(of) {
-        file if is_alike(of) && !file.is_empty() => format!("  ({file})"),
-        _ => String::new(),
-    };
-    functions.iter().map(behind).collect()
 }
 
 /// Rows of what `name` makes of each frame of a stack.
@@ -187,6 +169,7 @@ pub(crate) fn frame_rows(
 
 fn stack_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let table = FunctionTable::of_symbols(profile);
+    let behind = table.behind();
     let mut stacks = Interner::new();
     let groups = fold(profile, |row, path| {
         let mut stack = Vec::new();
@@ -195,7 +178,10 @@ fn stack_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> 
     });
     let row = |(number, spent): (usize, (Spent, Vec<usize>))| {
         let frames = stacks.labels().get(number).map(Vec::as_slice).unwrap_or_default();
-        let mut names = frames.iter().rev().map(|&function| table.name(function));
+        let mut names = frames
+            .iter()
+            .rev()
+            .map(|&function| table.name(function) + behind.get(function).map_or("", String::as_str));
         let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, uncertainties);
         row.callers = names.collect();
         row
@@ -284,6 +270,6 @@ mod tests {
         let name = |row: super::Row| format!("{}{}", row.name, row.inside);
         let mut names: Vec<String> = rows(&profile, By::Function).into_iter().map(name).collect();
         names.sort();
-        assert_eq!(names, ["other", "work  (/a/libx.so)", "work  (/b/libx.so)"]);
+        assert_eq!(names, ["other", "work  (a/libx.so)", "work  (b/libx.so)"]);
     }
 }

@@ -58,7 +58,7 @@ pub struct SummaryOptions {
 /// # Errors
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &SummaryOptions) -> io::Result<()> {
-    let profile = &*short_names::chosen(profile, true);
+    let profile = &short_names::unless_alike(profile);
     let width = options.width.map_or(FILE_WIDTH, usize::from);
     let measure = Measure::of(profile);
     let is_modelled = matches!(measure, Measure::Energy(choice) if run::is_modelled(profile, choice));

@@ -2,6 +2,7 @@
 //!
 //! Leaves out how they look (`summary.rs`).
 
+use super::apart::told_apart;
 use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
 use super::own_rows::{Own, is_python_program, own_rows, with_packages};
@@ -223,10 +224,10 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
 pub(crate) fn functions(profile: &Profile, measure: Measure) -> Top {
     let python = native_frames::folded(profile, NativeFrames::None);
     if is_python_program(&python) {
-        let rows = innermost(&python, place_name);
+        let rows = innermost(&python, told_apart(&python, place_name));
         return Top::ranked("Python function, native included", false, rows, measure);
     }
-    Top::ranked("function", false, innermost(profile, name_and_place), measure)
+    Top::ranked("function", false, innermost(profile, told_apart(profile, name_and_place)), measure)
 }
 
 /// A function and its source line, or the library that it is in.
@@ -244,11 +245,11 @@ fn name_and_place(frame: &Frame) -> String {
     }
 }
 
-/// Rows of the innermost frames alone: then the interval is that of the own energy.
-pub fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
+/// Rows of the innermost frames alone, by the names of all frames: then the interval is that of the own energy.
+pub fn innermost(profile: &Profile, frames: Vec<String>) -> Vec<TopRow> {
     let uncertainties = Uncertainties::new(profile);
     let mut names = Interner::new();
-    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let of_frame: Vec<usize> = frames.into_iter().map(|name| names.number(name)).collect();
     let (unsampled, missing) =
         (names.number(SyntheticFrame::Unsampled.name().to_owned()), names.number(MISSING.to_owned()));
     let groups = fold(profile, |row, path| {

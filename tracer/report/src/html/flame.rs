@@ -4,6 +4,7 @@
 
 use super::trees::Tree;
 use super::views::name_shown;
+use crate::apart::told_apart;
 use crate::flame_colors::hue;
 use crate::fold::Interner;
 use crate::folded::LabelKind;
@@ -33,9 +34,10 @@ impl Flame {
         let mut flame = Self::default();
         let mut labels = Interner::new();
         let mut of_frame: Vec<Option<u32>> = vec![None; profile.frames.len()];
+        let names = told_apart(profile, frame_name);
         let (unsampled, missing) = (SyntheticFrame::Unsampled.frame(), Frame::special(MISSING));
         for row in &profile.rows {
-            let path = flame.path(profile, row, [&unsampled, &missing], &mut of_frame, &mut labels);
+            let path = flame.path(profile, row, ([&unsampled, &missing], &names), &mut of_frame, &mut labels);
             let node = flame.tree.node(path);
             flame.nodes.push(node);
         }
@@ -46,7 +48,7 @@ impl Flame {
         &mut self,
         profile: &Profile,
         row: &ProfileRow,
-        [unsampled, missing]: [&Frame; 2],
+        ([unsampled, missing], names): ([&Frame; 2], &[String]),
         of_frame: &mut [Option<u32>],
         labels: &mut Labels,
     ) -> Vec<u32> {
@@ -54,24 +56,27 @@ impl Flame {
         let mut path: Vec<u32> = part.map(|label| self.part(label, labels)).into_iter().collect();
         let holders = path.len();
         let Some(stack) = row.stack else {
-            path.push(self.label(unsampled, labels));
+            path.push(self.label(unsampled, &unsampled.name, labels));
             return path;
         };
         for (id, frame) in profile.ranges_of(stack).chain(profile.frames_of(stack)) {
             let known = of_frame.get(id.index()).copied().flatten();
-            let label = known.unwrap_or_else(|| self.label(frame, labels));
+            let label = known.unwrap_or_else(|| {
+                let name = names.get(id.index()).map_or(MISSING, String::as_str);
+                self.label(frame, name, labels)
+            });
             of_frame.get_mut(id.index()).into_iter().for_each(|slot| *slot = Some(label));
             path.push(label);
         }
         if path.len() == holders {
-            path.push(self.label(missing, labels));
+            path.push(self.label(missing, &missing.name, labels));
         }
         path
     }
 
     /// The number of a frame's label, new or old.
-    fn label(&mut self, frame: &Frame, labels: &mut Labels) -> u32 {
-        self.number(LabelKind::Frame(frame.kind), &frame_name(frame), || place(frame), labels)
+    fn label(&mut self, frame: &Frame, name: &str, labels: &mut Labels) -> u32 {
+        self.number(LabelKind::Frame(frame.kind), name, || place(frame), labels)
     }
 
     /// The number of the label of a recording that was merged with others.

@@ -182,7 +182,7 @@ fn how_sure(profile: &Profile, groups: BTreeMap<usize, (Spent, Vec<usize>)>) -> 
 
 fn functions(profile: &Profile) -> View {
     let table = FunctionTable::new(profile);
-    let names = || (0..table.count()).map(|number| table.name(number)).collect();
+    let names = || (0..).zip(table.behind()).map(|(number, behind)| table.name(number) + &behind).collect();
     view(profile, (By::Function, "Functions"), |row, path| table.path(row, path), names, in_nothing)
 }
 

@@ -163,7 +163,7 @@ fn functions(profile: &Profile) -> Vec<(String, f64)> {
     let choice = run::headline(profile);
     let profile = &*short_names::chosen(profile, true);
     let profile = &*native_frames::folded(profile, native_frames::NativeFrames::Libraries);
-    let rows = innermost(profile, names::frame_name).into_iter();
+    let rows = innermost(profile, profile.frames.iter().map(names::frame_name).collect()).into_iter();
     rows.map(|row| (row.name, run::chosen(&row.cost.energy, choice).as_joules())).collect()
 }
 
