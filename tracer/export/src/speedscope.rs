@@ -5,6 +5,7 @@
 
 use super::stacks::{FrameNumber, StackCost, Stacks};
 use super::{ExportOptions, Input};
+use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::shown::{shown, shown_json};
 use energy_trace_report::folded::Per;
 use serde::Serialize;
@@ -121,9 +122,14 @@ impl<'a> Frames<'a> {
             return place;
         }
         let frame = self.stacks.frame(number);
+        // Of native code without a source file the library tells functions of one name apart.
+        let file = |frame: &Frame| match (&*frame.file, frame.kind) {
+            ("", FrameKind::Native) => shown(&frame.module).into_owned(),
+            (file, _) => shown(file).into_owned(),
+        };
         let line = FrameLine {
             name: self.stacks.name(number).to_owned(),
-            file: frame.map_or_else(String::new, |frame| shown(&frame.file).into_owned()),
+            file: frame.map_or_else(String::new, file),
             line: frame.map_or(0, |frame| frame.first_line),
         };
         let place = *self.known.entry(line.clone()).or_insert_with(|| {

@@ -13,6 +13,7 @@ use energy_trace_names::native_frames;
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
 use energy_trace_names::{frame_name, part_of, process_name, thread_name};
+use energy_trace_report::apart::told_apart;
 use energy_trace_report::folded::Per;
 use energy_trace_report::functions::MISSING;
 use energy_trace_report::{DomainChoice, rest, run};
@@ -30,6 +31,8 @@ pub(crate) struct Stacks<'a> {
     marks: Vec<Frame>,
     /// The names of all frames, as they may be shown.
     names: Vec<String>,
+    /// The same for formats that have no field for a frame's file.
+    apart: Vec<String>,
     /// One entry a thread and stack, then what stands beside the program.
     pub(crate) list: Vec<StackCost>,
     domain: DomainChoice,
@@ -85,8 +88,9 @@ impl<'a> Stacks<'a> {
             }
         };
         let names = profile.frames.iter().map(|frame| shown(&frame_name(frame)).into_owned()).collect();
+        let apart = told_apart(&profile, frame_name).iter().map(|name| shown(name).into_owned()).collect();
         let (marks, list) = (Vec::new(), Vec::new());
-        let mut stacks = Self { profile, marks, names, list, domain: options.domain };
+        let mut stacks = Self { profile, marks, names, apart, list, domain: options.domain };
         stacks.mark(MISSING);
         stacks.mark(SyntheticFrame::Unsampled.name());
         stacks
@@ -174,6 +178,11 @@ impl<'a> Stacks<'a> {
     /// Its name.
     pub(crate) fn name(&self, number: FrameNumber) -> &str {
         self.names.get(number).map_or(MISSING, String::as_str)
+    }
+
+    /// Its name, told apart from other functions of that name.
+    pub(crate) fn name_apart(&self, number: FrameNumber) -> &str {
+        self.apart.get(number).map_or_else(|| self.name(number), String::as_str)
     }
 
     /// How many frames there are.

@@ -481,3 +481,27 @@ fn parquet_of_work() {
     assert!(wanted > 0 && table["unit"].len() > 10);
     assert!(table["unit"].iter().all(|unit| *unit == Cell::Text("tok\\x1ben".into())), "{:?}", table["unit"]);
 }
+
+/// Functions of one name are told apart: by their file where a format has a field for it, else by their names.
+#[test]
+fn one_name_of_two_libraries() {
+    let mut b = RecordingBuilder::new("./prog", 2);
+    let process = b.process(7, "prog", None);
+    let thread = b.thread(process, 7, "prog");
+    for library in ["/t/liba.so", "/t/libb.so"] {
+        let frame = b.frame(FrameKind::Native, library, "work");
+        let stack = b.stack(&[frame]);
+        b.spent(thread, Some(stack), 5_000_000, 900, 90);
+    }
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let profile = b.build();
+    let text = |format| String::from_utf8(export(&profile, format, ExportOptions::default())).unwrap();
+    for format in ["firefox", "chrome"] {
+        let text = text(format);
+        assert!(text.contains("work  (liba.so)") && text.contains("work  (libb.so)"), "{format}: {text}");
+    }
+    let text = text("speedscope");
+    for file in ["/t/liba.so", "/t/libb.so"] {
+        assert!(text.contains(&format!(r#""name":"work","file":"{file}""#)), "{text}");
+    }
+}
