@@ -4,8 +4,8 @@
 
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CallDiagnostic, InputRole, InputSize, InputSizes, PythonNotCounted, RecordingDiagnostic, SensorQuantity,
-    SensorSeries, SensorValue,
+    CallCount, CallDiagnostic, InputRole, InputSize, InputSizes, PythonNotCounted, RecordingDiagnostic,
+    SensorQuantity, SensorSeries, SensorValue,
 };
 use energy_trace_model::units::MilliCelsius;
 use energy_trace_tests::interpreters::found as pythons;
@@ -28,6 +28,15 @@ fn calls(recording: &Recording, function: &str) -> Option<(u64, u64)> {
     let count =
         recording.calls.iter().find(|count| recording.frames[count.frame.index()].name == function)?;
     Some((count.calls, count.nested))
+}
+
+/// The same of all that were counted, by module.
+fn counts(recording: &Recording) -> Vec<(String, u64, u64)> {
+    let module = |count: &CallCount| recording.frames[count.frame.index()].module.clone();
+    let mut all: Vec<_> =
+        recording.calls.iter().map(|count| (module(count), count.calls, count.nested)).collect();
+    all.sort();
+    all
 }
 
 fn found(recording: &Recording) -> Vec<CallDiagnostic> {
@@ -64,6 +73,50 @@ fn every_call_once() {
     assert!(!found.iter().any(|found| matches!(found, CallDiagnostic::Late { .. })), "{found:?}");
 }
 
+/// Calls in a library that the program is linked with are all counted, however short the program is; of one that is found only when it is
+/// there the number is a lower bound.
+#[test]
+fn calls_in_libraries() {
+    let place = place();
+    place.write("step.c", 0o644, "int step(int n) { return n + 1; }\n");
+    place.write(
+        "main.c",
+        0o644,
+        "int step(int); int main(void) { int n = 0; while (n < 10000) n = step(n); }\n",
+    );
+    let script = "set -e; mkdir lib; cc -shared -fPIC -o lib/libstep.so step.c; \
+                  cc -o known main.c -Llib -lstep -Wl,-rpath,$PWD/lib; cc -o unknown main.c -Llib -lstep";
+    let built = Command::new("sh").args(["-c", script]).current_dir(place.folder()).status();
+    assert!(built.unwrap().success());
+    let is_late = |found: &CallDiagnostic| matches!(found, CallDiagnostic::Late { .. });
+    let recording = record(&place, &["--count=step@libstep"], &["./known"]);
+    assert_eq!(calls(&recording, "step"), Some((10_000, 0)));
+    assert!(!found(&recording).iter().any(is_late), "{:?}", found(&recording));
+    let recording = record(&place, &["--count=step@libstep"], &["env", "LD_LIBRARY_PATH=lib", "./unknown"]);
+    assert!(calls(&recording, "step").is_none() || found(&recording).iter().any(is_late));
+    let report = place.run(&["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let counted = report["counted"].as_array().into_iter().flatten();
+    assert!(counted.into_iter().all(|line| line["calls_at_least"] == true), "{report}");
+}
+
+/// A program that ran already has its calls counted from the start of the recording: none is missing.
+#[test]
+fn calls_of_a_running_program() {
+    let place = place();
+    place.write("main.c", 0o644, "int main(void) { for (int i = 0; i < 30; i++) usleep(100000); }\n");
+    let built = Command::new("cc").args(["-w", "-o", "main", "main.c"]).current_dir(place.folder()).status();
+    assert!(built.unwrap().success());
+    let mut running = Command::new(place.path("main")).spawn().unwrap();
+    let first = ["record", "--power", "none", "--no-svg", "--count=usleep@libc", "-p"];
+    let output = place.run(&[&first[..], &[&running.id().to_string()]].concat());
+    running.wait().unwrap();
+    assert_code(&output, 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let is_late = |found: &CallDiagnostic| matches!(found, CallDiagnostic::Late { .. });
+    assert!(!found(&recording).iter().any(is_late), "{:?}", found(&recording));
+}
+
 /// Functions of Python are counted by a module in the command: of all threads and forked children, and with how long they took. The program's
 /// own `sitecustomize` is loaded all the same. Interpreters that cannot count are named.
 #[test]
@@ -98,6 +151,24 @@ fn python_functions() {
         let is_old = |found: &CallDiagnostic| matches!(found, CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { version }) if version.starts_with("3."));
         assert!(found.iter().any(is_old), "{found:?}");
     }
+}
+
+/// Functions of one text in two files are two, for counts and for sizes of arguments.
+#[test]
+fn equal_code_of_two_files() {
+    let place = place();
+    let Some(python) = pythons(12..=13).into_iter().next_back() else { return };
+    for module in ["m1.py", "m2.py"] {
+        place.write(module, 0o644, "def work(n):\n    return n and work(n - 1)\n");
+    }
+    place.write("main.py", 0o644, "import m1, m2\nfor _ in range(30):\n    m1.work(0)\n    m2.work(1)\n");
+    let command = [python.to_str().unwrap(), "main.py"];
+    let recording = record(&place, &["--count=m1.work"], &command);
+    assert_eq!(counts(&recording), [("m1".to_owned(), 30, 0)]);
+    let recording = record(&place, &["--count=work", "--input-sizes"], &command);
+    assert_eq!(counts(&recording), [("m1".to_owned(), 30, 0), ("m2".to_owned(), 60, 30)]);
+    let sized = recording.input_sizes.iter().map(|of| &*recording.frames[of.frame.index()].module);
+    assert_eq!(sized.collect::<std::collections::BTreeSet<_>>(), ["m1", "m2"].into());
 }
 
 /// When a recording has ended, nobody else can make a folder that its command's environment names, from which Python of a service that runs on

@@ -80,13 +80,14 @@ def _count(place):
         mine = threads.get(get_ident())
         if mine is None:
             mine = threads[get_ident()] = {}
-        entry = mine.get(code)
+        # Code of two files may be equal, but is not the same; the entry keeps it, so that no other has its number.
+        entry = mine.get(id(code))
         if entry is None:
             if not is_wanted(code):
                 return disable
             # Calls, those within another, how deep it is now, since when, times by length, when its arguments were looked at; generators
             # come and go: no times.
-            entry = mine[code] = [0, 0, 0, 0, {}, 0]
+            entry = mine[id(code)] = [0, 0, 0, 0, {}, 0, code]
             if not code.co_flags & 0x2A0:
                 monitoring.set_local_events(tool, code, events.PY_RETURN)
         entry[0] += 1
@@ -102,7 +103,7 @@ def _count(place):
 
     def end(code, offset, result):
         mine = threads.get(get_ident())
-        entry = mine and mine.get(code)
+        entry = mine and mine.get(id(code))
         if not entry or not entry[2]:
             return
         entry[2] -= 1
@@ -116,7 +117,7 @@ def _count(place):
         monitoring.set_events(tool, 0)
         lines = ["C\t%d\n" % cost()]
         for mine in list(threads.values()):
-            for code, (calls, nested, _, _, times, _) in list(mine.items()):
+            for calls, nested, _, _, times, _, code in list(mine.values()):
                 if code is own_code:
                     continue
                 times = " ".join("%d:%d" % pair for pair in times.items())
@@ -131,7 +132,7 @@ def _count(place):
     def cost():
         """Nanoseconds of counting a call: of the fastest of some batches, as others only waited for a CPU."""
         mine, code = threads.setdefault(get_ident(), {}), own_code
-        mine[code] = [0, 0, 0, 0, {}, 0]
+        mine[id(code)] = [0, 0, 0, 0, {}, 0, code]
         turns, fastest = range(100), []
         for _ in range(20):
             begin = now()
