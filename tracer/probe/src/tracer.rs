@@ -283,7 +283,10 @@ impl Tracer {
         match self.object.counting.take() {
             Some(Ok(counts)) => {
                 let (names, files) = std::mem::take(&mut self.to_count);
-                let counting = Counting::start(counts, &collector.stacks.worker, names, &files);
+                let mut counting = Counting::start(counts, &collector.stacks.worker, names, &files);
+                if files.is_empty() {
+                    counting.attach(&mut collector.stacks);
+                }
                 collector.counting = Some(counting);
             }
             Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),

@@ -4,7 +4,8 @@
 //! Leaves out the looking itself (`tracee::prefetch`).
 
 use crate::plan::RecordPlan;
-use crate::tracee::prefetch::{counted_libraries_of, files_of};
+use crate::tracee::prefetch::{counted_libraries_of, files_of, named_libraries_of};
+use energy_trace_probe::CountName;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::{Child, Parent, fork_role};
 use energy_trace_system::roles::renounce::renounce;
@@ -35,7 +36,7 @@ impl Prefetch {
         if words.is_empty() {
             return None;
         }
-        let counts = plan.count.is_some();
+        let counts = plan.count.as_deref();
         fork_role(c"et-prefetch", |parent| i32::from(look(words, counts, &parent).is_err())).ok().map(Self)
     }
 
@@ -54,7 +55,11 @@ impl Prefetch {
     }
 }
 
-fn look(words: &[std::ffi::OsString], counts: bool, parent: &Parent) -> Result<(), ChannelError> {
+fn look(
+    words: &[std::ffi::OsString],
+    counts: Option<&[CountName]>,
+    parent: &Parent,
+) -> Result<(), ChannelError> {
     renounce(None)?;
     parent.die_with_it()?;
     // A process that has no memory left says so, which is nobody's concern.
@@ -64,7 +69,9 @@ fn look(words: &[std::ffi::OsString], counts: bool, parent: &Parent) -> Result<(
     setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS).map_err(io::Error::from)?;
     let search = std::env::var_os("PATH");
     let mut paths = files_of(words, search.as_deref());
-    if counts && !paths.is_empty() {
+    if let Some(names) = counts.filter(|_| !paths.is_empty()) {
+        let named: Vec<_> = paths.iter().flat_map(|path| named_libraries_of(path, names)).collect();
+        paths.extend(named);
         paths.extend(counted_libraries_of(words, search.as_deref()));
     }
     let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();

@@ -207,11 +207,10 @@ fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<PathBuf>) {
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
 fn prefetched(plan: &RecordPlan, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let first = plan.count.as_ref().and_then(|_| files.first().cloned());
-    let is_counted =
+    let to_count = plan.count.as_ref().map_or_else(Vec::new, |_| files.clone());
+    let is_later =
         |path: &PathBuf| path.file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()));
-    let (counted, at_start): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_counted);
-    (first.into_iter().chain(counted).collect(), at_start)
+    (to_count, files.into_iter().filter(|path| !is_later(path)).collect())
 }
 
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {

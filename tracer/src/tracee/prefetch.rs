@@ -10,6 +10,7 @@
 
 use super::lookup::locate;
 use energy_trace_foreign::files::Root;
+use energy_trace_probe::CountName;
 use energy_trace_system::arch::ROOT_LIBRARIES;
 use energy_trace_unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
@@ -48,6 +49,13 @@ pub fn counted_libraries_of(words: &[OsString], path: Option<&OsStr>) -> Vec<Pat
     found.sort();
     found.dedup();
     found
+}
+
+/// The libraries with functions to count that a program is linked with.
+pub fn named_libraries_of(program: &Path, names: &[CountName]) -> Vec<PathBuf> {
+    let linked = Root::default().open(program, true).ok().and_then(|file| read_linked(&file).ok());
+    let is_named = |file: &str| names.iter().any(|name| name.may_be_in(file, false));
+    linked.map(|linked| find_linked(program, &linked, is_named)).unwrap_or_default()
 }
 
 /// The folders of packages in a folder of libraries.
@@ -131,17 +139,23 @@ fn parse_script(line: &str) -> Option<&str> {
 
 /// The library that holds the interpreter, where the program is linked with one.
 fn find_interpreter(program: &Path, linked: &Linked) -> Option<PathBuf> {
-    let name = linked.needed.iter().find(|name| name.starts_with("libpython"))?;
-    let origin = program.parent()?.display().to_string();
+    find_linked(program, linked, |name| name.starts_with("libpython")).into_iter().next()
+}
+
+/// The libraries that a program is linked with and that are wanted.
+fn find_linked(program: &Path, linked: &Linked, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let origin = program.parent().unwrap_or(program).display().to_string();
     let listed = linked.search.iter().flat_map(|list| list.split(':'));
     let listed = listed.map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin));
-    let dirs = listed.chain([format!("{origin}/../lib")]).chain(SYSTEM.map(str::to_owned));
-    dirs.map(|dir| Path::new(&dir).join(name)).find_map(|path| path.canonicalize().ok())
+    let dirs: Vec<String> =
+        listed.chain([format!("{origin}/../lib")]).chain(SYSTEM.map(str::to_owned)).collect();
+    let find = |name: &String| dirs.iter().find_map(|dir| Path::new(dir).join(name).canonicalize().ok());
+    linked.needed.iter().filter(|name| is_wanted(name)).filter_map(find).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{files_of, find_interpreter, parse_script};
+    use super::{files_of, find_interpreter, find_linked, parse_script};
     use energy_trace_unwind::elf::Linked;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
@@ -212,6 +226,7 @@ mod tests {
         };
         let found = find_interpreter(&bin.join("python3"), &linked).unwrap();
         assert_eq!(found, lib.join("libpython3.99.so.1.0").canonicalize().unwrap());
+        assert_eq!(find_linked(&bin.join("python3"), &linked, |name| name == "libc.so.6").len(), 1);
         let without = Linked { needed: vec!["libc.so.6".into()], search: Vec::new() };
         assert_eq!(find_interpreter(&bin.join("python3"), &without), None);
     }

@@ -87,6 +87,12 @@ impl Counting {
         counting
     }
 
+    /// Probes what runs already: its calls count from the start of the recording, as its energy does.
+    pub(crate) fn attach(&mut self, stacks: &mut StackBuilder) {
+        self.look(stacks);
+        self.diagnostics.retain(|found| !matches!(found, CallDiagnostic::Late { .. }));
+    }
+
     /// Looks at mappings that were read since.
     pub(crate) fn look(&mut self, stacks: &mut StackBuilder) {
         let StackBuilder { processes, libraries, hasty, .. } = stacks;
@@ -116,6 +122,9 @@ impl Counting {
         let label = of.label().to_owned();
         let wanted: Vec<(usize, &CountName)> =
             self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&of.path, is_program)).collect();
+        if wanted.is_empty() {
+            return false;
+        }
         let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
         let room = MOST.saturating_sub(self.functions);
         let mut functions =

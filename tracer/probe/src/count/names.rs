@@ -62,7 +62,7 @@ fn is_like(pattern: &str, text: &str) -> bool {
 
 impl CountName {
     /// Whether it may be a function of a file, which is the program itself or not.
-    pub(super) fn may_be_in(&self, path: &str, is_program: bool) -> bool {
+    pub fn may_be_in(&self, path: &str, is_program: bool) -> bool {
         match &self.library {
             None => is_program,
             Some(library) if library.contains('/') => is_like(library, path),
