@@ -45,6 +45,8 @@ fn status_is_the_commands() {
         let place = place();
         let output = place.record(script).output().unwrap();
         assert_code(&output, code);
+        let says_why = text(&output.stderr).contains("the command was ended by SIG");
+        assert_eq!(says_why, script.starts_with("kill"), "{script}");
         let summary = recording(&place).summary.expect("the recording is whole");
         assert_eq!(summary.exit_code, Some(code), "{script}");
     }
@@ -59,7 +61,7 @@ fn a_command_that_ends_at_once() {
     assert_code(&place.run(&["report", "energy-trace.data"]), 0);
     let output = place.run(&["report", "energy-trace.data", "--format", "json"]);
     assert_code(&output, 0);
-    assert!(text(&output.stdout).contains("energy-trace/report/1.0"));
+    assert!(text(&output.stdout).contains("energy-trace/report/1.1"));
 }
 
 /// A thousand children are followed and the recording is whole.

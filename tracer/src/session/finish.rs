@@ -9,7 +9,7 @@ use super::run::Ended;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
-use crate::tracee::launch::{CommandEnd, shell_status};
+use crate::tracee::launch::{CommandEnd, ended_by, shell_status};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::FileError;
 use energy_trace_model::recording::record::{AccountDiagnostic, Record, RecordingDiagnostic, Summary};
@@ -71,6 +71,9 @@ async fn finish_all(
     }
     progress.end();
     if !plan.screen.quiet {
+        if let Some(text) = control.status().and_then(ended_by) {
+            log::warn!("{text}");
+        }
         control.finish(finisher.show()).await??;
     }
     let status = control.status().map_or(0, shell_status);

@@ -286,6 +286,23 @@ pub fn shell_status(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(125)
 }
 
+/// Which signal ended the command, as a shell says it; `None`: none, Ctrl-C, or as nobody read any more what it wrote.
+pub fn ended_by(status: ExitStatus) -> Option<String> {
+    let number = status.signal()?;
+    let signal = Signal::try_from(number).ok();
+    let what = match signal {
+        Some(Signal::SIGINT | Signal::SIGPIPE) => return None,
+        Some(Signal::SIGSEGV) => " (segmentation fault)",
+        Some(Signal::SIGBUS) => " (bus error)",
+        Some(Signal::SIGILL) => " (illegal instruction)",
+        Some(Signal::SIGFPE) => " (arithmetic error)",
+        Some(Signal::SIGABRT) => " (aborted)",
+        _ => "",
+    };
+    let name = signal.map_or_else(|| format!("signal {number}"), |signal| signal.as_str().to_owned());
+    Some(format!("the command was ended by {name}{what}"))
+}
+
 /// A handle on a process that stays its own when the pid is reused.
 pub(super) fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two numbers and returns a new descriptor or -1.
@@ -327,7 +344,7 @@ fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Terminal, ignored, launch, shell_status};
+    use super::{Terminal, ended_by, ignored, launch, shell_status};
     use crate::tracee::signals::Before;
     use nix::sys::signal::Signal;
     use std::os::unix::process::ExitStatusExt;
@@ -342,6 +359,17 @@ mod tests {
     fn ignored_signals() {
         assert_eq!(ignored("Name:\tx\nSigBlk:\t0000000000000004\nSigIgn:\t0000000000001002\n"), 0x1002);
         assert_eq!((ignored(""), ignored("SigIgn:\tx\n")), (0, 0));
+    }
+
+    /// A crash is told by its signal; an exit status is the command's own, as is what the user or a closed pipe does.
+    #[test]
+    fn signals_that_end_a_command() {
+        let by = |status| ended_by(ExitStatus::from_raw(status));
+        let crashed = "the command was ended by SIGSEGV (segmentation fault)";
+        assert_eq!(by(libc::SIGSEGV | 0x80).as_deref(), Some(crashed), "with a core dump");
+        assert_eq!(by(libc::SIGKILL).as_deref(), Some("the command was ended by SIGKILL"));
+        assert_eq!(by(40).as_deref(), Some("the command was ended by signal 40"));
+        assert_eq!([0, 139 << 8, libc::SIGINT, libc::SIGPIPE].map(by), [const { None }; 4]);
     }
 
     /// Held, the child has not executed anything: it is still a copy of us, and its file does not exist; released, it runs.
