@@ -3,10 +3,12 @@
 use super::recording_builder::RecordingBuilder;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::{CallCount, CallTimes, DomainClass, FrameKind, Quality};
+use energy_trace_model::recording::record::{
+    CallCount, CallDiagnostic, CallTimes, DomainClass, FrameKind, Quality,
+};
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, Level, csv, json, table};
+use energy_trace_report::{By, Level, csv, json};
 use energy_trace_tests::report::schema_errors;
 use serde_json::Value;
 
@@ -61,6 +63,13 @@ fn json_of(by: By) -> Value {
     value
 }
 
+fn table(profile: &Profile, width: u16) -> String {
+    let options = TableOptions { width: Some(width), ..TableOptions::default() };
+    let mut out = Vec::new();
+    energy_trace_report::table::write(&mut out, profile, &options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 fn row<'a>(value: &'a Value, list: &str, key: &str, name: &str) -> &'a Value {
     let rows = value[list].as_array().unwrap();
     rows.iter().find(|row| row[key].as_str().unwrap().starts_with(name)).unwrap_or_else(|| panic!("{name}"))
@@ -103,18 +112,57 @@ fn functions_without_samples() {
     assert_eq!(calls, [1000, 400, 177, 40, 30, 7]);
 }
 
+/// Where a library was probed late, its counts are lower bounds, energy per call an upper one, and the warning names functions and numbers.
+#[test]
+fn counted_late() {
+    let mut profile = counted();
+    let library = "libtorch_python.so".to_owned();
+    let late = CallDiagnostic::Late { library, pid: 1, late_ns: 5 };
+    profile.run.summary.as_mut().unwrap().diagnostics.push(late.into());
+    let mut out = Vec::new();
+    json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(schema_errors(&report), [""; 0]);
+    let is_least = |list, name: &str| row(&report, list, "symbol", name)["calls_at_least"].clone();
+    assert_eq!(is_least("counted", "torch::autograd::THPVariable_cat"), true);
+    assert_eq!(is_least("functions", "torch::autograd::THPVariable_cat"), true);
+    assert_eq!(is_least("counted", "at::_ops::cat::call"), false, "of another library");
+    assert!(is_least("functions", "train.main").is_null());
+    let text = table(&profile, 80);
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(
+        text.contains(" ≥400  ≤20.00 mJ  ") && line("THPVariable_dot").contains("  ≥7  no sample  "),
+        "{text}"
+    );
+    let said = text.split_once("Warnings").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("THPVariable_cat(_object*, _object*, _object*) (at least 400), "), "{said}");
+    assert!(said.contains(" (at least 7) in libtorch_python.so are counted from"), "{said}");
+}
+
+/// Functions of one name say which file they are of.
+#[test]
+fn counts_of_one_name() {
+    let mut b = RecordingBuilder::new("python3 main.py", 1);
+    let of = ["/a/util.py", "/b/util.py"].map(|file| b.python("util", "work", file, 1));
+    b.calls(of.map(|frame| CallCount { frame, calls: 30, nested: 0, times: None }).into());
+    let text = table(&b.build(), 80);
+    assert!(["/a", "/b"].iter().all(|at| text.contains(&format!("util.work  ({at}/util.py)"))), "{text}");
+}
+
 /// The table has columns for calls where some were counted, and keeps to the width; so has the CSV.
 #[test]
 fn columns() {
-    for width in [80, 160] {
-        let options = TableOptions { width: Some(width), ..TableOptions::default() };
-        let mut out = Vec::new();
-        table::write(&mut out, &counted(), &options).unwrap();
-        let text = String::from_utf8(out).unwrap();
+    for width in [60, 80, 160] {
+        let text = table(&counted(), width);
         assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
         let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
         assert!(line("torch.cat").contains(" 400 "), "{text}");
         assert!(text.contains("177/2"), "{text}");
+        let (_, counts) = text.split_once("\nCounted calls\n").unwrap();
+        assert!(
+            counts.contains("\n     7  no sample  ") && counts.contains("\n 177/2     1.00 J  "),
+            "{text}"
+        );
         assert_eq!(text.contains("2.000 / 3.000 / 9.000"), width == 160, "{text}");
     }
     let mut out = Vec::new();

@@ -9,13 +9,18 @@ use super::functions::FunctionTable;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::{CallTimes, FrameKind};
+use energy_trace_model::recording::record::{
+    CallCount, CallDiagnostic, CallTimes, Frame, FrameKind, PythonNotCounted, RecordingDiagnostic,
+};
 use energy_trace_names::api_names::ApiNames;
 use energy_trace_names::frame_name;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Names all calls of which go through the function that the name means, by its rule in the table of names.
 const THROUGH_ONE: [&str; 2] = ["torch.autograd.backward", "torch.nn.Module.__call__"];
+
+/// Functions that a warning names.
+const MOST_NAMED: usize = 3;
 
 /// Calls of one function, or of several of one public name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct CallsMade {
     pub times: Option<CallTimes>,
     /// What was spent in all stacks that have the function.
     pub cost: Cost,
+    /// Whether there may have been more: they were counted late, or not all were told.
+    pub at_least: bool,
 }
 
 impl CallsMade {
@@ -36,7 +43,7 @@ impl CallsMade {
         self.calls.saturating_sub(self.nested)
     }
 
-    /// Microjoules of one call on average; `None` where there was none, or no sample shows it: that is not nothing.
+    /// Microjoules of one call on average, at the most where more calls may have been made; `None` where there was none, or no sample shows it: that is not nothing.
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn uj_per_call(&self, choice: DomainChoice) -> Option<f64> {
         let energy = run::chosen(&self.cost.energy, choice).as_uj();
@@ -53,6 +60,18 @@ pub(crate) struct CountedFunction {
     pub(crate) made: CallsMade,
 }
 
+impl CountedFunction {
+    /// Its name, with its file where others of them have the same.
+    pub(crate) fn name(&self, profile: &Profile, all: &[Self]) -> String {
+        let of = |function: &Self| profile.frames.get(function.frame.index());
+        let Some(frame) = of(self) else { return String::new() };
+        let name = frame_name(frame);
+        let alike = all.iter().filter(|other| of(other).is_some_and(|other| frame_name(other) == name));
+        let file = if frame.kind == FrameKind::Python { &frame.file } else { &frame.module };
+        if alike.count() > 1 { format!("{name}  ({file})") } else { name }
+    }
+}
+
 /// What was counted, by the number of a function's symbol.
 struct Counted<'a> {
     profile: &'a Profile,
@@ -64,12 +83,15 @@ impl<'a> Counted<'a> {
     fn new(profile: &'a Profile) -> Self {
         let symbols = FunctionTable::of_symbols(profile);
         let mut of: BTreeMap<usize, (FrameId, CallsMade)> = BTreeMap::new();
+        let missed = missed(profile);
         for count in &profile.calls {
             let Some(number) = symbols.of(count.frame) else { continue };
             let (_, made) = of.entry(number).or_insert((count.frame, CallsMade::default()));
             made.calls = made.calls.saturating_add(count.calls);
             made.nested = made.nested.saturating_add(count.nested);
             made.times = count.times.filter(|_| made.calls == count.calls);
+            made.at_least |=
+                frame_of(profile, count).is_some_and(|frame| missed.iter().any(|of| of.is_of(frame)));
         }
         Self { profile, symbols, of }
     }
@@ -82,6 +104,61 @@ impl<'a> Counted<'a> {
         });
         groups.into_iter().map(|(group, (spent, _))| (group, spent.total)).collect()
     }
+}
+
+/// Whose calls may be missing.
+enum Missed<'a> {
+    Library(&'a str),
+    Python,
+}
+
+impl Missed<'_> {
+    fn is_of(&self, frame: &Frame) -> bool {
+        match self {
+            Self::Library(file) => {
+                frame.kind != FrameKind::Python && frame.module.rsplit('/').next() == Some(file)
+            }
+            Self::Python => frame.kind == FrameKind::Python,
+        }
+    }
+}
+
+fn missed(profile: &Profile) -> Vec<Missed<'_>> {
+    let found = profile.run.summary.iter().flat_map(|summary| &summary.diagnostics);
+    let missed = |found| match found {
+        &RecordingDiagnostic::Calls(CallDiagnostic::Late { ref library, .. }) => {
+            Some(Missed::Library(library))
+        }
+        RecordingDiagnostic::Calls(CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold { .. })) => {
+            Some(Missed::Python)
+        }
+        _ => None,
+    };
+    found.filter_map(missed).collect()
+}
+
+fn frame_of<'a>(profile: &'a Profile, count: &CallCount) -> Option<&'a Frame> {
+    profile.frames.get(count.frame.index())
+}
+
+/// What was found, with the functions of a library that was probed late and their calls.
+pub(crate) fn with_functions(found: RecordingDiagnostic, profile: &Profile) -> RecordingDiagnostic {
+    let RecordingDiagnostic::Calls(CallDiagnostic::Late { library, pid, late_ns }) = found else {
+        return found;
+    };
+    let is_there = |count: &&CallCount| {
+        frame_of(profile, count).is_some_and(|frame| Missed::Library(&library).is_of(frame))
+    };
+    let mut counts: Vec<&CallCount> = profile.calls.iter().filter(is_there).collect();
+    counts.sort_by_key(|count| std::cmp::Reverse(count.calls));
+    let named = |count: &&CallCount| {
+        Some(format!("{} (at least {})", frame_name(frame_of(profile, count)?), count.calls))
+    };
+    let mut names: Vec<String> = counts.iter().take(MOST_NAMED).filter_map(named).collect();
+    let more = counts.len().saturating_sub(MOST_NAMED);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    let library = if names.is_empty() { library } else { format!("{} in {library}", names.join(", ")) };
+    RecordingDiagnostic::Calls(CallDiagnostic::Late { library, pid, late_ns })
 }
 
 /// Every function that was counted, those with the most calls first.
@@ -134,6 +211,7 @@ pub fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
             calls: sum.calls.saturating_add(made.calls),
             nested: sum.nested.saturating_add(made.nested),
             times: made.times.filter(|_| functions.len() == 1),
+            at_least: sum.at_least || made.at_least,
             ..sum
         });
         sum.cost = costs.get(&group).copied().unwrap_or_default();

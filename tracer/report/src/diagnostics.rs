@@ -3,6 +3,7 @@
 //! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
 
 use super::calls::calls_not_named;
+use super::counts::with_functions;
 use super::jit_code::jit_not_named;
 use super::rows::process_of;
 use super::thermal::slowdowns;
@@ -40,7 +41,8 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         imbalance(profile),
     ];
     let slowed = slowdowns(profile);
-    let found = recorded.map(Diagnostic::Recorded).chain(profile.diagnostics.iter().cloned());
+    let recorded = recorded.map(|found| Diagnostic::Recorded(with_functions(found, profile)));
+    let found = recorded.chain(profile.diagnostics.iter().cloned());
     let of_work = work::diagnostics(profile);
     for diagnostic in found.chain(whole.into_iter().flatten()).chain(of_work).chain(slowed) {
         let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
@@ -245,8 +247,8 @@ fn program_uncertain(profile: &Profile) -> Option<Diagnostic> {
 
 fn few_samples(profile: &Profile) -> Option<Diagnostic> {
     let samples = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.samples));
-    let ran = profile.rows.iter().any(|row| row.time_ns > 0);
-    (ran && samples < 100).then_some(Diagnostic::FewSamples { samples })
+    let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
+    (cpu_ns > 0 && samples < 100).then_some(Diagnostic::FewSamples { samples, cpu_ns })
 }
 
 /// Energy of windows in which nobody ran, where it is more than 1/200 of a domain: the bound that the design sets for a fitting idle

@@ -15,6 +15,7 @@ use serde::Serialize;
 pub(super) struct CallsLine {
     calls: Option<u64>,
     nested_calls: Option<u64>,
+    calls_at_least: Option<bool>,
     uj_per_call: Option<f64>,
     call_ns: Option<TimesLine>,
 }
@@ -42,6 +43,7 @@ impl CallsLine {
         Self {
             calls: made.map(|made| made.calls),
             nested_calls: made.map(|made| made.nested),
+            calls_at_least: made.map(|made| made.at_least),
             uj_per_call: made.and_then(|made| made.uj_per_call(run::headline(profile))),
             call_ns: made.and_then(|made| made.times).map(TimesLine::from),
         }

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
+use super::counts::counted;
 use super::fold::Cost;
 use super::outer_line::{OuterLine, outer_line};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
@@ -300,7 +301,8 @@ impl Sections<'_> {
                     self.section(out, "Top Python functions, self", "function", python, Rank::Own)?;
                 }
                 self.section(out, "Top functions, self", "function", functions.clone(), Rank::Own)?;
-                self.section(out, "Top functions, with callees", "function", functions, Rank::Total)
+                self.section(out, "Top functions, with callees", "function", functions, Rank::Total)?;
+                self.counted(out)
             }
             By::Python => {
                 let functions = rows(By::Python);
@@ -377,7 +379,29 @@ impl Sections<'_> {
             let functions = rows_at(&libraries, By::Function, self.options.level);
             self.section(out, "Top functions, self", "function", functions, Rank::Own)?;
         }
+        self.counted(out)?;
         self.say_native(out)
+    }
+
+    /// Every function that was counted, whether a sample shows it or not.
+    fn counted(&self, out: &mut dyn Write) -> io::Result<()> {
+        let functions = counted(self.profile);
+        if functions.is_empty() {
+            return Ok(());
+        }
+        let names = functions.iter().map(|function| function.name(self.profile, &functions));
+        let cells: Vec<String> =
+            names.take(self.options.rows).map(|name| shown(&name).into_owned()).collect();
+        let made: Vec<_> = functions.iter().take(cells.len()).map(|function| Some(function.made)).collect();
+        let hidden = functions.len() - made.len();
+        let mut columns = self.calls(&made);
+        columns.push(Column { head: "function".to_owned(), cells });
+        writeln!(out)?;
+        self.look.line(out, TITLE, "Counted calls")?;
+        Column::grid(&columns, made.iter().map(|_| Style::new())).write(out, self.look)?;
+        let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
+        let notes: Vec<String> = hidden.into_iter().chain(note_on_calls(&made)).collect();
+        self.look.bullets(out, " ", &notes)
     }
 
     fn say_native(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -417,13 +441,25 @@ impl Sections<'_> {
         let rough = marked("~").then(|| "~ fewer than 100 samples".to_owned());
         let open = "? this run cannot separate its power from other code";
         let open = marked("?").then(|| open.to_owned());
-        let notes: Vec<String> = hidden.into_iter().chain(rough).chain(open).collect();
+        let made: Vec<_> = rows.iter().map(|row| row.calls).collect();
+        let notes: Vec<String> =
+            hidden.into_iter().chain(rough).chain(open).chain(note_on_calls(&made)).collect();
         self.look.bullets(out, " ", &notes)
     }
 
     /// Share, watts and seconds are of the cost that the table is ranked by. Watts are those of what CPUs and their memory spent: a GPU's joules
     /// divided by CPU time are no power. A column that says the same as another, or the same in every row of a model, is left out.
     fn grid(&self, rows: &[Row], head: &str, rank: Rank) -> Grid {
+        let styles = || rows.iter().map(|row| if row.special { DIM } else { Style::new() });
+        let tight = self.look.width.is_some_and(|width| width < NARROWEST);
+        let grid = Column::grid(&self.columns(rows, head, rank, (tight, self.has_intervals())), styles());
+        if !grid.is_too_wide(self.look.width) {
+            return grid;
+        }
+        Column::grid(&self.columns(rows, head, rank, (true, false)), styles())
+    }
+
+    fn columns(&self, rows: &[Row], head: &str, rank: Rank, (narrow, sure): (bool, bool)) -> Vec<Column> {
         let choice = run::headline(self.profile);
         let energy = |row: &Row, rank| run::chosen(&ranked(row, rank).energy, choice);
         let scale = EnergyScale::for_largest(rows.iter().map(|row| energy(row, Rank::Total)));
@@ -437,7 +473,6 @@ impl Sections<'_> {
         let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
         let share = column(share.to_owned(), &|row| percent(energy(row, rank).as_uj(), target));
         let merged = own.cells == total.cells;
-        let narrow = self.look.width.is_some_and(|width| width < NARROWEST);
         let mut columns = match merged {
             true => vec![
                 Column { head: scale.unit.to_owned(), ..total },
@@ -446,7 +481,7 @@ impl Sections<'_> {
             // A name needs the room more than the number that the table is not ranked by.
             false if narrow && rank == Rank::Total => vec![total, share],
             // An interval is that of the total.
-            false if narrow && !self.has_intervals() => vec![own, share],
+            false if narrow && !sure => vec![own, share],
             false => vec![own, total, share],
         };
         let power = if run::has_gpus(self.profile, choice) { "CPU W" } else { "W" };
@@ -464,13 +499,12 @@ impl Sections<'_> {
                 plus_minus(energy(row, Rank::Total), row.uncertainty.as_ref())
             }),
         };
-        columns.extend(self.has_intervals().then_some(interval));
-        columns.extend(self.calls(rows));
+        columns.extend(sure.then_some(interval));
+        columns.extend(self.calls(&rows.iter().map(|row| row.calls).collect::<Vec<_>>()));
         let marks = column(String::new(), &|row| rows::mark(&row.flags, self.is_modelled()).to_owned());
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
         columns.push(column(head.to_owned(), &|row| self.name(row)));
-        let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
-        Column::grid(&columns, styles)
+        columns
     }
 
     /// Whether rows say how sure their joules are: of a part of a run nobody knows it, and of a model no row says more than the note above.
@@ -484,21 +518,25 @@ impl Sections<'_> {
     }
 
     /// Calls and what one cost on average, where any were counted; `177/1`: of 177 calls all but one within another.
-    fn calls(&self, rows: &[Row]) -> Vec<Column> {
-        let made: Vec<Option<CallsMade>> = rows.iter().map(|row| row.calls).collect();
+    fn calls(&self, made: &[Option<CallsMade>]) -> Vec<Column> {
         if made.iter().all(Option::is_none) {
             return Vec::new();
         }
         let choice = run::headline(self.profile);
-        let each = |made: &CallsMade| made.uj_per_call(choice).map_or_else(String::new, call_energy);
+        let at = |mark: &'static str, made: &CallsMade| if made.at_least { mark } else { "" };
+        let each = |made: &CallsMade| match made.uj_per_call(choice) {
+            Some(uj) => format!("{}{}", at("≤", made), call_energy(uj)),
+            None if made.cost.samples == 0 => "no sample".to_owned(),
+            None => String::new(),
+        };
         let column = |head: String, cell: &dyn Fn(&CallsMade) -> String| Column {
             head,
             cells: made.iter().map(|made| made.as_ref().map_or_else(String::new, cell)).collect(),
         };
         let mut columns = vec![
             column("calls".to_owned(), &|made| match made.nested {
-                0 => made.calls.to_string(),
-                _ => format!("{}/{}", made.calls, made.outermost()),
+                0 => format!("{}{}", at("≥", made), made.calls),
+                _ => format!("{}{}/{}", at("≥", made), made.calls, made.outermost()),
             }),
             column("energy\nper call".to_owned(), &each),
         ];
@@ -575,6 +613,12 @@ impl Column {
         let heads = columns.iter().map(|column| column.head.clone()).collect();
         Grid { heads, words: 0, name_last: true, no_rule: false, rows }
     }
+}
+
+/// What the marks of calls mean, where they occur.
+fn note_on_calls(made: &[Option<CallsMade>]) -> Option<String> {
+    let any = made.iter().flatten().any(|made| made.at_least);
+    any.then(|| "≥ at least so many calls: the first or the last were not counted".to_owned())
 }
 
 fn ranked(row: &Row, rank: Rank) -> Cost {

@@ -199,17 +199,27 @@ impl Grid {
         table.lines().zip(styles).try_for_each(|(line, style)| look.line(out, style, line.trim_end()))
     }
 
-    /// Shortens the name to what the others leave of the width.
-    fn fit(&mut self, width: Option<usize>) {
-        let (Some(width), true) = (width, self.name_last) else { return };
+    /// Whether it needs more than the width, however short names are made.
+    pub(crate) fn is_too_wide(&self, width: Option<usize>) -> bool {
+        width.is_some_and(|width| self.taken() + 1 + NARROWEST_NAME > width)
+    }
+
+    /// Columns of text that all but the last take.
+    fn taken(&self) -> usize {
         let last = self.heads.len().saturating_sub(1);
         let widest = |column: usize| {
             let cells =
                 self.rows.iter().filter_map(|row| row.cells.get(column)).chain(self.heads.get(column));
             cells.flat_map(|cell| cell.lines()).map(UnicodeWidthStr::width).max().unwrap_or(0).max(1)
         };
-        let taken: usize = (0..last).map(|column| widest(column) + 2).sum();
-        let room = width.saturating_sub(taken + 1).max(NARROWEST_NAME);
+        (0..last).map(|column| widest(column) + 2).sum()
+    }
+
+    /// Shortens the name to what the others leave of the width.
+    fn fit(&mut self, width: Option<usize>) {
+        let (Some(width), true) = (width, self.name_last) else { return };
+        let last = self.heads.len().saturating_sub(1);
+        let room = width.saturating_sub(self.taken() + 1).max(NARROWEST_NAME);
         if let Some(head) = self.heads.get_mut(last) {
             let lines: Vec<String> = head.lines().map(|line| shorten_end(line, room)).collect();
             *head = lines.join("\n");

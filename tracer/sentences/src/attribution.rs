@@ -56,11 +56,13 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \
              busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"
         ),
-        Diagnostic::FewSamples { samples } => {
-            format!(
-                "only {}: shares of functions are rough; record for longer or raise `-F`",
-                counted(*samples, "sample")
-            )
+        Diagnostic::FewSamples { samples, cpu_ns } if is_too_short(*cpu_ns) => format!(
+            "{} in {:.1} ms of CPU time: too short to tell shares of functions; repeat the work in a loop",
+            few(*samples),
+            in_seconds(*cpu_ns) * 1e3
+        ),
+        Diagnostic::FewSamples { samples, .. } => {
+            format!("{}: shares of functions are rough; record for longer or raise `-F`", few(*samples))
         }
         Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
             calls_not_named(not_named, not_public, *of_ns)
@@ -77,6 +79,15 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::LedgerImbalance(broken) => imbalance(broken),
         Diagnostic::SlowedDown { part, by, ns, times, of_ns } => slowed_down(*part, *by, *ns, *times, *of_ns),
     }
+}
+
+/// Whether no rate of samples shows who used so much CPU time: -F 999 would take less than a hundred.
+pub(super) const fn is_too_short(cpu_ns: u64) -> bool {
+    cpu_ns < 100_000_000
+}
+
+pub(super) fn few(samples: u64) -> String {
+    if samples == 0 { "no samples".to_owned() } else { format!("only {}", counted(samples, "sample")) }
 }
 
 /// Slower clocks draw less, and everything takes longer.

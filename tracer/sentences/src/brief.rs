@@ -3,7 +3,7 @@
 //! Leaves out those that are seldom and change no number: of these the sentence's first part is shown.
 
 use super::account::account_in_brief;
-use super::attribution::{diagnostic, domain_fact, some_of};
+use super::attribution::{diagnostic, domain_fact, few, is_too_short, some_of};
 use super::calls::call_fact;
 use super::counters::missing_in_brief;
 use super::jit::jit_in_brief;
@@ -54,14 +54,16 @@ fn brief(found: &Diagnostic) -> String {
     match found {
         Diagnostic::Recorded(found) => recorded_in_brief(found),
         Diagnostic::Domain { what, .. } => domain_in_brief(what),
-        Diagnostic::FewSamples { samples: 0 } => {
+        Diagnostic::FewSamples { samples, cpu_ns } if is_too_short(*cpu_ns) => format!(
+            "{} in {:.1} ms of CPU time: too short, repeat the work in a loop",
+            few(*samples),
+            in_seconds(*cpu_ns) * 1e3
+        ),
+        Diagnostic::FewSamples { samples: 0, .. } => {
             "no samples, so no functions are known: record longer, or with -F 999".to_owned()
         }
-        Diagnostic::FewSamples { samples } => {
-            format!(
-                "only {}, so shares are rough: record longer, or with -F 999",
-                counted(*samples, "sample")
-            )
+        Diagnostic::FewSamples { samples, .. } => {
+            format!("{}, so shares are rough: record longer, or with -F 999", few(*samples))
         }
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => {
             format!("{} of the CPU time has no sample ([unsampled])", percent_of(*unsampled_ns, *of_ns))
@@ -242,9 +244,7 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
         CallDiagnostic::InputSizesLimited { .. } => {
             "arguments of some calls were skipped, to take 1 % of the time at most".to_owned()
         }
-        CallDiagnostic::Late { pid, .. } => {
-            format!("the first calls of process {pid} are missing: counted late")
-        }
+        CallDiagnostic::Late { library, .. } => format!("counted late: calls of {library}"),
         other => first_part(&call_fact(other)),
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
         CallDiagnostic::InputSizes { looks, left_out, cost_ns } => input_sizes(*looks, *left_out, *cost_ns),
         CallDiagnostic::InputSizesLimited { passed, unseen } => input_sizes_limited(*passed, *unseen),
         CallDiagnostic::Late { library, pid, late_ns } => format!(
-            "calls in {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing from its counts",
+            "calls of {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing, so that counts are lower \
+             bounds, and energy per call is an upper one",
             in_seconds(*late_ns)
         ),
     }

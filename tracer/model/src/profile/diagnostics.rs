@@ -89,6 +89,8 @@ pub enum Diagnostic {
     FewSamples {
         /// How many.
         samples: u64,
+        /// Of so much CPU time.
+        cpu_ns: u64,
     },
     /// Packages that were entered and do not say by which call, or have no public names.
     CallsNotNamed {

@@ -28,12 +28,35 @@ fn a_difference_has_its_cause() {
     assert!(found(5_000_000_000, TimeDifference::Stolen).contains("25% more than the kernel's"));
 }
 
+/// A higher rate of samples is advised where it would show functions, a loop where no rate would.
+#[test]
+fn a_short_program_has_advice() {
+    let texts = |samples, cpu_ns| {
+        let found = Diagnostic::FewSamples { samples, cpu_ns };
+        [diagnostic(&found), in_brief(std::iter::once(&found)).concat()]
+    };
+    for (samples, cpu_ns) in [(0, 1_200_000), (9, 99_900_000)] {
+        for text in texts(samples, cpu_ns) {
+            assert!(
+                text.contains(" ms of CPU time") && text.contains("loop") && !text.contains("-F"),
+                "{text}"
+            );
+        }
+    }
+    assert_eq!(
+        texts(0, 1_200_000)[1],
+        "no samples in 1.2 ms of CPU time: too short, repeat the work in a loop"
+    );
+    assert!(texts(9, 99_900_000)[1].len() <= 78);
+    assert!(texts(9, 100_000_000).iter().all(|text| text.contains("-F") && !text.contains("loop")));
+}
+
 /// One is one, in every sentence and line that counts.
 #[test]
 fn one_is_one() {
     use RecordingDiagnostic as R;
     let one = [
-        Diagnostic::FewSamples { samples: 1 },
+        Diagnostic::FewSamples { samples: 1, cpu_ns: 1 },
         Diagnostic::OverlappingSlices { times: 1 },
         Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 1)])),
         Diagnostic::of("gpu-0", DomainDiagnostic::ReadingsLeftOut { readings: 1 }),
