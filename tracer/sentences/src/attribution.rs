@@ -56,14 +56,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \
              busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"
         ),
-        Diagnostic::FewSamples { samples, cpu_ns } if is_too_short(*cpu_ns) => format!(
-            "{} in {:.1} ms of CPU time: too short to tell shares of functions; repeat the work in a loop",
-            few(*samples),
-            in_seconds(*cpu_ns) * 1e3
-        ),
-        Diagnostic::FewSamples { samples, .. } => {
-            format!("{}: shares of functions are rough; record for longer or raise `-F`", few(*samples))
-        }
+        Diagnostic::FewSamples { samples, cpu_ns } => few_samples(*samples, *cpu_ns),
         Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
             calls_not_named(not_named, not_public, *of_ns)
         }
@@ -79,6 +72,17 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::LedgerImbalance(broken) => imbalance(broken),
         Diagnostic::SlowedDown { part, by, ns, times, of_ns } => slowed_down(*part, *by, *ns, *times, *of_ns),
     }
+}
+
+fn few_samples(samples: u64, cpu_ns: u64) -> String {
+    let few = few(samples);
+    if !is_too_short(cpu_ns) {
+        return format!("{few}: shares of functions are rough; record for longer or raise `-F`");
+    }
+    let ms = in_seconds(cpu_ns) * 1e3;
+    format!(
+        "{few} in {ms:.1} ms of CPU time: too short to tell shares of functions; repeat the work in a loop"
+    )
 }
 
 /// Whether no rate of samples shows who used so much CPU time: -F 999 would take less than a hundred.
