@@ -100,6 +100,20 @@ fn calls_in_libraries() {
     assert!(counted.into_iter().all(|line| line["calls_at_least"] == true), "{report}");
 }
 
+/// Data that a symbol calls a function is no place for a probe: it would change.
+#[test]
+fn data_is_left_alone() {
+    let place = place();
+    let data = r#"__asm__(".section .rodata\n.globl data\n.type data,@function\ndata: .quad 0x88\n.text");
+        extern const char data[];
+        int main(void) { return data[0] == (char)0x88 ? 0 : 1; }"#;
+    place.write("main.c", 0o644, data);
+    let built = Command::new("cc").args(["-w", "-o", "main", "main.c"]).current_dir(place.folder()).status();
+    assert!(built.unwrap().success());
+    let recording = record(&place, &["--count=data"], &["./main"]);
+    assert!(found(&recording).contains(&CallDiagnostic::NotFound { names: vec!["data".into()] }));
+}
+
 /// A program that ran already has its calls counted from the start of the recording: none is missing.
 #[test]
 fn calls_of_a_running_program() {

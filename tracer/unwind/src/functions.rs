@@ -5,7 +5,7 @@
 use super::elf::{Elf, ElfError, named_symbols, with_elf};
 use energy_trace_model::recording::names::cut;
 use energy_trace_names::patterns::{bare, glob};
-use object::{Object as _, ObjectSegment as _};
+use object::{Object as _, ObjectSegment as _, SegmentFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,10 +60,13 @@ pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<V
     Ok(found.into_values().collect())
 }
 
+/// The place of code in the file. A probe on data would change it: the kernel looks at no rights of a mapping that nobody may write.
 fn file_offset(elf: &Elf<'_>, svma: u64) -> Option<u64> {
     let segment = elf.segments().find(|segment| {
         let (_, size) = segment.file_range();
-        segment.address() <= svma && svma - segment.address() < size
+        let is_code =
+            matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_X != 0);
+        is_code && segment.address() <= svma && svma - segment.address() < size
     })?;
     (svma - segment.address()).checked_add(segment.file_range().0)
 }
