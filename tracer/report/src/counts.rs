@@ -60,18 +60,6 @@ pub(crate) struct CountedFunction {
     pub(crate) made: CallsMade,
 }
 
-impl CountedFunction {
-    /// Its name, with its file where others of them have the same.
-    pub(crate) fn name(&self, profile: &Profile, all: &[Self]) -> String {
-        let of = |function: &Self| profile.frames.get(function.frame.index());
-        let Some(frame) = of(self) else { return String::new() };
-        let name = frame_name(frame);
-        let alike = all.iter().filter(|other| of(other).is_some_and(|other| frame_name(other) == name));
-        let file = if frame.kind == FrameKind::Python { &frame.file } else { &frame.module };
-        if alike.count() > 1 { format!("{name}  ({file})") } else { name }
-    }
-}
-
 /// What was counted, by the number of a function's symbol.
 struct Counted<'a> {
     profile: &'a Profile,

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
+use super::apart::told_apart;
 use super::counts::counted;
 use super::fold::Cost;
 use super::outer_line::{OuterLine, outer_line};
@@ -16,6 +17,7 @@ use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::frame_name;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
@@ -389,7 +391,9 @@ impl Sections<'_> {
         if functions.is_empty() {
             return Ok(());
         }
-        let names = functions.iter().map(|function| function.name(self.profile, &functions));
+        let all = told_apart(self.profile, frame_name);
+        let names =
+            functions.iter().map(|function| all.get(function.frame.index()).cloned().unwrap_or_default());
         let cells: Vec<String> =
             names.take(self.options.rows).map(|name| shown(&name).into_owned()).collect();
         let made: Vec<_> = functions.iter().take(cells.len()).map(|function| Some(function.made)).collect();
