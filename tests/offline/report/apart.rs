@@ -4,6 +4,7 @@ use super::recording_builder::RecordingBuilder;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_names::native_frames::NativeFrames;
+use energy_trace_report::budgets::{Budget, check};
 use energy_trace_report::diff::{Change, Comparison, DiffOptions, Work, compare};
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_report::folded::{self, FoldedOptions, Per};
@@ -137,5 +138,34 @@ fn a_twin_on_one_side() {
         profile.frames.iter_mut().for_each(|frame| frame.name = frame.name.replace("2>", "1>"));
     }
     let compared = compare([&sides[0], &sides[1]], &OPTIONS).unwrap();
-    assert_eq!(changed(&compared), ["Op<…>::run(long)", "spin", "work"]);
+    assert_eq!(changed(&compared), ["Op<…>::run(long)", "spin  (other files)", "work  (other files)"]);
+}
+
+/// A twin that one run alone has, as a sample of it is seldom, changes no name of the others: nothing has changed.
+#[test]
+fn a_rare_twin() {
+    let of = |by: i64, rare: bool| {
+        let mut profile = run([300, 100, 30_000 + by, if rare { 500 } else { 0 }, 300, 300, 100]);
+        if !rare {
+            profile.rows.retain(|row| row.energy.total().as_uj() > 0);
+            let twins = profile.frames.iter_mut().filter(|frame| frame.module == "/t/q/libx.so");
+            twins.for_each(|frame| "gone".clone_into(&mut frame.name));
+        }
+        profile
+    };
+    let sides = [[of(1, false), of(2, false), of(3, false)], [of(1, false), of(2, true), of(3, false)]];
+    let compared = compare([&sides[0], &sides[1]], &OPTIONS).unwrap();
+    assert_eq!(changed(&compared), [""; 0], "{:#?}", compared.changes);
+}
+
+/// A budget of a name that several functions have is of all of them; of one with its file of that alone.
+#[test]
+fn budgets_of_one_name() {
+    let profile = run([301, 102, 303, 104, 305, 106, 107]);
+    let used = |name: &str| {
+        let checked = check(&profile, &[Budget::of_call(&format!("{name}=1J")).unwrap()]);
+        checked[0].used.as_uj() / 1_000
+    };
+    let names = ["work", "work  (liba.so)", "work  (libb.so)", "spin  (q/libx.so)", "alone"];
+    assert_eq!(names.map(used), [403, 301, 102, 104, 107]);
 }

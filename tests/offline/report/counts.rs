@@ -146,7 +146,7 @@ fn counts_of_one_name() {
     let of = ["/a/util.py", "/b/util.py"].map(|file| b.python("util", "work", file, 1));
     b.calls(of.map(|frame| CallCount { frame, calls: 30, nested: 0, times: None }).into());
     let text = table(&b.build(), 80);
-    assert!(["/a", "/b"].iter().all(|at| text.contains(&format!("util.work  ({at}/util.py)"))), "{text}");
+    assert!(["a", "b"].iter().all(|at| text.contains(&format!("util.work  ({at}/util.py:1)"))), "{text}");
 }
 
 /// The table has columns for calls where some were counted, and keeps to the width; so has the CSV.

@@ -184,6 +184,33 @@ pub fn shorten(name: &str, width: usize) -> String {
     without_middle(&without_brackets(name), width)
 }
 
+/// The same of names that stand below each other: two that would look alike are told apart by where they differ first.
+pub fn shorten_all(names: &[&str], width: usize) -> Vec<String> {
+    let short: Vec<String> = names.iter().map(|name| shorten(name, width)).collect();
+    let of = |(name, shown): (&&str, &String)| {
+        let twins = names.iter().zip(&short).filter(|(other, like)| *like == shown && other != &name);
+        let common = twins.map(|(other, _)| common_beginning(name, other)).max();
+        common.map_or_else(|| shown.clone(), |common| from_difference(name, common, width))
+    };
+    names.iter().zip(&short).map(of).collect()
+}
+
+/// How many bytes two texts have in common at their beginnings.
+fn common_beginning(one: &str, other: &str) -> usize {
+    let same = one.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+    same.map_or(one.len().min(other.len()), |((at, _), _)| at)
+}
+
+/// The beginning of a name, and what stands at the place: `void sort‹…int, 8>(int *, …`.
+fn from_difference(name: &str, at: usize, width: usize) -> String {
+    let head = beginning(name, width / 2);
+    if at <= head.len() {
+        return shorten_end(name, width);
+    }
+    let tail = name.get(at..).unwrap_or_default();
+    format!("{head}…{}", shorten_end(tail, width.saturating_sub(head.width() + 1)))
+}
+
 /// A name with as much of what it lies inside of as leaves room for what tells it from others: `  (in :73, :88)`, `  (in :73, …)`, `  (in …)`.
 fn with_inside(name: &str, inside: &str, width: usize) -> Option<String> {
     let least = telling(name).width().min(name.width());
@@ -373,7 +400,8 @@ fn is_python_mark(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten, shorten_end, wrap,
+        Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten, shorten_all,
+        shorten_end, wrap,
     };
 
     fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
@@ -386,6 +414,30 @@ mod tests {
             first_line: 0,
             address: 0x1f40,
         }
+    }
+
+    /// Instances of a template that would be one name are told apart by their arguments; equal names stay equal, and none is wider.
+    #[test]
+    fn instances_are_told_apart() {
+        let of = |kind| {
+            format!(
+                "void std::__introsort_loop<normal_iterator<{kind}*, std::vector<{kind}> >, long>({kind}*)"
+            )
+        };
+        let [one, other, longer] = ["int", "double", "double long"].map(of);
+        let shown = shorten_all(&[&one, &other, &longer, &one, "main"], 40);
+        let expected = [
+            "void std::__introsor…int*, std::vector<…",
+            "void std::__introsor…*, std::vector<dou…",
+            "void std::__introsor… long*, std::vecto…",
+            "void std::__introsor…int*, std::vector<…",
+            "main",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(
+            shorten_all(&["Matrix<16, float>::mul(int)", "Matrix<8, float>::mul(int)"], 20),
+            ["Matrix<16, float>::…", "Matrix<8, float>::m…"]
+        );
     }
 
     /// Each kind of frame has the form that the contract names.

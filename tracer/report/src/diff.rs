@@ -13,8 +13,9 @@
 //! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out the table (`diff_table.rs`), JSON
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
+use super::apart::Parts;
 use super::counts::times_called;
-use super::diff_parts::{Apart, Part, is_inclusive, name_of_both, parts};
+use super::diff_parts::{Apart, OTHER_FILES, Part, is_inclusive, name_of_both, of_runs, parts};
 use super::sampling_error;
 use super::uncertainty;
 use super::{By, run};
@@ -24,7 +25,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::shown::shown;
 use energy_trace_statistics::student;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Chance that equal programs show any function as changed.
 const ALPHA: f64 = 0.05;
@@ -161,9 +162,10 @@ pub fn compare<'a>(
         works.collect::<Result<Vec<f64>, NotCounted>>()
     };
     let work = [work(0)?, work(1)?];
+    let apart = of_runs(sides);
     let runs = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
-        pairs.map(|(profile, work)| of_run(profile, options, *work)).collect::<Vec<_>>()
+        pairs.map(|(profile, work)| of_run(profile, (options, &apart), *work)).collect::<Vec<_>>()
     });
     let wholes = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
@@ -221,12 +223,20 @@ fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> 
         let mut pairs = sides.iter().zip(&wholes);
         is_inclusive(by) && pairs.all(|(part, whole)| part.joules >= whole.joules * (1.0 - 1.0 / WHOLE))
     };
-    let pairs = names.into_iter().map(|(key, names)| (names, of(key)));
+    let told_apart: BTreeSet<&str> = names
+        .keys()
+        .filter(|_| !is_inclusive(by))
+        .filter_map(|key| Some(key.rsplit_once("  (")?.0))
+        .collect();
+    let name = |key: &str, [a, b]: [Option<&str>; 2]| {
+        name_of_both(a, b) + if told_apart.contains(key) { OTHER_FILES } else { "" }
+    };
+    let pairs = names.iter().map(|(key, names)| (name(key, *names), of(key)));
     let large = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least));
     let asked: Vec<_> = large.filter(|(_, sides)| !is_whole(sides)).collect();
     let tests = asked.len().max(1) as f64;
-    let change = |([a, b], sides): ([Option<&str>; 2], [Side; 2])| Change {
-        name: Some(name_of_both(a, b)),
+    let change = |(name, sides): (String, [Side; 2])| Change {
+        name: Some(name),
         sides,
         by_chance: by_chance(&sides, ALPHA / tests),
     };
@@ -247,12 +257,12 @@ fn of_program(profile: &Profile, work: f64) -> Seen {
 }
 
 /// Energy of each part of a run.
-fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> Run {
+fn of_run(profile: &Profile, (options, apart): (&DiffOptions<'_>, &Parts), work: f64) -> Run {
     let choice = run::headline(profile);
     let modelled = run::quality(profile, choice) == Some(Quality::Estimated);
     let samples: u64 = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
     let mut found = Run::new();
-    for Part { key, name, cost, uncertainty } in parts(profile, options) {
+    for Part { key, name, cost, uncertainty } in parts(profile, options, apart) {
         let energy = run::chosen(&cost.energy, choice);
         let (low, high) = match uncertainty {
             Some(uncertainty) if !modelled => uncertainty.ci95,

@@ -3,8 +3,9 @@
 //! Coloured are stacks of functions alone that the comparison of the sets marks: red for more, blue for less. Weights are microjoules of a
 //! run, or of a unit of work, means of each side. Leaves out stacks that the second side does not have: the subtitle counts their joules.
 
+use super::apart::Parts;
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
-use super::diff_parts::{called, keys};
+use super::diff_parts::{called, keys, of_runs};
 use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
@@ -65,10 +66,17 @@ fn stacks(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> BTreeMap<Stri
         .map(|name| escape(name.into()).into_owned())
         .collect();
     let known = compared.changes.iter().filter_map(|change| change.name.as_deref()).collect();
+    let apart = of_runs(compared.sides);
     let mut stacks: BTreeMap<String, Stack> = BTreeMap::new();
     for (side, (runs, work)) in compared.sides.iter().zip(&compared.work).enumerate() {
         for (profile, work) in runs.iter().zip(work) {
-            add_run(&mut stacks, profile, options, (side, work * runs.len() as f64), (&marked, &known));
+            add_run(
+                &mut stacks,
+                profile,
+                options,
+                (side, work * runs.len() as f64),
+                (&marked, &known, &apart),
+            );
         }
     }
     stacks
@@ -79,12 +87,12 @@ fn add_run(
     profile: &Profile,
     options: &DiffOptions<'_>,
     (side, divisor): (usize, f64),
-    (marked, known): (&BTreeSet<String>, &BTreeSet<&str>),
+    (marked, known, apart): (&BTreeSet<String>, &BTreeSet<&str>, &Parts),
 ) {
     let profile = &*native_frames::folded(profile, options.native_frames);
     let selection =
         Selection { domain: run::headline(profile), per: Per::None, rest: Rest::default(), by_callee: false };
-    let names = keys(profile).iter().map(|key| called(key, known).to_owned()).collect();
+    let names = keys(profile, apart).iter().map(|key| called(key, known).to_owned()).collect();
     for line in Folded::new(profile, &selection, names).lines {
         let innermost = line.labels.last().is_some_and(|(_, name)| marked.contains(name.as_ref()));
         let stack = stacks.entry(line.stack()).or_default();

@@ -4,7 +4,7 @@
 //! of one name that lie in several files of a run, and instances of a template, are as many parts. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
-use super::apart::behind;
+use super::apart::Parts;
 use super::diff::DiffOptions;
 use super::fold::Cost;
 use super::functions::place_of;
@@ -44,7 +44,7 @@ pub(crate) const fn is_inclusive(by: By) -> bool {
 }
 
 /// The parts of a run.
-pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
+pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, apart: &Parts) -> Vec<Part> {
     let short = &*short_names::chosen(profile, true);
     let python = || native_frames::folded(profile, NativeFrames::None);
     match options.by {
@@ -64,7 +64,7 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
         }
         _ => {
             let profile = &*native_frames::folded(profile, options.native_frames);
-            let rows = innermost(profile, keys(profile)).into_iter();
+            let rows = innermost(profile, keys(profile, apart)).into_iter();
             let part = |row: super::summary_rows::TopRow| Part {
                 key: row.name.clone(),
                 name: row.name,
@@ -80,21 +80,41 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>) -> Vec<Part> {
 /// holds it.
 const OR: char = '\0';
 
-/// What the functions of a profile's frames are called, the shortest name first. Lines are no part of it: they move.
-pub(crate) fn keys(profile: &Profile) -> Vec<String> {
+/// Functions of several runs: what tells those of one name apart is the same in all, whatever else samples of one run show.
+pub(crate) fn of_runs(sides: [&[Profile]; 2]) -> Parts {
+    let mut apart = Parts::default();
+    sides.into_iter().flatten().for_each(|profile| apart.add(&in_files(profile)));
+    apart
+}
+
+/// Each frame's function and its file. Lines are no part of it: they move.
+fn in_files(profile: &Profile) -> Vec<(String, String)> {
+    let in_file = |frame: &Frame| (named(frame), place_of(&Frame { first_line: 0, ..frame.clone() }));
+    profile.frames.iter().map(in_file).collect()
+}
+
+fn named(frame: &Frame) -> String {
+    frame_name(frame).replace(OR, "")
+}
+
+/// What the functions of a profile's frames are called, the shortest name first.
+pub(crate) fn keys(profile: &Profile, apart: &Parts) -> Vec<String> {
     let short = short_names::chosen(profile, true);
-    let name = |frame: &Frame| frame_name(frame).replace(OR, "");
-    let in_file = |frame: &Frame| (name(frame), place_of(&Frame { first_line: 0, ..frame.clone() }));
-    let functions: Vec<_> = profile.frames.iter().map(in_file).collect();
-    let all = short.frames.iter().map(name).zip(&functions).zip(behind(&functions, 1));
-    all.map(|((short, (full, _)), behind)| format!("{short}{OR}{full}{OR}{full}{behind}")).collect()
+    let key = |(short, (full, place)): (&Frame, (String, String))| {
+        format!("{}{OR}{full}{OR}{full}{}", named(short), apart.behind(&full, &place, 1))
+    };
+    short.frames.iter().zip(in_files(profile)).map(key).collect()
 }
 
 /// What the function of a key is called where these are the names of all.
-pub(crate) fn called<'a>(key: &'a str, names: &BTreeSet<&str>) -> &'a str {
-    let known = key.rsplit(OR).find(|name| names.contains(name));
+pub(crate) fn called<'a>(key: &'a str, names: &'a BTreeSet<&str>) -> &'a str {
+    let rest = |name: &str| names.get(&*format!("{name}{OTHER_FILES}")).copied();
+    let known = key.rsplit(OR).find_map(|name| names.get(name).copied().or_else(|| rest(name)));
     known.or_else(|| key.split(OR).next()).unwrap_or(key)
 }
+
+/// Stands behind the name of functions that are not told apart, where others of that name are.
+pub(crate) const OTHER_FILES: &str = "  (other files)";
 
 /// Which functions are told apart by the longest names of their keys: those of which a run has several that differ in nothing else, each of them
 /// on both sides. All others are one: a file that was renamed is still the same, and a thousand small ones are not a thousand rows.

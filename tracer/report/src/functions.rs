@@ -5,7 +5,7 @@
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
-use super::apart::behind;
+use super::apart::Parts;
 use super::calls::naming::exported_name;
 use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
@@ -183,7 +183,9 @@ impl<'a> FunctionTable<'a> {
     pub(crate) fn behind(&self) -> Vec<String> {
         let place = |number| self.speaker(number).map_or_else(String::new, place_of);
         let functions: Vec<_> = (0..self.count()).map(|number| (self.name(number), place(number))).collect();
-        behind(&functions, 0)
+        let mut parts = Parts::default();
+        parts.add(&functions);
+        functions.iter().map(|(name, place)| parts.behind(name, place, 0)).collect()
     }
 
     /// The kind of a function's frames.

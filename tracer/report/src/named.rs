@@ -1,11 +1,11 @@
 //! What something used by the name that a user typed, as a budget has it: names and labels of the summary and of `report`, whole or elided.
 //!
-//! In this order: an API call, a function, a line and its call, a line, the end of a function's name. Leaves out limits (`budgets.rs`).
+//! In this order: an API call, a function (all of that name, unless its file stands behind it), a line and its call, a line, the end of a function's name. Leaves out limits (`budgets.rs`).
 
 use super::By;
 use super::calls::Kind;
 use super::fold::{Cost, fold};
-use super::functions::functions;
+use super::functions::{Function, functions};
 use super::rows::rows;
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
@@ -36,12 +36,17 @@ pub(crate) fn used(profile: &Profile, typed: &str) -> Option<Used> {
         let used = named.map(|row| (energy(row.spent.total), row.uncertainty));
         used.max_by_key(|(energy, _)| *energy)
     };
-    let function = || {
-        let mut all = functions(profile).into_iter();
-        let found = all.find(|function| name.is(&function.name) || name.is(&function.symbol))?;
-        Some((energy(found.spent.total), found.uncertainty))
-    };
     let of_frames = |is_it: &dyn Fn(&Frame) -> bool| of_frames(profile, &uncertainties, is_it);
+    let function = || {
+        let all = functions(profile);
+        let is_alone =
+            |of: &&Function| !of.behind.is_empty() && name.is(&format!("{}{}", of.name, of.behind));
+        let mut alike = all.iter().filter(|of| name.is(&of.name) || name.is(&of.symbol));
+        let found = all.iter().find(is_alone).or_else(|| alike.next())?;
+        // One of several functions of a name would keep a budget that all of them together exceed.
+        let several = alike.next().and_then(|_| of_frames(&|frame| name.is(&frame_name(frame))));
+        several.or_else(|| Some((energy(found.spent.total), found.uncertainty)))
+    };
     largest(By::Api)
         .or_else(function)
         .or_else(|| largest(By::Call))

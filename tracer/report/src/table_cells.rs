@@ -8,7 +8,7 @@ use comfy_table::{
 };
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
-use energy_trace_names::{shorten, shorten_end};
+use energy_trace_names::{shorten, shorten_all, shorten_end};
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
@@ -224,9 +224,13 @@ impl Grid {
             let lines: Vec<String> = head.lines().map(|line| shorten_end(line, room)).collect();
             *head = lines.join("\n");
         }
-        for cell in self.rows.iter_mut().filter_map(|row| row.cells.get_mut(last)) {
-            let lines: Vec<String> = cell.lines().map(|line| shorten(line, room)).collect();
-            *cell = lines.join("\n");
+        let cells: Vec<&mut String> =
+            self.rows.iter_mut().filter_map(|row| row.cells.get_mut(last)).collect();
+        let firsts: Vec<&str> = cells.iter().map(|cell| cell.lines().next().unwrap_or_default()).collect();
+        let firsts = shorten_all(&firsts, room);
+        for (cell, first) in cells.into_iter().zip(firsts) {
+            let others = cell.lines().skip(1).map(|line| shorten(line, room));
+            *cell = std::iter::once(first).chain(others).collect::<Vec<_>>().join("\n");
         }
     }
 }
