@@ -128,6 +128,10 @@ fn counted_late() {
     assert_eq!(is_least("functions", "torch::autograd::THPVariable_cat"), true);
     assert_eq!(is_least("counted", "at::_ops::cat::call"), false, "of another library");
     assert!(is_least("functions", "train.main").is_null());
+    let mut out = Vec::new();
+    csv::write(&mut out, &profile).unwrap();
+    let lines = String::from_utf8(out).unwrap();
+    assert!(lines.contains(",400,0,20000.000,,,,true\n"), "{lines}");
     let text = table(&profile, 80);
     let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
     assert!(
@@ -170,7 +174,7 @@ fn columns() {
     let text = String::from_utf8(out).unwrap();
     assert!(
         text.lines().any(|line| line.starts_with("train.fib")
-            && line.ends_with(",177,175,1000000.000,2000000,3000000,9000000")),
+            && line.ends_with(",177,175,1000000.000,2000000,3000000,9000000,false")),
         "{text}"
     );
 }

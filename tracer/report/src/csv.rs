@@ -98,6 +98,7 @@ fn number_columns() -> impl Iterator<Item = String> {
         "call_p50_ns",
         "call_p95_ns",
         "call_p99_ns",
+        "calls_at_least",
     ]
     .into_iter()
     .map(str::to_owned);
@@ -141,7 +142,7 @@ fn numbers(spent: &Spent, uncertainty: Option<Uncertainty>, flags: &[&str]) -> V
 }
 
 /// Calls, where they were counted.
-fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
+fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 7] {
     let number = |of: Option<u64>| of.map_or_else(String::new, |number| number.to_string());
     let mean = made.and_then(|made| made.uj_per_call(run::headline(profile)));
     let times = made.and_then(|made| made.times);
@@ -152,6 +153,7 @@ fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
         number(times.map(|times| times.p50_ns)),
         number(times.map(|times| times.p95_ns)),
         number(times.map(|times| times.p99_ns)),
+        made.map_or_else(String::new, |made| made.at_least.to_string()),
     ]
 }
 
