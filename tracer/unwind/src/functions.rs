@@ -5,7 +5,7 @@
 use super::elf::{Elf, ElfError, named_symbols, with_elf};
 use energy_trace_model::recording::names::cut;
 use energy_trace_names::patterns::{bare, glob};
-use object::{Object as _, ObjectSegment as _, SegmentFlags};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, SectionFlags, SegmentFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -61,7 +61,13 @@ pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<V
 }
 
 /// The place of code in the file. A probe on data would change it: the kernel looks at no rights of a mapping that nobody may write.
+/// Linkers may put data into a segment of code (`-z noseparate-code`).
 fn file_offset(elf: &Elf<'_>, svma: u64) -> Option<u64> {
+    elf.sections().find(|section| {
+        let executed = u64::from(object::elf::SHF_EXECINSTR);
+        let is_code = matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & executed != 0);
+        is_code && section.address() <= svma && svma - section.address() < section.size()
+    })?;
     let segment = elf.segments().find(|segment| {
         let (_, size) = segment.file_range();
         let is_code =
