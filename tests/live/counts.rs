@@ -100,6 +100,29 @@ fn calls_in_libraries() {
     assert!(counted.into_iter().all(|line| line["calls_at_least"] == true), "{report}");
 }
 
+/// A library that is reached in several ways is probed once: by the path that a program is linked with, by that of `--count`, and by links.
+#[test]
+fn a_library_reached_twice() {
+    let place = place();
+    place.write("step.c", 0o644, "int step(int n) { return n + 1; } int other(int n) { return n; }\n");
+    place.write(
+        "main.c",
+        0o644,
+        "int step(int), other(int);\nint main(void) { int n = 0; while (n < 1000) n = step(other(n)); }\n",
+    );
+    let script = "set -e; cc -shared -fPIC -o libstep.so step.c; ln -s libstep.so liblink.so; \
+                  ln libstep.so libhard.so; cc -o main main.c $PWD/libstep.so";
+    let built = Command::new("sh").args(["-c", script]).current_dir(place.folder()).status();
+    assert!(built.unwrap().success());
+    let at = |library: &str| place.path(library).display().to_string();
+    let names =
+        format!("--count=step@{},step@{},other@{}", at("libstep.so"), at("liblink.so"), at("libhard.so"));
+    let recording = record(&place, &[&names], &["./main"]);
+    assert_eq!(calls(&recording, "step"), Some((1000, 0)));
+    assert_eq!(calls(&recording, "other"), Some((1000, 0)));
+    assert_eq!(recording.calls.len(), 2);
+}
+
 /// Data that a symbol calls a function is no place for a probe: it would change.
 #[test]
 fn data_is_left_alone() {

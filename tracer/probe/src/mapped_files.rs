@@ -2,14 +2,13 @@
 //!
 //! Leaves out what is looked for in a file (`count`, `range_probes`) and GPU libraries (`gpu/libraries`).
 
-use energy_trace_foreign::files::{Root, file_key};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::path::Path;
 
 /// What names a file.
 pub(crate) struct FileName {
@@ -36,10 +35,9 @@ pub(crate) struct NewFile<'a> {
 
 impl FileName {
     /// Opens a file that a process will map.
-    pub(crate) fn open(path: &Path) -> Option<(File, Self)> {
-        let file = Root::default().open(path, true).ok()?;
-        let key = file_key(&file.metadata().ok()?);
-        Some((file, Self { key, path: path.to_string_lossy().into_owned() }))
+    pub(crate) fn open(seen: &SeenFile) -> Option<(File, Self)> {
+        let path = seen.path().to_string_lossy().into_owned();
+        Some((seen.open().ok()?, Self { key: seen.key.clone(), path }))
     }
 
     /// Whether a mapping is of this file. Some file systems show another device in mappings.

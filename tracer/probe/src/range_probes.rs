@@ -7,13 +7,13 @@ use crate::mapped_files::{FileName, MappedFiles};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::ranges::MarkProbes;
 use energy_trace_bpf::uprobe_multi::{MultiLink, Spot, drop_together};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::recording::ranges::{MOST_RANGE_PROBES, RangeDiagnostic, RangesNotRecorded};
 use energy_trace_unwind::elf::path_of;
 use energy_trace_unwind::static_probes::{ProbeName, StaticProbe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::PathBuf;
 use tracer_ebpf::ranges::marks::{MOST_PAIRS, cookie};
 
 const _: () = assert!(MOST_RANGE_PROBES as u64 == MOST_PAIRS);
@@ -72,7 +72,7 @@ impl RangeProbes {
         probes: MarkProbes,
         worker: &Worker,
         ranges: &[RangeProbe],
-        files: &[PathBuf],
+        files: &[SeenFile],
     ) -> Self {
         let (wanted, does) = all_of(ranges);
         let mut started = Self {
@@ -88,7 +88,7 @@ impl RangeProbes {
             mapped: MappedFiles::default(),
             failed: BTreeMap::new(),
         };
-        for (file, name) in files.iter().filter_map(|path| FileName::open(path)) {
+        for (file, name) in files.iter().filter_map(FileName::open) {
             started.probe(file, name, worker);
         }
         started

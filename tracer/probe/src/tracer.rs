@@ -31,6 +31,7 @@ use energy_trace_bpf::sampling::event::{Machine, SampleEvent, decide};
 use energy_trace_bpf::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
 use energy_trace_bpf::sampling::sampler::{Sampler, Started};
 use energy_trace_bpf::sampling::watch::{Slowed, Watch};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
@@ -57,15 +58,15 @@ pub struct Tracer {
     config: TraceConfig,
     followed: Vec<Pid>,
     held: Option<Pid>,
-    to_prefetch: Vec<PathBuf>,
-    to_count: (Vec<CountName>, Vec<PathBuf>),
+    to_prefetch: Vec<SeenFile>,
+    to_count: (Vec<CountName>, Vec<SeenFile>),
     gpu_search: Vec<PathBuf>,
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
     /// The library that tells of ranges.
     tells_ranges: Option<PathBuf>,
     /// Ranges between static probes, and files that may have some before the start.
-    range_probes: (Vec<RangeProbe>, Vec<PathBuf>),
+    range_probes: (Vec<RangeProbe>, Vec<SeenFile>),
     /// What samples and how often, once it does.
     sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
@@ -153,17 +154,17 @@ impl Tracer {
     }
 
     /// Has files read at the start that a target will map as code.
-    pub fn prefetch(&mut self, files: Vec<PathBuf>) {
+    pub fn prefetch(&mut self, files: Vec<SeenFile>) {
         self.to_prefetch = files;
     }
 
     /// Has calls counted, if the configuration says so: of these functions, in these files before the start (the command's program first).
-    pub fn count(&mut self, names: Vec<CountName>, files: Vec<PathBuf>) {
+    pub fn count(&mut self, names: Vec<CountName>, files: Vec<SeenFile>) {
         self.to_count = (names, files);
     }
 
     /// Records ranges between static probes, if the configuration says so; in these files before the start.
-    pub fn probe_ranges(&mut self, ranges: Vec<RangeProbe>, files: Vec<PathBuf>) {
+    pub fn probe_ranges(&mut self, ranges: Vec<RangeProbe>, files: Vec<SeenFile>) {
         self.range_probes = (ranges, files);
     }
 
@@ -234,8 +235,8 @@ impl Tracer {
         if let Some(why) = self.object.attach_lives(&self.config)? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
-        for path in &self.to_prefetch {
-            processes.files.prefetch(path);
+        for file in &self.to_prefetch {
+            processes.files.prefetch(file);
         }
         self.held.iter().for_each(|&pid| processes.files.hold(pid));
         for &pid in &self.followed {

@@ -5,17 +5,16 @@
 use super::message::{Answer, MOST, Request};
 use super::role;
 use crate::plan::RecordPlan;
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_model::recording::record::Project;
 use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::{Child, fork_role};
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -100,11 +99,9 @@ impl Finisher {
     ///
     /// # Errors
     /// When the finisher is gone.
-    pub async fn files_to_prefetch(&self) -> Result<Vec<PathBuf>, FinisherError> {
+    pub async fn files_to_prefetch(&self) -> Result<Vec<SeenFile>, FinisherError> {
         match self.ask(Request::Prefetch).await? {
-            (Answer::ToPrefetch(paths), _) => {
-                Ok(paths.into_iter().map(|path| OsString::from_vec(path).into()).collect())
-            }
+            (Answer::ToPrefetch(files), _) => Ok(files),
             (answer, _) => Err(self.unexpected(answer)),
         }
     }

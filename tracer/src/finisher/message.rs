@@ -2,6 +2,7 @@
 //!
 //! Leaves out the socket between them (`roles::channel`).
 
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_model::recording::record::Project;
 use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
@@ -29,8 +30,8 @@ pub(super) enum Request {
 pub(super) enum Answer {
     /// The recording's file comes with it.
     Prepared,
-    /// Paths of the files that the command will map.
-    ToPrefetch(Vec<Vec<u8>>),
+    /// Files that the command will map.
+    ToPrefetch(Vec<SeenFile>),
     /// The repository in which the command starts.
     Project(Option<Project>),
     Done,

@@ -5,6 +5,7 @@
 
 use crate::plan::RecordPlan;
 use crate::tracee::prefetch::{counted_libraries_of, files_of, named_libraries_of};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_probe::CountName;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::{Child, Parent, fork_role};
@@ -12,9 +13,10 @@ use energy_trace_system::roles::renounce::renounce;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{dup2_stderr, dup2_stdout};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bytes of memory that the looking may take.
@@ -23,8 +25,10 @@ const MOST_MEMORY: u64 = 256 << 20;
 const MOST_SECONDS: u64 = 5;
 /// How long it is waited for: a guess that is missing is made up for.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes that its answer may have: a handful of paths.
-const MOST: usize = 1 << 16;
+/// Files that it may name: each is read and probed before the command begins.
+const MOST_FILES: usize = 64;
+/// Bytes that its answer may have.
+const MOST: usize = 1 << 19;
 
 /// Somebody who looks.
 pub(super) struct Prefetch(Child);
@@ -40,11 +44,11 @@ impl Prefetch {
         fork_role(c"et-prefetch", |parent| i32::from(look(words, counts, &parent).is_err())).ok().map(Self)
     }
 
-    /// The files, as paths.
-    pub(super) fn wait(self) -> Vec<Vec<u8>> {
-        let paths = self.0.channel.receive::<Vec<Vec<u8>>>(MOST, Some(PATIENCE));
+    /// The files that it could open itself.
+    pub(super) fn wait(self) -> Vec<SeenFile> {
+        let files = self.0.channel.receive::<Vec<SeenFile>>(MOST, Some(PATIENCE));
         self.end();
-        paths.map(|(paths, _)| paths).unwrap_or_default()
+        files.map(|(files, _)| files).unwrap_or_default()
     }
 
     /// Ends and collects it: who would collect it later may be nobody, in a container.
@@ -74,6 +78,31 @@ fn look(
         paths.extend(named);
         paths.extend(counted_libraries_of(words, search.as_deref()));
     }
-    let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
-    parent.channel.send(&paths, &[], Some(PATIENCE))
+    parent.channel.send(&seen(paths), &[], Some(PATIENCE))
+}
+
+/// Each once, those that may be read.
+fn seen(paths: Vec<PathBuf>) -> Vec<SeenFile> {
+    let mut met = BTreeSet::new();
+    let once = paths.into_iter().filter(|path| met.insert(path.clone()));
+    once.filter_map(|path| SeenFile::look(&path).ok()).take(MOST_FILES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_FILES, seen};
+
+    /// A file that is reached several times is named once, one that cannot be read not at all, and of too many the first.
+    #[test]
+    fn each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<_> =
+            (0..=MOST_FILES).map(|number| folder.path().join(format!("{number:02}"))).collect();
+        paths.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let [one, two] = [&paths[0], &paths[1]];
+        let reached = [one, two, &folder.path().join("absent"), one].map(Clone::clone);
+        let found = seen(reached.into());
+        assert_eq!(found.iter().map(|file| file.path()).collect::<Vec<_>>(), [one, two]);
+        assert_eq!(seen(paths).len(), MOST_FILES);
+    }
 }

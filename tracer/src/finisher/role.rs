@@ -98,8 +98,8 @@ impl State<'_> {
         Some(match request {
             Request::Prepare => self.prepare(),
             Request::Prefetch => {
-                let paths = self.prefetch.take().map(Prefetch::wait);
-                Answer::ToPrefetch(paths.unwrap_or_default())
+                let files = self.prefetch.take().map(Prefetch::wait);
+                Answer::ToPrefetch(files.unwrap_or_default())
             }
             Request::Project => Answer::Project(self.project.take().map(ProjectSearch::finish)),
             Request::Began => {

@@ -15,6 +15,7 @@ use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::cgroup::Group;
 use crate::work::{Forward, WorkReader, WorkReadings};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
@@ -196,7 +197,7 @@ fn start_tracing(
 }
 
 /// Has the files that the command will map looked into before it starts.
-fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<PathBuf>) {
+fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<SeenFile>) {
     if !plan.range_probes.is_empty() {
         tracer.probe_ranges(plan.range_probes.clone(), files.clone());
     }
@@ -206,11 +207,12 @@ fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<PathBuf>) {
 }
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
-fn prefetched(plan: &RecordPlan, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn prefetched(plan: &RecordPlan, files: Vec<SeenFile>) -> (Vec<SeenFile>, Vec<SeenFile>) {
     let to_count = plan.count.as_ref().map_or_else(Vec::new, |_| files.clone());
-    let is_later =
-        |path: &PathBuf| path.file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()));
-    (to_count, files.into_iter().filter(|path| !is_later(path)).collect())
+    let is_later = |file: &SeenFile| {
+        file.path().file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()))
+    };
+    (to_count, files.into_iter().filter(|file| !is_later(file)).collect())
 }
 
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {

@@ -11,6 +11,7 @@ mod pool;
 mod quota;
 mod regular;
 mod root;
+mod seen;
 
 pub use mapped::{file_key, open_mapped};
 pub use owner::{owner_of_file, owner_of_files, owner_of_process, user_of_process};
@@ -18,3 +19,4 @@ pub use pool::{Pool, Room};
 pub use quota::Quota;
 pub use regular::open_place;
 pub use root::{FoundRoot, Identity, Root, Roots, root_facts};
+pub use seen::SeenFile;

@@ -10,13 +10,14 @@ use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::bare;
 use energy_trace_bpf::call_counts::CallCounts;
 use energy_trace_bpf::uprobe_multi::{MultiLink, drop_together};
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind, Record};
+use energy_trace_unwind::address_space::FileKey;
 use energy_trace_unwind::elf::path_of;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tracer_ebpf::count::{Counted, MOST_FUNCTIONS};
 
@@ -64,11 +65,12 @@ impl Counting {
         counts: CallCounts,
         worker: &Worker,
         wanted: Vec<CountName>,
-        files: &[PathBuf],
+        files: &[SeenFile],
     ) -> Self {
         let named = wanted.iter().filter_map(|name| name.library.as_ref());
-        let named: Vec<PathBuf> =
-            named.filter(|library| library.starts_with('/')).map(PathBuf::from).collect();
+        let named = named.filter(|library| library.starts_with('/'));
+        let named: Vec<SeenFile> =
+            named.filter_map(|library| SeenFile::look(library.as_ref()).ok()).collect();
         let mut counting = Self {
             counts,
             wanted,
@@ -79,8 +81,8 @@ impl Counting {
             mapped: MappedFiles::default(),
             diagnostics: Vec::new(),
         };
-        for (position, path) in files.iter().chain(&named).enumerate() {
-            if let Some((file, name)) = FileName::open(path) {
+        for (position, seen) in files.iter().chain(&named).enumerate() {
+            if let Some((file, name)) = FileName::open(seen) {
                 counting.probe(&file, name, position == 0 && !files.is_empty(), worker);
             }
         }
@@ -98,7 +100,7 @@ impl Counting {
         let StackBuilder { processes, libraries, hasty, .. } = stacks;
         for new in self.mapped.look(processes.spaces()) {
             self.probe_mapped(&new, &processes.peeker, hasty);
-            if let Some(probed) = self.files.iter_mut().find(|probed| probed.file.is(new.mapping)) {
+            for probed in self.files.iter_mut().filter(|probed| probed.file.is(new.mapping)) {
                 probed.module = Some(libraries.module_of(new.pid, new.mapping, &processes.peeker));
             }
         }
@@ -117,6 +119,12 @@ impl Counting {
         }
     }
 
+    /// Places of a file that are probed, by whatever path it was reached: two probes of a place count each call twice.
+    fn places_in(&self, key: &FileKey) -> BTreeSet<u64> {
+        let same = self.files.iter().filter(|probed| probed.file.key == *key);
+        same.flat_map(|probed| &probed.functions).map(|function| function.offset).collect()
+    }
+
     /// Probes the functions of a file that are wanted; false where there are none.
     fn probe(&mut self, file: &File, of: FileName, is_program: bool, worker: &Worker) -> bool {
         let label = of.label().to_owned();
@@ -127,15 +135,17 @@ impl Counting {
         }
         let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
         let room = MOST.saturating_sub(self.functions);
-        let mut functions =
-            worker.functions(&label, file, &patterns, room.saturating_add(1)).unwrap_or_default();
+        let known = self.places_in(&of.key);
+        let most = room.saturating_add(known.len()).saturating_add(1);
+        let mut functions = worker.functions(&label, file, &patterns, most).unwrap_or_default();
+        let matched = functions.iter().flat_map(|function| &function.patterns);
+        self.found.extend(matched.filter_map(|&pattern| wanted.get(pattern)).map(|(position, _)| position));
+        functions.retain(|function| !known.contains(&function.offset));
         if functions.len() > room {
             let most = MOST as u64;
             self.diagnostics.push(CallDiagnostic::TooMany { library: label.clone(), most });
             functions.truncate(room);
         }
-        let matched = functions.iter().flat_map(|function| &function.patterns);
-        self.found.extend(matched.filter_map(|&pattern| wanted.get(pattern)).map(|(position, _)| position));
         let first = self.functions;
         let numbered = functions.into_iter().zip(first..).map(|(function, number)| {
             let Spot { offset: within, steps } = spot(&function.code);

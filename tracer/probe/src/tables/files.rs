@@ -7,7 +7,7 @@ use super::eviction::{Resident, victims};
 use super::fair_queue::FairQueue;
 use super::generated_rows::{GeneratedTable, GeneratedTables, RowsOf, SentRows};
 use energy_trace_bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
-use energy_trace_foreign::files::{Root, file_key, owner_of_process};
+use energy_trace_foreign::files::{SeenFile, file_key, owner_of_process};
 use energy_trace_foreign::peeker::{OpenedFile, Peeker, Unanswered};
 use energy_trace_foreign::resolver::{Resolver, Worker};
 use energy_trace_model::clock::KtimeNs;
@@ -25,7 +25,6 @@ use energy_trace_unwind::v8::{self, may_hold_v8};
 use energy_trace_unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -281,13 +280,13 @@ impl Files {
         self.held = own.map(|own| (pid, file_key(&own)));
     }
 
-    /// Begins to read a file that a process will map, by its path here.
-    pub(crate) fn prefetch(&mut self, path: &Path) {
-        let Ok(file) = Root::default().open(path, true) else { return };
+    /// Begins to read a file that a process will map.
+    pub(crate) fn prefetch(&mut self, seen: &SeenFile) {
+        let Ok(file) = seen.open() else { return };
         // Where `maps` shows another device the file is read twice.
-        let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
-        if !self.files.contains_key(&key) {
-            self.begin(key, &path.display().to_string(), Some(file), (Owner::Root, &OF_PROGRAMS));
+        if !self.files.contains_key(&seen.key) {
+            let path = seen.path().display().to_string();
+            self.begin(seen.key.clone(), &path, Some(file), (Owner::Root, &OF_PROGRAMS));
         }
     }
 
@@ -654,7 +653,7 @@ impl TableOutcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileKey, Files, Mapped, Mapping, Pid, Table};
+    use super::{FileKey, Files, Mapped, Mapping, Pid, SeenFile, Table};
     use energy_trace_foreign::peeker::Peeker;
     use energy_trace_foreign::resolver::Resolver;
 
@@ -667,7 +666,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             let path = folder.path().join(name);
             std::fs::copy("/bin/true", &path).unwrap();
-            files.prefetch(&path);
+            files.prefetch(&SeenFile::look(&path).unwrap());
         }
         files.most_files = 2;
         files.forget_unmapped(&Mapped::new());
