@@ -212,6 +212,38 @@ fn equal_code_of_two_files() {
     assert_eq!(sized.collect::<std::collections::BTreeSet<_>>(), ["m1", "m2"].into());
 }
 
+/// A program makes functions again and again, of the same few texts, and each is called by two threads.
+const MAKES: &str = "import gc, sys, threading, weakref
+made = []
+def once(name):
+    scope = {}
+    exec(f'def {name}(n):\\n    return n and {name}(n - 1)\\n', scope)
+    scope[name](1)
+    thread = threading.Thread(target=scope[name], args=(0,))
+    thread.start()
+    thread.join()
+    made.append(weakref.ref(scope[name].__code__))
+for turn in range(300):
+    once(('one', 'two', 'few')[turn % 3])
+gc.collect()
+sys.exit(sum(code() is not None for code in made))
+";
+
+/// Counting keeps no code of the program alive, and of code that is made again and again nothing else; what has the place of code that is gone
+/// is not taken for it.
+#[test]
+fn code_that_is_made_again_and_again() {
+    let place = place();
+    for python in pythons(12..=13) {
+        place.write("makes.py", 0o644, MAKES);
+        let command = [python.to_str().unwrap(), "makes.py"];
+        let recording = record(&place, &["--count=one,few", "--input-sizes"], &command);
+        assert_eq!(calls(&recording, "one"), Some((300, 100)));
+        assert_eq!(calls(&recording, "few"), Some((300, 100)));
+        assert_eq!(recording.calls.len(), 2);
+    }
+}
+
 /// When a recording has ended, nobody else can make a folder that its command's environment names, from which Python of a service that runs on
 /// would load code: neither where /run is root's, nor where nothing can be made there.
 #[test]

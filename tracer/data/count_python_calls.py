@@ -26,10 +26,17 @@ def _count(place):
     import os
     import socket
     import time
+    from _functools import partial
     from _thread import get_ident
+    from _weakref import ref
 
     names = [name for name in os.environ.get("ENERGY_TRACE_COUNT_NAMES", "").split(",") if name]
+    # By thread: entries by the number of a code object, until that dies.
     threads = {}
+    # By thread and function: its entry. A program may make the code of one function again and again.
+    functions = {}
+    # By thread and code object: what drops its number when it dies. No Python runs for that.
+    deaths = {}
     now = time.perf_counter_ns
 
     def tell(text):
@@ -76,20 +83,32 @@ def _count(place):
             return True
         return all(not part.startswith("_") or part.endswith("__") for part in name.split("."))
 
+    def first(mine, code):
+        """The entry of a code object that this thread did not call yet."""
+        if not is_wanted(code):
+            return None
+        thread, number = get_ident(), id(code)
+        # Calls, those within another, how deep it is now, since when, times by length, when its arguments were looked at; generators come and
+        # go: no times.
+        function = thread, code.co_qualname, code.co_filename, code.co_firstlineno
+        entry = functions.setdefault(function, [0, 0, 0, 0, {}, 0])
+        # Called before the number can be another's, with what died: `pop` gives that back where there is nothing.
+        of = thread, number
+        deaths[of] = ref(code, partial(mine.pop, number)), ref(code, partial(deaths.pop, of))
+        mine[number] = entry
+        if not code.co_flags & 0x2A0:
+            monitoring.set_local_events(tool, code, events.PY_RETURN)
+        return entry
+
     def start(code, offset):
         mine = threads.get(get_ident())
         if mine is None:
             mine = threads[get_ident()] = {}
-        # Code of two files may be equal, but is not the same; the entry keeps it, so that no other has its number.
         entry = mine.get(id(code))
         if entry is None:
-            if not is_wanted(code):
+            entry = first(mine, code)
+            if entry is None:
                 return disable
-            # Calls, those within another, how deep it is now, since when, times by length, when its arguments were looked at; generators
-            # come and go: no times.
-            entry = mine[id(code)] = [0, 0, 0, 0, {}, 0, code]
-            if not code.co_flags & 0x2A0:
-                monitoring.set_local_events(tool, code, events.PY_RETURN)
         entry[0] += 1
         if sizes is not None and code is not own_code:
             entry[5] = sizes.look(code, entry[0], entry[5])
@@ -116,14 +135,11 @@ def _count(place):
     def report():
         monitoring.set_events(tool, 0)
         lines = ["C\t%d\n" % cost()]
-        for mine in list(threads.values()):
-            for calls, nested, _, _, times, _, code in list(mine.values()):
-                if code is own_code:
-                    continue
-                times = " ".join("%d:%d" % pair for pair in times.items())
-                text = "\t".join((code.co_qualname, code.co_filename, str(code.co_firstlineno)))
-                if text.count("\t") == 2 and "\n" not in text:
-                    lines.append("F\t%s\t%d\t%d\t%s\n" % (text, calls, nested, times))
+        for (_, name, file, line), (calls, nested, _, _, times, _) in list(functions.items()):
+            times = " ".join("%d:%d" % pair for pair in times.items())
+            text = "\t".join((name, file, str(line)))
+            if text.count("\t") == 2 and "\n" not in text:
+                lines.append("F\t%s\t%d\t%d\t%s\n" % (text, calls, nested, times))
         if sizes is not None:
             lines += sizes.lines()
         lines.append("E\n")
@@ -132,7 +148,7 @@ def _count(place):
     def cost():
         """Nanoseconds of counting a call: of the fastest of some batches, as others only waited for a CPU."""
         mine, code = threads.setdefault(get_ident(), {}), own_code
-        mine[id(code)] = [0, 0, 0, 0, {}, 0, code]
+        mine[id(code)] = [0, 0, 0, 0, {}, 0]
         turns, fastest = range(100), []
         for _ in range(20):
             begin = now()
@@ -145,7 +161,8 @@ def _count(place):
     own_code = cost.__code__
 
     def child():
-        threads.clear()
+        for some in (threads, functions, deaths):
+            some.clear()
         if sizes is not None:
             sizes.forget()
         tell("S\n")

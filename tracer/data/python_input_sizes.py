@@ -142,6 +142,11 @@ def _clean_path(path):
     return path if path.isprintable() and len(path) < 4096 else ""
 
 
+def _function(code):
+    """What is told of a function. Its code is not kept, as the program may make it again and again."""
+    return code.co_qualname, code.co_filename, str(code.co_firstlineno)
+
+
 class Sizes:
     """What was noted in this process."""
 
@@ -156,7 +161,7 @@ class Sizes:
             return last
         if not self._may_look(now, code):
             self.passed += 1
-            self.seen.setdefault(id(code), False)
+            self.seen.setdefault(_function(code), False)
             return now
         begin = _of_thread()
         try:
@@ -164,7 +169,7 @@ class Sizes:
         except Exception:
             self.left_out += 1
         self.looks += 1
-        self.seen[id(code)] = True
+        self.seen[_function(code)] = True
         self.ns += _of_thread() - begin
         return now
 
@@ -173,7 +178,7 @@ class Sizes:
         if now - self.asked >= REFRESH:
             self.asked = now
             self.share = START + _of_process() // PART
-        return self.ns < (self.share // 2 if self.seen.get(id(code)) else self.share)
+        return self.ns < (self.share // 2 if self.seen.get(_function(code)) else self.share)
 
     def _note(self, code):
         # This function, `look`, the callback, and then the function that is called.
@@ -185,7 +190,7 @@ class Sizes:
         key = "\x1e".join(_fields(code, values))
         if _is_copy:
             values.clear()
-        sizes = self.noted.setdefault((code.co_filename, code, _caller(frame)), {})
+        sizes = self.noted.setdefault((_function(code), _caller(frame)), {})
         if key in sizes:
             sizes[key] += 1
         elif len(sizes) < MOST_SIZES:
@@ -203,8 +208,7 @@ class Sizes:
     def lines(self):
         unseen = sum(not seen for seen in list(self.seen.values()))
         lines = ["L\t%d\t%d\t%d\t%d\t%d\n" % (self.looks, self.left_out, self.ns, self.passed, unseen)]
-        for (_, code, (file, line)), sizes in list(self.noted.items()):
-            function = (code.co_qualname, code.co_filename, str(code.co_firstlineno))
+        for (function, (file, line)), sizes in list(self.noted.items()):
             if not all(part.isprintable() for part in function):
                 continue
             for fields, seen in list(sizes.items()):
