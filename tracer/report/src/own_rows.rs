@@ -152,7 +152,14 @@ pub(crate) fn own_rows(python: &Profile, own: Own) -> Vec<Row> {
 }
 
 fn is_own(frame: &Frame, of: &Profile) -> bool {
-    frame.kind == FrameKind::Python && owner(frame, &of.public_names) == Owner::Program
+    frame.kind == FrameKind::Python && owner(frame, &of.public_names) == Owner::Program && !is_counting(frame)
+}
+
+/// Whether it is of the module that counts calls (`tracer/data/count_python_calls.py`).
+fn is_counting(frame: &Frame) -> bool {
+    let is_ours =
+        frame.module == "sitecustomize" && (frame.name == "_count" || frame.name.starts_with("_count."));
+    is_ours || frame.module == "energy_trace_input_sizes"
 }
 
 #[cfg(test)]
@@ -173,9 +180,18 @@ mod tests {
         let [main, gate, stem] = [("main", 20), ("gate", 10), ("stem", 5)]
             .map(|(name, line)| b.python("train", name, "/home/me/train.py", line));
         let relu = b.python("torch.nn", "relu", "/v/lib/python3.11/site-packages/torch/nn.py", 3);
+        let count =
+            b.python("sitecustomize", "_count.<locals>.start", "/run/energy-trace-1/sitecustomize.py", 7);
+        let look = b.python(
+            "energy_trace_input_sizes",
+            "Sizes.look",
+            "/run/energy-trace-1/energy_trace_input_sizes.py",
+            7,
+        );
         let [kernel, start] = ["at::relu", "_start"].map(|name| b.frame(FrameKind::Native, "/x.so", name));
         for (frames, uj) in [
-            (&[start, main, gate, stem, kernel][..], 400),
+            (&[start, main, gate, stem, kernel][..], 280),
+            (&[start, main, gate, stem, count, look], 120),
             (&[start, main, gate, relu, kernel], 300),
             (&[start, main], 200),
             (&[start], 100),
@@ -201,7 +217,8 @@ mod tests {
         rows
     }
 
-    /// Own code holds what it calls, and says inside of what it lies; what packages spend is no own energy of it, and packages are no rows.
+    /// Own code holds what it calls, and says inside of what it lies; what packages spend is no own energy of it, and packages are no rows,
+    /// nor is what counts calls.
     #[test]
     fn functions_and_lines_of_the_program() {
         let wanted = |rows: [(&str, i64, i64); 3]| rows.map(|(name, own, all)| (name.to_owned(), own, all));
@@ -210,7 +227,7 @@ mod tests {
             wanted([
                 ("train.main train.py:20", 200, 900),
                 ("train.gate train.py:10  (in main)", 0, 700),
-                ("train.stem train.py:5  (in gate)", 400, 400),
+                ("train.stem train.py:5  (in gate)", 280, 400),
             ])
         );
         assert_eq!(
@@ -218,7 +235,7 @@ mod tests {
             wanted([
                 ("train.main train.py:22", 200, 900),
                 ("train.gate train.py:12  (in :22)", 0, 700),
-                ("train.stem train.py:7  (in :12)", 400, 400),
+                ("train.stem train.py:7  (in :12)", 280, 400),
             ])
         );
     }
