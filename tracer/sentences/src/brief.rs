@@ -235,7 +235,7 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
         }
         CallDiagnostic::TooMany { most, .. } => format!("calls of {most} functions are counted at the most"),
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold { processes }) => {
-            format!("calls of {} are missing: killed before reporting", counted(*processes, "Python process"))
+            format!("calls of {} are missing: ended without reporting", counted(*processes, "Python process"))
         }
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { .. }) => {
             "calls of Python functions were not counted: that needs Python 3.12".to_owned()

@@ -96,8 +96,9 @@ fn python_fact(why: &PythonNotCounted) -> String {
                 .to_owned()
         }
         PythonNotCounted::Untold { processes } => format!(
-            "{} ended without reporting its counts (killed, or by os._exit): those calls are missing",
-            counted(*processes, "Python process")
+            "{} ended without reporting {} counts (killed, or by os._exit or exec): those calls are missing",
+            counted(*processes, "Python process"),
+            if *processes == 1 { "its" } else { "their" }
         ),
         PythonNotCounted::NotLoaded => {
             "calls of Python functions were not counted: the interpreter did not load the module that counts (python -I, -E, -S)".to_owned()

@@ -139,7 +139,7 @@ pub enum PythonNotCounted {
     },
     /// The program had begun when the recording did.
     Attached,
-    /// Processes that began to count ended without telling: killed, or by `os._exit`.
+    /// Processes that began to count ended without telling: killed, or by `os._exit` or `exec`.
     Untold {
         /// How many.
         processes: u64,

@@ -93,6 +93,9 @@ fn one_is_one() {
             assert!(!text.contains("1 Python functions") && !text.contains("1 Python processes"), "{text}");
         }
     }
+    let untold = PythonNotCounted::Untold { processes: 3 };
+    let untold = Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonNotCounted(untold)));
+    assert!(diagnostic(&untold).starts_with("3 Python processes ended without reporting their counts"));
     assert_eq!([0, 1, 2].map(|n| counted(n, "process")), ["0 processes", "1 process", "2 processes"]);
 }
 
