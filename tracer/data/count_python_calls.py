@@ -37,7 +37,9 @@ def _count(place):
     functions = {}
     # By thread and code object: what drops its number when it dies. No Python runs for that.
     deaths = {}
-    now = time.perf_counter_ns
+    now, of_thread = time.perf_counter_ns, time.thread_time_ns
+    # Nanoseconds that first calls of code took beside.
+    firsts = 0
 
     def tell(text):
         try:
@@ -101,12 +103,15 @@ def _count(place):
         return entry
 
     def start(code, offset):
+        nonlocal firsts
         mine = threads.get(get_ident())
         if mine is None:
             mine = threads[get_ident()] = {}
         entry = mine.get(id(code))
         if entry is None:
+            begin = of_thread()
             entry = first(mine, code)
+            firsts += of_thread() - begin
             if entry is None:
                 return disable
         entry[0] += 1
@@ -134,7 +139,7 @@ def _count(place):
 
     def report():
         monitoring.set_events(tool, 0)
-        lines = ["C\t%d\n" % cost()]
+        lines = ["C\t%d\t%d\n" % (cost(), firsts)]
         for (_, name, file, line), (calls, nested, _, _, times, _) in list(functions.items()):
             times = " ".join("%d:%d" % pair for pair in times.items())
             text = "\t".join((name, file, str(line)))
@@ -161,6 +166,8 @@ def _count(place):
     own_code = cost.__code__
 
     def child():
+        nonlocal firsts
+        firsts = 0
         for some in (threads, functions, deaths):
             some.clear()
         if sizes is not None:

@@ -51,6 +51,8 @@ pub struct PythonCalls {
     pub old: BTreeSet<String>,
     /// Nanoseconds that counting a call takes, at the least.
     pub call_ns: u64,
+    /// Nanoseconds that looking at code took at its first call, beside.
+    pub firsts_ns: u64,
     /// The functions.
     #[serde(deserialize_with = "list")]
     pub functions: Vec<(PythonFunction, PythonCount)>,
@@ -95,7 +97,8 @@ fn take_line(line: &str, calls: &mut PythonCalls, sums: &mut BTreeMap<PythonFunc
             calls.old.extend(is_version.then(|| version.to_owned()));
         }
         Some("C") => {
-            let ns = fields.next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+            let [ns, firsts] = [(); 2].map(|()| fields.next().and_then(|ns| ns.parse().ok()).unwrap_or(0));
+            calls.firsts_ns = calls.firsts_ns.saturating_add(firsts);
             calls.call_ns = if calls.call_ns == 0 { ns } else { calls.call_ns.min(ns) };
         }
         Some("L") => calls.inputs.add_cost(fields),
@@ -167,9 +170,9 @@ mod tests {
     /// Processes add up; times are those of all calls that are not nested.
     #[test]
     fn what_processes_tell() {
-        let text = "S\nF\tA.f\t/x.py\t3\t98\t1\t100:90 200:7\nE\nS\nC\t1900\nF\tA.f\t/x.py\t3\t3\t0\t4000:3\nE\nS\nO\t3.11.2\n";
+        let text = "S\nF\tA.f\t/x.py\t3\t98\t1\t100:90 200:7\nE\nS\nC\t1900\t30\nC\t2000\t40\nF\tA.f\t/x.py\t3\t3\t0\t4000:3\nE\nS\nO\t3.11.2\n";
         let calls = read_calls(text.as_bytes()).unwrap();
-        assert_eq!((calls.began, calls.told, calls.call_ns), (3, 2, 1900));
+        assert_eq!((calls.began, calls.told, calls.call_ns, calls.firsts_ns), (3, 2, 1900, 70));
         assert!(calls.old.contains("3.11.2"));
         let [(function, count)] = calls.functions.as_slice() else { panic!() };
         assert_eq!(*function, PythonFunction { name: "A.f".into(), file: "/x.py".into(), first_line: 3 });

@@ -88,7 +88,7 @@ fn call_count(frame: energy_trace_model::ids::FrameId, count: &PythonCount) -> C
 }
 
 fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
-    let PythonCalls { began, told, taken, old, call_ns, functions, inputs } = calls;
+    let PythonCalls { began, told, taken, old, call_ns, firsts_ns, functions, inputs } = calls;
     let mut found = Vec::new();
     let mut not_counted = |why| found.push(CallDiagnostic::PythonNotCounted(why));
     for version in old {
@@ -107,7 +107,7 @@ fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
         let calls = functions.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(count.calls));
         found.push(CallDiagnostic::PythonCost {
             calls,
-            call_ns: *call_ns,
+            call_ns: call_ns.saturating_add(firsts_ns / calls.max(1)),
             functions: functions.len() as u64,
         });
     }
@@ -120,4 +120,26 @@ fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
         found.push(CallDiagnostic::InputSizesLimited { passed, unseen });
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallDiagnostic, PythonCalls, PythonCount, PythonFunction, diagnose};
+
+    /// What the first call of each code took is part of what counting took.
+    #[test]
+    fn first_calls_cost() {
+        let function = PythonFunction { name: "f".into(), file: "/x.py".into(), first_line: 1 };
+        let functions = vec![(function, PythonCount { calls: 10, ..PythonCount::default() })];
+        let calls = PythonCalls {
+            began: 1,
+            told: 1,
+            call_ns: 1000,
+            firsts_ns: 50_000,
+            functions,
+            ..PythonCalls::default()
+        };
+        let found = diagnose(&calls, true);
+        assert_eq!(found.iter().map(CallDiagnostic::cost_ns).collect::<Vec<_>>(), [60_000]);
+    }
 }
