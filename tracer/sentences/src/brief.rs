@@ -231,7 +231,7 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
         }
         CallDiagnostic::NotCounted { .. } => "calls of machine code were not counted".to_owned(),
         CallDiagnostic::NotFound { names } => {
-            format!("not found among what can be counted: {}", names.join(", "))
+            format!("not found, so not counted: {}", names.join(", "))
         }
         CallDiagnostic::TooMany { most, .. } => format!("calls of {most} functions are counted at the most"),
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Untold { processes }) => {

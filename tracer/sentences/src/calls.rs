@@ -13,8 +13,8 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             format!("calls of machine code were not counted: {error}")
         }
         CallDiagnostic::NotFound { names } => format!(
-            "no function of the program's files is called {}: nothing was counted for it; a name is SYMBOL@LIBRARY without parameters, \
-             and libraries without symbols have no names",
+            "no function was found by the name {}, and nothing was counted: a name is SYMBOL@LIBRARY without parameters; libraries without \
+             symbols have no names, and what a process loads is not seen where it ends within milliseconds",
             names.join(", ")
         ),
         CallDiagnostic::TooMany { library, most } => {
