@@ -30,6 +30,16 @@ fn calls(recording: &Recording, function: &str) -> Option<(u64, u64)> {
     Some((count.calls, count.nested))
 }
 
+fn is_late(found: &CallDiagnostic) -> bool {
+    matches!(found, CallDiagnostic::Late { .. })
+}
+
+/// Runs a shell's commands in the place's folder.
+fn build(place: &Place, script: &str) {
+    let built = Command::new("sh").args(["-c", script]).current_dir(place.folder()).status();
+    assert!(built.unwrap().success(), "{script}");
+}
+
 /// The same of all that were counted, by module.
 fn counts(recording: &Recording) -> Vec<(String, u64, u64)> {
     let module = |count: &CallCount| recording.frames[count.frame.index()].module.clone();
@@ -70,7 +80,7 @@ fn every_call_once() {
     let (calls, call_ns, functions) = cost.unwrap();
     assert_eq!((calls, functions), (2700 + 465, 2));
     assert!(call_ns > 0);
-    assert!(!found.iter().any(|found| matches!(found, CallDiagnostic::Late { .. })), "{found:?}");
+    assert!(!found.iter().any(is_late), "{found:?}");
 }
 
 /// Calls in a library that the program is linked with are all counted, however short the program is; of one that is found only when it is
@@ -86,9 +96,7 @@ fn calls_in_libraries() {
     );
     let script = "set -e; mkdir lib; cc -shared -fPIC -o lib/libstep.so step.c; \
                   cc -o known main.c -Llib -lstep -Wl,-rpath,$PWD/lib; cc -o unknown main.c -Llib -lstep";
-    let built = Command::new("sh").args(["-c", script]).current_dir(place.folder()).status();
-    assert!(built.unwrap().success());
-    let is_late = |found: &CallDiagnostic| matches!(found, CallDiagnostic::Late { .. });
+    build(&place, script);
     let recording = record(&place, &["--count=step@libstep"], &["./known"]);
     assert_eq!(calls(&recording, "step"), Some((10_000, 0)));
     assert!(!found(&recording).iter().any(is_late), "{:?}", found(&recording));
@@ -112,8 +120,7 @@ fn a_library_reached_twice() {
     );
     let script = "set -e; cc -shared -fPIC -o libstep.so step.c; ln -s libstep.so liblink.so; \
                   ln libstep.so libhard.so; cc -o main main.c $PWD/libstep.so";
-    let built = Command::new("sh").args(["-c", script]).current_dir(place.folder()).status();
-    assert!(built.unwrap().success());
+    build(&place, script);
     let at = |library: &str| place.path(library).display().to_string();
     let names =
         format!("--count=step@{},step@{},other@{}", at("libstep.so"), at("liblink.so"), at("libhard.so"));
@@ -133,9 +140,7 @@ fn data_is_left_alone() {
     place.write("main.c", 0o644, data);
     // The linker may put data into the segment of code.
     for layout in ["-Wl,-z,separate-code", "-Wl,-z,noseparate-code"] {
-        let mut build = Command::new("cc");
-        build.args(["-w", layout, "-o", "main", "main.c"]).current_dir(place.folder());
-        assert!(build.status().unwrap().success());
+        build(&place, &format!("cc -w {layout} -o main main.c"));
         let recording = record(&place, &["--count=data"], &["./main"]);
         assert!(found(&recording).contains(&CallDiagnostic::NotFound { names: vec!["data".into()] }));
     }
@@ -146,15 +151,13 @@ fn data_is_left_alone() {
 fn calls_of_a_running_program() {
     let place = place();
     place.write("main.c", 0o644, "int main(void) { for (int i = 0; i < 30; i++) usleep(100000); }\n");
-    let built = Command::new("cc").args(["-w", "-o", "main", "main.c"]).current_dir(place.folder()).status();
-    assert!(built.unwrap().success());
+    build(&place, "cc -w -o main main.c");
     let mut running = Command::new(place.path("main")).spawn().unwrap();
     let first = ["record", "--power", "none", "--no-svg", "--count=usleep@libc", "-p"];
     let output = place.run(&[&first[..], &[&running.id().to_string()]].concat());
     running.wait().unwrap();
     assert_code(&output, 0);
     let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
-    let is_late = |found: &CallDiagnostic| matches!(found, CallDiagnostic::Late { .. });
     assert!(!found(&recording).iter().any(is_late), "{:?}", found(&recording));
 }
 

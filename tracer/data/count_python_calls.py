@@ -38,7 +38,7 @@ def _count(place):
     # By thread and code object: what drops its number when it dies. No Python runs for that.
     deaths = {}
     now, of_thread = time.perf_counter_ns, time.thread_time_ns
-    # Nanoseconds that first calls of code took beside.
+    # Nanoseconds of CPU time that looking at new code objects took.
     firsts = 0
 
     def tell(text):
@@ -94,7 +94,7 @@ def _count(place):
         # go: no times.
         function = thread, code.co_qualname, code.co_filename, code.co_firstlineno
         entry = functions.setdefault(function, [0, 0, 0, 0, {}, 0])
-        # Called before the number can be another's, with what died: `pop` gives that back where there is nothing.
+        # Called with the dead reference, before another code object can have this number: it is what `pop` returns where there is no entry.
         of = thread, number
         deaths[of] = ref(code, partial(mine.pop, number)), ref(code, partial(deaths.pop, of))
         mine[number] = entry

@@ -142,7 +142,7 @@ impl Slices<'_> {
             let (pid, tid) = self.holder;
             let dur = micros(self.end_ns.saturating_sub(slice.from_ns));
             events.push(json!({
-                "ph": "X", "name": self.timed.stacks.name_apart(slice.frame), "cat": "sampled",
+                "ph": "X", "name": self.timed.stacks.name(slice.frame), "cat": "sampled",
                 "pid": pid, "tid": tid, "ts": micros(slice.from_ns), "dur": dur,
                 "args": { "self_uj": slice.energy.as_uj() },
             }));

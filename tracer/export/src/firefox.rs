@@ -124,7 +124,7 @@ impl<'a> Writer<'a> {
         }
         let mut stack = None;
         for &number in path {
-            let name = self.profile.intern_string(self.timed.stacks.name_apart(number));
+            let name = self.profile.intern_string(self.timed.stacks.name(number));
             let info = FrameInfo {
                 frame: Frame::Label(name),
                 category_pair: self.category(number).into(),

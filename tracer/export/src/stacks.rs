@@ -31,8 +31,6 @@ pub(crate) struct Stacks<'a> {
     marks: Vec<Frame>,
     /// The names of all frames, as they may be shown.
     names: Vec<String>,
-    /// The same for formats that have no field for a frame's file.
-    apart: Vec<String>,
     /// One entry a thread and stack, then what stands beside the program.
     pub(crate) list: Vec<StackCost>,
     domain: DomainChoice,
@@ -88,12 +86,19 @@ impl<'a> Stacks<'a> {
             }
         };
         let names = profile.frames.iter().map(|frame| shown(&frame_name(frame)).into_owned()).collect();
-        let apart = told_apart(&profile, frame_name).iter().map(|name| shown(name).into_owned()).collect();
         let (marks, list) = (Vec::new(), Vec::new());
-        let mut stacks = Self { profile, marks, names, apart, list, domain: options.domain };
+        let mut stacks = Self { profile, marks, names, list, domain: options.domain };
         stacks.mark(MISSING);
         stacks.mark(SyntheticFrame::Unsampled.name());
         stacks
+    }
+
+    /// With names that tell functions apart, for formats that have no field for a frame's file.
+    pub(crate) fn told_apart(mut self) -> Self {
+        for (name, apart) in self.names.iter_mut().zip(told_apart(&self.profile, frame_name)) {
+            *name = shown(&apart).into_owned();
+        }
+        self
     }
 
     /// A frame that stands for no code; the same number for the same name.
@@ -178,11 +183,6 @@ impl<'a> Stacks<'a> {
     /// Its name.
     pub(crate) fn name(&self, number: FrameNumber) -> &str {
         self.names.get(number).map_or(MISSING, String::as_str)
-    }
-
-    /// Its name, told apart from other functions of that name.
-    pub(crate) fn name_apart(&self, number: FrameNumber) -> &str {
-        self.apart.get(number).map_or_else(|| self.name(number), String::as_str)
     }
 
     /// How many frames there are.

@@ -44,7 +44,7 @@ struct InBin {
 impl<'a> Timed<'a> {
     pub(super) fn new(input: &Input<'a>, over_time: &OverTime, options: &ExportOptions) -> Self {
         let options: StackOptions = options.stacks(Per::None);
-        let stacks = Stacks::of_frames(input.profile, &options);
+        let stacks = Stacks::of_frames(input.profile, &options).told_apart();
         let mut entries: BTreeMap<ThreadKey, Vec<InBin>> = BTreeMap::new();
         let mut paths: Vec<Vec<FrameNumber>> = Vec::new();
         for (number, row) in stacks.profile.rows.iter().enumerate() {

@@ -24,7 +24,7 @@ pub mod workload;
 
 pub use cells::cell_of;
 pub use names::{
-    CALLS, INSIDE, NameRule, PARTLY_INSIDE, file_name, frame_name, is_nameless, library_name, line_name,
-    lines_of, name_and_rule, part_of, place_name, process_name, process_row_name, process_title, shorten,
-    shorten_all, shorten_end, thread_name, thread_row_name, without_brackets, wrap,
+    BEHIND, CALLS, INSIDE, NameRule, PARTLY_INSIDE, file_name, frame_name, is_nameless, library_name,
+    line_name, lines_of, name_and_rule, part_of, place_name, process_name, process_row_name, process_title,
+    shorten, shorten_all, shorten_end, thread_name, thread_row_name, without_brackets, wrap,
 };

@@ -147,10 +147,10 @@ pub fn file_name(path: &str) -> &str {
 
 /// Stands before what a row lies inside of, behind its name: `train.py:71 → torch.relu  (in :87)`.
 pub const INSIDE: &str = "  (in ";
-/// How what stands behind a name begins: these, and the file of a function where others have its name.
-const BEHIND: &str = "  (";
 /// The same of a row that lies there in part.
 pub const PARTLY_INSIDE: &str = "  (partly in ";
+/// How all that stands behind a name begins: these two, and the file of a function where others have its name.
+pub const BEHIND: &str = "  (";
 /// Stands between a line and what it calls.
 pub const CALLS: &str = " → ";
 /// Begins the range of a span of the chosen trace (`report --trace`); behind it stands the span's number, by which rows are told apart.
@@ -201,7 +201,7 @@ fn common_beginning(one: &str, other: &str) -> usize {
     same.map_or(one.len().min(other.len()), |((at, _), _)| at)
 }
 
-/// The beginning of a name, and what stands at the place: `void sort‹…int, 8>(int *, …`.
+/// The beginning of a name, and what stands from its first difference on: `void sort<…int, 8>(int*, …`.
 fn from_difference(name: &str, at: usize, width: usize) -> String {
     let head = beginning(name, width / 2);
     if at <= head.len() {

@@ -5,36 +5,37 @@
 use super::functions::place_of;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Frame;
+use energy_trace_names::BEHIND;
 use std::collections::{BTreeSet, HashMap};
 
-/// More parts of a path than these are all of it: its length is for the program to choose.
+/// More parts of a path than these are all of it: the program chooses how long it is.
 const MOST_PARTS: usize = 8;
-/// Each program has one, and the loader before it: who looks for a stack in two runs finds it by this name.
-const OF_ALL: &str = "_start";
+/// Every program and its loader have one: it stays as it is, so that stacks of two runs begin alike.
+const ENTRY: &str = "_start";
 
 /// What a profile's frames are called, frame by frame.
 pub fn told_apart(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<String> {
     let functions: Vec<_> = profile.frames.iter().map(|frame| (name(frame), place_of(frame))).collect();
-    let mut parts = Parts::default();
-    parts.add(&functions);
-    functions
-        .into_iter()
-        .map(|(name, place)| {
-            let behind = parts.behind(&name, &place, 0);
-            name + &behind
-        })
-        .collect()
+    let suffixes = suffixes(&functions);
+    functions.into_iter().zip(suffixes).map(|((name, _), suffix)| name + &suffix).collect()
 }
 
-/// How many parts of its place tell a function from others of its name, by that name; none that has one place alone.
-#[derive(Default)]
-pub(crate) struct Parts(HashMap<String, usize>);
+/// What stands behind the names of functions, each with its place: nothing behind a name that one place alone has.
+pub(crate) fn suffixes(functions: &[(String, String)]) -> Vec<String> {
+    let mut depths = PathDepths::default();
+    depths.add(functions);
+    functions.iter().map(|(name, place)| depths.suffix(name, place, 0)).collect()
+}
 
-impl Parts {
+/// How many last parts of its path tell a function from others of its name, by that name; none that has one place alone.
+#[derive(Debug, Default)]
+pub(crate) struct PathDepths(HashMap<String, usize>);
+
+impl PathDepths {
     /// Takes in the functions of a run, each a name and a place.
     pub(crate) fn add(&mut self, functions: &[(String, String)]) {
         let mut all: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for (name, place) in functions.iter().filter(|(name, _)| name != OF_ALL) {
+        for (name, place) in functions.iter().filter(|(name, _)| name != ENTRY) {
             all.entry(name).or_default().insert(place);
         }
         for (name, places) in all.into_iter().filter(|(_, places)| places.len() > 1) {
@@ -46,12 +47,12 @@ impl Parts {
         }
     }
 
-    /// What stands behind a name: nothing behind one that has one place alone, unless `least` is 1.
-    pub(crate) fn behind(&self, name: &str, place: &str, least: usize) -> String {
+    /// What stands behind a name: at least so many parts of its place.
+    pub(crate) fn suffix(&self, name: &str, place: &str, least: usize) -> String {
         let parts = self.0.get(name).copied().unwrap_or(0).max(least);
         match ending(place, parts) {
             "" => String::new(),
-            ending => format!("  ({ending})"),
+            ending => format!("{BEHIND}{ending})"),
         }
     }
 }
@@ -65,19 +66,19 @@ fn ending(path: &str, parts: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::Parts;
+    use super::PathDepths;
 
     /// As much of a place as tells the functions of a name apart, in all runs alike; the loader's function is called as the program's.
     #[test]
     fn places() {
         let of = |name: &str, places: &[&str], least| {
-            let mut parts = Parts::default();
+            let mut depths = PathDepths::default();
             let functions: Vec<_> =
                 places.iter().map(|place| (name.to_owned(), (*place).to_owned())).collect();
-            parts.add(&functions);
-            parts.add(&functions[..1]);
-            let behind = functions.iter().map(|(name, place)| parts.behind(name, place, least));
-            behind.collect::<Vec<_>>()
+            depths.add(&functions);
+            depths.add(&functions[..1]);
+            let suffixes = functions.iter().map(|(name, place)| depths.suffix(name, place, least));
+            suffixes.collect::<Vec<_>>()
         };
         assert_eq!(of("work", &["/a/libx.so", "/a/libx.so"], 0), [""; 2]);
         assert_eq!(of("work", &["/a/libx.so", ""], 1), ["  (libx.so)", ""]);

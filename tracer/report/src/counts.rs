@@ -43,7 +43,8 @@ impl CallsMade {
         self.calls.saturating_sub(self.nested)
     }
 
-    /// Microjoules of one call on average, at the most where more calls may have been made; `None` where there was none, or no sample shows it: that is not nothing.
+    /// Microjoules of one call on average, at the most where more calls may have been made; `None` where there was none, or no sample shows
+    /// it: that is not nothing.
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn uj_per_call(&self, choice: DomainChoice) -> Option<f64> {
         let energy = run::chosen(&self.cost.energy, choice).as_uj();

@@ -13,15 +13,16 @@
 //! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out the table (`diff_table.rs`), JSON
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
-use super::apart::Parts;
+use super::apart::PathDepths;
 use super::counts::times_called;
-use super::diff_parts::{Apart, OTHER_FILES, Part, is_inclusive, name_of_both, of_runs, parts};
+use super::diff_parts::{LongestNames, OTHER_FILES, Part, is_inclusive, name_of_both, parts, path_depths};
 use super::sampling_error;
 use super::uncertainty;
 use super::{By, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::BEHIND;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::shown::shown;
 use energy_trace_statistics::student;
@@ -137,6 +138,8 @@ pub struct Comparison<'a> {
     pub changes: Vec<Change>,
     /// What the joules of each run are divided by.
     pub(crate) work: [Vec<f64>; 2],
+    /// What tells functions of one name apart in all runs.
+    pub(crate) depths: PathDepths,
 }
 
 /// What one run says of one part.
@@ -162,10 +165,10 @@ pub fn compare<'a>(
         works.collect::<Result<Vec<f64>, NotCounted>>()
     };
     let work = [work(0)?, work(1)?];
-    let apart = of_runs(sides);
+    let depths = path_depths(sides);
     let runs = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
-        pairs.map(|(profile, work)| of_run(profile, (options, &apart), *work)).collect::<Vec<_>>()
+        pairs.map(|(profile, work)| of_run(profile, (options, &depths), *work)).collect::<Vec<_>>()
     });
     let wholes = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
@@ -173,25 +176,25 @@ pub fn compare<'a>(
     });
     let least = least(&wholes, options.by);
     // By file, then by instance of a template.
-    let runs = told_apart(&told_apart(&runs, least), least);
+    let runs = with_a_name_less(&with_a_name_less(&runs, least), least);
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, (least, options.by))).collect();
-    Ok(Comparison { sides, changes, work })
+    Ok(Comparison { sides, changes, work, depths })
 }
 
-/// The same, functions told apart by the longest names of their keys.
-fn told_apart(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
-    let mut apart = Apart::default();
+/// The same by keys with one name less: the longest where it tells functions apart, else the one before it.
+fn with_a_name_less(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
+    let mut longest = LongestNames::default();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
     {
-        apart.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
+        longest.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
     }
     let named = |run: &Run| {
         let mut found = Run::new();
         for (key, (seen, name)) in run {
             let own = || (key.clone(), name.clone());
-            let (key, name) = apart.named(key).map_or_else(own, |name| (name.clone(), name));
+            let (key, name) = longest.with_one_less(key).map_or_else(own, |name| (name.clone(), name));
             add(&mut found, key, name, *seen);
         }
         found
@@ -223,13 +226,11 @@ fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> 
         let mut pairs = sides.iter().zip(&wholes);
         is_inclusive(by) && pairs.all(|(part, whole)| part.joules >= whole.joules * (1.0 - 1.0 / WHOLE))
     };
-    let told_apart: BTreeSet<&str> = names
-        .keys()
-        .filter(|_| !is_inclusive(by))
-        .filter_map(|key| Some(key.rsplit_once("  (")?.0))
-        .collect();
+    let with_files: BTreeSet<&str> =
+        names.keys().filter_map(|key| Some(key.rsplit_once(BEHIND)?.0)).collect();
     let name = |key: &str, [a, b]: [Option<&str>; 2]| {
-        name_of_both(a, b) + if told_apart.contains(key) { OTHER_FILES } else { "" }
+        let is_rest = !is_inclusive(by) && with_files.contains(key);
+        name_of_both(a, b) + if is_rest { OTHER_FILES } else { "" }
     };
     let pairs = names.iter().map(|(key, names)| (name(key, *names), of(key)));
     let large = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least));
@@ -257,12 +258,12 @@ fn of_program(profile: &Profile, work: f64) -> Seen {
 }
 
 /// Energy of each part of a run.
-fn of_run(profile: &Profile, (options, apart): (&DiffOptions<'_>, &Parts), work: f64) -> Run {
+fn of_run(profile: &Profile, (options, depths): (&DiffOptions<'_>, &PathDepths), work: f64) -> Run {
     let choice = run::headline(profile);
     let modelled = run::quality(profile, choice) == Some(Quality::Estimated);
     let samples: u64 = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
     let mut found = Run::new();
-    for Part { key, name, cost, uncertainty } in parts(profile, options, apart) {
+    for Part { key, name, cost, uncertainty } in parts(profile, options, depths) {
         let energy = run::chosen(&cost.energy, choice);
         let (low, high) = match uncertainty {
             Some(uncertainty) if !modelled => uncertainty.ci95,

@@ -3,9 +3,9 @@
 //! Coloured are stacks of functions alone that the comparison of the sets marks: red for more, blue for less. Weights are microjoules of a
 //! run, or of a unit of work, means of each side. Leaves out stacks that the second side does not have: the subtitle counts their joules.
 
-use super::apart::Parts;
+use super::apart::PathDepths;
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
-use super::diff_parts::{called, keys, of_runs};
+use super::diff_parts::{called, keys};
 use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
@@ -66,7 +66,6 @@ fn stacks(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> BTreeMap<Stri
         .map(|name| escape(name.into()).into_owned())
         .collect();
     let known = compared.changes.iter().filter_map(|change| change.name.as_deref()).collect();
-    let apart = of_runs(compared.sides);
     let mut stacks: BTreeMap<String, Stack> = BTreeMap::new();
     for (side, (runs, work)) in compared.sides.iter().zip(&compared.work).enumerate() {
         for (profile, work) in runs.iter().zip(work) {
@@ -75,7 +74,7 @@ fn stacks(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> BTreeMap<Stri
                 profile,
                 options,
                 (side, work * runs.len() as f64),
-                (&marked, &known, &apart),
+                (&marked, &known, &compared.depths),
             );
         }
     }
@@ -87,12 +86,12 @@ fn add_run(
     profile: &Profile,
     options: &DiffOptions<'_>,
     (side, divisor): (usize, f64),
-    (marked, known, apart): (&BTreeSet<String>, &BTreeSet<&str>, &Parts),
+    (marked, known, depths): (&BTreeSet<String>, &BTreeSet<&str>, &PathDepths),
 ) {
     let profile = &*native_frames::folded(profile, options.native_frames);
     let selection =
         Selection { domain: run::headline(profile), per: Per::None, rest: Rest::default(), by_callee: false };
-    let names = keys(profile, apart).iter().map(|key| called(key, known).to_owned()).collect();
+    let names = keys(profile, depths).iter().map(|key| called(key, known).to_owned()).collect();
     for line in Folded::new(profile, &selection, names).lines {
         let innermost = line.labels.last().is_some_and(|(_, name)| marked.contains(name.as_ref()));
         let stack = stacks.entry(line.stack()).or_default();

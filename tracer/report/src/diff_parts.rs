@@ -4,10 +4,10 @@
 //! of one name that lie in several files of a run, and instances of a template, are as many parts. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
-use super::apart::Parts;
+use super::apart::PathDepths;
 use super::diff::DiffOptions;
 use super::fold::Cost;
-use super::functions::place_of;
+use super::functions::file_of;
 use super::own_rows::{Own, is_python_program, own_rows};
 use super::rows::{Row, frame_rows, rows};
 use super::summary_rows::innermost;
@@ -44,7 +44,7 @@ pub(crate) const fn is_inclusive(by: By) -> bool {
 }
 
 /// The parts of a run.
-pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, apart: &Parts) -> Vec<Part> {
+pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, depths: &PathDepths) -> Vec<Part> {
     let short = &*short_names::chosen(profile, true);
     let python = || native_frames::folded(profile, NativeFrames::None);
     match options.by {
@@ -64,7 +64,7 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, apart: &Parts)
         }
         _ => {
             let profile = &*native_frames::folded(profile, options.native_frames);
-            let rows = innermost(profile, keys(profile, apart)).into_iter();
+            let rows = innermost(profile, keys(profile, depths)).into_iter();
             let part = |row: super::summary_rows::TopRow| Part {
                 key: row.name.clone(),
                 name: row.name,
@@ -80,28 +80,28 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, apart: &Parts)
 /// holds it.
 const OR: char = '\0';
 
-/// Functions of several runs: what tells those of one name apart is the same in all, whatever else samples of one run show.
-pub(crate) fn of_runs(sides: [&[Profile]; 2]) -> Parts {
-    let mut apart = Parts::default();
-    sides.into_iter().flatten().for_each(|profile| apart.add(&in_files(profile)));
-    apart
+/// How much of a file's path tells functions of one name apart: the same in all runs, whatever else samples of one of them show.
+pub(crate) fn path_depths(sides: [&[Profile]; 2]) -> PathDepths {
+    let mut depths = PathDepths::default();
+    sides.into_iter().flatten().for_each(|profile| depths.add(&in_files(profile)));
+    depths
 }
 
 /// Each frame's function and its file. Lines are no part of it: they move.
 fn in_files(profile: &Profile) -> Vec<(String, String)> {
-    let in_file = |frame: &Frame| (named(frame), place_of(&Frame { first_line: 0, ..frame.clone() }));
-    profile.frames.iter().map(in_file).collect()
+    profile.frames.iter().map(|frame| (without_marks(frame), file_of(frame).to_owned())).collect()
 }
 
-fn named(frame: &Frame) -> String {
+/// A name in which nothing stands between names.
+fn without_marks(frame: &Frame) -> String {
     frame_name(frame).replace(OR, "")
 }
 
 /// What the functions of a profile's frames are called, the shortest name first.
-pub(crate) fn keys(profile: &Profile, apart: &Parts) -> Vec<String> {
+pub(crate) fn keys(profile: &Profile, depths: &PathDepths) -> Vec<String> {
     let short = short_names::chosen(profile, true);
-    let key = |(short, (full, place)): (&Frame, (String, String))| {
-        format!("{}{OR}{full}{OR}{full}{}", named(short), apart.behind(&full, &place, 1))
+    let key = |(short, (full, file)): (&Frame, (String, String))| {
+        format!("{}{OR}{full}{OR}{full}{}", without_marks(short), depths.suffix(&full, &file, 1))
     };
     short.frames.iter().zip(in_files(profile)).map(key).collect()
 }
@@ -119,12 +119,12 @@ pub(crate) const OTHER_FILES: &str = "  (other files)";
 /// Which functions are told apart by the longest names of their keys: those of which a run has several that differ in nothing else, each of them
 /// on both sides. All others are one: a file that was renamed is still the same, and a thousand small ones are not a thousand rows.
 #[derive(Default)]
-pub(crate) struct Apart<'a> {
+pub(crate) struct LongestNames<'a> {
     several: BTreeSet<&'a str>,
     sides: BTreeMap<&'a str, [bool; 2]>,
 }
 
-impl<'a> Apart<'a> {
+impl<'a> LongestNames<'a> {
     /// Takes in the parts of a run of this side, of which those that are large enough are rows. They are sorted: those of one name stand beside
     /// each other.
     pub(crate) fn add(&mut self, side: usize, parts: impl Iterator<Item = (&'a str, bool)>) {
@@ -141,7 +141,7 @@ impl<'a> Apart<'a> {
     }
 
     /// A key with one name less, in all runs; `None` for one that has no other.
-    pub(crate) fn named(&self, key: &str) -> Option<String> {
+    pub(crate) fn with_one_less(&self, key: &str) -> Option<String> {
         let (shorter, name) = key.rsplit_once(OR)?;
         if !self.several.contains(shorter) || self.sides.get(key) != Some(&[true; 2]) {
             return Some(shorter.to_owned());
@@ -217,7 +217,7 @@ fn line_of(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Apart, usual};
+    use super::{LongestNames, usual};
     use crate::By;
     use crate::tests::training_runs::measured_training;
 
@@ -226,11 +226,11 @@ mod tests {
     #[test]
     fn functions_of_several_files() {
         let shown = |a: &[&str], b: &[&str], key: &str| {
-            let mut apart = Apart::default();
+            let mut longest = LongestNames::default();
             for (side, keys) in [a, b].into_iter().enumerate() {
-                apart.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
+                longest.add(side, keys.iter().map(|key| (*key, !key.contains("small"))));
             }
-            apart.named(key)
+            longest.with_one_less(key)
         };
         let own = |key| shown(&["main\0old", "work\0old"], &["main\0new", "work\0new"], key);
         assert_eq!((own("work\0old").unwrap(), own("[unsampled]")), ("work".to_owned(), None));

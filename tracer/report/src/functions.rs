@@ -5,7 +5,7 @@
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
-use super::apart::Parts;
+use super::apart::suffixes;
 use super::calls::naming::exported_name;
 use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
@@ -183,9 +183,7 @@ impl<'a> FunctionTable<'a> {
     pub(crate) fn behind(&self) -> Vec<String> {
         let place = |number| self.speaker(number).map_or_else(String::new, place_of);
         let functions: Vec<_> = (0..self.count()).map(|number| (self.name(number), place(number))).collect();
-        let mut parts = Parts::default();
-        parts.add(&functions);
-        functions.iter().map(|(name, place)| parts.behind(name, place, 0)).collect()
+        suffixes(&functions)
     }
 
     /// The kind of a function's frames.
@@ -234,10 +232,19 @@ impl<'a> FunctionTable<'a> {
 /// Where a frame's function lies, as far as other places are other functions.
 pub(crate) fn place_of(frame: &Frame) -> String {
     match identity(frame) {
-        Identity::Python { file: "", .. } | Identity::Api(_) | Identity::Mark(_) => String::new(),
-        Identity::Python { file, first_line: 0, .. } => file.to_owned(),
-        Identity::Python { file, first_line, .. } => format!("{file}:{first_line}"),
-        Identity::Symbol { module, .. } => module.to_owned(),
+        Identity::Python { file, first_line: 1.., .. } if !file.is_empty() => {
+            format!("{file}:{}", frame.first_line)
+        }
+        _ => file_of(frame).to_owned(),
+    }
+}
+
+/// The same without its line.
+pub(crate) fn file_of(frame: &Frame) -> &str {
+    match identity(frame) {
+        Identity::Python { file, .. } => file,
+        Identity::Symbol { module, .. } => module,
+        Identity::Api(_) | Identity::Mark(_) => "",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What something used by the name that a user typed, as a budget has it: names and labels of the summary and of `report`, whole or elided.
 //!
-//! In this order: an API call, a function (all of that name, unless its file stands behind it), a line and its call, a line, the end of a function's name. Leaves out limits (`budgets.rs`).
+//! In this order: an API call, a function (all of that name, unless its file stands behind it), a line and its call, a line, the end of a
+//! function's name. Leaves out limits (`budgets.rs`).
 
 use super::By;
 use super::calls::Kind;
@@ -39,10 +40,10 @@ pub(crate) fn used(profile: &Profile, typed: &str) -> Option<Used> {
     let of_frames = |is_it: &dyn Fn(&Frame) -> bool| of_frames(profile, &uncertainties, is_it);
     let function = || {
         let all = functions(profile);
-        let is_alone =
+        let is_in_file =
             |of: &&Function| !of.behind.is_empty() && name.is(&format!("{}{}", of.name, of.behind));
         let mut alike = all.iter().filter(|of| name.is(&of.name) || name.is(&of.symbol));
-        let found = all.iter().find(is_alone).or_else(|| alike.next())?;
+        let found = all.iter().find(is_in_file).or_else(|| alike.next())?;
         // One of several functions of a name would keep a budget that all of them together exceed.
         let several = alike.next().and_then(|_| of_frames(&|frame| name.is(&frame_name(frame))));
         several.or_else(|| Some((energy(found.spent.total), found.uncertainty)))

@@ -391,9 +391,9 @@ impl Sections<'_> {
         if functions.is_empty() {
             return Ok(());
         }
-        let all = told_apart(self.profile, frame_name);
+        let names = told_apart(self.profile, frame_name);
         let names =
-            functions.iter().map(|function| all.get(function.frame.index()).cloned().unwrap_or_default());
+            functions.iter().map(|function| names.get(function.frame.index()).cloned().unwrap_or_default());
         let cells: Vec<String> =
             names.take(self.options.rows).map(|name| shown(&name).into_owned()).collect();
         let made: Vec<_> = functions.iter().take(cells.len()).map(|function| Some(function.made)).collect();

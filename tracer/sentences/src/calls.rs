@@ -14,7 +14,7 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
         }
         CallDiagnostic::NotFound { names } => format!(
             "no function was found by the name {}, and nothing was counted: a name is SYMBOL@LIBRARY without parameters; libraries without \
-             symbols have no names, and what a process loads is not seen where it ends within milliseconds",
+             symbols have no names, and libraries of a process that ends within milliseconds may not be seen",
             names.join(", ")
         ),
         CallDiagnostic::TooMany { library, most } => {
@@ -31,8 +31,8 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
         CallDiagnostic::InputSizes { looks, left_out, cost_ns } => input_sizes(*looks, *left_out, *cost_ns),
         CallDiagnostic::InputSizesLimited { passed, unseen } => input_sizes_limited(*passed, *unseen),
         CallDiagnostic::Late { library, pid, late_ns } => format!(
-            "calls of {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing, so that counts are lower \
-             bounds, and energy per call is an upper one",
+            "calls of {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing, so counts are lower \
+             bounds and energy per call is an upper bound",
             in_seconds(*late_ns)
         ),
     }
