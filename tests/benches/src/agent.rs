@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
@@ -40,10 +40,16 @@ pub(crate) struct Options {
     /// Another program that runs meanwhile, measured alike.
     #[arg(long, value_name = "PROGRAM")]
     beside: Option<PathBuf>,
+    /// As it is always on: windows of a minute, a spool, and its page read every 15 s.
+    #[arg(long)]
+    always_on: bool,
+    /// The other program's page, which is read as often.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "beside")]
+    beside_page: Option<String>,
 }
 
 /// Of the machine's CPU time, in percent, and what belongs to it.
-const FIGURES: [&str; 7] = [
+const FIGURES: [&str; 10] = [
     "processes, %",
     "BPF programs, %",
     "memory (Pss), MiB",
@@ -51,11 +57,17 @@ const FIGURES: [&str; 7] = [
     "switches a second",
     "beside: processes, %",
     "beside: memory (Pss), MiB",
+    "spool, MB a day",
+    "page, kB",
+    "beside: page, kB",
 ];
 /// Of one turn; what was not there is none.
 type Figures = [Option<f64>; FIGURES.len()];
 
 const WARM: Duration = Duration::from_secs(20);
+/// Between two readings of a page, as Prometheus is often told.
+const SCRAPED_EACH: Duration = Duration::from_secs(15);
+const DAY_S: f64 = 86_400.0;
 
 /// `cargo xtask bench agent`.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
@@ -116,7 +128,17 @@ impl Drop for Running {
 
 /// One turn of an agent.
 fn turn(mut command: Command, options: &Options) -> Result<Figures> {
-    command.args(["agent", "--listen", "127.0.0.1:0", "--window", "15s"]);
+    let spool = tempfile::tempdir()?;
+    command.args([
+        "agent",
+        "--listen",
+        "127.0.0.1:0",
+        "--window",
+        if options.always_on { "60s" } else { "15s" },
+    ]);
+    if options.always_on {
+        command.arg("--spool").arg(spool.path());
+    }
     command.args(["--power", "model", "--model-watts", "idle=5,core=20"]);
     let mut agent = Running::start(command.stderr(Stdio::piped()))?;
     let address = address(&mut agent.0)?;
@@ -126,7 +148,9 @@ fn turn(mut command: Command, options: &Options) -> Result<Figures> {
     let trees = [Some(agent.0.id()), beside.as_ref().map(|beside| beside.0.id())];
     sleep(WARM);
     let (begun, before) = (Instant::now(), Counts::now(&address, trees)?);
-    sleep(Duration::from_secs(options.seconds));
+    let stored = bytes_below(spool.path());
+    let pages = wait(options, [Some(&address), options.beside_page.as_ref()])?;
+    let stored = bytes_below(spool.path()) - stored;
     let (seconds, after) = (begun.elapsed().as_secs_f64(), Counts::now(&address, trees)?);
     let machine = seconds * available_parallelism()?.get() as f64;
     let part = |which: usize| 100.0 * (after.cpu_s[which] - before.cpu_s[which]) / machine;
@@ -138,7 +162,32 @@ fn turn(mut command: Command, options: &Options) -> Result<Figures> {
         Some((after.switches - before.switches) / seconds),
         beside.as_ref().map(|_| part(1)),
         beside.map(|_| after.pss_mib[1]),
+        options.always_on.then(|| stored as f64 / 1e6 * DAY_S / seconds),
+        pages[0],
+        pages[1],
     ])
+}
+
+/// Until a turn is over; pages are read meanwhile where they are to be, and their last lengths are given, in kB.
+fn wait(options: &Options, addresses: [Option<&String>; 2]) -> Result<[Option<f64>; 2]> {
+    let (begun, turn, mut pages) = (Instant::now(), Duration::from_secs(options.seconds), [None; 2]);
+    while let Some(left) = turn.checked_sub(begun.elapsed()) {
+        sleep(left.min(SCRAPED_EACH));
+        for (of, address) in pages.iter_mut().zip(addresses).filter(|_| options.always_on) {
+            *of = address.map(|address| page(address)).transpose()?.map(|page| page.len() as f64 / 1e3);
+        }
+    }
+    Ok(pages)
+}
+
+/// The sizes of all files in a folder and below.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        _ => entry.metadata().map_or(0, |data| data.len()),
+    };
+    entries.map(size).sum()
 }
 
 /// Where its metrics are; what it says later is read and forgotten.

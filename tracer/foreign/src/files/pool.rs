@@ -64,6 +64,13 @@ impl<Key: Clone + Eq + Hash> Pool<Key> {
         Room::Instead(largest, oldest)
     }
 
+    /// Keeps it no longer.
+    pub fn remove(&mut self, key: &Key) {
+        if let Some(keys) = self.owners.remove(key).and_then(|owner| self.of.get_mut(&owner)) {
+            keys.retain(|kept| kept != key);
+        }
+    }
+
     /// Somebody uses what is kept: it is theirs if they have less than whose it was. False where it is not kept.
     pub fn share(&mut self, by: Owner, key: &Key) -> bool {
         let Some(&owner) = self.owners.get(key) else { return false };
@@ -102,6 +109,8 @@ mod tests {
         assert_eq!(pool.add(ONE, 13), Room::None);
         assert_eq!(pool.add(Owner::Root, 14), Room::Instead(OTHER, 10));
         assert!(!pool.share(Owner::Root, &10) && pool.share(Owner::Root, &11));
+        pool.remove(&3);
+        assert_eq!(pool.add(OTHER, 15), Room::Free);
     }
 
     /// What others use too is theirs: it does not go when the one who brought it has too much.

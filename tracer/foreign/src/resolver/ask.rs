@@ -99,6 +99,14 @@ impl Worker {
         self.ask(label, &Question::Keep { number }, &[file], FACTS)
     }
 
+    /// Has the worker of this owner's files keep some no longer.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn forget(&self, label: &str, owner: Owner, numbers: Vec<u32>) -> Result<(), ResolveError> {
+        self.ask_of_owner(label, owner, &Question::Forget { numbers }, &[], RULE)
+    }
+
     /// The rule at an address (SVMA) of a file that this generation of the worker keeps.
     ///
     /// # Errors

@@ -46,6 +46,11 @@ pub enum Question {
         /// The number.
         number: u32,
     },
+    /// Keep these no longer. Nothing.
+    Forget {
+        /// Their numbers.
+        numbers: Vec<u32>,
+    },
     /// The unwind rule at an address of a file that is kept. `PlainRule`.
     Rule {
         /// The file's number.
@@ -116,7 +121,7 @@ impl Question {
             Self::Facts { .. } | Self::Keep { .. } | Self::GeneratedFunction { .. } | Self::Rows { .. } => {
                 (SMALL, SMALL)
             }
-            Self::Rule { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
+            Self::Rule { .. } | Self::Forget { .. } | Self::NameFacts => (MIB / 16, MIB / 16),
             Self::AttributeNames | Self::StaticProbes { .. } => (MIB, MIB),
             Self::Functions { most, .. } => each(*most, NAME, size_of::<Function>()),
             Self::Names { offsets, detail, .. } => {

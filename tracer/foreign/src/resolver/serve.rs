@@ -48,10 +48,11 @@ fn answer(
 ) -> Result<(), ChannelError> {
     let files: Vec<File> = files.into_iter().map(File::from).collect();
     if let Question::Rule { number, svma } = question {
-        return send_answer(
-            channel,
-            kept.get_mut(&number).map(|file| rule(file, svma)).ok_or("no such file"),
-        );
+        return send_answer(channel, kept.get_mut(&number).map(|of| rule(of, svma)).ok_or("no such file"));
+    }
+    if let Question::Forget { numbers } = question {
+        kept.retain(|number, _| !numbers.contains(number));
+        return send_answer(channel, Ok::<_, Fault>(()));
     }
     let Some(file) = files.first() else {
         return send_answer::<()>(channel, Err("a question without a file"));
@@ -95,7 +96,7 @@ fn answer(
         Question::PythonCalls => send_answer(channel, python_calls(file)),
         Question::AttributeNames => send_answer(channel, attribute_names(file)),
         Question::JitDump { wanted } => send_answer(channel, histories(file, &wanted)),
-        Question::Rule { .. } => Ok(()),
+        Question::Rule { .. } | Question::Forget { .. } => Ok(()),
     }
 }
 

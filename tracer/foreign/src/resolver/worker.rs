@@ -151,8 +151,10 @@ impl Worker {
         let (given, files) = self.answer_of(&mut state, inquiry, patience)?;
         match given {
             Ok(answer) => {
-                if let Question::Keep { number } = inquiry.question {
-                    state.keepers.insert(*number, inquiry.owner);
+                match inquiry.question {
+                    Question::Keep { number } => _ = state.keepers.insert(*number, inquiry.owner),
+                    Question::Forget { numbers } => state.keepers.retain(|kept, _| !numbers.contains(kept)),
+                    _ => (),
                 }
                 Ok((answer, files))
             }

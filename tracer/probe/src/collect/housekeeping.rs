@@ -17,6 +17,10 @@ const GRACE_IN_A_CROWD_NS: u64 = 300_000_000;
 /// So many are very many.
 const CROWD: usize = 4096;
 
+/// Between two looks for open files that no process maps any more, and between two times that an agent forgets all for their sake.
+const CLOSES_EACH_NS: u64 = 5_000_000_000;
+const FORGETS_EACH_NS: u64 = 300_000_000_000;
+
 /// Ended processes, and what was logged.
 pub(super) struct Housekeeping {
     ended: HashMap<Pid, KtimeNs>,
@@ -24,11 +28,15 @@ pub(super) struct Housekeeping {
     since: KtimeNs,
     /// How many tables were last logged.
     tables_logged: usize,
+    /// Whether processes were forgotten since files were closed, and when that was; when all was forgotten.
+    left: bool,
+    closed: KtimeNs,
+    forgot: KtimeNs,
 }
 
 impl Housekeeping {
     pub(super) fn new(since: KtimeNs) -> Self {
-        Self { ended: HashMap::new(), since, tables_logged: 0 }
+        Self { ended: HashMap::new(), since, tables_logged: 0, left: false, closed: since, forgot: since }
     }
 
     /// From now on there can be samples.
@@ -56,7 +64,26 @@ impl Housekeeping {
             self.ended.remove(pid);
         }
         gone.retain(|(pid, _)| !Path::new(&format!("/proc/{pid}")).exists());
+        self.left |= !gone.is_empty();
         gone
+    }
+
+    /// Whether to look now for open files that no process maps.
+    pub(super) fn may_close(&mut self, now: KtimeNs) -> bool {
+        let may = self.left && now.ns_since(self.closed) > CLOSES_EACH_NS;
+        if may {
+            (self.left, self.closed) = (false, now);
+        }
+        may
+    }
+
+    /// Whether all may be forgotten for the sake of files that are open.
+    pub(super) fn may_forget(&mut self, now: KtimeNs) -> bool {
+        let may = now.ns_since(self.forgot) > FORGETS_EACH_NS;
+        if may {
+            self.forgot = now;
+        }
+        may
     }
 
     /// With `-v`: what the tables take, whenever all that were begun are there.
@@ -81,5 +108,24 @@ impl Housekeeping {
 
     fn ms_until(&self, at: KtimeNs) -> f64 {
         at.as_ns().saturating_sub(self.since.as_ns()) as f64 / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLOSES_EACH_NS, FORGETS_EACH_NS, GRACE_NS, Housekeeping, KtimeNs, Pid};
+
+    /// Files are looked through some seconds after a process was forgotten, once; all is forgotten for their sake each few minutes at the most.
+    #[test]
+    fn files_are_closed_where_processes_ended() {
+        let at = KtimeNs::from_ns;
+        let mut keeping = Housekeeping::new(at(0));
+        assert!(!keeping.may_close(at(2 * CLOSES_EACH_NS)));
+        keeping.ended(Pid::new(u32::MAX >> 1), at(0));
+        assert_eq!(keeping.take_gone(at(GRACE_NS + 1), false).len(), 1);
+        let closes = [GRACE_NS + 1, CLOSES_EACH_NS + 1, 3 * CLOSES_EACH_NS];
+        assert_eq!(closes.map(|ns| keeping.may_close(at(ns))), [false, true, false]);
+        let forgets = [FORGETS_EACH_NS, FORGETS_EACH_NS + 1, 2 * FORGETS_EACH_NS];
+        assert_eq!(forgets.map(|ns| keeping.may_forget(at(ns))), [false, true, false]);
     }
 }

@@ -104,6 +104,11 @@ impl Processes {
         }
     }
 
+    /// The files that processes map.
+    pub(crate) fn mapped(&self) -> Mapped<'_> {
+        mapped(&self.by_pid)
+    }
+
     /// Reads the mappings of processes again that changed, and tells the probes of those that map a file of which something is known now.
     pub(crate) fn refresh(
         &mut self,

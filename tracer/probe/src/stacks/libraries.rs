@@ -5,7 +5,7 @@
 //! confused with another that has its inode later.
 
 use super::owners::Owners;
-use crate::tables::files;
+use crate::tables::files::{self, Mapped};
 use energy_trace_foreign::files::{Pool, Room, Roots};
 use energy_trace_foreign::peeker::{Peeker, Unanswered};
 use energy_trace_foreign::resolver::Worker;
@@ -107,6 +107,11 @@ impl Libraries {
     /// The open files by module.
     pub(crate) const fn open(&self) -> &BTreeMap<String, Library> {
         &self.open
+    }
+
+    /// Whether files are open that no process maps.
+    pub(crate) fn holds_unmapped(&self, mapped: &Mapped<'_>) -> bool {
+        self.modules.iter().any(|(key, module)| module.closed.is_none() && !mapped.contains_key(key))
     }
 
     /// Whose files were not kept open for want of room, and how many; the most first.
@@ -212,7 +217,7 @@ fn free_name(open: &BTreeMap<String, Library>, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Libraries, Owner};
+    use super::{Libraries, Mapped, Owner, key_of};
     use energy_trace_model::ids::Pid;
     use energy_trace_unwind::address_space::{FileKey, Mapping};
 
@@ -243,6 +248,12 @@ mod tests {
         // Gone, as its inode tells: its places are not the other's.
         assert_eq!(name(&mut libraries, inode + 1), format!("{path} (2)"));
         assert_eq!((libraries.gone, libraries.open().len()), (1, 1));
+        // Open, as long as all is kept, whether a process maps it or not.
+        let open = mapping(path, inode);
+        let mapped = Mapped::from([(key_of(&open).unwrap(), (nobody, &open))]);
+        assert_eq!([&mapped, &Mapped::new()].map(|mapped| libraries.holds_unmapped(mapped)), [false, true]);
+        libraries.begin_anew();
+        assert!(!libraries.holds_unmapped(&Mapped::new()) && libraries.open().is_empty());
     }
 
     /// A user whose programs fill the room keeps nobody else from a place in it: the oldest of theirs goes, is told of, and is opened again for

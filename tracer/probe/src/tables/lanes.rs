@@ -49,6 +49,8 @@ enum Wanted {
     Keep(Arc<File>),
     /// The rule at an address (SVMA) of a file that it keeps.
     Rule(u64),
+    /// Keep the files of these numbers no longer.
+    Forget(Vec<u32>),
 }
 
 /// A rule, and what it is in full; `None`: it cost the worker.
@@ -58,6 +60,7 @@ type Found = Option<(Rule, Option<FullRule>)>;
 enum Done {
     Kept(u32, Option<(ElfFacts, u32)>),
     Rule(u32, u64, Found),
+    Forgotten,
 }
 
 /// What was found out of the file of a number.
@@ -120,6 +123,22 @@ impl Lanes {
         let Some(lane) = self.lane(owner) else { return false };
         lane.files += 1;
         lane.ask(Job { number, path: path.to_owned(), what: Wanted::Keep(Arc::clone(file)) })
+    }
+
+    /// Files that nobody needs any more, by their numbers.
+    pub(super) fn forget(&mut self, files: &[(u32, KeptFile)]) {
+        for lane in &mut self.lanes {
+            let of_lane = files.iter().filter(|(_, kept)| kept.lane.0 == lane.number);
+            let numbers: Vec<u32> = of_lane.map(|(number, _)| *number).collect();
+            if !numbers.is_empty() {
+                lane.files = lane.files.saturating_sub(numbers.len());
+                lane.ask(Job {
+                    number: 0,
+                    path: "files that are gone".into(),
+                    what: Wanted::Forget(numbers),
+                });
+            }
+        }
     }
 
     fn cost(&self, owner: Owner) -> Cost {
@@ -222,7 +241,7 @@ impl Lane {
         std::thread::Builder::new().name("energy-rules".into()).spawn(move || {
             energy_trace_system::host::urgency::raise();
             for job in todo {
-                if found.send(job.done_by(&keeper)).is_err() {
+                if found.send(job.done_by(&keeper, owner)).is_err() {
                     return;
                 }
             }
@@ -265,13 +284,14 @@ impl Lane {
             out.push(match done {
                 Done::Kept(number, kept) => FileFinding::Kept(number, kept.map(of_lane)),
                 Done::Rule(number, svma, rule) => FileFinding::Rule(number, svma, rule),
+                Done::Forgotten => continue,
             });
         }
     }
 }
 
 impl Job {
-    fn done_by(self, worker: &Worker) -> Done {
+    fn done_by(self, worker: &Worker, owner: Owner) -> Done {
         let Self { number, path, what } = self;
         match what {
             Wanted::Keep(file) => {
@@ -284,6 +304,12 @@ impl Job {
                 let rule = rule.inspect_err(|error| log::debug!("no rule of {path}: {error}")).ok();
                 Done::Rule(number, svma, rule.map(question::rule))
             }
+            Wanted::Forget(numbers) => {
+                if let Err(error) = worker.forget(&path, owner, numbers) {
+                    log::debug!("kept for nothing: {error}");
+                }
+                Done::Forgotten
+            }
         }
     }
 }
@@ -291,7 +317,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::{FileFinding, KeptFile, Lanes, MOST_FILES, MOST_LANES, MOST_OF_ONE, Owner};
-    use energy_trace_foreign::resolver::Resolver;
+    use energy_trace_foreign::resolver::{Resolver, Worker};
     use std::fs::File;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
@@ -354,6 +380,27 @@ mod tests {
         let last = (1..=count).map(&mut keep).last().unwrap();
         assert!(lanes.rule(&first, ("true", 0), first.facts.entry).is_ok_and(|rule| rule.is_none()));
         assert!(lanes.lanes.len() == 1 && lanes.lanes[0].files == 1 && lanes.lanes[0].number == last.lane.0);
+    }
+
+    /// A file that is needed no more is kept no more by its worker, which goes on with the others.
+    #[test]
+    fn what_is_forgotten() {
+        let (file, mut lanes) =
+            (Arc::new(File::open(LIBC).unwrap()), Lanes::new(Resolver::start(false).unwrap()));
+        let keep = |lanes: &mut Lanes, number| {
+            assert!(lanes.keep(Owner::User(7), number, LIBC, &file));
+            collected(lanes, 1).remove(0).1.unwrap()
+        };
+        let (gone, other) = (keep(&mut lanes, 0), keep(&mut lanes, 1));
+        let ask = |number| move |worker: &Worker| worker.rule(LIBC, number, 0).is_ok();
+        let worker = Arc::clone(&lanes.lanes[0].worker);
+        assert_eq!([ask(0)(&worker), ask(1)(&worker)], [true; 2]);
+        lanes.forget(&[(0, gone)]);
+        while lanes.lanes[0].asked > 0 {
+            lanes.collect(None);
+        }
+        assert_eq!([ask(0)(&worker), ask(1)(&worker)], [false, true]);
+        assert_eq!((lanes.lanes[0].files, other.lane.0), (1, lanes.lanes[0].number));
     }
 
     /// Any number of users and files has a stated number of workers; what is no ELF file has no rules.

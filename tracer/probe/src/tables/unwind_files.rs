@@ -4,7 +4,7 @@
 //! own for the files of each user (`lanes.rs`). Nobody waits for a file that takes its time: a walk ends there as long as its rules are not to be had. Leaves out
 //! whole tables (`files`) and the walk (package `unwind`).
 
-use super::files::open;
+use super::files::{Mapped, open};
 use super::lanes::{FileFinding, KeptFile, Lanes};
 use energy_trace_foreign::files::{Pool, Room, owner_of_file, owner_of_process};
 use energy_trace_foreign::peeker::{Peeker, TargetMemory};
@@ -58,8 +58,9 @@ enum Is {
 pub(crate) struct UnwindFiles {
     lanes: Lanes,
     numbers: HashMap<FileKey, u32>,
-    /// By number.
-    files: Vec<Option<UnwindFile>>,
+    /// By number, which no other file has later.
+    files: HashMap<u32, UnwindFile>,
+    next: u32,
     kept: Vec<Option<CachedRule>>,
     /// Rules in full of all files.
     full: FullRules,
@@ -74,7 +75,8 @@ impl UnwindFiles {
         Self {
             lanes: Lanes::new(resolver),
             numbers: HashMap::new(),
-            files: Vec::new(),
+            files: HashMap::new(),
+            next: 0,
             kept: vec![None; KEPT],
             full: FullRules::default(),
             news: 0,
@@ -97,7 +99,7 @@ impl UnwindFiles {
         let opened = open(pid, mapping, false, peeker).map_err(|_| end::NOT_READY)?;
         // Gone with its process: another one may still have it.
         let opened = opened.ok_or(end::NO_UNWIND_INFO)?;
-        let number = u32::try_from(self.files.len()).map_err(|_| end::NO_UNWIND_INFO)?;
+        let number = self.next;
         match self.pool.add(owner_of_process(pid), number) {
             Room::None => return Err(end::NO_UNWIND_INFO),
             Room::Instead(_, other) => self.close(other),
@@ -105,7 +107,8 @@ impl UnwindFiles {
         }
         let owner = owner_of_file(&opened.file);
         let (file, path) = (Arc::new(opened.file), mapping.path.clone());
-        self.files.push(Some(UnwindFile { file, path, owner, is: Is::Asked }));
+        self.next = number.checked_add(1).ok_or(end::NO_UNWIND_INFO)?;
+        self.files.insert(number, UnwindFile { file, path, owner, is: Is::Asked });
         self.numbers.insert(key.clone(), number);
         self.keep(number);
         Ok(number)
@@ -118,7 +121,7 @@ impl UnwindFiles {
 
     /// Has a file looked into, and waits a moment for what comes of it.
     fn keep(&mut self, number: u32) {
-        let Some(Some(file)) = self.files.get_mut(number as usize) else { return };
+        let Some(file) = self.files.get_mut(&number) else { return };
         let asked = self.lanes.keep(file.owner, number, &file.path, &file.file);
         file.is = if asked { Is::Asked } else { Is::Useless };
         let owner = file.owner;
@@ -151,7 +154,7 @@ impl UnwindFiles {
                     continue;
                 }
             };
-            if let Some(Some(file)) = self.files.get_mut(number as usize) {
+            if let Some(file) = self.files.get_mut(&number) {
                 file.is = is;
             }
         }
@@ -160,9 +163,26 @@ impl UnwindFiles {
     /// Closes a file for another one; it is opened again when it is needed.
     fn close(&mut self, number: u32) {
         self.numbers.retain(|_, known| *known != number);
-        if let Some(file) = self.files.get_mut(number as usize) {
-            *file = None;
+        self.files.remove(&number);
+    }
+
+    /// Closes files that no process maps any more: as long as one is open, a file that was deleted takes room on its disk, and what it lies on
+    /// cannot be unmounted.
+    pub(crate) fn forget_unmapped(&mut self, mapped: &Mapped<'_>) {
+        let is_asked = |number: &u32| self.files.get(number).is_some_and(|file| matches!(file.is, Is::Asked));
+        let gone = self.numbers.extract_if(|key, number| !mapped.contains_key(key) && !is_asked(number));
+        let gone: Vec<u32> = gone.map(|(_, number)| number).collect();
+        let (mut kept, mut open) = (Vec::new(), Vec::new());
+        for number in gone {
+            self.pool.remove(&number);
+            let Some(UnwindFile { file, is, .. }) = self.files.remove(&number) else { continue };
+            open.push(file);
+            if let Is::Kept(of) = is {
+                kept.push((number, of));
+            }
         }
+        self.lanes.forget(&kept);
+        close_elsewhere(open);
     }
 
     fn remember(&mut self, kept: CachedRule) {
@@ -173,7 +193,7 @@ impl UnwindFiles {
 
     /// The rule of a file at an address (SVMA). A file over which a worker is lost is not asked about again.
     fn ask(&mut self, number: u32, svma: u64) -> Result<Rule, u8> {
-        let Some(Some(file)) = self.files.get_mut(number as usize) else { return Err(end::NO_UNWIND_INFO) };
+        let Some(file) = self.files.get_mut(&number) else { return Err(end::NO_UNWIND_INFO) };
         let Is::Kept(kept) = &file.is else { return Err(end::NO_UNWIND_INFO) };
         match self.lanes.rule(kept, (&file.path, number), svma) {
             Ok(Some((rule, full))) => Ok(full.map_or(rule, |full| self.full.number(full))),
@@ -219,7 +239,7 @@ impl UnwindFiles {
 
     /// Where an address of a mapping lies in its file's own addresses.
     fn svma(&self, number: u32, mapping: &Mapping, pc: u64) -> Result<u64, u8> {
-        match self.files.get(number as usize).and_then(Option::as_ref).map(|file| &file.is) {
+        match self.files.get(&number).map(|file| &file.is) {
             Some(Is::Kept(kept)) => {
                 let bias = kept.facts.bias(mapping.start, mapping.offset).ok_or(end::NO_UNWIND_INFO)?;
                 Ok(pc.wrapping_sub(bias))
@@ -239,7 +259,7 @@ impl UnwindFiles {
     ) -> Option<u64> {
         let mapping = space.find(address)?;
         let number = self.number(pid, mapping, peeker).ok()?;
-        let file = self.files.get(number as usize)?.as_ref()?;
+        let file = self.files.get(&number)?;
         let mut bytes = [0; 8];
         let at = address.wrapping_sub(mapping.start).checked_add(mapping.offset)?;
         file.file.read_exact_at(&mut bytes, at).ok()?;
@@ -256,6 +276,14 @@ impl UnwindFiles {
     ) -> Option<u32> {
         let rule = self.rule(pid, space, pc, peeker).ok()?;
         u32::try_from(-rule.fp()).ok().filter(|_| rule.kind() != rule::FULL)
+    }
+}
+
+/// The last who closes a large file that was deleted waits until its room is free: on a thread of its own.
+fn close_elsewhere(open: Vec<Arc<File>>) {
+    if !open.is_empty() {
+        // Without a thread they are closed here.
+        let _ = std::thread::Builder::new().name("energy-close".into()).spawn(move || drop(open));
     }
 }
 
@@ -330,5 +358,63 @@ impl<Copy: Memory> Memory for CopyAndHeaps<'_, Copy> {
 
     fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
         self.copy.read_frame(address, bytes, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mapped, Peeker, Pid, UnwindFiles};
+    use energy_trace_foreign::resolver::Resolver;
+    use energy_trace_unwind::vdso::key_of;
+    use std::path::Path;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    /// How many of this process's open files are this one.
+    fn open_here(path: &Path) -> usize {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap();
+        files
+            .filter(|file| std::fs::read_link(file.as_ref().unwrap().path()).is_ok_and(|to| to == path))
+            .count()
+    }
+
+    fn within_a_minute(mut is_so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A program's file is open while it is mapped, and closed, in the worker's process too, when no process maps it any more; what is used again is
+    /// opened again.
+    #[test]
+    fn unmapped_files_are_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("sleeps");
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        let mut program = Command::new(&path).arg("600").spawn().unwrap();
+        let (pid, peeker) = (Pid::new(program.id()), Peeker::start().unwrap());
+        let mut space = None;
+        within_a_minute(|| {
+            space = peeker.mappings(pid, None).ok().flatten();
+            space.as_ref().is_some_and(|space| space.mappings().iter().any(|m| Path::new(&m.path) == path))
+        });
+        let space = space.unwrap();
+        let mapping = space.mappings().iter().find(|m| Path::new(&m.path) == path).unwrap();
+        let mut files = UnwindFiles::new(Resolver::start(false).unwrap());
+        let rule = |files: &mut UnwindFiles| {
+            within_a_minute(|| files.rule(pid, &space, mapping.start, &peeker) != Err(super::end::NOT_READY));
+        };
+        rule(&mut files);
+        assert_eq!(open_here(&path), 1);
+        files.forget_unmapped(&Mapped::from([(key_of(mapping).unwrap(), (pid, mapping))]));
+        assert_eq!(open_here(&path), 1);
+        files.forget_unmapped(&Mapped::new());
+        within_a_minute(|| open_here(&path) == 0);
+        assert!(files.files.is_empty() && files.numbers.is_empty());
+        rule(&mut files);
+        assert_eq!((open_here(&path), files.files.len()), (1, 1));
+        program.kill().and_then(|()| program.wait()).unwrap();
     }
 }
