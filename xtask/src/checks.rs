@@ -1,13 +1,13 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
 //! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs five tests at a time: they wait for simulated
-//! hardware, and in that time unit tests and benchmarks are built, and the former run. `live` runs one at a time, because it measures energy,
-//! CPU time and shares of samples, or changes the machine; those of its rooms that do neither run beside each other first: five at a time where
-//! they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy (`CPU_EACH`). Clippy lints while it compiles what is run (`lint`). A lock
+//! hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine; those of its rooms
+//! that do neither run beside each other first: five at a time where they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy
+//! (`CPU_EACH`). While those of `gpu` and those five wait, unit tests and benchmarks are built, and the former run. Clippy lints while it compiles what is run (`lint`). A lock
 //! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
-use crate::command::run;
+use crate::command::{read_output, run};
 use crate::frameworks;
 use crate::kernel;
 use crate::portable;
@@ -16,9 +16,10 @@ use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
+use serde_json::Value;
 use std::fs::{File, TryLockError};
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -144,13 +145,14 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
     heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
+    let live = built_test(workspace, "live");
     let others = std::thread::scope(|scope| {
         let others = scope.spawn(|| check_others(workspace, options));
         test(&["--test", "gpu"], &[], AT_A_TIME);
-        others.join()
+        heading("live, five at a time, and what is still to do of unit tests and benchmarks");
+        let live = live.and_then(|live| run(&mut side_by_side(workspace, &live, all)));
+        others.join().map(|others| others.into_iter().chain([live]).collect::<Vec<_>>())
     });
-    heading("live, five at a time");
-    test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
     heading("live, three at a time");
     test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
@@ -165,6 +167,25 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         Err(_) => failed.push(anyhow!("the thread beside the GPU's tests panicked")),
     }
     failed
+}
+
+/// The test program of this name, as it was built: cargo, which others keep waiting while they build, is not needed to run it.
+fn built_test(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let words =
+        ["test", "--no-run", "--quiet", "--test", name, "--message-format", "json-render-diagnostics"];
+    let built = read_output(&mut of_all(workspace, &words))?;
+    let messages = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut of_name = messages.filter(|of| of["target"]["kind"][0] == "test" && of["target"]["name"] == name);
+    let program = of_name.find_map(|of| of["executable"].as_str().map(PathBuf::from));
+    program.with_context(|| format!("cargo says not where the test program {name} is"))
+}
+
+/// Tests of `live` that mostly wait; where cargo would run them.
+fn side_by_side(workspace: &Workspace, live: &Path, all: Option<(&str, &str)>) -> Command {
+    let mut command = Command::new(live);
+    command.args(SIDE_BY_SIDE).current_dir(workspace.root().join("tests/programs"));
+    command.envs(all).env("RUST_TEST_THREADS", AT_A_TIME);
+    command
 }
 
 /// The harness's words that leave out tests with these in their names.
