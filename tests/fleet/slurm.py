@@ -1,11 +1,12 @@
 """Debian's Slurm with two nodes on this machine, munge, and Open MPI's `mpirun` in a job of both: each rank recorded by itself on simulated power,
-the ranks merged, and the job in the tables of an agent.
+the ranks merged, and the job in the tables of an agent, of which the example's epilog gives the user theirs.
 
 Packages are unpacked and laid over this machine's files (overlayfs) in a mount namespace, where all of Slurm runs; each node has a counter of its own.
 
     python tests/fleet/slurm.py PROGRAM SIMULATOR ROOT FOLDER      as root; ROOT has the packages
 """
 import contextlib
+import csv
 import json
 import os
 import pathlib
@@ -42,21 +43,48 @@ MpiDefault=none
 ReturnToService=2
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=46821 CPUs=1
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=46822 CPUs=1
+Epilog={place}/epilog.sh
 PartitionName=all Nodes=n1,n2 Default=YES State=UP MaxTime=10
 """
 CGROUP = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainCores=no\n"
+EPILOG = pathlib.Path(__file__).parents[2] / "examples/agent/slurm-epilog.sh"
 # In the namespace: the packages' files among this machine's.
 LAID_OVER = 'mount -t overlay none -o "lowerdir=$0/usr:/usr" /usr && exec "$@"'
 WORK = f"import time\nend = time.monotonic() + {SECONDS}\nwhile time.monotonic() < end: sum(i * i for i in range(10_000))"
 
 
+def write_epilog(place, spool):
+    """The example as a site would have it: its own spool, short windows, DuckDB's program, and homes in a folder of the test's."""
+    text = EPILOG.read_text()
+    own = {"spool=/var/lib/energy-trace/spool": f"spool={spool}", "wait=90": "wait=8", "$(getent passwd \"$SLURM_JOB_UID\" | cut -d: -f6)": f"{place}/home", " duckdb ": f" {place}/duckdb "}
+    for words, others in own.items():
+        assert text.count(words) == 1, words
+        text = text.replace(words, others)
+    (place / "epilog.sh").write_text(text)
+    (place / "epilog.sh").chmod(0o755)
+    shutil.copy(pathlib.Path(duckdb.__file__).parents[1] / "duckdb_cli/duckdb", place / "duckdb")
+    (place / "duckdb").chmod(0o755)
+    (place / "home").mkdir(mode=0o700)
+
+
+def tables_of(place, job):
+    """Microjoules of the job by what the epilog left of each node."""
+    files = [place / "home" / f"energy-{job}-{node}.csv" for node in NODES]
+    for _ in range(60):
+        if all(file.exists() and file.read_text().endswith("\n") for file in files):
+            break
+        time.sleep(1)
+    return [sum(int(row["microjoules"]) for row in csv.DictReader(file.open())) for file in files]
+
+
 class Slurm(contextlib.AbstractContextManager):
     """Its daemons; `run` is a command beside them."""
 
-    def __init__(self, root, place):
+    def __init__(self, root, place, spool):
         self.root, self.place, self.daemons = root, place, []
         host = os.uname().nodename
         (place / "state").mkdir()
+        write_epilog(place, spool)
         (place / "munge.key").write_bytes(os.urandom(128))
         (place / "munge.key").chmod(0o400)
         (place / "slurm.conf").write_text(CONF.format(host=host, place=place))
@@ -131,11 +159,13 @@ def main(program, simulator, root, folder):
     place = pathlib.Path(folder) / "slurm"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
+    # The epilog's program is run by the spool's owner.
+    pathlib.Path(folder).chmod(0o711)
     simulations = [subprocess.Popen([simulator, place / f"sys-{node}", "--idle-watts", "10"], stdout=subprocess.PIPE, text=True) for node in NODES]
     try:
         for simulation in simulations:
             assert simulation.stdout.readline()
-        with Agent(program) as agent, Slurm(root, place) as slurm:
+        with Agent(program) as agent, Slurm(root, place, agent.spool) as slurm:
             agent.url()
             ready(slurm)
             # Two machines have a boot each.
@@ -146,7 +176,7 @@ def main(program, simulator, root, folder):
             mpirun = ["mpirun.openmpi", "--allow-run-as-root", "--map-by", "node", "-n", "2", *work]
             said = slurm.run(["salloc", "-N2", "-n2", "sh", "-c", 'echo "job $SLURM_JOB_ID"; exec "$@"', "sh", *mpirun])
             job = int(re.search(r"job (\d+)", said)[1])
-            time.sleep(5)
+            of_epilog = tables_of(place, job)
             agent.end()
             rows = f"read_parquet('{agent.spool}/energy/*/*.parquet', union_by_name = true)"
             question = f"SELECT slurm_step, program, SUM(microjoules), SUM(cpu_ns) FROM {rows} WHERE slurm_job = {job} GROUP BY 1, 2 ORDER BY 4 DESC"
@@ -162,6 +192,8 @@ def main(program, simulator, root, folder):
     assert sum(of_ranks) == of_all, "ranks and what they are merged into differ"
     for rank, recording in enumerate(ranks):
         print(f"rank {rank}: {of_cpu(program, recording):.2f} s of CPU time", flush=True)
+    # Both nodes are this machine, and have its spool.
+    assert of_epilog == [sum(row[2] for row in table)] * 2 and of_epilog[0] > 0, f"the epilog's tables have {of_epilog} microjoules"
     cpu = sum(row[3] for row in table if row[1].startswith("python")) / 1e9
     recorded = sum(of_cpu(program, rank) for rank in ranks)
     # A rank begins before its recording and ends behind it.

@@ -36,6 +36,7 @@ const ENGINES: [(&str, &[&str]); 11] = [
 /// Those that ask no engine about a recording.
 const BY_THEMSELVES: [&str; 2] = ["mpi", "slurm"];
 const DUCKDB: &str = "duckdb==2.0.0";
+const DUCKDB_PROGRAM: &str = "duckdb-cli==1.5.6";
 const CHDB: &str = "chdb-core==26.9.0";
 
 /// Which recording, which program, which engines.
@@ -139,7 +140,7 @@ fn slurm(workspace: &Workspace, program: &Path, folder: &Path) -> Result<()> {
     let packages = ["slurmctld", "slurmd", "slurm-client", "munge", "openmpi-bin"];
     let root = unpacked(workspace, "slurm", &packages)?;
     let simulator = product::powercap_sim(workspace)?;
-    let python = frameworks::environment_with(workspace, "fleet-duckdb", &[DUCKDB])?;
+    let python = frameworks::environment_with(workspace, "fleet-slurm", &[DUCKDB, DUCKDB_PROGRAM])?;
     let mut job = Command::new(python);
     job.arg(workspace.root().join("tests/fleet/slurm.py")).arg(program).arg(simulator);
     run(job.args([&root, folder]))
