@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_energy-trace");
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// CPU time is summed over a second at most: so long behind its end all of a program is on the page.
 const LONGEST_SUM_US: u128 = 1_000_000;
@@ -46,13 +47,14 @@ pub(super) struct Agent {
 
 impl Agent {
     pub(super) fn start(simulation: &Simulation, options: &[&str]) -> Self {
-        let sysfs = simulation.sysfs().to_str().unwrap();
-        let first = ["--power", "powercap", "--idle-watts", "10", "--path.sysfs", sysfs];
-        Self::with(&[&first, options].concat())
+        Self::with(&[&of_simulation(simulation), options].concat())
     }
 
     fn with(options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+        Self::started_by(Command::new(PROGRAM), options)
+    }
+
+    pub(super) fn started_by(mut command: Command, options: &[&str]) -> Self {
         command.args(["agent", "--listen", "127.0.0.1:0"]).args(options);
         for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(variable);
@@ -79,11 +81,11 @@ impl Agent {
         Self { process, address, said: all }
     }
 
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    fn page(&self) -> Page {
+    pub(super) fn page(&self) -> Page {
         Page::parse(&self.text("application/openmetrics-text"))
     }
 
@@ -112,6 +114,11 @@ impl Agent {
     }
 }
 
+pub(super) fn of_simulation(simulation: &Simulation) -> [&str; 6] {
+    let sysfs = simulation.sysfs().to_str().unwrap();
+    ["--power", "powercap", "--idle-watts", "10", "--path.sysfs", sysfs]
+}
+
 /// Asks over HTTP.
 fn get(address: &str, path: &str, accept: &str) -> String {
     let mut connection = TcpStream::connect(address).unwrap();
@@ -126,7 +133,7 @@ fn get(address: &str, path: &str, accept: &str) -> String {
 
 /// A page's samples of joules in microjoules, by family and labels; others in millionths.
 #[derive(Debug)]
-pub(super) struct Page(BTreeMap<String, i64>);
+pub(super) struct Page(pub(super) BTreeMap<String, i64>);
 
 impl Page {
     fn parse(text: &str) -> Self {
@@ -141,7 +148,7 @@ impl Page {
     }
 
     /// The sum of a family's samples that have all of these labels.
-    fn sum(&self, family: &str, labels: &[&str]) -> i64 {
+    pub(super) fn sum(&self, family: &str, labels: &[&str]) -> i64 {
         let of = self.0.iter().filter(|(series, _)| {
             series.starts_with(&format!("{family}{{")) && labels.iter().all(|label| series.contains(label))
         });
@@ -149,7 +156,7 @@ impl Page {
     }
 
     /// What it says of the agent itself.
-    fn own(&self, what: &str) -> i64 {
+    pub(super) fn own(&self, what: &str) -> i64 {
         self.0[&format!("energy_trace_agent_{what}_total")]
     }
 
@@ -172,13 +179,13 @@ impl Page {
 }
 
 /// A pod's control group with a program in it that draws so many watts on a CPU of its own; both go with the test.
-struct Pod {
+pub(super) struct Pod {
     burns: Option<Started>,
     group: PathBuf,
 }
 
 impl Pod {
-    fn start(simulation: &Simulation, cpu: usize, watts: u32) -> Self {
+    pub(super) fn start(simulation: &Simulation, cpu: usize, watts: u32) -> Self {
         let (mut shell, group) = Self::begin(cpu);
         shell.args(words_of_burner(cpu, watts));
         let burns = shell.env(SOCKET_VARIABLE, simulation.socket()).spawn().unwrap();
@@ -253,6 +260,7 @@ fn two_pods() {
         [0, 1].map(|pod| page.pod(UIDS[pod]) as f64 / truth.functions[&format!("pod_{pod}")].uj as f64);
     println!("of what the pods drew they have {parts:?}");
     assert!((0.01..1.05).contains(&parts[0]) && (0.85..1.05).contains(&parts[1]), "{parts:?}\n{page:#?}");
+    assert!(page.own("bpf_seconds") > 0, "{page:#?}");
     let domains = page.sum("energy_trace_domain_joules_total", &[]);
     assert!(domains.unsigned_abs() <= simulation.truth().total_uj, "{domains} µJ");
     assert_programs_wake_nobody(agent.process.0.id());
@@ -410,7 +418,7 @@ fn has_socket(pid: u32, inode: &str) -> bool {
 }
 
 /// A spool of user 60700.
-fn spool() -> tempfile::TempDir {
+pub(super) fn spool() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o750)).unwrap();
     std::os::unix::fs::chown(folder.path(), Some(60_700), Some(60_700)).unwrap();
@@ -423,7 +431,7 @@ fn spool() -> tempfile::TempDir {
 }
 
 /// All files of a table, by name.
-fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
+pub(super) fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
     let of = |folder: PathBuf| {
         std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()).collect::<Vec<_>>()
     };
@@ -433,7 +441,7 @@ fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
 }
 
 /// A column of whole numbers of a table, of all files.
-fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
+pub(super) fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
     let mut column = Vec::new();
     for file in files(spool, table) {
         let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
@@ -449,7 +457,7 @@ fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
 }
 
 /// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
-fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
+pub(super) fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
     let starts = column(spool, table, "window_start");
     let is_before = |start: &i64| u128::from(start.unsigned_abs()) < before;
     let of = |name: &&str| -> i64 {
@@ -537,7 +545,7 @@ fn spool_and_collector() {
         status(server, "Uid").starts_with("60700\t")
             && status(server, "CapEff").trim_start_matches('0').is_empty()
     );
-    let second = Command::new(env!("CARGO_BIN_EXE_energy-trace"))
+    let second = Command::new(PROGRAM)
         .args(["agent", "--power", "model", "--listen", "127.0.0.1:0", "--spool", place])
         .output()
         .unwrap();
@@ -635,7 +643,7 @@ fn its_process_is_stopped_or_killed() {
 fn an_address_in_use() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let agent = Command::new(env!("CARGO_BIN_EXE_energy-trace"))
+    let agent = Command::new(PROGRAM)
         .args(["agent", "--power", "model", "--listen", &address])
         .stdin(Stdio::null())
         .output()

@@ -11,6 +11,7 @@
 )]
 
 mod agent;
+mod agent_faults;
 mod agent_prometheus;
 mod attribution;
 mod cli;

@@ -42,9 +42,10 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 28] = [
+const SIDE_BY_SIDE: [&str; 29] = [
     "agent::an_address_in_use",
     "agent::outlets_that_fail",
+    "agent_faults::",
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",

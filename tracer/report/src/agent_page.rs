@@ -69,9 +69,10 @@ pub struct OwnCost {
 /// An agent's part of the machine's CPU time, how often it samples for it, and what it could not tell apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnShare {
-    /// CPU time that its BPF programs have taken of others, in nanoseconds, by what a hundredth of the time shows.
-    pub programs_ns: u64,
-    /// Millionths of the machine's CPU time that all of it took lately.
+    /// CPU time that its BPF programs have taken of others, in nanoseconds, by what a hundredth of the time shows; `None` where the kernel
+    /// does not say.
+    pub programs_ns: Option<u64>,
+    /// Millionths of the machine's CPU time that all of it took lately, without the programs where that is not known.
     pub millionths: u32,
     /// Samples a second on each CPU; 0: not known yet.
     pub sample_hz: u32,
@@ -151,10 +152,7 @@ impl Page {
                 Joules(domain.energy),
             );
         }
-        self.counter(
-            "energy_trace_domain_covered_seconds",
-            "Time of which the counter says what was drawn; the rest is missing.",
-        );
+        self.counter("energy_trace_domain_covered_seconds", "Time of which the counter says what was drawn.");
         for domain in &totals.domains {
             self.of_domain(
                 "energy_trace_domain_covered_seconds_total",
@@ -202,19 +200,27 @@ impl Page {
         }
     }
 
-    fn cost(&mut self, totals: &Totals, cost: &OwnCost) {
-        self.counter("energy_trace_agent_cpu_seconds", "CPU time of the agent's processes.");
-        self.sample("energy_trace_agent_cpu_seconds_total", &[], Seconds(cost.cpu_ns));
+    /// What is not known without the time of BPF programs.
+    fn programs(&mut self, programs_ns: u64, share: &OwnShare) {
         self.counter("energy_trace_agent_bpf_seconds", "CPU time of the agent's BPF programs, estimated.");
-        self.sample("energy_trace_agent_bpf_seconds_total", &[], Seconds(cost.share.programs_ns));
-        if cost.share.sample_hz > 0 {
+        self.sample("energy_trace_agent_bpf_seconds_total", &[], Seconds(programs_ns));
+        if share.sample_hz > 0 {
             self.gauge(
                 "energy_trace_agent_cpu_ratio",
                 "Part of the machine's CPU time that the agent's processes and BPF programs took lately.",
             );
-            let millionths = cost.share.millionths;
-            let ratio = format_args!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+            let ratio = format_args!("{}.{:06}", share.millionths / 1_000_000, share.millionths % 1_000_000);
             self.sample("energy_trace_agent_cpu_ratio", &[], ratio);
+        }
+    }
+
+    fn cost(&mut self, totals: &Totals, cost: &OwnCost) {
+        self.counter("energy_trace_agent_cpu_seconds", "CPU time of the agent's processes.");
+        self.sample("energy_trace_agent_cpu_seconds_total", &[], Seconds(cost.cpu_ns));
+        if let Some(programs_ns) = cost.share.programs_ns {
+            self.programs(programs_ns, &cost.share);
+        }
+        if cost.share.sample_hz > 0 {
             self.gauge("energy_trace_agent_sample_rate_hertz", "Samples a second on each CPU.");
             self.sample("energy_trace_agent_sample_rate_hertz", &[], cost.share.sample_hz);
             self.gauge(
@@ -413,7 +419,7 @@ mod tests {
         cpu_ns: 1_500_000_000,
         resident_bytes: 77,
         share: OwnShare {
-            programs_ns: 1_500_000_000,
+            programs_ns: Some(1_500_000_000),
             millionths: 12_345,
             sample_hz: 9,
             is_above: true,
@@ -433,12 +439,19 @@ mod tests {
         let without = page(&Totals::default(), &COST, Format::OpenMetrics);
         assert!(!without.contains("spool") && !without.contains("otlp"), "{without}");
         let new = page(&Totals::default(), &OwnCost::default(), Format::OpenMetrics);
-        assert!(!new.contains("hertz") && !new.contains("ratio"), "{new}");
+        assert!(!["hertz", "ratio", "bpf"].iter().any(|word| new.contains(word)), "{new}");
+        let share = OwnShare { programs_ns: None, ..COST.share };
+        let unknown = page(&Totals::default(), &OwnCost { share, ..COST }, Format::OpenMetrics);
+        assert!(
+            unknown.contains("hertz") && !unknown.contains("ratio") && !unknown.contains("bpf"),
+            "{unknown}"
+        );
         let spool = SpoolCounts { written: 5, removed: 1, lost: 2, bytes: 9, merged_stacks: 0 };
         let cost = OwnCost { spool: Some(spool), sender: Some(SenderCounts { sent: 1, dropped: 3 }), ..COST };
         let with = page(&Totals::default(), &cost, Format::OpenMetrics);
         for line in [
             "energy_trace_agent_joined_windows_total 4",
+            "energy_trace_agent_bpf_seconds_total 1.500000000",
             "energy_trace_agent_cpu_ratio 0.012345",
             "energy_trace_agent_sample_rate_hertz 9",
             "energy_trace_agent_above_limit 1",

@@ -25,6 +25,13 @@ pub fn costly_agent(share: u32, most: u32, hz: u32) -> String {
     )
 }
 
+/// The kernel does not say what its BPF programs take.
+pub const fn unknown_programs() -> &'static str {
+    "the CPU time of the agent's BPF programs is not known, as the kernel tells it to CAP_SYS_ADMIN alone, from Linux 5.8 on: --own-cpu \
+     limits the agent's processes without them, and energy_trace_agent_bpf_seconds_total and _cpu_ratio are not on the page; \
+     give it that capability to have both"
+}
+
 /// `2.3 %`, `0.040 %`.
 fn percent(millionths: u32) -> String {
     let digits = if millionths < 1_000 { 3 } else { 1 };

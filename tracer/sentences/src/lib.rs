@@ -31,7 +31,7 @@ mod stacks;
 mod tests;
 mod work;
 
-pub use agent::{costly_agent, faster_agent, slower_agent};
+pub use agent::{costly_agent, faster_agent, slower_agent, unknown_programs};
 pub use attribution::diagnostic;
 pub use brief::{in_brief, model_in_brief};
 pub use counters::missing;

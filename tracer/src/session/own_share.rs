@@ -6,7 +6,7 @@
 use crate::agent::Cost;
 use energy_trace_probe::Tracer;
 use energy_trace_report::agent_page::OwnShare;
-use energy_trace_sentences::{costly_agent, faster_agent, slower_agent};
+use energy_trace_sentences::{costly_agent, faster_agent, slower_agent, unknown_programs};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -31,6 +31,8 @@ pub(super) struct CostWatch {
     share: OwnShare,
     /// There was no look yet.
     is_new: bool,
+    /// It was told that the programs' time is not known.
+    is_told: bool,
 }
 
 impl CostWatch {
@@ -39,7 +41,16 @@ impl CostWatch {
         let mut cost = Cost::of(nix::unistd::getpid());
         let (now, cpu_ns) = (Instant::now(), cost.now().0);
         let (steps, share) = (Steps { most, ..Steps::default() }, OwnShare::default());
-        Self { cost, steps, due: now, timing: None, before: (now, cpu_ns), share, is_new: true }
+        Self {
+            cost,
+            steps,
+            due: now,
+            timing: None,
+            before: (now, cpu_ns),
+            share,
+            is_new: true,
+            is_told: false,
+        }
     }
 
     /// When the next look is.
@@ -59,17 +70,20 @@ impl CostWatch {
         let programs_ns =
             tracer.timed_programs().zip(before_ns).map(|(ns, before)| ns.saturating_sub(before));
         self.share.no_room_ns = tracer.live().no_room_ns;
-        self.add(now, programs_ns.unwrap_or(0) as f64 / (now - since).as_nanos().max(1) as f64, tracer);
+        self.add(now, programs_ns.map(|ns| ns as f64 / (now - since).as_nanos().max(1) as f64), tracer);
         Some(self.share)
     }
 
-    /// Adds the time since the look before, of which programs took `programs` CPUs.
-    fn add(&mut self, now: Instant, programs: f64, tracer: &Tracer) {
+    /// Adds the time since the look before, of which programs took `programs` CPUs, where that is known.
+    fn add(&mut self, now: Instant, programs: Option<f64>, tracer: &Tracer) {
         let (since, cpu_before) = std::mem::replace(&mut self.before, (now, self.cost.now().0));
         let ns = (now - since).as_nanos() as f64;
-        let programs_ns = (ns * programs) as u64;
-        let taken = self.before.1.saturating_sub(cpu_before).saturating_add(programs_ns);
-        self.share.programs_ns = self.share.programs_ns.saturating_add(programs_ns);
+        let programs_ns = programs.map(|programs| (ns * programs) as u64);
+        let taken = self.before.1.saturating_sub(cpu_before).saturating_add(programs_ns.unwrap_or(0));
+        self.share.programs_ns = programs_ns.map(|ns| ns.saturating_add(self.share.programs_ns.unwrap_or(0)));
+        if programs.is_none() && !std::mem::replace(&mut self.is_told, true) {
+            log::warn!("{}", unknown_programs());
+        }
         if std::mem::take(&mut self.is_new) {
             return; // The start takes more than what comes.
         }
