@@ -115,14 +115,16 @@ pub fn path_in(groups: &str) -> Option<&str> {
 }
 
 /// Slurm's own groups: `/slurm/…` or `/slurm_NODE/…` (version 1), `/system.slice/[NODE_]slurmstepd.scope/…`
-/// (version 2).
+/// (version 2). Who reads this in a namespace of control groups finds `..` before what lies beside and above its own
+/// root, and of `/system.slice` nothing more where that is in it.
 fn is_of_slurm(path: &str) -> bool {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let is_scope = |part: &str| part == "slurmstepd.scope" || part.ends_with("_slurmstepd.scope");
+    let mut parts = path.split('/').filter(|part| !part.is_empty()).skip_while(|part| *part == "..");
     match (parts.next(), parts.next()) {
-        (Some("system.slice"), Some(scope)) => {
-            scope == "slurmstepd.scope" || scope.ends_with("_slurmstepd.scope")
+        (Some("system.slice"), Some(scope)) => is_scope(scope),
+        (Some(first), _) => {
+            first == "slurm" || first.starts_with("slurm_") || path.starts_with("/../") && is_scope(first)
         }
-        (Some(first), _) => first == "slurm" || first.starts_with("slurm_"),
         (None, _) => false,
     }
 }
@@ -244,6 +246,25 @@ mod tests {
         let two = "/system.slice/n1_slurmstepd.scope/job_6/step_extern/user/task_0";
         assert_eq!(Workload::of(two), job(Some("extern"), Some(0)));
         assert_eq!(Workload::of("/slurm/uid_0/job_x/step_"), Workload::default());
+    }
+
+    /// Read from within a namespace of control groups, as a container has one: from another slice, from the same one, from below.
+    #[test]
+    fn from_a_namespace() {
+        let job = |path: &str| Workload::of(path).slurm_job;
+        assert_eq!(job("/../../system.slice/n1_slurmstepd.scope/job_6/step_0/user/task_0"), Some(6));
+        assert_eq!(job("/../slurmstepd.scope/job_6/step_0"), Some(6));
+        assert_eq!(job("/../../../../slurm_n1/uid_0/job_6"), Some(6));
+        let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
+        for path in [
+            format!("/../../{slice}/cri-containerd-{ID}.scope"),
+            format!("/../../../kubepods-burstable.slice/{slice}/crio-{ID}.scope"),
+            format!("/../../pod{UID}/{ID}"),
+        ] {
+            assert_eq!(Workload::of(&path), pod(ID), "{path}");
+        }
+        assert_eq!(Workload::of("/../../system.slice/nginx.service"), unit("nginx.service"));
+        assert_eq!(Workload::of("/slurmstepd.scope/job_7"), unit("slurmstepd.scope"));
     }
 
     /// Who may make groups below its own is taken for nobody else.
