@@ -152,7 +152,7 @@ impl Outbox {
     fn again(&mut self, after: Option<Duration>, now: Duration) {
         let doubled = FIRST.saturating_mul(1 << self.attempts.min(16)).min(LONGEST);
         let spread = doubled.saturating_mul(self.spread) / 1_000;
-        let distance = after.map_or(doubled, |after| after.min(LONGEST_ASKED));
+        let distance = after.map_or(doubled, |after| after.clamp(FIRST, LONGEST_ASKED));
         self.attempts = self.attempts.saturating_add(1);
         self.not_before = now.saturating_add(distance).saturating_add(spread);
     }
@@ -202,6 +202,8 @@ mod tests {
         assert_eq!(outbox.next(s(1_300)), Next::Send(vec![1]));
         outbox.answered(Answer::Status(429, Some(s(7))), s(0));
         assert_eq!(outbox.next(s(0)), Next::WaitUntil(s(7)));
+        outbox.answered(Answer::Status(503, Some(s(0))), s(0));
+        assert_eq!(outbox.next(s(0)), Next::WaitUntil(s(1)));
         outbox.answered(Answer::Status(503, Some(Duration::MAX)), s(0));
         assert_eq!(outbox.next(s(0)), Next::WaitUntil(s(3_600)));
         outbox.answered(Answer::Status(200, None), s(0));

@@ -7,7 +7,7 @@
 use super::outbox::Answer;
 use crate::plain_http::{client, host};
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 use ureq::Agent;
 use ureq::http::uri::PathAndQuery;
@@ -117,10 +117,14 @@ impl Collector {
     }
 }
 
-/// Seconds; a date is not understood, and waited for as if nothing was said.
+/// Seconds, or a date by this machine's clock; one that is over says nothing.
 fn retry_after<T>(answer: &Response<T>) -> Option<Duration> {
-    let seconds = answer.headers().get("Retry-After")?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let said = answer.headers().get("Retry-After")?.to_str().ok()?.trim();
+    let until = || httpdate::parse_http_date(said).ok();
+    match said.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => until()?.duration_since(SystemTime::now()).ok(),
+    }
 }
 
 #[cfg(test)]
@@ -129,10 +133,11 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::sync::mpsc::{Receiver, channel};
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     /// What a collector that answers so was sent, and what came of it.
-    fn sent_to(answer: &'static str) -> (Answer, Receiver<String>) {
+    fn sent_to(answer: impl Into<String>) -> (Answer, Receiver<String>) {
+        let answer = answer.into();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://localhost:{}", server.local_addr().unwrap().port());
         let endpoint: Endpoint = url.parse().unwrap();
@@ -175,16 +180,24 @@ mod tests {
         ] {
             assert!(question.contains(header), "{question}");
         }
-        let of = |answer| sent_to(answer).0;
-        let busy = of("HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
-        assert_eq!(busy, Answer::Status(503, Some(Duration::from_secs(7))));
-        let dated = of(
-            "HTTP/1.1 503 Busy\r\nRetry-After: Fri, 27 Nov 2026 22:00:00 GMT\r\nContent-Length: 0\r\n\r\n",
-        );
-        assert_eq!(dated, Answer::Status(503, None));
-        let elsewhere =
-            of("HTTP/1.1 302 Found\r\nLocation: http://10.255.255.1/\r\nContent-Length: 0\r\n\r\n");
-        assert_eq!(elsewhere, Answer::Status(302, None));
+        let elsewhere = "HTTP/1.1 302 Found\r\nLocation: http://10.255.255.1/\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(sent_to(elsewhere).0, Answer::Status(302, None));
+    }
+
+    /// How long to wait comes in seconds or as a date.
+    #[test]
+    fn waits() {
+        let of = |when: &str| {
+            let busy = format!("HTTP/1.1 503 Busy\r\nRetry-After: {when}\r\nContent-Length: 0\r\n\r\n");
+            let Answer::Status(503, after) = sent_to(busy).0 else { panic!("another answer") };
+            after
+        };
+        assert_eq!(of("7"), Some(Duration::from_secs(7)));
+        let later = SystemTime::now() + Duration::from_hours(10);
+        let left = of(&httpdate::fmt_http_date(later)).unwrap().as_secs();
+        // The test itself may be held up for as long as it likes.
+        assert!((1..=36_000).contains(&left), "{left}");
+        assert_eq!(["Sun, 06 Nov 1994 08:49:37 GMT", "soon"].map(of), [None; 2]);
     }
 
     /// An endless answer is not read, and one that never comes, or is none, is no answer.
