@@ -4,6 +4,7 @@
 //! is used. Mounts are in a namespace of their own and go with it. Debian's `rpm` knows of no libraries that dpkg installed: what the rpm
 //! requires is printed and not resolved.
 
+use super::tree::{LIBRARY, examples};
 use crate::apt::{self, package};
 use crate::command::{find, is_root, read_output, run, run_logged};
 use crate::workspace::Workspace;
@@ -36,7 +37,7 @@ const KINDS: [Kind; 4] = [
         ending: ".tar.gz",
         install: "tar -C /usr/local --strip-components=1 -xzf $PACKAGE",
         program: "/usr/local/bin/energy-trace",
-        remove: "rm -r /usr/local/bin/energy-trace /usr/local/lib/energy-trace",
+        remove: "rm -r /usr/local/bin/energy-trace /usr/local/lib/energy-trace /usr/local/share/energy-trace",
     },
     Kind {
         ending: ".deb",
@@ -78,7 +79,7 @@ pub(crate) fn check(workspace: &Workspace, out: &Path) -> Result<()> {
     let base = base(workspace, &log)?;
     for kind in &KINDS {
         let file = newest(out, kind.ending)?;
-        let took = kind.check(&base, &file, out, &log).with_context(|| file.display().to_string())?;
+        let took = kind.check(workspace, &base, &file, out).with_context(|| file.display().to_string())?;
         eprintln!("{:>8}: {:.1} s from the package to a flame graph", kind.ending, took.as_secs_f64());
     }
     Ok(())
@@ -116,7 +117,8 @@ pub(super) fn newest(out: &Path, ending: &str) -> Result<PathBuf> {
 
 impl Kind {
     /// Installs, records, reports, removes.
-    fn check(&self, base: &Path, file: &Path, out: &Path, log: &Path) -> Result<Duration> {
+    fn check(&self, workspace: &Workspace, base: &Path, file: &Path, out: &Path) -> Result<Duration> {
+        let log = &workspace.log();
         let root = tempfile::Builder::new().prefix("root-").tempdir_in(out)?;
         run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(root.path()))?;
         let name = file.file_name().context("a package has a name")?;
@@ -136,7 +138,7 @@ impl Kind {
         verify(&report, &fs::read_to_string(root.path().join("tmp/energy-trace.svg"))?)?;
         let prefix =
             Path::new(self.program).parent().and_then(Path::parent).context("a program lies in bin")?;
-        verify_files(&root.path().join(prefix.strip_prefix("/")?))?;
+        verify_files(&root.path().join(prefix.strip_prefix("/")?), workspace.root())?;
         run_logged(&mut shell(self.remove), log)?;
         ensure!(!root.path().join(self.program.trim_start_matches('/')).exists(), "it is not removed");
         Ok(took)
@@ -155,17 +157,19 @@ fn verify(report: &Value, svg: &str) -> Result<()> {
     Ok(())
 }
 
-/// The manual, the completions and the library came along.
-fn verify_files(prefix: &Path) -> Result<()> {
-    let wanted = [
+/// The manual, the completions, the library and the examples came along.
+fn verify_files(prefix: &Path, root: &Path) -> Result<()> {
+    let known = [
         "share/man/man1/energy-trace.1.gz",
         "share/man/man1/energy-trace-record.1.gz",
         "share/bash-completion/completions/energy-trace",
         "share/fish/vendor_completions.d/energy-trace.fish",
-        super::tree::LIBRARY,
+        LIBRARY,
     ];
-    for file in wanted {
-        ensure!(prefix.join(file).metadata().is_ok_and(|facts| facts.len() > 0), "{file} is missing");
+    let wanted = known.into_iter().map(PathBuf::from);
+    for file in wanted.chain(examples(root)?.into_iter().map(|(_, to)| to)) {
+        let there = prefix.join(&file).metadata().is_ok_and(|facts| facts.len() > 0);
+        ensure!(there, "{} is missing", file.display());
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use super::floor::Glibc;
 use super::python;
-use super::tree::{DOC, LIBRARY, copy_tree, files_below, install};
+use super::tree::{DOC, LIBRARY, SHARE, copy_tree, files_below, install};
 use crate::command::{read_output, run, run_logged};
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -139,7 +139,7 @@ impl Release<'_> {
             "Name: energy-trace\nVersion: {}\nRelease: 1\nSummary: {SUMMARY}\nLicense: {LICENSE}\nAutoReqProv: no\n\
              Requires: libc.so.6(GLIBC_{})(64bit)\n\n%description\n{DESCRIPTION}\n\n\
              %install\nmkdir -p %{{buildroot}}\ncp -a {} %{{buildroot}}/usr\n\n\
-             %files\n%dir /usr/lib/energy-trace\n%dir /usr/{DOC}\n{files}",
+             %files\n%dir /usr/lib/energy-trace\n%dir /usr/{DOC}\n%dir /usr/{SHARE}\n%dir /usr/{SHARE}/agent\n%dir /usr/{SHARE}/sql\n{files}",
             self.version,
             self.glibc,
             self.tree.display()
@@ -153,7 +153,7 @@ impl Release<'_> {
         let data = folder.join(format!("{name}.data"));
         install(&self.tree.join("bin/energy-trace"), &data.join("scripts/energy-trace"), 0o755)?;
         install(&self.tree.join(LIBRARY), &data.join("data").join(LIBRARY), 0o644)?;
-        for share in ["man", "bash-completion", "zsh", "fish"] {
+        for share in ["man", "bash-completion", "zsh", "fish", "energy-trace"] {
             copy_tree(&self.tree.join("share").join(share), &data.join("data/share").join(share))?;
         }
         let info = folder.join(format!("{name}.dist-info"));

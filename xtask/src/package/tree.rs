@@ -1,4 +1,5 @@
-//! The folder that all packages hold, laid out as below `/usr`: program, library, manual, completions, licences.
+//! The folder that all packages hold, laid out as below `/usr`: program, library, manual, completions, questions, what installs the
+//! agent, licences.
 //!
 //! Leaves out the packages' own files (control files, metadata).
 
@@ -18,6 +19,10 @@ use std::process::Command;
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 /// What asks a server's BMC for `--power bmc:FILE`.
 const BMC: &str = "bmc-power.sh";
+/// Folders of examples that the program is used with: questions to tables, what installs the agent.
+const EXAMPLES: [&str; 2] = ["sql", "agent"];
+/// Where these lie.
+pub(crate) const SHARE: &str = "share/energy-trace";
 /// Where documents lie.
 pub(crate) const DOC: &str = "share/doc/energy-trace";
 /// Where the library lies: one of the places in which the program looks.
@@ -40,6 +45,9 @@ pub(crate) fn make(
         install(&workspace.root().join(name), &tree.join(DOC).join(name), 0o644)?;
     }
     install(&workspace.root().join("examples").join(BMC), &tree.join(DOC).join(BMC), 0o644)?;
+    for (from, to) in examples(workspace.root())? {
+        install(&from, &tree.join(to), 0o644)?;
+    }
     fs::write(tree.join(DOC).join("THIRD-PARTY"), parts.notices()?)?;
     // The program writes its own manual and completions: they are those of this build.
     let program = tree.join("bin/energy-trace");
@@ -50,6 +58,18 @@ pub(crate) fn make(
         fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
+}
+
+/// Examples that all packages hold, each with its place.
+pub(crate) fn examples(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let (from, mut found) = (root.join("examples"), Vec::new());
+    for name in EXAMPLES {
+        for file in files_below(&from.join(name))? {
+            let to = Path::new(SHARE).join(file.strip_prefix(&from)?);
+            found.push((file, to));
+        }
+    }
+    Ok(found)
 }
 
 /// Copies a file to a place whose folders may be missing.
@@ -76,4 +96,29 @@ pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHARE, examples};
+    use std::path::Path;
+
+    /// Every question and all that installs the agent has its place.
+    #[test]
+    fn examples_are_there() {
+        let places = examples(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+        for wanted in [
+            "sql/views.duckdb.sql",
+            "sql/budgets.sql",
+            "agent/energy-trace-agent.service",
+            "agent/daemonset.yaml",
+            "agent/servicemonitor.yaml",
+            "agent/otel-collector.yaml",
+            "agent/grafana-dashboard.json",
+            "agent/oci_image.py",
+        ] {
+            let to = Path::new(SHARE).join(wanted);
+            assert!(places.iter().any(|place| place.1 == to && place.0.ends_with(wanted)), "{places:?}");
+        }
+    }
 }
