@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW ledger AS
 SELECT * FROM read_parquet('spool/ledger/*/*.parquet', hive_partitioning = true, union_by_name = true);
 -- Every machine and day has its own copy of a stack; here each is once.
 CREATE OR REPLACE VIEW stacks AS
-SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call
+SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call, ANY_VALUE(frames) AS frames
 FROM read_parquet('spool/stacks/*/*.parquet', union_by_name = true) GROUP BY stack_id;
 CREATE OR REPLACE VIEW frames AS
 SELECT DISTINCT stack_id, UNNEST(frames) AS frame FROM read_parquet('spool/stacks/*/*.parquet', union_by_name = true);

@@ -7,4 +7,7 @@ SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call)
 FROM all_stacks GROUP BY stack_id;
 CREATE OR REPLACE TEMPORARY VIEW frames AS
 SELECT DISTINCT stack_id, EXPLODE(frames) AS frame FROM all_stacks;
-CREATE OR REPLACE TEMPORARY VIEW pods USING csv OPTIONS (path 'spool/pods.csv', header 'true', inferSchema 'true');
+CREATE OR REPLACE TEMPORARY VIEW all_pods USING csv OPTIONS (path 'spool/pods.csv', header 'true', inferSchema 'true');
+-- In microjoules a budget is no 32-bit number.
+CREATE OR REPLACE TEMPORARY VIEW pods AS
+SELECT pod_uid, namespace, team, CAST(budget_j AS BIGINT) AS budget_j FROM all_pods;
