@@ -503,3 +503,39 @@ fn beside_a_busy_gpu() {
         "{warnings}"
     );
 }
+
+/// A module of CPU and GPU of which NVML counts the whole and a sensor shows the CPU's 40 W: the GPU has the difference, and the total is the module's.
+#[test]
+fn a_module_is_counted_once() {
+    let gpu = machine(vec![Meter { module: true, ..model("IDEAL") }.full_duty()]);
+    let sysfs = tempfile::tempdir().unwrap();
+    let sensor = sysfs.path().join("class/hwmon/hwmon0");
+    std::fs::create_dir_all(&sensor).unwrap();
+    let files = [
+        ("name", "power_meter"),
+        ("power1_oem_info", "Grace Power Socket 0"),
+        ("power1_average", "40000000"),
+        ("power1_average_interval", "50"),
+    ];
+    files.iter().for_each(|(file, text)| std::fs::write(sensor.join(file), format!("{text}\n")).unwrap());
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let mut record = place.command(&["record", "--power", "nvml,hwmon-power", "--no-svg", "--path.sysfs"]);
+    record.arg(sysfs.path()).arg("--nvml-lib").arg(gpu.libraries().join("libnvidia-ml.so.1"));
+    let output = gpu.env(&mut record).arg("--").arg(&program).arg("4").output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let measured = |name: &str| {
+        let mut rows = json["ledger"].as_array().unwrap().iter();
+        rows.find(|row| row["domain"] == name).unwrap()["measured_uj"].as_f64().unwrap()
+    };
+    let seconds = json["meta"]["duration_ns"].as_f64().unwrap() / 1e9;
+    let worked: f64 = gpu.truth().unwrap().iter().map(|launch| launch.uj).sum();
+    let (cpu, both) = (measured("package-0"), measured("package-0") + measured("gpu-0"));
+    let error = both / 60e6f64.mul_add(seconds, worked) - 1.0;
+    assert!((cpu / (40e6 * seconds) - 1.0).abs() < 0.02 && error.abs() < 0.08, "{error:+.3}: {json}");
+    let table = place.run(&["report", "energy-trace.data"]);
+    let said = String::from_utf8_lossy(&table.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("gpu-0: its module's counter less package-0"), "{said}");
+}

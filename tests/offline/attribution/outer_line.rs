@@ -6,10 +6,10 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketI
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, Origin, Process, Quality, Reading, Scope, Source, SourceId,
-    SourceNote, StackNode, Thread,
+    CounterValue, Domain, DomainClass, Frame, GpuMeter, GpuMeterKind, IdleBaseline, IdleOrigin, Origin,
+    Process, Quality, Reading, Scope, Source, SourceId, SourceNote, StackNode, Thread,
 };
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
@@ -166,16 +166,25 @@ fn a_meter_alone_and_psys() {
     assert!(!screens(&profile)[0].contains("the machine drew"));
 }
 
-/// A module holds its package, and that its cores: each level's rest has a row, and the leaves are the module's joules exactly.
+/// The number behind a name in a table.
+fn shown(table: &str, name: &str) -> f64 {
+    let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {table}"));
+    let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+    number.unwrap_or_else(|| panic!("{table}"))
+}
+
+/// Two modules each hold their package, and that its cores: each of the four has a rest of its own, and the leaves are the modules' joules exactly.
 #[test]
 fn modules_and_cores() {
-    let socket = Scope::Socket(SocketId::new(0));
+    let socket = |n| Scope::Socket(SocketId::new(n));
     let core = |cpu| Scope::Core(CpuId::new(cpu), CpuId::new(cpu));
     let parts = [
-        part("package-0", DomainClass::Package, socket, SourceId::HwmonPower, 50, [6, 11]),
+        part("package-0", DomainClass::Package, socket(0), SourceId::HwmonPower, 50, [6, 11]),
+        part("package-1", DomainClass::Package, socket(1), SourceId::HwmonPower, 50, [5, 0]),
         part("core-0", DomainClass::Core, core(0), SourceId::Hwmon, 10, [1, 9]),
         part("core-1", DomainClass::Core, core(1), SourceId::Hwmon, 10, [1, 0]),
-        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [15, 13]),
+        part("module-0", DomainClass::Psys, socket(0), SourceId::HwmonPower, 50, [15, 13]),
+        part("module-1", DomainClass::Psys, socket(1), SourceId::HwmonPower, 50, [9, 0]),
     ];
     let profile = attribute(&recording(&parts), &Options::default());
     assert_conserved(&profile);
@@ -183,17 +192,64 @@ fn modules_and_cores() {
     let whole = &json(&profile)["meta"]["whole"];
     let [first, table] = screens(&profile);
     let rest = MicroJoules::from_uj(whole["rest_uj"].as_i64().unwrap_or_else(|| panic!("{first}")));
-    assert_eq!(whole["domains"], serde_json::json!(["module-0"]));
-    assert_eq!(rest + measured("package-0"), measured("module-0"));
-    let cores = measured("core-0") + measured("core-1");
-    let shown = |name: &str| {
-        let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
-        let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok());
-        number.unwrap_or_else(|| panic!("{table}"))
-    };
-    let beside_cores = (measured("package-0") - cores).as_joules();
-    assert!((shown("rest of package") - beside_cores).abs() < 1.0, "{table}");
-    assert!((shown("rest of module-0") - rest.as_joules()).abs() < 1.0, "{table}");
+    assert_eq!(whole["domains"], serde_json::json!(["module-0", "module-1"]));
+    let both = |name: &str| measured(&format!("{name}-0")) + measured(&format!("{name}-1"));
+    assert_eq!(rest + both("package"), both("module"));
+    for (outer, inner) in [("package", "core"), ("module", "package")] {
+        for n in 0..2 {
+            let rest = measured(&format!("{outer}-{n}")) - measured(&format!("{inner}-{n}"));
+            let row = shown(&table, &format!("rest of {outer}-{n}"));
+            assert!((row - rest.as_joules()).abs() < 1.0, "{outer}-{n}: {table}");
+        }
+    }
+}
+
+/// Of a GPU that has only its module's counter, the joules are what package and memory leave of that: the total is the module's, once, also below a
+/// server's meter and beside a sensor of the module. What the CPU draws in it is not the kernels'.
+#[test]
+fn a_gpu_that_counts_its_module() {
+    let socket = Scope::Socket(SocketId::new(0));
+    let domains = [
+        part("package-0", DomainClass::Package, Scope::Machine, SourceId::HwmonPower, 50, [40, 60]),
+        part("dram-0", DomainClass::Dram, Scope::Machine, SourceId::HwmonPower, 50, [10, 5]),
+        part("gpu-0", DomainClass::Gpu, Scope::Gpu(0), SourceId::Nvml, 100, [150, 165]),
+        part("module-0", DomainClass::Psys, socket, SourceId::HwmonPower, 50, [149, 165]),
+        part("server", DomainClass::Psys, Scope::Machine, SourceId::Bmc, 1_000, [250, 183]),
+    ];
+    for parts in [&domains[..3], &domains[..4], &domains[..]] {
+        let mut run = recording(parts);
+        let meter = GpuMeter {
+            kind: GpuMeterKind::ModuleCounter,
+            tick_ns: None,
+            lag_ns: None,
+            window_ns: None,
+            agreement_permille: None,
+        };
+        run.gpu_facts.meters.insert(DomainId::new(2), meter);
+        for (place, watts) in [(0, 40), (1, 10), (2, 150)] {
+            let (power, origin) = (MicroWatts::from_uw(watts * 1_000_000), IdleOrigin::Given);
+            run.domains[place].idle = Some(IdleBaseline { power, origin });
+        }
+        let profile = attribute(&run, &Options::default());
+        assert_conserved(&profile);
+        let row = |name: &str| profile.ledger.iter().find(|row| row.domain == name).unwrap();
+        let total: MicroJoules =
+            profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.measured).sum();
+        assert_eq!(total, MicroJoules::from_uj(parts[2].uj(MS) as i64));
+        // The GPU draws 100 W at rest and 100 W more.
+        let gpu = row("gpu-0");
+        let joules = |energy: MicroJoules| energy.as_joules();
+        assert!((joules(gpu.measured) - 3_400.0).abs() < 1.0, "{gpu:?}");
+        assert!((joules(gpu.idle) - 2_000.0).abs() < 1.0 && gpu.quality == Quality::Measured, "{gpu:?}");
+        let [first, table] = screens(&profile);
+        let said = "gpu-0: its module's counter less package-0 and dram-0";
+        assert!(table.contains(said) && !table.contains("rest of module"), "{table}");
+        assert!(!first.contains("one of them is wrong"), "{first}");
+        if parts.len() == 5 {
+            let rest = row("server").measured - total;
+            assert!((shown(&table, "rest of server") - rest.as_joules()).abs() < 1.0, "{table}");
+        }
+    }
 }
 
 /// A server's meter holds a module, which holds its package and the GPU that is soldered to it, and a GPU beside: each level's rest has a row,
@@ -228,9 +284,7 @@ fn a_module_below_a_server() {
     assert!(first.contains("(server), of which CPU and GPU counters explain"), "{first}");
     assert!(table.contains("module-0: ") && table.contains("which is split instead"), "{table}");
     for (name, joules) in [("rest of server", beside), ("rest of module-0", in_module)] {
-        let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
-        let shown = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
-        assert!((shown - joules.as_joules()).abs() < 1.0, "{table}");
+        assert!((shown(&table, name) - joules.as_joules()).abs() < 1.0, "{table}");
     }
 }
 

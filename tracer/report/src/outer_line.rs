@@ -10,17 +10,19 @@ use super::meters::source_of;
 use super::missing::unread_ns;
 use super::table_cells::{in_unit, percent};
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality, SourceNote};
+use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 
 /// A meter of the whole machine beside its parts.
 pub(crate) struct OuterLine<'a> {
     /// Its rows: one, or one a module where nothing measures the machine.
     meters: Vec<&'a LedgerRow>,
-    /// The modules that it holds.
-    modules: Option<Modules<'a>>,
+    /// The modules with what counters leave of each.
+    modules: Vec<(&'a LedgerRow, MicroJoules)>,
     /// The rows of counters that it holds.
     parts: Vec<&'a LedgerRow>,
+    /// Whether the meters are those of modules.
+    by_module: bool,
     /// Seconds of the run, and for how many of them the meters were read.
     of_s: f64,
     read_s: f64,
@@ -28,46 +30,56 @@ pub(crate) struct OuterLine<'a> {
     same_time: bool,
 }
 
-/// Modules below a meter of the whole machine.
-struct Modules<'a> {
-    rows: Vec<&'a LedgerRow>,
-    /// What counters leave of them.
-    rest: MicroJoules,
-}
-
 /// Times that differ by less than this part of the run count as the same.
 const SAME_TIME: f64 = 0.01;
 
 /// The outer line of a run, where there is one and counters explain some of it.
 pub(crate) fn outer_line(profile: &Profile) -> Option<OuterLine<'_>> {
-    let known = |row: &&LedgerRow| row.measured > MicroJoules::ZERO;
-    let rows = || profile.ledger.iter().filter(known);
-    let is_meter = |row: &&LedgerRow| row.class == DomainClass::Psys && is_outer(profile, row);
-    let is_module = |row: &&LedgerRow| profile.run.modules.contains(&row.domain);
-    let (modules, machine): (Vec<_>, Vec<_>) = rows().filter(is_meter).partition(is_module);
-    let parts: Vec<&LedgerRow> =
-        rows().filter(|row| row.class.adds_up() && row.quality != Quality::Estimated).collect();
-    let (meters, inner) = if machine.is_empty() { (modules, Vec::new()) } else { (machine, modules) };
+    let (machine, modules) = meters_of(profile);
+    let by_module = machine.is_empty();
+    let is_held = |row: &&LedgerRow| !by_module || modules.iter().any(|module| holds(profile, module, row));
+    let is_part = |row: &&LedgerRow| row.class.adds_up() && row.quality != Quality::Estimated;
+    let parts: Vec<&LedgerRow> = known_rows(profile).filter(is_part).filter(is_held).collect();
     let of_s = profile.run.duration_ns() as f64 / 1e9;
     let read = |rows: &[&LedgerRow]| {
         rows.iter().map(|row| of_s - unread_ns(profile, row) as f64 / 1e9).fold(of_s, f64::min)
     };
-    let (read_s, parts_s) = (read(&meters), read(&parts));
-    let is_same = |read_s: f64| (read_s - parts_s).abs() < SAME_TIME * of_s;
-    let modules = modules_of(profile, inner, &parts).filter(|modules| is_same(read(&modules.rows)));
+    let parts_s = read(&parts);
+    let is_same = |rows: &[&LedgerRow]| (read(rows) - parts_s).abs() < SAME_TIME * of_s;
+    let rests = modules.iter().map(|&module| (module, rest_of(profile, module, &parts)));
+    // Below a machine's meter, modules that cannot be compared have no rest of their own.
+    let fits = |&(module, rest): &(&LedgerRow, MicroJoules)| {
+        by_module || (rest >= MicroJoules::ZERO && is_same(&[module]))
+    };
+    let rests = rests.filter(fits).collect();
+    let meters = if by_module { modules } else { machine };
+    let (read_s, same_time) = (read(&meters), is_same(&meters));
     let is_there = profile.parts.is_empty() && !meters.is_empty() && !parts.is_empty() && read_s > 0.0;
-    is_there.then_some(OuterLine { meters, modules, parts, of_s, read_s, same_time: is_same(read_s) })
+    is_there.then_some(OuterLine { meters, modules: rests, parts, by_module, of_s, read_s, same_time })
 }
 
-/// The modules with their rest, where there are any and no counter contradicts them.
-fn modules_of<'a>(profile: &Profile, rows: Vec<&'a LedgerRow>, parts: &[&LedgerRow]) -> Option<Modules<'a>> {
-    let notes = || profile.run.header.sources.iter().flat_map(|source| &source.notes);
-    let is_on_module = |row: &LedgerRow| {
-        notes().any(|note| matches!(note, SourceNote::MayIncludeCpu { domain } if *domain == row.domain))
-    };
-    let is_inside = |row: &&&LedgerRow| row.class != DomainClass::Gpu || is_on_module(row);
-    let rest = sum(&rows) - parts.iter().filter(is_inside).map(|row| row.measured).sum::<MicroJoules>();
-    (!rows.is_empty() && rest >= MicroJoules::ZERO).then_some(Modules { rows, rest })
+fn known_rows(profile: &Profile) -> impl Iterator<Item = &LedgerRow> {
+    profile.ledger.iter().filter(|row| row.measured > MicroJoules::ZERO)
+}
+
+/// The meters of the machine, and those of modules. A GPU that counts its module is what CPUs leave of that one: no second meter of the same tells more.
+fn meters_of(profile: &Profile) -> (Vec<&LedgerRow>, Vec<&LedgerRow>) {
+    let is_counted = differences(profile).next().is_some();
+    let meters = known_rows(profile).filter(|row| row.class == DomainClass::Psys && is_outer(profile, row));
+    let (modules, machine): (Vec<_>, Vec<_>) =
+        meters.partition(|row| profile.run.modules.contains(&row.domain));
+    (machine, if is_counted { Vec::new() } else { modules })
+}
+
+/// Whether the energy of a domain is in that of another as well.
+fn holds(profile: &Profile, outer: &LedgerRow, row: &LedgerRow) -> bool {
+    profile.run.holds.get(&outer.domain).is_some_and(|held| held.contains(&row.domain))
+}
+
+/// What parts leave of a module.
+fn rest_of(profile: &Profile, module: &LedgerRow, parts: &[&LedgerRow]) -> MicroJoules {
+    let held = parts.iter().filter(|row| holds(profile, module, row));
+    module.measured - held.map(|row| row.measured).sum::<MicroJoules>()
 }
 
 /// Whether a row is that of a meter which holds all others.
@@ -97,11 +109,12 @@ impl OuterLine<'_> {
 
     /// Whether counters explain a part of what the meters say: both were read for the same time, and do not contradict each other.
     pub(crate) fn is_explained(&self) -> bool {
-        self.same_time && self.rest() >= self.rest_of_modules()
+        let fits = self.modules.iter().all(|(_, rest)| *rest >= MicroJoules::ZERO);
+        self.same_time && fits && self.beside_modules() >= MicroJoules::ZERO
     }
 
-    fn rest_of_modules(&self) -> MicroJoules {
-        self.modules.as_ref().map_or(MicroJoules::ZERO, |modules| modules.rest)
+    fn beside_modules(&self) -> MicroJoules {
+        self.rest() - self.modules.iter().map(|(_, rest)| *rest).sum::<MicroJoules>()
     }
 
     /// The domains of the meters.
@@ -138,13 +151,18 @@ impl OuterLine<'_> {
         }
     }
 
-    /// What is left over, as rows of the ledger, nobody's: what is beside the modules, and what is in these.
+    /// What is left over, as rows of the ledger, nobody's: what is beside the modules, and what is in each of these.
     pub(crate) fn rest_rows(&self) -> Vec<LedgerRow> {
         if !self.is_explained() {
             return Vec::new();
         }
-        let outer = rest_row(&self.meters, &self.parts, self.rest() - self.rest_of_modules());
-        let inner = self.modules.as_ref().and_then(|of| rest_row(&of.rows, &self.parts, of.rest));
+        let quality = self.meters.iter().chain(&self.parts).map(|row| row.quality).max();
+        let row = |name: &str, rest| {
+            let row = LedgerRow::empty(format!("rest of {name}"), DomainClass::Psys, quality?);
+            Some(LedgerRow { measured: rest, ..row })
+        };
+        let outer = (!self.by_module).then(|| row(&names(&self.meters), self.beside_modules())).flatten();
+        let inner = self.modules.iter().filter_map(|(module, rest)| row(&module.domain, *rest));
         outer.into_iter().chain(inner).collect()
     }
 }
@@ -153,10 +171,11 @@ fn names(rows: &[&LedgerRow]) -> String {
     rows.iter().map(|row| row.domain.as_str()).collect::<Vec<_>>().join(" and ")
 }
 
-/// What parts leave of meters.
-fn rest_row(meters: &[&LedgerRow], parts: &[&LedgerRow], rest: MicroJoules) -> Option<LedgerRow> {
-    let class = meters.first()?.class;
-    let quality = meters.iter().chain(parts).map(|row| row.quality).max()?;
-    let name = format!("rest of {}", names(meters));
-    Some(LedgerRow { measured: rest, ..LedgerRow::empty(name, class, quality) })
+/// `gpu-0: its module's counter less package-0 and dram-0`.
+pub(crate) fn differences(profile: &Profile) -> impl Iterator<Item = String> {
+    let gpus = profile.ledger.iter().filter(|row| row.class == DomainClass::Gpu);
+    gpus.filter_map(|row| {
+        let held = profile.run.holds.get(&row.domain)?.join(" and ");
+        Some(format!("{}: its module's counter less {held}", row.domain))
+    })
 }

@@ -5,7 +5,7 @@
 use super::apart::told_apart;
 use super::counts::counted;
 use super::fold::Cost;
-use super::outer_line::{OuterLine, outer_line};
+use super::outer_line::{OuterLine, differences, outer_line};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
 use super::rows::{self, Row, rows_at};
 use super::summary_rows::plus_minus;
@@ -158,7 +158,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let (total, cores) = (total_row(profile), cores_row(profile));
     let outer = outer_line(profile);
     let rest = outer.as_ref().map(OuterLine::rest_rows).unwrap_or_default();
-    let beside_cores = cores.as_ref().and_then(|cores| beside_cores_row(profile, cores));
+    let beside_cores = beside_cores_rows(profile);
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
     let listed: Vec<&LedgerRow> =
         of_domains.chain(&rest).chain(&total).chain(&cores).chain(&beside_cores).collect();
@@ -207,7 +207,8 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         rows: listed.iter().map(row).collect(),
     };
     grid.write(out, look)?;
-    look.bullets(out, " ", &outer.iter().map(OuterLine::sentence).collect::<Vec<_>>())?;
+    let of_meters = outer.iter().map(OuterLine::sentence).chain(differences(profile));
+    look.bullets(out, " ", &of_meters.collect::<Vec<_>>())?;
     look.bullets(out, " ", &not_charged(profile))
 }
 
@@ -240,14 +241,21 @@ fn cores_row(profile: &Profile) -> Option<LedgerRow> {
     (!rows.is_empty()).then(|| sum_of(&rows, name, run::quality(profile, choice)))
 }
 
-/// What the cores leave over of their packages: caches, memory controllers, links. None where both do not fit
+/// What the cores leave over of each package: caches, memory controllers, links. None where both do not fit
 /// each other.
-fn beside_cores_row(profile: &Profile, cores: &LedgerRow) -> Option<LedgerRow> {
-    let packages = DomainChoice::Class(DomainClass::Package);
-    let whole: MicroJoules = run::known_rows(profile, packages).map(|row| row.measured).sum();
-    let quality = run::quality(profile, packages)?.max(cores.quality);
-    let row = LedgerRow::empty("rest of package".to_owned(), DomainClass::Package, quality);
-    (whole >= cores.measured).then(|| LedgerRow { measured: whole - cores.measured, ..row })
+fn beside_cores_rows(profile: &Profile) -> Vec<LedgerRow> {
+    let packages = run::known_rows(profile, DomainChoice::Class(DomainClass::Package));
+    let beside = |package: &LedgerRow| {
+        let names = profile.run.holds.get(&package.domain)?;
+        let is_inside = |row: &&LedgerRow| names.contains(&row.domain);
+        let cores: Vec<&LedgerRow> = profile.ledger.iter().filter(is_inside).collect();
+        let inside: MicroJoules = cores.iter().map(|row| row.measured).sum();
+        let quality = cores.iter().map(|row| row.quality).fold(package.quality, Quality::max);
+        let row = LedgerRow::empty(format!("rest of {}", package.domain), DomainClass::Package, quality);
+        let rest = package.measured - inside;
+        (rest >= MicroJoules::ZERO).then_some(LedgerRow { measured: rest, ..row })
+    };
+    packages.filter_map(beside).collect()
 }
 
 fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> LedgerRow {

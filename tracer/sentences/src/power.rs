@@ -46,7 +46,7 @@ pub const fn advice(found: &PowerDiagnostic) -> Option<&'static str> {
         PowerDiagnostic::GpuVirtual { .. } => {
             Some("measure on the host, or on a machine with the whole device")
         }
-        PowerDiagnostic::GpuModule { .. } => Some("do not add it to the package's"),
+        PowerDiagnostic::GpuModule { .. } => Some("read CPU and memory too, or they are in it"),
         PowerDiagnostic::GpuNoCounter { .. } => Some("--measured-only leaves such devices out"),
         PowerDiagnostic::GpuAveragedPower { .. } => {
             Some("compare long runs, or use a newer driver, which may have field 186")
@@ -63,7 +63,7 @@ pub const fn advice(found: &PowerDiagnostic) -> Option<&'static str> {
 
 const MIG: &str = "MIG is on, and NVIDIA gives energy for the whole device only: the joules of all instances are in one number";
 const VIRTUAL: &str = "this is a virtual GPU: what it says of energy and power is the host's, if anything";
-const MODULE: &str = "the energy is that of the whole module, CPU and memory included";
+const MODULE: &str = "counts its whole module: what else was read of that is taken off";
 const NO_COUNTER: &str = "it has no energy counter: its joules are a sum of power readings, an estimate";
 const AVERAGED: &str = "it has no energy counter, and its power is a mean over a second: do not trust joules of functions that run for \
                         less";

@@ -8,7 +8,7 @@ use super::by_launches::charge_by_launches;
 use super::metering::meter;
 use crate::ledger::result::DomainResult;
 use energy_trace_model::profile::UnattributedReason;
-use energy_trace_model::recording::record::{Domain, Reading, Scope};
+use energy_trace_model::recording::record::{Domain, Quality, Reading, Scope};
 
 /// Charges the energy of a domain.
 pub(crate) fn charge(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> DomainResult {
@@ -27,6 +27,10 @@ pub(crate) fn charge(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -
             charge_by_cpu_time(&mut result, domain, basis);
             result.lift_if_far_below_zero();
         }
+    }
+    if matches!(domain.scope, Scope::Gpu(_)) {
+        let held = basis.recording.held_by(domain).into_iter().map(Domain::quality);
+        result.row.quality = held.fold(result.row.quality, Quality::max);
     }
     result.row.target = result.of_owner.iter().copied().sum();
     result

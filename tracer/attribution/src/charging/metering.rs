@@ -27,6 +27,8 @@ pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) ->
     let lag = lag_of(domain, readings, basis);
     let shifted = lag.map(|lag| shift(readings, lag));
     let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
+    let held = held_by_gpu(domain, basis);
+    let timeline = held.iter().fold(timeline, |of_all, held| of_all.less(held));
     let busy_before = busy_before(domain, &timeline, basis);
     let power = busy_before.map_or_else(|| basis.recording.idle_power(domain), |idle| idle.power);
     let idle = idle_of(power, &timeline.intervals);
@@ -37,12 +39,23 @@ pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) ->
         timeline.intervals.iter().fold(0, |sum: u64, interval| sum.saturating_add(interval.span.ns()));
     let idle_joules =
         idle_sd(domain, idle, busy_before.map_or(0.0, |idle| idle.sd * covered_ns as f64 / 1e9));
-    let after = after_the_end(domain, readings, basis).intervals;
+    // Nor is it known what the CPUs of a GPU's module drew after the end.
+    let after = if held.is_empty() { after_the_end(domain, readings, basis).intervals } else { Vec::new() };
     let idle_after = idle_of(power, &after);
     let above = |(interval, idle): (EnergyInterval, MicroJoules)| (interval, interval.energy - idle);
     let after = after.into_iter().zip(idle_after).map(above).collect();
     let busy_before = busy_before.map(|idle| idle.power);
     Metered { lag, idle, idle_joules, busy_before, dynamic, timeline, after }
+}
+
+/// What the domains drew that a GPU's counter holds as well.
+fn held_by_gpu(domain: &Domain, basis: &Basis<'_>) -> Vec<Timeline> {
+    if !matches!(domain.scope, Scope::Gpu(_)) {
+        return Vec::new();
+    }
+    let readings = |part: &Domain| basis.recording.readings.get(&part.id).map_or(&[][..], Vec::as_slice);
+    let held = basis.recording.held_by(domain).into_iter();
+    held.map(|part| meter(part, readings(part), basis).timeline).collect()
 }
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's

@@ -9,7 +9,7 @@ use crate::timeline::{EnergyInterval, Lag, Timeline};
 use crate::uncertainty::propagation::OwnerCertainty;
 use energy_trace_model::profile::diagnostics::GpuSplit;
 use energy_trace_model::profile::{LedgerRow, UnattributedReason};
-use energy_trace_model::recording::record::{Domain, Origin, Quality};
+use energy_trace_model::recording::record::Domain;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Shares below zero are more than noise when they are more than one in so many of the whole.
@@ -77,7 +77,7 @@ impl DomainResult {
             measured: metered.timeline.energy() + doubted,
             idle: metered.idle,
             unattributed: unattributed.into_iter().collect(),
-            ..LedgerRow::empty(domain.name.clone(), domain.class, quality(domain))
+            ..LedgerRow::empty(domain.name.clone(), domain.class, domain.quality())
         };
         Self {
             row,
@@ -140,15 +140,6 @@ impl DomainResult {
             MicroJoules::not_below_zero(std::mem::take(&mut self.by_time))
         };
         self.of_owner = lifted;
-    }
-}
-
-/// Where a domain's numbers come from. Shares of a counter are at best apportioned:
-/// `LedgerRow::split_quality`.
-fn quality(domain: &Domain) -> Quality {
-    match domain.origin {
-        Origin::Counter { quality, .. } => quality,
-        Origin::Model { .. } => Quality::Estimated,
     }
 }
 

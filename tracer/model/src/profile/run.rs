@@ -37,6 +37,8 @@ pub struct Run {
     pub gpus: Vec<GpuFact>,
     /// Domains of modules: each holds a socket's CPUs and memory, and a meter of the whole machine holds them.
     pub modules: Vec<String>,
+    /// Domains whose energy holds that of others, and these.
+    pub holds: BTreeMap<String, Vec<String>>,
     /// What sensors of warmth and clocks said.
     pub sensors: Vec<SensorSeries>,
     /// What reading them took.
@@ -78,6 +80,7 @@ impl Run {
             launch_stacks: recording.gpu.stacks,
             gpus: gpu_facts(recording),
             modules: modules.map(|domain| domain.name.clone()).collect(),
+            holds: holds(recording),
             sensors: recording.sensors.clone(),
             sensor_cost: recording.sensor_cost,
             clocks: recording.clocks.clone(),
@@ -124,6 +127,12 @@ fn python_whole(recording: &Recording) -> u64 {
 fn other_ns(recording: &Recording) -> u64 {
     let others = recording.slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_)));
     others.map(|slice| slice.end.ns_since(slice.start)).fold(0, u64::saturating_add)
+}
+
+fn holds(recording: &Recording) -> BTreeMap<String, Vec<String>> {
+    let held = |outer| recording.held_by(outer).iter().map(|domain| domain.name.clone()).collect();
+    let all = recording.domains.iter().map(|outer| (outer.name.clone(), held(outer)));
+    all.filter(|(_, held): &(String, Vec<String>)| !held.is_empty()).collect()
 }
 
 fn gpu_facts(recording: &Recording) -> Vec<GpuFact> {

@@ -86,6 +86,14 @@ impl Domain {
         self.class == DomainClass::Psys && self.scope == Scope::Machine
     }
 
+    /// Where its numbers come from. Shares of a counter are at best apportioned: `LedgerRow::split_quality`.
+    pub const fn quality(&self) -> Quality {
+        match self.origin {
+            Origin::Counter { quality, .. } => quality,
+            Origin::Model { .. } => Quality::Estimated,
+        }
+    }
+
     /// What kept it busy while its idle power was to be measured, and the power that it drew then.
     pub fn in_use(&self) -> Option<(&InUse, MicroWatts)> {
         match self.idle.as_ref()? {

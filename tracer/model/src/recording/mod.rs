@@ -28,6 +28,7 @@ pub mod machines;
 pub mod merging;
 mod moving;
 pub mod names;
+mod overlaps;
 mod owners;
 mod parts;
 mod places;

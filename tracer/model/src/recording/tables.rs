@@ -4,9 +4,9 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, CalledOn, Clocks, CpuTotals, Domain, Frame, GpuMeter, GpuUse, GpuWork,
-    Header, Host, InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost,
-    SensorSeries, Slice, Span, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
+    BackgroundProcess, CallCount, CalledOn, Clocks, CpuTotals, Domain, DomainClass, Frame, GpuMeter, GpuUse,
+    GpuWork, Header, Host, InputSizes, Origin, Process, Project, Reading, RecordingDiagnostic, Sample,
+    SensorCost, SensorSeries, Slice, Span, StackNode, Summary, Thread, Unsampled, Wait, Wake, WorkSeries,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId, ThreadKey};
@@ -124,8 +124,17 @@ impl Recording {
     }
 
     /// The idle baseline: what was found before the start, or the model's own. What a GPU drew while a recorded program used it is no idle power. What it
-    /// drew while only others used it counts as such: it is not the program's.
+    /// drew while only others used it counts as such: it is not the program's. A GPU's that counts its module is without that of the CPUs and memory there.
     pub fn idle_power(&self, domain: &Domain) -> MicroWatts {
+        let own = self.shown_at_rest(domain);
+        if domain.class != DomainClass::Gpu {
+            return own;
+        }
+        let held = self.held_by(domain).into_iter().map(|part| self.shown_at_rest(part).as_uw());
+        MicroWatts::from_uw(own.as_uw().saturating_sub(held.sum()))
+    }
+
+    fn shown_at_rest(&self, domain: &Domain) -> MicroWatts {
         match (&domain.idle, &domain.origin) {
             (_, Origin::Model { idle, .. }) => *idle,
             (Some(baseline), Origin::Counter { .. }) if !self.used(domain) => baseline.power,

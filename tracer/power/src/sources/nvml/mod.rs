@@ -136,7 +136,7 @@ fn open(
             Err(e) => source.ignored.push(Ignored { domain: name, reason: findings::explain_device(&e) }),
         }
     }
-    Ok(Gpus { nvml: Arc::new(nvml), domains, gpus })
+    Ok(Gpus { nvml: Arc::new(nvml), domains, gpus, told: false })
 }
 
 const fn is_counter(kind: GpuMeterKind) -> bool {
@@ -167,6 +167,8 @@ struct Gpus {
     nvml: Arc<Nvml>,
     domains: Vec<Domain>,
     gpus: Vec<Gpu>,
+    /// Whether what they are was handed on: who looks on while they are read wants to know.
+    told: bool,
 }
 
 /// A device that is read.
@@ -309,7 +311,10 @@ impl GpuMeters for Gpus {
             let uses = gpu.watch.take_uses();
             (!uses.is_empty()).then_some((place, Extra::GpuUses(uses)))
         };
-        self.gpus.iter_mut().enumerate().filter_map(uses).collect()
+        let uses: Vec<_> = self.gpus.iter_mut().enumerate().filter_map(uses).collect();
+        let is_new = !std::mem::replace(&mut self.told, true);
+        let meters = self.gpus.iter().filter(|_| is_new).map(|gpu| Extra::GpuMeter(gpu.meter));
+        meters.enumerate().chain(uses).collect()
     }
 
     fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {

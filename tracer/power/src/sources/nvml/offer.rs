@@ -86,7 +86,8 @@ impl Offer {
         let mig = self.mig.then(|| SourceNote::MigOn { domain: domain() });
         let averaged =
             (self.counter && self.averaged).then(|| SourceNote::AveragedPowerUnused { domain: domain() });
-        let with_cpu = superchip.then(|| SourceNote::MayIncludeCpu { domain: domain() });
+        let by_module = self.meter(false) == Ok(GpuMeterKind::ModuleCounter);
+        let with_cpu = (superchip && !by_module).then(|| SourceNote::MayIncludeCpu { domain: domain() });
         let limit = self.limit_mw.map(|mw| MicroWatts::from_uw(u64::from(mw) * 1000));
         let limit = limit.map(|limit| SourceNote::PowerLimit { domain: domain(), limit });
         std::iter::once(model).chain([limit, mig, averaged, with_cpu].into_iter().flatten()).collect()
