@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// A machine as its fixture tells it, laid out in a folder.
-struct Machine {
+pub(super) struct Machine {
     name: String,
-    sysfs: tempfile::TempDir,
+    pub(super) sysfs: tempfile::TempDir,
     domains: Vec<String>,
     ignored: Vec<(String, String)>,
     /// Temperatures, as `doctor` tells them; those of a machine that says nothing of them are not asked for.
     sensors: Vec<String>,
 }
 
-fn lay_out(path: &Path) -> Machine {
+pub(super) fn lay_out(path: &Path) -> Machine {
     let sysfs = tempfile::tempdir().unwrap();
     let (mut domains, mut ignored, mut sensors) = (Vec::new(), Vec::new(), Vec::new());
     let text = fs::read_to_string(path).unwrap();

@@ -3,7 +3,8 @@
 //!
 //! The table that this makes stands in `docs/results/model-watts.md`.
 
-use energy_trace_model::recording::record::{Origin, SourceNote};
+use super::machines::lay_out;
+use energy_trace_model::recording::record::{Origin, Source, SourceNote};
 use energy_trace_power::{self as power, PowerPlan};
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,18 +48,27 @@ fn model_of(says: &str) -> Taken {
     fs::create_dir_all(cpus.join(file).parent().unwrap()).unwrap();
     fs::write(cpus.join(file), says).unwrap();
     fs::write(cpus.join("online"), "0\n").unwrap();
-    let choices = vec!["model".parse().unwrap()];
-    let plan = PowerPlan { choices, sysfs: sysfs.path().to_owned(), gpu: false, ..PowerPlan::default() };
-    let set = power::open(&plan).unwrap();
-    let Origin::Model { idle, core } = set.domains()[0].origin else { panic!("a counter") };
-    let source = set.sources().remove(0);
+    let (idle, busy, source) = model_at(sysfs.path());
     let kind = source.notes.iter().find_map(|note| match note {
         SourceNote::ModelOfServers { kind, busy: [low, _, high], .. } => Some((kind.clone(), [*low, *high])),
         _ => None,
     });
     let (kind, range) = kind.unwrap_or_else(|| panic!("{says}: not known"));
-    let busy = idle.as_watts() + core.as_watts();
-    Taken { kind, idle: idle.as_watts(), busy, range: range.map(|end| end.as_watts()) }
+    Taken { kind, idle, busy, range: range.map(|end| end.as_watts()) }
+}
+
+/// Watts of a logical CPU at rest and busy, and the model as a report has it.
+fn model_at(sysfs: &Path) -> (f64, f64, Source) {
+    let choices = vec!["model".parse().unwrap()];
+    let plan = PowerPlan { choices, sysfs: sysfs.to_owned(), gpu: false, ..PowerPlan::default() };
+    let set = power::open(&plan).unwrap();
+    let Origin::Model { core, .. } = set.domains()[0].origin else { panic!("a counter") };
+    let source = set.sources().remove(0);
+    let idle = source.notes.iter().find_map(|note| match note {
+        SourceNote::ModelParameters { idle, cpus, .. } => Some(idle.as_watts() / *cpus as f64),
+        _ => None,
+    });
+    (idle.unwrap(), idle.unwrap() + core.as_watts(), source)
 }
 
 fn median(mut of: Vec<f64>) -> f64 {
@@ -101,6 +111,30 @@ fn cpus_that_set_no_watts() {
         100.0 * error
     );
     assert!(inside * 10 >= all * 9 && error < 0.2, "{table}");
+    let page = fs::read_to_string(fixture("docs/results/model-watts.md")).unwrap();
+    assert!(page.contains(&table), "docs/results/model-watts.md does not have this table:\n{table}");
+}
+
+/// What is taken on guests of the fixtures beside what every CPU had before: the page's second table.
+#[test]
+fn what_changed_on_guests() {
+    let mut table = String::from(
+        "| machine | servers with | idle, W, before | now | busy, W, before | now | range of joules |\n\
+         |---|---|--:|--:|--:|--:|---|",
+    );
+    for name in ["virtual_machine_psys", "amd_epyc_guest", "aws_graviton2_guest", "aws_graviton3_guest"] {
+        let machine = lay_out(&fixture(&format!("tests/fixtures/machines/{name}.txt")));
+        let (idle, busy, source) = model_at(machine.sysfs.path());
+        let kind = source.notes.iter().find_map(|note| match note {
+            SourceNote::ModelOfServers { kind, .. } => Some(kind.as_str()),
+            _ => None,
+        });
+        let [low, high] = source.range_of_model().unwrap().map(|part| part as f64 / 1_000.0);
+        let kind = kind.unwrap_or("(none known)");
+        table += &format!(
+            "\n| `{name}` | {kind} | 0.74 | {idle:.2} | 3.50 | {busy:.2} | {low:.2} to {high:.2} times |"
+        );
+    }
     let page = fs::read_to_string(fixture("docs/results/model-watts.md")).unwrap();
     assert!(page.contains(&table), "docs/results/model-watts.md does not have this table:\n{table}");
 }

@@ -174,12 +174,13 @@ pub fn source_note(note: &SourceNote) -> String {
             )
         }
         SourceNote::LoadCurve { half, guest: true, .. } => {
-            format!("{LOAD_UNKNOWN} {:.1} times as much as at full load", f64::from(*half) / 500.0)
+            let times = f64::from(*half) / 500.0;
+            format!("{LOAD_UNKNOWN} {times:.1} times as much as at full load ({OF_TEADS})")
         }
         SourceNote::LoadCurve { tenth, half, guest: false } => {
             let [tenth, half] = [tenth, half].map(|part| f64::from(*part) / 10.0);
             format!(
-                "at a tenth of the load the CPUs draw {tenth:.0} % of their power above idle, at half {half:.0} %"
+                "at a tenth of the load the CPUs draw {tenth:.0} % of their power above idle, at half {half:.0} % ({OF_TEADS})"
             )
         }
     }
@@ -192,11 +193,13 @@ const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its
                                look";
 const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
-const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
+const MAY_INCLUDE_CPU: &str =
+    "its module has a CPU too: where its counter includes that, the total has it twice";
 const SHARES: &str = "trust shares more than totals, or set --model-watts idle=W,core=W";
 const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU), where nine in ten \
                               servers with other CPUs have 1.2 to 9.6 W busy: trust shares more than totals, or set --model-watts \
                               idle=W,core=W";
+const OF_TEADS: &str = "medians of 23 kinds of CPU that Teads measured";
 const LOAD_UNKNOWN: &str =
     "this is a guest, and how busy its host is is not known: each busy CPU of a host at half load draws";
 

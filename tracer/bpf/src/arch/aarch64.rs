@@ -2,8 +2,8 @@
 //!
 //! Leaves out which event samples (`sampling/event.rs`), and what a probe costs (`call_counts.rs`).
 
+use energy_trace_system::host::firmware::is_guest_at;
 use std::arch::naked_asm;
-use std::fs;
 use std::path::Path;
 
 /// The field of `task_struct` with a thread's pointer to its own data, as it was when the thread last left its CPU
@@ -22,17 +22,7 @@ pub(crate) fn is_pmu_of_cpus(device: &Path) -> bool {
 
 /// Whether firmware says that the machine below `root` is a virtual one; the CPU itself does not.
 pub(crate) fn is_virtual(root: &Path) -> bool {
-    let says = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
-    let [vendor, product] =
-        ["sys_vendor", "product_name"].map(|name| says(&format!("sys/class/dmi/id/{name}")));
-    is_virtual_machine(&vendor, &product, &says("proc/device-tree/compatible"))
-}
-
-fn is_virtual_machine(vendor: &str, product: &str, compatible: &str) -> bool {
-    const VENDORS: [&str; 5] = ["QEMU", "Amazon EC2", "Google", "VMware", "Xen"];
-    let of_host =
-        VENDORS.iter().any(|it| vendor.trim().starts_with(it)) || product.contains("Virtual Machine");
-    (of_host && !product.contains("metal")) || compatible.contains("dummy-virt")
+    is_guest_at(&root.join("sys")).unwrap_or(false)
 }
 
 /// Begins with an instruction that the kernel emulates.
@@ -45,20 +35,4 @@ pub(crate) extern "C" fn emulated() {
 #[unsafe(naked)]
 pub(crate) extern "C" fn stepped() {
     naked_asm!("mov w9, w9", "ret")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_virtual_machine;
-
-    /// Guests of clouds and of QEMU; a machine that a cloud lends whole, and one of its own.
-    #[test]
-    fn who_is_virtual() {
-        assert!(is_virtual_machine("Amazon EC2\n", "m7g.large\n", ""));
-        assert!(is_virtual_machine("Microsoft Corporation", "Virtual Machine", ""));
-        assert!(is_virtual_machine("", "", "linux,dummy-virt"));
-        assert!(!is_virtual_machine("Amazon EC2", "m7g.metal", ""));
-        assert!(!is_virtual_machine("NVIDIA", "Grace CPU", ""));
-        assert!(!is_virtual_machine("", "", "raspberrypi,5-model-b"));
-    }
 }

@@ -11,6 +11,7 @@
 
 use crate::sysfs::text;
 use energy_trace_model::units::MicroWatts;
+use energy_trace_system::host::firmware;
 use std::path::Path;
 
 /// Servers of one kind.
@@ -70,7 +71,8 @@ static EPYC_7002: Servers = servers("EPYC 7002", 24, [322, 408, 653], [1492, 166
 static EPYC_7003: Servers = servers("EPYC 7003", 21, [307, 422, 560], [1594, 1828, 2291]);
 static EPYC_9004: Servers = servers("EPYC 9004 or 8004", 30, [309, 376, 3098], [1679, 1940, 5473]);
 static EPYC_9005: Servers = servers("EPYC 9005", 34, [183, 219, 377], [1109, 1192, 1988]);
-static ALTRA: Servers = servers("Ampere Altra", 5, [560, 611, 662], [1116, 1750, 2065]);
+/// AWS's Graviton2 has the same cores, and the same number.
+static ALTRA: Servers = servers("Neoverse N1 cores (Ampere Altra)", 5, [560, 611, 662], [1116, 1750, 2065]);
 
 /// Power above idle at a tenth and at half of the load, in thousandths of that at full load: the medians of
 /// Teads' measurements of 23 kinds of CPU on instances of AWS (`data/aws-instances.csv` of ccf-coefficients).
@@ -121,11 +123,13 @@ fn of_family(model: (u32, u32, u32)) -> Option<&'static Servers> {
     })
 }
 
-/// Whether an x86 machine is a guest; `None` of other machines, of which sysfs does not say it.
+/// Whether a machine is a guest: an x86 CPU says it, of others the firmware. `None` where nothing does.
 pub(super) fn is_guest_at(sysfs: &Path) -> Option<bool> {
-    let modalias = text(&sysfs.join("devices/system/cpu/modalias"))?;
-    let (_, features) = modalias.strip_prefix("cpu:type:x86,")?.split_once(":feature:")?;
-    Some(features.split(',').any(|feature| feature == OF_GUEST))
+    let modalias = text(&sysfs.join("devices/system/cpu/modalias")).unwrap_or_default();
+    match modalias.strip_prefix("cpu:type:x86,").and_then(|rest| rest.split_once(":feature:")) {
+        Some((_, features)) => Some(features.split(',').any(|feature| feature == OF_GUEST)),
+        None => firmware::is_guest_at(sysfs),
+    }
 }
 
 /// Vendor, family and model of `cpu:type:x86,ven0000fam0006mod0055:feature:…`.
@@ -170,7 +174,7 @@ mod tests {
         }
     }
 
-    /// A guest is told by its features; a machine that does not say what it has is none of both.
+    /// A guest is told by its features, one of Arm by its firmware; a machine that does not say what it has is none of both.
     #[test]
     fn guests() {
         let tree = tempfile::tempdir().unwrap();
@@ -187,6 +191,12 @@ mod tests {
         );
         fs::write(folder.join("modalias"), "cpu:type:aarch64:feature:,009F\n").unwrap();
         assert_eq!(is_guest_at(tree.path()), None);
+        let dmi = tree.path().join("class/dmi/id");
+        fs::create_dir_all(&dmi).unwrap();
+        for (vendor, is_guest) in [("Amazon EC2\n", true), ("GIGABYTE\n", false)] {
+            fs::write(dmi.join("sys_vendor"), vendor).unwrap();
+            assert_eq!(is_guest_at(tree.path()), Some(is_guest));
+        }
     }
 
     /// The range is that of what is published, and at least three tenths of the median either way, or half of
