@@ -22,7 +22,8 @@ pub(crate) fn of_domain(
     result: &DomainResult,
     span: Span,
 ) -> Vec<Diagnostic> {
-    let mut found: Vec<DomainDiagnostic> = missing_readings(result, span).into_iter().collect();
+    let is_only = !recording.domains.iter().any(|domain| domain.class.adds_up());
+    let mut found: Vec<DomainDiagnostic> = missing_readings(result, is_only, span).into_iter().collect();
     let readings = result.metered.timeline.left_out;
     if readings > 0 {
         found.push(DomainDiagnostic::ReadingsLeftOut { readings });
@@ -103,14 +104,14 @@ const fn of_lag(lag: Lag) -> DomainDiagnostic {
     DomainDiagnostic::MeterLag { late_ns: lag.late_ns, fit: lag.fit, unshifted: lag.unshifted }
 }
 
-/// How much time has no reading, and why.
-fn missing_readings(result: &DomainResult, span: Span) -> Option<DomainDiagnostic> {
+/// How much time has no reading, and why; `is_only`: nothing but meters of the whole machine is read.
+fn missing_readings(result: &DomainResult, is_only: bool, span: Span) -> Option<DomainDiagnostic> {
     let mut by_reason: BTreeMap<GapReason, u64> = BTreeMap::new();
     for gap in &result.metered.timeline.gaps {
         *by_reason.entry(gap.why).or_default() += gap.span.ns();
     }
     by_reason.retain(|why, ns| *why != GapReason::NoReading || *ns > ORDINARY_NS || *ns == span.ns());
-    if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(result.row.class) {
+    if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(result.row.class) && !is_only {
         return Some(DomainDiagnostic::NotCounted);
     }
     let missing_ns: u64 = by_reason.values().sum();
@@ -195,7 +196,7 @@ mod tests {
 
     /// Milliseconds without a reading, and why, in a run of a second.
     fn missing(gaps: &[(GapReason, u64, u64)]) -> Option<(u64, Vec<GapReason>)> {
-        match missing_readings(&result(gaps, 0, 0), span(0, 1_000))? {
+        match missing_readings(&result(gaps, 0, 0), false, span(0, 1_000))? {
             DomainDiagnostic::NoReading { missing_ns, of_ns: 1_000_000_000, reasons } => {
                 assert_eq!(reasons.values().sum::<u64>(), missing_ns);
                 Some((missing_ns / 1_000_000, reasons.into_keys().collect()))
@@ -216,8 +217,8 @@ mod tests {
         let several = [(NoReading, 0, 50), (WentBack, 100, 110), (Slept, 200, 500), (WentBack, 600, 605)];
         assert_eq!(missing(&several), Some((315, vec![WentBack, Slept])));
         let all = result(&[(NoReading, 0, 60)], 0, 0);
-        assert!(missing_readings(&all, span(0, 60)).is_some());
-        assert!(missing_readings(&all, span(0, 61)).is_none());
+        assert!(missing_readings(&all, false, span(0, 60)).is_some());
+        assert!(missing_readings(&all, false, span(0, 61)).is_none());
     }
 
     /// Negative shares are said when they are more than a hundredth of what was measured.
@@ -237,7 +238,7 @@ mod tests {
         let of = |class| {
             let mut result = result(&[(GapReason::NeverMoved, 0, 1_000)], 0, 0);
             result.row.class = class;
-            missing_readings(&result, span(0, 1_000)).map(|found| found.code())
+            missing_readings(&result, false, span(0, 1_000)).map(|found| found.code())
         };
         let package = [DomainClass::Package, DomainClass::Gpu].map(of);
         assert_eq!(package, [Some("counter-doubted"); 2]);
