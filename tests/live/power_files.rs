@@ -47,7 +47,7 @@ const KEPT_FILE: Machine = Machine {
     within: 0.005,
 };
 
-static MACHINES: [Machine; 7] = [
+static MACHINES: [Machine; 14] = [
     Machine {
         name: "X-Gene",
         word: "hwmon-power",
@@ -103,6 +103,94 @@ static MACHINES: [Machine; 7] = [
         within: 0.005,
     },
     Machine {
+        name: "Grace",
+        word: "hwmon-power",
+        files: &[
+            ("class/hwmon/hwmon0/name", "power_meter\n"),
+            ("class/hwmon/hwmon0/power1_oem_info", "Grace Power Socket 0\n"),
+            ("class/hwmon/hwmon0/power1_average_interval", "50\n"),
+        ],
+        file: "class/hwmon/hwmon0/power1_average",
+        shows: |uw, _| uw,
+        mean_ms: 50,
+        constant: false,
+        within: 0.01,
+    },
+    Machine {
+        name: "Altra's smpro",
+        word: "hwmon-power",
+        files: &[
+            ("class/hwmon/hwmon0/name", "smpro_hwmon\n"),
+            ("class/hwmon/hwmon0/power1_label", "power1 CORE VRD\n"),
+        ],
+        file: "class/hwmon/hwmon0/power1_input",
+        shows: |uw, _| uw,
+        mean_ms: 0,
+        constant: false,
+        within: 0.005,
+    },
+    Machine {
+        name: "Juno's SCMI",
+        word: "hwmon",
+        files: &[
+            CPU,
+            ("class/hwmon/hwmon0/name", "scmi_sensors\n"),
+            ("class/hwmon/hwmon0/energy1_label", "Joule-big\n"),
+        ],
+        file: "class/hwmon/hwmon0/energy1_input",
+        shows: |_, uj| uj,
+        mean_ms: 0,
+        constant: false,
+        within: 0.005,
+    },
+    Machine {
+        name: "a card's power",
+        word: "hwmon-power",
+        files: &[("class/drm/card0/device/hwmon/hwmon0/name", "amdgpu\n")],
+        file: "class/drm/card0/device/hwmon/hwmon0/power1_average",
+        shows: |uw, _| uw,
+        mean_ms: 0,
+        constant: false,
+        within: 0.005,
+    },
+    Machine {
+        name: "a card's energy",
+        word: "amdgpu",
+        files: &[],
+        file: METRICS,
+        shows: |_, uj| (uj << 16) / 1_000_000,
+        mean_ms: 0,
+        constant: false,
+        within: 0.005,
+    },
+    // Firmware that has a new value each 10 mWh may be 36 J off at either end, however long it is read.
+    Machine {
+        name: "what is left in a battery",
+        word: "battery",
+        files: &[
+            ("class/power_supply/BAT0/type", "Battery\n"),
+            ("class/power_supply/BAT0/status", "Discharging\n"),
+        ],
+        file: "class/power_supply/BAT0/energy_now",
+        shows: |_, uj| 40_000_000 - uj / 3_600,
+        mean_ms: 0,
+        constant: true,
+        within: 0.005,
+    },
+    Machine {
+        name: "UPS",
+        word: "battery",
+        files: &[
+            ("class/power_supply/hid-ups/type", "UPS\n"),
+            ("class/power_supply/hid-ups/status", "Discharging\n"),
+        ],
+        file: "class/power_supply/hid-ups/power_now",
+        shows: |uw, _| uw,
+        mean_ms: 0,
+        constant: true,
+        within: 0.005,
+    },
+    Machine {
         name: "battery",
         word: "battery",
         files: &[
@@ -118,6 +206,9 @@ static MACHINES: [Machine; 7] = [
     Machine { name: "host's watts", word: "host", ..KEPT_FILE },
     Machine { name: "server's BMC", word: "bmc", ..KEPT_FILE },
 ];
+
+/// The table of an amdgpu card (`gpu_metrics_v1_3`): its head, and the energy so far at byte 24, in 2⁻¹⁶ J.
+const METRICS: &str = "class/drm/card0/device/gpu_metrics";
 
 const SECONDS: u64 = 6;
 
@@ -151,12 +242,26 @@ impl Machine {
         (self.shows)(uw, uj_until(ns, self.constant) as u64)
     }
 
+    /// What the file holds at a moment.
+    fn content(&self, ns: u64) -> Vec<u8> {
+        let number = self.number(ns);
+        if self.file != METRICS {
+            return format!("{number:020}\n").into_bytes();
+        }
+        let mut table = vec![120, 0, 1, 3];
+        table.resize(120, 0);
+        // No power to compare the energy with.
+        table[22..24].fill(0xff);
+        table[24..32].copy_from_slice(&number.to_le_bytes());
+        table
+    }
+
     /// Keeps the file up to date until it is told to stop. In place and of one length, so that no reader sees
     /// half a number.
     fn keep(&self, file: &File, start: KtimeNs, done: &AtomicBool) {
         while !done.load(Ordering::Relaxed) {
             let now = energy_trace_system::clock::now().ns_since(start);
-            file.write_all_at(format!("{:020}\n", self.number(now)).as_bytes(), 0).unwrap();
+            file.write_all_at(&self.content(now), 0).unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -167,7 +272,8 @@ impl Machine {
             fs::write(root.join(file), text).unwrap();
         }
         let file = root.join(self.file);
-        fs::write(&file, format!("{:020}\n", self.number(0))).unwrap();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, self.content(0)).unwrap();
         file
     }
 
@@ -177,7 +283,8 @@ impl Machine {
             word => word.to_owned(),
         };
         let choices = vec![word.parse().unwrap()];
-        PowerPlan { choices, sysfs: root.to_owned(), gpu: false, ..PowerPlan::default() }
+        let gpu = self.file.contains("drm");
+        PowerPlan { choices, sysfs: root.to_owned(), gpu, ..PowerPlan::default() }
     }
 
     /// The joules that were read over those that were drawn, less one.
