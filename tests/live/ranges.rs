@@ -73,7 +73,7 @@ fn known_times() {
     assert_says(&output, &["budget kept: range step used", "budget exceeded: range forward used"]);
     let report = report(&place);
     let ranges = ranges(&report);
-    let truth = known(&output);
+    let truth = known(&text(&output.stdout));
     assert_eq!(truth.len(), 11, "{truth:?}");
     let whole_uj: f64 = ranges.values().map(|(_, uj)| uj).sum();
     let whole_ns: f64 = ranges.values().map(|(ns, _)| ns).sum();
@@ -174,6 +174,32 @@ fn decorated_functions() {
     assert!((ns("decode") / 0.8e9 - 1.0).abs() < 0.1, "{:?}", ranges(&report));
 }
 
+/// A process that has itself recorded twice, as notebooks do: both recordings have its ranges, those of a thread that it had before, and of what it starts.
+#[test]
+fn a_process_of_ones_own() {
+    let place = place();
+    let [first, second] = ["first", "second"].map(|name| place.path(name));
+    let mut python = Command::new("python3");
+    python.arg(workload("recorded_ranges.py")).args([&first, &second]).env("ENERGY_TRACE", place.program());
+    python.env_remove("NVTX_INJECTION64_PATH").env_remove("INTEL_LIBITTNOTIFY64");
+    let output = python.env("PYTHONPATH", tests_dir().join("../tracer/python")).output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stderr), "");
+    for recording in [first, second] {
+        std::fs::rename(&recording, place.path("energy-trace.data")).unwrap();
+        let report = report(&place);
+        let ranges = ranges(&report);
+        let truth = known(&std::fs::read_to_string(recording.with_extension("truth")).unwrap());
+        assert_eq!(truth.len(), 4);
+        for (label, truth_ns) in truth {
+            let ns = ranges.get(&label).map_or(0.0, |(ns, _)| *ns);
+            println!("{label}: {:+.2} %", 100.0 * (ns / truth_ns - 1.0));
+            assert!((ns / truth_ns - 1.0).abs() < 0.1, "{label}: {ns} of {truth_ns} ns in {ranges:?}");
+        }
+        assert!(!codes(&report).iter().any(|code| code.starts_with("ranges-")), "{:?}", codes(&report));
+    }
+}
+
 /// The real PyTorch: `record_function` within `emit_itt` and ITT's own ranges have their CPU time; `record_function` by itself is in no range.
 #[test]
 fn ranges_of_pytorch() {
@@ -188,7 +214,7 @@ fn ranges_of_pytorch() {
     let output = command.output().unwrap();
     assert_code(&output, 0);
     let ranges = ranges(&report(&place));
-    for (label, truth_ns) in known(&output).iter().filter(|(label, _)| !label.starts_with('[')) {
+    for (label, truth_ns) in known(&text(&output.stdout)).iter().filter(|(label, _)| !label.starts_with('[')) {
         let label = label.replace("> ", "> PyTorch:");
         // Each operator is a range as well.
         let of_it = |name: &str| name.strip_prefix(&format!("PyTorch:{label}")).is_some_and(is_operator);
@@ -223,7 +249,7 @@ fn joules_by_the_real_package() {
     assert_code(&output, 0);
     let report = report(&place);
     let own = ranges(&report);
-    let known = known(&output);
+    let known = known(&text(&output.stdout));
     assert_eq!(known.len(), 6, "{known:?}");
     let whole_uj: f64 = known.values().sum();
     let mut held = 0;
@@ -248,8 +274,7 @@ fn joules_by_the_real_package() {
 }
 
 /// What a workload says at its end: a number for each range, by its path.
-fn known(output: &Output) -> BTreeMap<String, f64> {
-    let said = text(&output.stdout);
+fn known(said: &str) -> BTreeMap<String, f64> {
     let lines = said.lines().filter_map(|line| line.split_once(' '));
     lines.filter_map(|(number, label)| Some((label.to_owned(), number.parse().ok()?))).collect()
 }

@@ -46,12 +46,18 @@ def power(*options):
 
 
 SETUP = f"""
-import os, phases
+import energy_trace, os, phases
 os.sched_setaffinity(0, {{{CPU}}})
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
 declared = phases.Declaration()
 %load_ext energy_trace
 """
+
+
+def of_range(printed, label):
+    """Joules and CPU seconds that a table of ranges says of one."""
+    (found,) = re.findall(rf"([\d.]+) J +\S+ +([\d.]+) CPU s  {label}$", printed, re.MULTILINE)
+    return [float(number) for number in found]
 
 
 class Jupyter(unittest.TestCase):
@@ -73,7 +79,10 @@ class Jupyter(unittest.TestCase):
         cell = """%%joules -o kept --record 'SYSFS --idle-watts 10'
             import time
             before = time.thread_time_ns()
-            phases.forty_watts(declared, 3)
+            for _ in range(10):
+                with energy_trace.range("prefill"):
+                    phases.forty_watts(declared, 0.1)
+                phases.forty_watts(declared, 0.2)
             print("ran")
             time.thread_time_ns() - before"""
         set_up, outputs = self.run_cells(SETUP, inspect.cleandoc(cell))
@@ -85,6 +94,11 @@ class Jupyter(unittest.TestCase):
         self.assertRegex(summary, r"from energy counters")
         self.assertIn("phases.forty_watts", summary)
         self.assertIn("recording: kept.data, page: kept.html", summary)
+        self.assertRegex(summary, r"(?s)\n\nRanges, .* prefill\n\nrecording: kept")
+        used, seconds = of_range(summary, "prefill")
+        self.assertAlmostEqual(seconds, int(value.data["text/plain"]) / 3e9, delta=0.05, msg=summary)
+        # Nothing else tells its power apart: the interval is wide.
+        self.assertAlmostEqual(used, 38, delta=15, msg=summary)
         self.assertIn('<iframe sandbox="allow-scripts" srcdoc="', page)
         self.assertNotIn("<script", page)
         self.picture()
@@ -134,7 +148,7 @@ class Jupyter(unittest.TestCase):
 
 
 TESTS = f"""
-import os, unittest, phases, pytest
+import energy_trace, os, unittest, phases, pytest
 os.sched_setaffinity(0, {{{CPU}}})
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
 
@@ -149,6 +163,7 @@ def test_kept(declared): phases.forty_watts(declared, 1.5)
 @pytest.mark.parametrize("seconds", [1, 0.2])
 def test_some(declared, seconds): phases.forty_watts(declared, seconds)
 
+@energy_trace.range("free")
 def test_free(declared): phases.fifteen_watts(declared, 1)
 
 @pytest.mark.energy(max_joules=2)
@@ -205,6 +220,8 @@ class Pytest(unittest.TestCase):
             truth = self.truth[function]
             print(f"  {used:.1f} J of {truth:.1f}", end="", flush=True)
             self.assertAlmostEqual(used, truth, delta=truth / 6, msg=printed)
+        free = self.truth["fifteen_watts"]
+        self.assertAlmostEqual(of_range(printed, "free")[0], free, delta=free / 6, msg=printed)
 
     def test_budgets(self):
         self.check_budgets()

@@ -24,21 +24,21 @@ sys.path.insert(0, str(PACKAGE))
 import energy_trace  # noqa: E402
 from energy_trace import _mark, _program, _read, _recorder  # noqa: E402
 
-# A recorder's library: it takes the places of NVTX's functions, and writes down what they are called with.
+# A recorder's library, which writes down what it is called with.
 LIBRARY = r"""
 #include <stdio.h>
-#include <stddef.h>
-struct exports { size_t bytes; int (*table_of)(int, void ****, unsigned *); };
-static int push(const char *name) { fprintf(stderr, "push %s\n", name); return 0; }
-static int pop(void) { fprintf(stderr, "pop\n"); return 0; }
-int InitializeInjectionNvtx2(const void *(*give)(unsigned)) {
-    const struct exports *exports = give(1);
-    void ***rows; unsigned size;
-    if (give(3) || exports->table_of(9, &rows, &size) || !exports->table_of(1, &rows, &size) || rows[0]) return 0;
-    *rows[9] = (void *)push; *rows[11] = (void *)pop;
-    return 1;
-}
+void energy_trace_recorded(void) { fprintf(stderr, "recorded\n"); }
+void energy_trace_push(const char *name) { fprintf(stderr, "push %s\n", name); }
+void energy_trace_pop(void) { fprintf(stderr, "pop\n"); }
 """
+
+
+@contextlib.contextmanager
+def library_in_folder():
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(folder, "libenergy_trace_cupti.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=LIBRARY.encode(), check=True)
+        yield folder, library
 
 
 def python(code, **environment):
@@ -105,6 +105,14 @@ class Range(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "inside"):
             energy_trace.range("a")(waits)
 
+    def test_what_may_be_recorded_later_has_its_range(self):
+        with mock.patch.object(_mark, "is_awaited", True):
+            decode = energy_trace.range("decode")(lambda: 1)
+        heard = []
+        with mock.patch.multiple(_mark, _push=heard.append, _pop=lambda: heard.append("pop")):
+            decode()
+        self.assertEqual(heard, [b"decode", "pop"])
+
     @unittest.skipIf(shutil.which("cc") is None, "there is no C compiler")
     def test_a_recorder_hears_of_ranges(self):
         code = """if True:
@@ -118,11 +126,9 @@ class Range(unittest.TestCase):
             except KeyError: pass
             with energy_trace.range("\\udc80"): pass
             with energy_trace.range(7): pass"""
-        with tempfile.TemporaryDirectory() as folder:
-            library = os.path.join(folder, "libenergy_trace_cupti.so")
-            subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=LIBRARY.encode(), check=True)
+        with library_in_folder() as (folder, library):
             heard = python(code, NVTX_INJECTION64_PATH=library).split("\n")
-            self.assertEqual(heard, ["push prefill", "push decode", "pop", "pop", "push ?", "pop", "push 7", "pop", ""])
+            self.assertEqual(heard, ["recorded", "push prefill", "push decode", "pop", "pop", "push ?", "pop", "push 7", "pop", ""])
             other = os.path.join(folder, "libother.so")
             os.rename(library, other)
             self.assertEqual(python(code, NVTX_INJECTION64_PATH=other), "")
@@ -168,11 +174,12 @@ class Recorder(unittest.TestCase):
     """Against programs that only do as if."""
 
     def test_it_begins_and_ends_through_pipes(self):
-        told = 'echo "$@" >&2; echo \'{"event":"recording","start_ns":1}\'; cat; exit 7'
+        told = 'echo "$@" >&2; echo \'{"event":"recording","start_ns":1,"ranges":"/nowhere/libenergy_trace_cupti.so"}\'; cat; exit 7'
         with script("energy-trace", told) as program, mock.patch.dict(os.environ, {"ENERGY_TRACE": program}):
             recorder = _recorder.Recorder(["-F", "99"])
-            recorder.start()
-            with self.assertRaisesRegex(energy_trace.EnergyTraceError, f"-p {os.getpid()} --control .*-F 99"):
+            with self.assertWarnsRegex(UserWarning, "no ranges are recorded: .*/nowhere"):
+                recorder.start()
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, f"-p {os.getpid()} --control .*--ranges -F 99"):
                 recorder.stop()
             recorder.close()
             self.assertFalse(os.path.exists(os.path.dirname(recorder.recording)))

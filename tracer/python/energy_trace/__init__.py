@@ -19,6 +19,8 @@ __all__ = ["EnergyTraceError", "load_ipython_extension", "range", "read"]
 
 def load_ipython_extension(shell):  # type: ignore[no-untyped-def]
     """What `%load_ext energy_trace` calls."""
+    from . import _mark
     from ._magic import Joules
 
+    _mark.is_awaited = True
     shell.register_magics(Joules)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import os
 import shlex
 import shutil
@@ -16,12 +17,13 @@ from typing import Any, Callable, List, Optional
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
-from . import _program
+from . import _program, _rows
 from ._program import EnergyTraceError
 from ._recorder import Recorder
 
 # A page in a notebook is part of its file.
 _LARGEST_PAGE = 4_000_000
+_MOST_RANGES = 20
 
 
 @magics_class
@@ -39,7 +41,7 @@ class Joules(Magics):
         -o NAME         keep NAME.data and NAME.html
         --no-page       show the summary alone
 
-        The first second measures the idle machine. A cell cannot `await`.
+        The first second measures the idle machine. A cell cannot `await`. `energy_trace.range` in it gives a table of ranges.
         """
         options, statement = self.parse_options(
             line, "F:o:", "power=", "view=", "record=", "no-page", posix=False, preserve_non_opts=True
@@ -107,11 +109,20 @@ def _show(recording: str, options: Any) -> None:
     if "o" in options:
         _keep(recording, page, options.o)
     # The recording goes, or has another name.
-    summary = "\n".join(_kept_lines(summary, options.get("o"))).rstrip()
+    lines = [line for line in summary.splitlines() if not line.startswith(("recording: ", "next: "))]
+    kept = [f"recording: {options.o}.data, page: {options.o}.html"] if "o" in options else []
+    summary = "\n\n".join(["\n".join(lines).rstrip(), *_ranges(recording, view), *kept])
     shown = f'<pre style="font-family: monospace; line-height: 1.25; overflow-x: auto">{html.escape(summary)}</pre>'
     if "no-page" not in options:
         shown += _frame(page, options.get("o"))
     display({"text/plain": summary, "text/html": shown}, raw=True)  # type: ignore[no-untyped-call]
+
+
+def _ranges(recording: str, view: List[str]) -> List[str]:
+    """A paragraph of the ranges that the cell marked, if it marked any."""
+    rows = _rows.ranges(json.loads(_program.run("report", recording, "--format", "json", "--by", "range", *view)))
+    more = [f"… and {len(rows) - _MOST_RANGES} more"] if len(rows) > _MOST_RANGES else []
+    return ["\n".join(["Ranges, with those within them", *rows[:_MOST_RANGES], *more])] if rows else []
 
 
 def _keep(recording: str, page: str, name: str) -> None:
@@ -121,11 +132,6 @@ def _keep(recording: str, page: str, name: str) -> None:
     shutil.copyfile(recording, name + ".data")
     with open(name + ".html", "w", encoding="utf-8") as file:
         file.write(page)
-
-
-def _kept_lines(summary: str, name: Optional[str]) -> List[str]:
-    lines = [line for line in summary.splitlines() if not line.startswith(("recording: ", "next: "))]
-    return lines + ([f"recording: {name}.data, page: {name}.html"] if name else [])
 
 
 def _frame(page: str, name: Optional[str]) -> str:

@@ -17,13 +17,11 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
 import pytest
 
-from . import _program
+from . import _mark, _program, _rows
 from ._program import EnergyTraceError
 from ._recorder import Recorder
 
 _ROWS = 20
-# What adds up: a core is part of its package, and psys holds the others.
-_CLASSES = ("package", "dram", "gpu")
 _VERDICTS = {
     "unknown-call": "it was too short to measure: no sample shows it; repeat its work, or raise -F (--energy-record='-F 999')",
     "not-judged": "the counter lacks too much of the run to tell",
@@ -41,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "energy(max_joules): with --energy, the most joules that the test may use")
     if config.getoption("--energy") and not config.option.collectonly:
+        _mark.is_awaited = True
         config.pluginmanager.register(_Names(), "energy-trace-names")
         if not hasattr(config, "workerinput"):
             config.pluginmanager.register(_Energy(config), "energy-trace-energy")
@@ -108,6 +107,7 @@ class _Energy:
         self._recorder: Optional[Recorder] = None
         self._tests: Dict[str, pytest.TestReport] = {}
         self._rows: List[Tuple[float, str]] = []
+        self._ranges: List[str] = []
         self._heading = ""
         self._failure: Optional[str] = None
 
@@ -162,7 +162,7 @@ class _Energy:
     def _report(self, limits: Dict[str, float]) -> Any:
         words = [word for name, limit in limits.items() for word in ("--budget-call", f"{name}={limit:.6f}J")]
         assert self._recorder is not None
-        text = _program.run("report", self._recorder.recording, "--format", "json", *words, statuses=(0, 121, 122, 123, 125))
+        text = _program.run("report", self._recorder.recording, "--format", "json", "--by", "range", *words, statuses=(0, 121, 122, 123, 125))
         return json.loads(text)
 
     def _take(self, report: Any) -> None:
@@ -171,9 +171,9 @@ class _Energy:
         for function in report["functions"]:
             nodeid = names.get(function["name"].rpartition(".")[2])
             if nodeid is not None:
-                joules = sum(function["total_uj"][kind] for kind in _CLASSES) / 1e6
-                self._rows.append((joules, f"{_joules(joules):>9} {_interval(function):>6}  {nodeid}"))
+                self._rows.append((_rows.joules(function), _rows.line(function, nodeid)))
         self._rows.sort(reverse=True)
+        self._ranges = _rows.ranges(report)
         estimated = any(row["quality"] == "estimated" for row in report["ledger"])
         self._heading = "energy of tests (estimated from CPU time: no energy counter)" if estimated else "energy of tests"
 
@@ -181,9 +181,9 @@ class _Energy:
         verdict = budget["verdict"]
         if verdict == "exceeded":
             used = budget["used_uj"] / 1e6
-            self._fail(test, f"it used {_joules(used)} of {_joules(limit)}")
+            self._fail(test, f"it used {_rows.quantity(used)} of {_rows.quantity(limit)}")
         elif verdict != "kept":
-            self._error(test, f"its budget of {_joules(limit)} was not judged: {_VERDICTS.get(verdict, verdict)}")
+            self._error(test, f"its budget of {_rows.quantity(limit)} was not judged: {_VERDICTS.get(verdict, verdict)}")
 
     def _fail(self, test: pytest.TestReport, text: str) -> None:
         """A test that passed and used too much has failed."""
@@ -206,30 +206,16 @@ class _Energy:
             terminalreporter.write_line(self._failure)
             return
         rows = self._config.getoption("--energy-rows")
-        if not self._rows or not rows:
-            return
-        terminalreporter.section(self._heading)
-        for _, line in self._rows[:rows]:
-            terminalreporter.write_line(line)
-        if len(self._rows) > rows:
-            terminalreporter.write_line(f"… and {len(self._rows) - rows} more (--energy-rows)")
+        for heading, lines in ((self._heading, [line for _, line in self._rows]), ("energy of ranges", self._ranges)):
+            if not lines or not rows:
+                continue
+            terminalreporter.section(heading)
+            for line in lines[:rows]:
+                terminalreporter.write_line(line)
+            if len(lines) > rows:
+                terminalreporter.write_line(f"… and {len(lines) - rows} more (--energy-rows)")
 
 
 def _limit(report: pytest.TestReport) -> Optional[float]:
     limit = dict(report.user_properties).get("max_joules")
     return limit if isinstance(limit, float) else None
-
-
-def _joules(joules: float) -> str:
-    for unit, size in (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6)):
-        if abs(joules) >= size:
-            return f"{joules / size:.3g} {unit}" if joules / size < 1000 else f"{joules / size:.0f} {unit}"
-    return "0 J"
-
-
-def _interval(function: Any) -> str:
-    """Half the 95 % interval in parts of the whole."""
-    low, high = function["ci95_uj"]
-    middle = sum(function["total_uj"][kind] for kind in _CLASSES)
-    half = (high - low) / 2
-    return f"±{half / middle:.0%}" if middle > 0 and half < middle else ">±99%"

@@ -1,17 +1,19 @@
 """A recording of this very process, by a program that has more rights: `energy-trace record -p PID --control`.
 
 Where the user may not record, sudo starts it, and asks for nothing. The recorder ends with the pipe to it, so it never outlives this
-process. Leaves out what is shown of a recording.
+process. It tells which library to load for ranges: its own, beside it. Leaves out what is shown of a recording.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
+import warnings
 from typing import List, Optional, Sequence, Tuple
 
-from . import _program
+from . import _mark, _program
 from ._program import EnergyTraceError
 
 
@@ -27,8 +29,9 @@ class Recorder:
 
     def start(self) -> None:
         """Returns when the recording has begun."""
-        record = ["record", "-p", str(os.getpid()), "--control", "--no-svg", "--color", "never"]
-        words = [*_rights(self._program), self._program, *record, "-o", self.recording, *self._options]
+        record = ["record", "-p", str(os.getpid()), "--control", "--no-svg", "--color", "never", "-o", self.recording]
+        record += self._options if "--ranges" in self._options else ["--ranges", *self._options]
+        words = [*_rights(self._program), self._program, *record]
         self._stderr = tempfile.TemporaryFile()
         # A session of its own: Ctrl-C is this process's.
         self._process = subprocess.Popen(
@@ -36,9 +39,13 @@ class Recorder:
         )
         try:
             assert self._process.stdout is not None
-            if not self._process.stdout.readline():
+            told = self._process.stdout.readline()
+            if not told:
                 _, said = self._end()
                 raise EnergyTraceError(_refusal(words, said))
+            library = json.loads(told).get("ranges")
+            if library:
+                _listen(library)
         except BaseException:
             self.close()
             raise
@@ -64,6 +71,18 @@ class Recorder:
             process.communicate()
             self._stderr.seek(0)
             return process.returncode, _program.reason(self._stderr.read(), process.returncode)
+
+
+def _listen(library: str) -> None:
+    """Ranges of this process go to the recorder, and those of what it starts, and of what uses NVTX or ITT for the first time."""
+    try:
+        _mark.listen(library)
+    except (OSError, AttributeError) as error:
+        warnings.warn(f"energy-trace: no ranges are recorded: {error}")
+        return
+    for variable in ("NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64"):
+        if _mark.is_ours(os.environ.get(variable) or library):
+            os.environ[variable] = library
 
 
 def _refusal(words: List[str], said: str) -> str:

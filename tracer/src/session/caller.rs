@@ -7,6 +7,7 @@ use super::error::SessionError;
 use energy_trace_model::clock::KtimeNs;
 use std::io::{Write as _, stdin, stdout};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -28,12 +29,15 @@ impl Caller {
         })
     }
 
-    /// Says that the recording has begun, and when: by CLOCK_MONOTONIC, as all of its times.
-    pub(super) fn tell_beginning(start: KtimeNs) {
+    /// Says that the recording has begun, when (by CLOCK_MONOTONIC, as all of its times), and what to load for ranges.
+    pub(super) fn tell_beginning(start: KtimeNs, ranges: Option<&Path>) {
+        let mut told = serde_json::json!({ "event": "recording", "start_ns": start.as_ns() });
+        if let (Some(library), Some(told)) = (ranges, told.as_object_mut()) {
+            told.insert("ranges".to_owned(), library.to_string_lossy().into());
+        }
         let mut out = stdout().lock();
         // A caller that has gone is seen by its stdin.
-        let _ = writeln!(out, r#"{{"event":"recording","start_ns":{}}}"#, start.as_ns())
-            .and_then(|()| out.flush());
+        let _ = writeln!(out, "{told}").and_then(|()| out.flush());
     }
 }
 

@@ -3,13 +3,13 @@
 use super::account::Recorded;
 use super::control::Control;
 use super::error::SessionError;
-use super::marked_ranges::keep_reasons;
 use super::progress::Progress;
 use super::run::Ended;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::tracee::launch::{CommandEnd, ended_by, shell_status};
+use crate::tracee::range_injection::RangeInjection;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::FileError;
 use energy_trace_model::recording::record::{AccountDiagnostic, Record, RecordingDiagnostic, Summary};
@@ -34,13 +34,13 @@ pub(super) async fn finish(
     if !control.command_is_running() {
         progress.attributing(&stage.tracer.live());
     }
-    let (kernels, ranges) = (std::mem::take(&mut stage.kernels), std::mem::take(&mut stage.ranges));
+    let (kernels, of_ranges) = (std::mem::take(&mut stage.kernels), stage.ranges.injection.take());
     let of_kernels = kernels.found.iter().cloned().map(RecordingDiagnostic::from);
-    let found = of_kernels.chain(ranges.found.iter().cloned().map(RecordingDiagnostic::from)).collect();
+    let found = of_kernels.chain(stage.ranges.found.iter().cloned().map(RecordingDiagnostic::from)).collect();
     let finished = finish_all(plan, &mut control, finisher, stage, stop, found, &mut progress).await;
     if control.command_is_running() {
         kernels.leave();
-        ranges.leave();
+        of_ranges.into_iter().for_each(RangeInjection::leave);
     }
     finished
 }
@@ -132,7 +132,7 @@ async fn stop_stages(
     command: Option<CommandEnd>,
     before: Vec<RecordingDiagnostic>,
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, account, python, work, .. } = stage;
+    let Stage { tracer, power, records, writer, start, account, python, work, ranges, .. } = stage;
     if let Some(work) = work {
         // Its last readings are of the recording's time.
         work.stop().await;
@@ -150,7 +150,7 @@ async fn stop_stages(
     let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
     trace.diagnostics.extend(before);
-    keep_reasons(&mut trace.diagnostics);
+    ranges.keep_reasons(&mut trace.diagnostics);
     let recorded = Recorded { trace: &trace.account, lost: &trace.lost, of_ns: end.ns_since(start) };
     let found = account.diagnostics(counted, &recorded);
     trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));

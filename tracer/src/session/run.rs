@@ -93,7 +93,7 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     }
     let mut stage = started?;
     if caller.is_some() {
-        Caller::tell_beginning(stage.start);
+        Caller::tell_beginning(stage.start, stage.ranges.library());
     }
     let watched = Watched { viewer, caller, finisher: &roles.finisher };
     let stop = Box::pin(watch(plan, &mut control, &mut stage, &mut progress, &watched)).await?;

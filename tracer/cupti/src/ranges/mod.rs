@@ -2,12 +2,13 @@
 //!
 //! A range costs no trap: each thread has a word with the number of the path of its open ranges (`thread`), and a probe at
 //! `energy_trace_range` is told once where that word lies, and of each path once what it is (`paths`). So the sampler reads one word. The
-//! numbers are hashes of the names, hence the same in a forked child. Leaves out who calls (`nvtx`, `itt`) and what is measured.
+//! numbers are hashes of the names, hence the same in a forked child. Leaves out who calls (`nvtx`, `itt`, `plain`) and what is measured.
 
 mod itt;
 mod label;
 mod nvtx;
 mod paths;
+mod plain;
 mod thread;
 
 pub use label::{LABEL_BYTES, OURS};

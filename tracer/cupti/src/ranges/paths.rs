@@ -6,7 +6,7 @@
 use super::label::{Label, MORE};
 use super::{energy_trace_range, lock, tell};
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 /// Labels and paths of a process, each.
@@ -20,11 +20,11 @@ const MARKED: u64 = 1 << 63;
 /// The constant of `FxHash` (Firefox, rustc).
 const MULTIPLIER: u64 = 0x51_7c_c1_b7_27_22_0a_95;
 
-/// What was told.
-#[derive(Default)]
+/// What was told, by its number: names, and paths by the one around and the name.
+#[derive(Clone, Default)]
 struct Told {
-    labels: HashSet<u64>,
-    paths: HashSet<u64>,
+    labels: HashMap<u64, Label>,
+    paths: HashMap<u64, [u64; 2]>,
 }
 
 static TOLD: Mutex<Option<Told>> = Mutex::new(None);
@@ -36,15 +36,29 @@ thread_local! {
 /// The number of a label: that of `MORE` where it finds no room.
 pub(super) fn number_of(label: &Label) -> u64 {
     let number = label_number(label);
-    let tell = || tell_label(number, label);
-    if is_told(number, |told| &mut told.labels, tell) { number } else { more() }
+    let tell = |label: &Label| tell_label(number, label);
+    let known = is_cached(number) || is_told(number, *label, |told| &mut told.labels, tell);
+    if known { number } else { more() }
 }
 
 /// The number of the path of a label's range within another path (0: none); that of `MORE` alone where it finds no room.
 pub(super) fn path_of(around: u64, label: u64) -> u64 {
     let path = path_number(around, label);
-    let tell = || energy_trace_range(tell::PATH, path, around, label);
-    if is_told(path, |told| &mut told.paths, tell) { path } else { path_of_more() }
+    let tell = |of: &[u64; 2]| tell_path(path, *of);
+    let known = is_cached(path) || is_told(path, [around, label], |told| &mut told.paths, tell);
+    if known { path } else { path_of_more() }
+}
+
+/// Tells all of it to a recording that has begun since.
+pub(super) fn tell_again() {
+    // Others are not kept waiting meanwhile: what they add is heard as it comes.
+    let Some(told) = lock(&TOLD).and_then(|told| told.clone()) else { return };
+    told.labels.iter().for_each(|(&number, label)| tell_label(number, label));
+    told.paths.iter().for_each(|(&path, &of)| tell_path(path, of));
+    let more = Label::new(MORE.as_bytes());
+    let number = label_number(&more);
+    tell_label(number, &more);
+    tell_path(path_number(0, number), [0, number]);
 }
 
 /// The label that stands for others. It is told whatever the room.
@@ -62,7 +76,7 @@ fn path_of_more() -> u64 {
     let label = more();
     let path = path_number(0, label);
     if !is_cached(path) {
-        energy_trace_range(tell::PATH, path, 0, label);
+        tell_path(path, [0, label]);
         cache(path);
     }
     path
@@ -72,19 +86,24 @@ fn tell_label(number: u64, label: &Label) {
     energy_trace_range(tell::LABEL, number, label.address(), 0);
 }
 
+fn tell_path(path: u64, [around, label]: [u64; 2]) {
+    energy_trace_range(tell::PATH, path, around, label);
+}
+
 /// Whether a number was told, now or before; not where there is no room, or nobody can say.
-fn is_told(number: u64, of: impl FnOnce(&mut Told) -> &mut HashSet<u64>, tell: impl FnOnce()) -> bool {
-    if is_cached(number) {
-        return true;
-    }
+fn is_told<T>(
+    number: u64,
+    what: T,
+    of: impl FnOnce(&mut Told) -> &mut HashMap<u64, T>,
+    tell: impl FnOnce(&T),
+) -> bool {
     let Some(mut all) = lock(&TOLD) else { return false };
     let numbers = of(all.get_or_insert_with(Told::default));
-    if !numbers.contains(&number) {
+    if !numbers.contains_key(&number) {
         if numbers.len() >= MOST {
             return false;
         }
-        numbers.insert(number);
-        tell();
+        tell(numbers.entry(number).or_insert(what));
     }
     cache(number);
     true

@@ -6,6 +6,7 @@
 use super::label::Label;
 use super::paths::{more, number_of, path_of};
 use super::{energy_trace_range, lock, tell};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -46,8 +47,11 @@ static STARTED: Mutex<Option<HashMap<u64, Arc<Ranges>>>> = Mutex::new(None);
 /// The number of the next one.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A thread's own; it goes with the thread.
-struct Own(Arc<Ranges>);
+/// Recordings that began later than the library.
+static RECORDINGS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread's own, and the recording that was told of it; it goes with the thread.
+struct Own(Arc<Ranges>, Cell<u64>);
 
 thread_local! {
     static OWN: Own = Own::new();
@@ -55,9 +59,17 @@ thread_local! {
 
 impl Own {
     fn new() -> Self {
-        let own = Self(Arc::default());
+        let own = Self(Arc::default(), Cell::new(RECORDINGS.load(Relaxed)));
         own.tell();
         own
+    }
+
+    fn ranges(&self) -> &Arc<Ranges> {
+        let recording = RECORDINGS.load(Relaxed);
+        if self.1.replace(recording) != recording {
+            self.tell();
+        }
+        &self.0
     }
 
     fn tell(&self) {
@@ -73,6 +85,11 @@ impl Drop for Own {
     }
 }
 
+/// A recording has begun: each thread tells it of itself when it next begins or ends a range.
+pub(super) fn next_recording() {
+    RECORDINGS.fetch_add(1, Relaxed);
+}
+
 /// Tells once more where this thread's word is: it is another thread after a fork.
 pub(super) fn tell() {
     let _ended = OWN.try_with(Own::tell);
@@ -80,23 +97,24 @@ pub(super) fn tell() {
 
 /// The calling thread begins a range; in how many it was.
 pub(super) fn push(domain: usize, label: &Label) -> Option<usize> {
-    OWN.try_with(|own| own.0.begin(domain, 0, label)).ok().flatten()
+    OWN.try_with(|own| own.ranges().begin(domain, 0, label)).ok().flatten()
 }
 
 /// It ends the innermost one of this domain; in how many it is. `None`: it was in none.
 pub(super) fn pop(domain: usize) -> Option<usize> {
-    OWN.try_with(|own| own.0.pop(domain)).ok().flatten()
+    OWN.try_with(|own| own.ranges().pop(domain)).ok().flatten()
 }
 
 /// The calling thread begins a range that any thread may end by its number.
 pub(super) fn start(domain: usize, label: &Label) -> u64 {
     let number = NEXT.fetch_add(1, Relaxed);
     let _ended = OWN.try_with(|own| {
+        let ranges = own.ranges();
         if let Some(mut started) = lock(&STARTED) {
-            started.get_or_insert_with(HashMap::new).insert(number, Arc::clone(&own.0));
+            started.get_or_insert_with(HashMap::new).insert(number, Arc::clone(ranges));
         }
-        own.0.make_room();
-        if own.0.begin(domain, number, label).is_none() {
+        ranges.make_room();
+        if ranges.begin(domain, number, label).is_none() {
             forget(number);
         }
     });
