@@ -200,35 +200,57 @@ fn a_process_of_ones_own() {
     }
 }
 
-/// The real PyTorch: `record_function` within `emit_itt` and ITT's own ranges have their CPU time; `record_function` by itself is in no range.
+/// `record_function` by itself, as PyTorch's stand-in has it, beside a `sitecustomize` of the program's own and what counts calls.
+#[test]
+fn record_functions() {
+    let place = place();
+    std::fs::create_dir(place.path("own")).unwrap();
+    place.write("own/sitecustomize.py", 0o644, "print('own')\n");
+    let stub = workload("torch_stub").into_os_string().into_string().unwrap();
+    let path = format!("{stub}:{}", place.path("own").display());
+    let words =
+        ["record", "-v", "--ranges", "--count=shared", "--no-svg", "--power", "model", "-F", "999", "--"];
+    let mut command = place.command(&words);
+    command.arg("python3").arg(workload("record_functions.py")).env("PYTHONPATH", path);
+    let output = command.env_remove("NVTX_INJECTION64_PATH").output().unwrap();
+    check_times(&place, &output, str::is_empty);
+    assert!(text(&output.stdout).starts_with("own\n"), "{}", text(&output.stdout));
+}
+
+/// The real PyTorch: `record_function` by itself, and within `emit_itt`, where each operator is a range as well, and ITT's own ranges.
 #[test]
 fn ranges_of_pytorch() {
     let Some(python) = interpreters::torch() else {
         println!("not tested: PyTorch is not here (`cargo xtask test --all` installs it)");
         return;
     };
-    let place = place();
-    let mut command =
-        place.command(&["record", "-v", "--ranges", "--no-svg", "--power", "model", "-F", "999", "--"]);
-    command.arg(python).arg(workload("torch_ranges.py")).env_remove("INTEL_LIBITTNOTIFY64");
-    let output = command.output().unwrap();
-    assert_code(&output, 0);
-    let ranges = ranges(&report(&place));
-    for (label, truth_ns) in known(&text(&output.stdout)).iter().filter(|(label, _)| !label.starts_with('[')) {
-        let label = label.replace("> ", "> PyTorch:");
-        // Each operator is a range as well.
-        let of_it = |name: &str| name.strip_prefix(&format!("PyTorch:{label}")).is_some_and(is_operator);
+    for program in ["record_functions.py", "torch_ranges.py"] {
+        let place = place();
+        let mut command =
+            place.command(&["record", "-v", "--ranges", "--no-svg", "--power", "model", "-F", "999", "--"]);
+        command.arg(&python).arg(workload(program)).env_remove("INTEL_LIBITTNOTIFY64");
+        let output = command.env_remove("NVTX_INJECTION64_PATH").output().unwrap();
+        check_times(&place, &output, is_operator);
+    }
+}
+
+/// Ranges have the CPU time that the program says, with what may stand behind their paths.
+fn check_times(place: &Place, output: &Output, may_follow: fn(&str) -> bool) {
+    assert_code(output, 0);
+    let ranges = ranges(&report(place));
+    for (label, truth_ns) in known(&text(&output.stdout)).iter().filter(|(label, _)| !label.starts_with('['))
+    {
+        let of_it = |name: &str| name.strip_prefix(label).is_some_and(may_follow);
         let ns: f64 = ranges.iter().filter(|(name, _)| of_it(name)).map(|(_, (ns, _))| ns).sum();
         println!("{label}: {:+.2} %", 100.0 * (ns / truth_ns - 1.0));
-        let few_or_many = 0.95 * truth_ns..1.05 * truth_ns + taken_ns(&output).unwrap();
+        let few_or_many = 0.95 * truth_ns..1.05 * truth_ns + taken_ns(output).unwrap();
         assert!(few_or_many.contains(&ns), "{label}: {ns} of {truth_ns} ns in {ranges:?}");
     }
-    assert!(!ranges.keys().any(|name| name.contains("by itself")), "{ranges:?}");
 }
 
 /// What stands behind a range's own path where only operators are within it.
 fn is_operator(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with(" > PyTorch:aten::")
+    rest.is_empty() || [" > PyTorch:aten::", " > aten::"].iter().any(|operator| rest.starts_with(operator))
 }
 
 /// The real `nvtx`, on simulated power: nested, overlapping and handed-over ranges have the joules of what ran in them.

@@ -30,6 +30,8 @@ LIBRARY = r"""
 void energy_trace_recorded(void) { fprintf(stderr, "recorded\n"); }
 void energy_trace_push(const char *name) { fprintf(stderr, "push %s\n", name); }
 void energy_trace_pop(void) { fprintf(stderr, "pop\n"); }
+unsigned long long energy_trace_start(const char *name) { fprintf(stderr, "start %s\n", name); return 1ull << 40; }
+void energy_trace_end(unsigned long long number) { fprintf(stderr, "end %llx\n", number); }
 """
 
 
@@ -42,8 +44,8 @@ def library_in_folder():
 
 
 def python(code, **environment):
-    """What an interpreter prints that runs this beside the package."""
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE), **environment}
+    """What an interpreter prints that runs this beside the package and a stand-in for PyTorch."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(ROOT / "tests/workloads/torch_stub")]), **environment}
     done = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return done.stdout.decode() + done.stderr.decode()
 
@@ -133,6 +135,51 @@ class Range(unittest.TestCase):
             os.rename(library, other)
             self.assertEqual(python(code, NVTX_INJECTION64_PATH=other), "")
             self.assertEqual(python(code, NVTX_INJECTION64_PATH=library), "", "one that is gone")
+
+
+@unittest.skipIf(shutil.which("cc") is None, "there is no C compiler")
+class RecordFunction(unittest.TestCase):
+    def heard(self, code):
+        with library_in_folder() as (_, library):
+            return python(code, NVTX_INJECTION64_PATH=library).split("\n")[1:-1]
+
+    def test_each_is_a_range(self):
+        code = """if True:
+            {}
+            from torch.autograd.profiler import record_function
+            energy_trace._torch.mark_record_functions("/nowhere")
+            inner = record_function("in\\udc80ner")
+            try:
+                with record_function("outer") as outer, inner:
+                    assert outer.entered == 1
+                    raise KeyError
+            except KeyError: pass
+            assert not outer.entered and record_function.__enter__.__wrapped__"""
+        for imports in ("import energy_trace, torch", "import torch, energy_trace"):
+            self.assertEqual(self.heard(code.format(imports)), ["start outer", "start in?ner", "end 10000000000", "end 10000000000"])
+
+    def test_it_counts_once_where_pytorch_makes_ranges_itself(self):
+        code = """if True:
+            import energy_trace, torch
+            from torch.autograd.profiler import record_function
+            with record_function("a"):
+                torch._C.profiler = "NVTX"
+                with record_function("b"): torch._C.profiler = "NONE"
+            torch._C.profiler = "ITT"
+            with record_function("c"): pass"""
+        self.assertEqual(self.heard(code), ["start a", "end 10000000000"])
+
+    def test_pytorch_is_what_it_was(self):
+        code = """if True:
+            import sys, energy_trace
+            assert "torch" not in sys.modules and type(sys.meta_path[0]).__name__ == "_Finder"
+            import torch.autograd.profiler as profiler
+            assert type(sys.meta_path[0]).__name__ != "_Finder" and "exec_module" not in vars(profiler.__loader__)
+            import inspect
+            assert "self.entered += 1" in inspect.getsource(profiler.record_function.__enter__)"""
+        self.assertEqual(self.heard(code), [])
+        broken = code.partition("import inspect")[0] + "del profiler.record_function; energy_trace._torch._mark(profiler, '/nowhere')"
+        self.assertEqual(self.heard(broken), ["energy-trace: PyTorch's record_function has no ranges: module 'torch.autograd.profiler' has no attribute 'record_function'"])
 
 
 class Read(unittest.TestCase):

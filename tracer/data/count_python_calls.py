@@ -1,24 +1,10 @@
 """Counts calls of Python functions for energy-trace: loaded as `sitecustomize` where `record --count` put it.
 
-The program's own `sitecustomize` is loaded in its place, and the folder leaves `sys.path`. What was counted is told when the process ends,
+`next_sitecustomize.py` stands before it. What was counted is told when the process ends,
 over a socket that is open only while it is told.
 """
 
 import sys
-
-
-def _next_one():
-    """Loads the `sitecustomize` that would have been loaded without this one."""
-    folder = __file__.rpartition("/")[0]
-    sys.path[:] = [entry for entry in sys.path if entry != folder]
-    sys.path_importer_cache.pop(folder, None)
-    this = sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError as error:
-        if error.name != "sitecustomize":
-            raise
-        sys.modules["sitecustomize"] = this
 
 
 def _count(place):

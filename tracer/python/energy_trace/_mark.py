@@ -14,6 +14,8 @@ import sys
 import types
 from typing import Any, Callable, Dict, Optional, TypeVar
 
+from ._torch import mark_record_functions
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -76,6 +78,7 @@ def listen(library: str) -> None:
     # A recording that has begun hears of what was marked before.
     recorded()
     _push, _pop = push, pop
+    mark_record_functions(library)  # type: ignore[no-untyped-call]
 
 
 def is_ours(path: str) -> bool:

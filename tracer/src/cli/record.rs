@@ -149,10 +149,10 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
 
-    /// Record the ranges that the program marks: NVTX (C, Python's nvtx, torch.cuda.nvtx, emit_nvtx) and Intel's ITT (emit_itt, oneDNN),
-    /// and the attributes of spans that it publishes (OpenTelemetry's thread context), also of programs that run already.
+    /// Record the ranges that the program marks: NVTX (C, Python's nvtx, torch.cuda.nvtx, emit_nvtx), Intel's ITT (emit_itt, oneDNN) and
+    /// PyTorch's record_function, and the attributes of spans that it publishes (OpenTelemetry's thread context), also of programs that run already.
     /// Shown by `report --by range` and in flame graphs. Needs no GPU; a range costs the program some 0.2 µs. Sets NVTX_INJECTION64_PATH and
-    /// INTEL_LIBITTNOTIFY64 for the program, where they are not set
+    /// INTEL_LIBITTNOTIFY64 for the program, where they are not set, and puts a module on its PYTHONPATH
     #[arg(help_heading = "Sampling", long)]
     pub ranges: bool,
 

@@ -35,9 +35,9 @@ impl PythonCounts {
         counts
     }
 
-    /// What is set in the command's environment.
-    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        self.counting.as_ref().map(PythonCounting::environment).unwrap_or_default()
+    /// Sets what belongs into the command's environment.
+    pub(super) fn set_in(&self, environment: &mut Vec<(&'static str, OsString)>) {
+        self.counting.iter().for_each(|counting| counting.set_in(environment));
     }
 
     /// Begins to listen.

@@ -108,8 +108,8 @@ async fn start_stages(
     let kernels = KernelTier::prepare(plan, &power, &mut tracer);
     let ranges = MarkedRanges::prepare(plan, &mut tracer);
     let mut python = PythonCounts::prepare(plan);
-    let environment = kernels.environment().into_iter().chain(ranges.environment());
-    let environment = environment.chain(python.environment()).collect();
+    let mut environment: Vec<_> = kernels.environment().into_iter().chain(ranges.environment()).collect();
+    python.set_in(&mut environment);
     let stdout = roles.forward.as_mut().and_then(Forward::take_command);
     let mut target = TargetSpec::find(plan, control, environment, stdout)?;
     if !plan.target.command().is_empty() {

@@ -12,12 +12,18 @@ use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const MODULE: &str = include_str!("../../data/count_python_calls.py");
+const MODULE: &str = concat!(
+    include_str!("../../data/next_sitecustomize.py"),
+    include_str!("../../data/count_python_calls.py")
+);
+/// Where Python looks for modules.
+const PATH: &str = "PYTHONPATH";
 /// What it loads where sizes of arguments are wanted.
 const SIZES: &str = include_str!("../../data/python_input_sizes.py");
 /// Milliseconds after which it is looked whether the recording has ended.
@@ -69,21 +75,13 @@ impl PythonCounting {
         Ok(())
     }
 
-    /// What is set in the command's environment.
-    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut path = self.folder.path().as_os_str().to_owned();
-        if let Some(own) = std::env::var_os("PYTHONPATH").filter(|own| !own.is_empty()) {
-            path.push(":");
-            path.push(own);
-        }
+    /// Sets what belongs into the command's environment.
+    pub fn set_in(&self, environment: &mut Vec<(&'static str, OsString)>) {
+        load_first(environment, self.folder.path());
         let socket = self.folder.path().join(SOCKET_FILE).into_os_string();
-        let mut environment = vec![
-            ("PYTHONPATH", path),
-            ("ENERGY_TRACE_COUNT", socket),
-            ("ENERGY_TRACE_COUNT_NAMES", self.names.join(",").into()),
-        ];
+        environment.push(("ENERGY_TRACE_COUNT", socket));
+        environment.push(("ENERGY_TRACE_COUNT_NAMES", self.names.join(",").into()));
         environment.extend(self.sizes.then(|| ("ENERGY_TRACE_INPUT_SIZES", "1".into())));
-        environment
     }
 
     /// What was told, with what has not been heard yet.
@@ -91,6 +89,17 @@ impl PythonCounting {
         self.stop.store(true, Ordering::Release);
         self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
+}
+
+/// Has Python look into this folder first: before others of ours, and those of the user. Each `sitecustomize` loads the next one.
+pub(super) fn load_first(environment: &mut Vec<(&'static str, OsString)>, folder: &Path) {
+    let ours = environment.iter().position(|(name, _)| *name == PATH).map(|at| environment.remove(at).1);
+    let mut path = folder.as_os_str().to_owned();
+    if let Some(next) = ours.or_else(|| std::env::var_os(PATH)).filter(|next| !next.is_empty()) {
+        path.push(":");
+        path.push(next);
+    }
+    environment.push((PATH, path));
 }
 
 fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool) -> Vec<u8> {
@@ -146,7 +155,7 @@ fn hear(from: &UnixStream, user: Uid, told: &mut Vec<u8>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::PythonCounting;
+    use super::{PythonCounting, load_first};
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
 
@@ -155,12 +164,21 @@ mod tests {
     fn what_is_told_is_kept() {
         let mut counting = PythonCounting::prepare(vec!["f".into()], false, None).unwrap();
         counting.start().unwrap();
-        let environment = counting.environment();
+        let mut environment = Vec::new();
+        counting.set_in(&mut environment);
         let socket = environment.iter().find(|(name, _)| *name == "ENERGY_TRACE_COUNT").unwrap().1.clone();
         for text in ["S\n", "F\tcut"] {
             UnixStream::connect(&socket).unwrap().write_all(text.as_bytes()).unwrap();
         }
         assert_eq!(counting.finish(), b"S\n\nF\tcut\n");
         assert!(!std::path::Path::new(&socket).exists());
+    }
+
+    /// Of several folders all are there, the last one first.
+    #[test]
+    fn modules_of_several() {
+        let mut environment = vec![("A", "b".into()), ("PYTHONPATH", "/ranges:/own".into())];
+        load_first(&mut environment, "/counts".as_ref());
+        assert_eq!(environment, [("A", "b".into()), ("PYTHONPATH", "/counts:/ranges:/own".into())]);
     }
 }

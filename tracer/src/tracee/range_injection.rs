@@ -1,10 +1,12 @@
-//! The library that NVTX and ITT load into a command for `--ranges`: its file, and the variables that name it.
+//! The library that NVTX and ITT load into a command for `--ranges`, and beside it the module that has PyTorch's `record_function` mark ranges: their
+//! files, and the variables that name them.
 //!
 //! It is the one of `--gpu kernel`. A tool of the user's own keeps its place: each API has one for a single tool. Leaves out what the library
 //! tells (`probe/stacks/ranges`).
 
 use super::injection::{FILE, InjectionError, find_library};
 use super::named_folder::{Holds, NamedFolder};
+use super::python_counting::load_first;
 use energy_trace_foreign::files::install::{open_to_all, put};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,6 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// The variables that name what NVTX and ITT load.
 const VARIABLES: [&str; 2] = ["NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64"];
+
+/// What Python loads as `sitecustomize`; the middle of it is what notebooks and pytest load.
+const MODULE: &str = concat!(
+    include_str!("../../data/next_sitecustomize.py"),
+    include_str!("../../python/energy_trace/_torch.py"),
+    include_str!("../../data/mark_torch_ranges.py")
+);
 
 /// What is injected.
 #[derive(Debug)]
@@ -40,7 +49,9 @@ impl RangeInjection {
     /// What is set in the command's environment.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let free = VARIABLES.into_iter().filter(|name| !is_taken(std::env::var_os(name).as_deref()));
-        free.map(|name| (name, self.library().into_os_string())).collect()
+        let mut environment = free.map(|name| (name, self.library().into_os_string())).collect();
+        load_first(&mut environment, self.folder.path());
+        environment
     }
 
     /// Leaves the library where it is: programs that start later have its name in their environment.
@@ -51,6 +62,7 @@ impl RangeInjection {
 
 fn copy(folder: NamedFolder, library: &Path) -> io::Result<RangeInjection> {
     put(folder.open(), FILE.as_ref(), &mut File::open(library)?, 0o755)?;
+    put(folder.open(), "sitecustomize.py".as_ref(), &mut MODULE.as_bytes(), 0o644)?;
     open_to_all(folder.open())?;
     Ok(RangeInjection { folder })
 }
