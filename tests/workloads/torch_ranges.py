@@ -1,4 +1,4 @@
-"""Ranges of known CPU time in PyTorch: `record_function` in `emit_itt`, by itself, and `torch.profiler.itt`.
+"""Ranges of known CPU time in PyTorch: `record_function` in `emit_itt`, `emit_nvtx` and by itself, `torch.profiler.itt` and `torch.cuda.nvtx`.
 
 Says at the end how many nanoseconds of CPU time ran in each range. Needs PyTorch.
 """
@@ -6,7 +6,7 @@ Says at the end how many nanoseconds of CPU time ran in each range. Needs PyTorc
 import time
 
 import torch
-from torch.autograd.profiler import emit_itt, record_function
+from torch.autograd.profiler import emit_itt, emit_nvtx, record_function
 
 truth = {}
 
@@ -22,15 +22,21 @@ def multiply(label, seconds):
 
 def main():
     torch.set_num_threads(1)
+    # All that `emit_nvtx` needs a GPU for.
+    torch.cuda.synchronize = lambda: None
     for _ in range(2):
         with emit_itt(), record_function("step"):
-            multiply("step", 0.3)
+            multiply("PyTorch:step", 0.3)
             with record_function("forward"):
-                multiply("step > forward", 0.5)
+                multiply("PyTorch:step > PyTorch:forward", 0.5)
         with torch.profiler.itt.range("plain"):
-            multiply("plain", 0.3)
+            multiply("PyTorch:plain", 0.3)
         with record_function("by itself"):
-            multiply("[outside of ranges]", 0.3)
+            multiply("by itself", 0.3)
+        with torch.cuda.nvtx.range("nvtx"):
+            multiply("nvtx", 0.3)
+        with emit_nvtx(), record_function("emitted"):
+            multiply("emitted", 0.3)
     for label, ns in truth.items():
         print(ns, label)
 

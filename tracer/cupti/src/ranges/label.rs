@@ -17,6 +17,8 @@ pub const OURS: [&str; 6] = [
     "[not in this trace]",
     "[outside of ranges]",
 ];
+/// Behind names, how PyTorch counts (`torch/csrc/profiler/util.cpp`, `getNvtxStr`).
+const NUMBERS: [&[u8]; 2] = [b", seq = ", b", op_id = "];
 /// Behind a label that was cut.
 const CUT: &[u8] = "…".as_bytes();
 const MOST: usize = LABEL_BYTES - 1;
@@ -41,6 +43,7 @@ impl Label {
 
     /// What a program calls something.
     fn of_program(text: &[u8]) -> Self {
+        let text = without_numbers(text);
         if !text.ends_with(b"]") || !OURS.iter().any(|ours| text.ends_with(ours.as_bytes())) {
             return Self::new(text);
         }
@@ -134,6 +137,14 @@ impl Label {
     }
 }
 
+/// The name without what PyTorch's `emit_nvtx` puts behind it: each of its ranges would be one of a name of its own.
+fn without_numbers(text: &[u8]) -> &[u8] {
+    let commas = text.iter().enumerate().filter(|(_, byte)| **byte == b',').map(|(at, _)| at);
+    let mut parts = commas.filter_map(|at| text.split_at_checked(at));
+    let numbered = |rest: &[u8]| NUMBERS.iter().any(|number| rest.starts_with(number));
+    parts.find(|(_, rest)| numbered(rest)).map_or(text, |(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LABEL_BYTES, Label, OURS};
@@ -186,6 +197,19 @@ mod tests {
             assert_eq!(text(&Label::from_wide([-1, 0].as_ptr())), "\u{fffd}");
             assert_eq!(text(&Label::from_chars(std::ptr::null())), "");
             assert_eq!(text(&Label::from_wide(std::ptr::null())), "");
+        }
+    }
+
+    /// What PyTorch counts is none of the name; other commas and numbers are.
+    #[test]
+    fn of_pytorch() {
+        for (of_program, name) in [
+            (c"aten::mm, seq = 7, op_id = 12", "aten::mm"),
+            (c"load a, b, op_id = 1, sizes = [[2, 3]]", "load a, b"),
+            (c"batch, 7", "batch, 7"),
+        ] {
+            // SAFETY: texts of C.
+            assert_eq!(text(&unsafe { Label::from_chars(of_program.as_ptr()) }), name);
         }
     }
 }
