@@ -167,15 +167,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
     let recorded = if profile.run.header.command.is_empty() { "recorded\nprograms" } else { "this\nprogram" };
-    let parts: [Part; 7] = [
-        ("energy", |row| row.measured),
-        (recorded, |row| row.target),
-        ("other\nprograms", |row| row.other),
-        ("idle", |row| row.idle),
-        ("uncore", |row| row.uncore),
-        ("residual", |row| row.residual),
-        (UNATTRIBUTED, |row| row.unattributed.values().copied().sum()),
-    ];
+    let parts = columns(recorded);
     // On a narrow terminal the reasons below the table say it alone.
     let narrow = look.width.is_some_and(|width| width < NARROW);
     let any = |part: &Part| {
@@ -210,6 +202,19 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let of_meters = outer.iter().map(OuterLine::sentence).chain(differences(profile));
     look.bullets(out, " ", &of_meters.collect::<Vec<_>>())?;
     look.bullets(out, " ", &not_charged(profile))
+}
+
+/// The columns of energy; `recorded`: what the programs that were recorded are called.
+fn columns(recorded: &'static str) -> [Part; 7] {
+    [
+        ("energy", |row| row.measured),
+        (recorded, |row| row.target),
+        ("other\nprograms", |row| row.other),
+        ("idle", |row| row.idle),
+        ("uncore", |row| row.uncore),
+        ("residual", |row| row.residual),
+        (UNATTRIBUTED, |row| row.unattributed.values().copied().sum()),
+    ]
 }
 
 /// What could not be charged, and why.
