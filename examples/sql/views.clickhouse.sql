@@ -3,6 +3,7 @@ SET join_use_nulls = 1;
 SET schema_inference_make_columns_nullable = 1;
 CREATE OR REPLACE VIEW energy AS SELECT * FROM file('spool/energy/*/*.parquet', 'Parquet');
 CREATE OR REPLACE VIEW ledger AS SELECT * FROM file('spool/ledger/*/*.parquet', 'Parquet');
+CREATE OR REPLACE VIEW work AS SELECT * FROM file('spool/work/*/*.parquet', 'Parquet');
 CREATE OR REPLACE VIEW stacks AS
 SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call
 FROM file('spool/stacks/*/*.parquet', 'Parquet') GROUP BY stack_id;

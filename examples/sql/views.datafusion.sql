@@ -1,6 +1,7 @@
 -- The same for DataFusion.
 CREATE EXTERNAL TABLE energy STORED AS PARQUET PARTITIONED BY (date) LOCATION 'spool/energy/';
 CREATE EXTERNAL TABLE ledger STORED AS PARQUET PARTITIONED BY (date) LOCATION 'spool/ledger/';
+CREATE EXTERNAL TABLE work STORED AS PARQUET PARTITIONED BY (date) LOCATION 'spool/work/';
 CREATE EXTERNAL TABLE all_stacks STORED AS PARQUET PARTITIONED BY (date) LOCATION 'spool/stacks/';
 CREATE VIEW stacks AS
 SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call

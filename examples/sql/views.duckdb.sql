@@ -3,6 +3,8 @@ CREATE OR REPLACE VIEW energy AS
 SELECT * FROM read_parquet('spool/energy/*/*.parquet', hive_partitioning = true, union_by_name = true);
 CREATE OR REPLACE VIEW ledger AS
 SELECT * FROM read_parquet('spool/ledger/*/*.parquet', hive_partitioning = true, union_by_name = true);
+CREATE OR REPLACE VIEW work AS
+SELECT * FROM read_parquet('spool/work/*/*.parquet', hive_partitioning = true, union_by_name = true);
 -- Every machine and day has its own copy of a stack; here each is once.
 CREATE OR REPLACE VIEW stacks AS
 SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call, ANY_VALUE(frames) AS frames

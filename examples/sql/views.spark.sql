@@ -1,6 +1,7 @@
 -- The same for Spark and Sail.
 CREATE OR REPLACE TEMPORARY VIEW energy USING parquet OPTIONS (path 'spool/energy');
 CREATE OR REPLACE TEMPORARY VIEW ledger USING parquet OPTIONS (path 'spool/ledger');
+CREATE OR REPLACE TEMPORARY VIEW work USING parquet OPTIONS (path 'spool/work');
 CREATE OR REPLACE TEMPORARY VIEW all_stacks USING parquet OPTIONS (path 'spool/stacks');
 CREATE OR REPLACE TEMPORARY VIEW stacks AS
 SELECT stack_id, MIN(function) AS function, MIN(module) AS module, MIN(api_call) AS api_call

@@ -42,11 +42,11 @@ def target_of(program, recording):
 def add_machines(spool):
     """Copies of the machine on other days, some of them a pod's or a job's, with keys as the product makes them."""
     whose = {0: f"'{POD}' || $host AS pod_uid", 1: "CAST($host AS BIGINT) AS slurm_job, '0' AS slurm_step"}
-    first = {table: [str(path) for path in (spool / table).rglob("*.parquet")] for table in ("energy", "stacks", "ledger")}
+    first = {table: [str(path) for path in (spool / table).rglob("*.parquet")] for table in ("energy", "stacks", "ledger", "work")}
     for host in range(HOSTS):
         for day in range(DAYS):
             change = f"'node{host}' AS host, window_start - INTERVAL {day} DAY AS window_start"
-            of = {"energy": ", ".join([change, *filter(None, [whose.get(host % 3, "").replace("$host", str(host))])]), "ledger": change}
+            of = {"energy": ", ".join([change, *filter(None, [whose.get(host % 3, "").replace("$host", str(host))])]), "ledger": change, "work": change}
             for table, paths in first.items():
                 date = duckdb.execute("SELECT CAST(min(window_start) AS DATE) - ? FROM read_parquet(?)", [day, first["ledger"]]).fetchone()[0]
                 place = spool / table / f"date={str(date)[:10]}"
@@ -130,7 +130,7 @@ def look_at_folded(spool):
 
 def of_agent(program, folder):
     """A copy of what an agent has written in some windows."""
-    with Agent(program) as agent:
+    with Agent(program, more=("--work", "second=file:/proc/uptime")) as agent:
         time.sleep(SECONDS)
         windows = agent.end()[0]
         targets, spool = agent.targets(), folder / "agent"
@@ -142,6 +142,8 @@ def of_agent(program, folder):
     check = answers["check"]
     assert all(row[4] == row[5] == 0 for row in check), f"an agent's tables do not add up: {check}"
     assert sum(row[3] for row in check) == sum(targets.values()) > 0, check
+    [(_, unit, units, uj, each)] = answers["joules_per_unit"]
+    assert unit == "second" and units > 0 and 0 < uj <= sum(targets.values()) and uj // (units + 1) <= each <= uj // units, answers["joules_per_unit"]
     print(f"agent: {windows} windows, {sum(targets.values())} microjoules of programs", flush=True)
     return spool, answers
 
@@ -160,7 +162,7 @@ def main(program, recording, folder, engines):
     for place in (spool, again, *(folder / name for name in ("agent", "hosts", "rows-export", "rows-agent"))):
         shutil.rmtree(place, ignore_errors=True)
     first, second = export(program, recording, spool), export(program, recording, again)
-    assert first == second and len(first) % 3 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
+    assert first == second and len(first) % 4 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
     add_machines(spool)
     expected = ask("duckdb", spool, None)
     target_uj = target_of(program, recording)

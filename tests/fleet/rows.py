@@ -19,7 +19,7 @@ def copies(first, place, hosts, files):
     """As many files for each host as asked, which have that many rows together; of stacks and ledgers one for each of them."""
     made = duckdb.execute(f"SELECT COUNT(*) FROM read_parquet('{first}/energy/*/*.parquet', hive_partitioning = false)").fetchone()[0]
     each = -(-ROWS // (made * hosts * files))
-    for table in ("energy", "stacks", "ledger"):
+    for table in ("energy", "stacks", "ledger", "work"):
         source = f"read_parquet('{first}/{table}/*/*.parquet', hive_partitioning = false)"
         (place / table / "date=2026-11-20").mkdir(parents=True)
         for number in range(hosts * files):

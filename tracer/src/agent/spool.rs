@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Folders that are looked into.
-const TABLES: [&str; 3] = ["energy", "stacks", "ledger"];
+const TABLES: [&str; 4] = ["energy", "stacks", "ledger", "work"];
 /// Between two looks at what others have taken away.
 const LOOK_AGAIN: Duration = Duration::from_mins(10);
 /// Of a disk that is smaller than the spool may be one part in so many stays free for others.
@@ -294,7 +294,7 @@ mod tests {
 
     fn window(number: u32) -> Vec<Object> {
         let key = |table| format!("{table}/date=2026-11-28/h-b-{number:013}.parquet");
-        TABLES.map(|table| Object { key: key(table), bytes: vec![7; 100] }).to_vec()
+        TABLES.map(|table| Object { key: key(table), bytes: vec![7; 75] }).to_vec()
     }
 
     fn spool(folder: &Path, most_bytes: u64) -> Spool {

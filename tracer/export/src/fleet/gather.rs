@@ -1,8 +1,8 @@
-//! What a profile's windows hold: rows by program and stack, and the ledger.
+//! What a profile's windows hold: rows by program and stack, the ledger, and units of work.
 //!
 //! Leaves out how they are written (`objects.rs`).
 
-use super::{ACCOUNTS, Accounts, Fleet, Key, OfStack, Program, Spent, Window, warnings};
+use super::{ACCOUNTS, Accounts, Done, Fleet, Key, OfStack, Program, Spent, Window, warnings};
 use crate::parquet::{number_of, outermost_call};
 use crate::stacks::Stacks;
 use crate::workloads::workloads_of;
@@ -51,6 +51,7 @@ pub(super) fn add(fleet: &mut Fleet, input: &Input<'_>, options: &ExportOptions)
     };
     gathering.add_rows(fleet);
     gathering.add_ledger(fleet);
+    gathering.add_work(fleet);
 }
 
 /// Whose each process is. Where control groups are known, who is in none has the word of an agent's page.
@@ -241,6 +242,17 @@ impl Gathering<'_> {
                     tracer_cpu_ns,
                     warnings: of_run.clone(),
                 });
+            }
+        }
+    }
+
+    /// A window has no row of what is not known for all of it.
+    fn add_work(&self, fleet: &mut Fleet) {
+        for series in self.input.profile.work.iter().map(|work| &work.series) {
+            let name = shown(&series.counter.name).into_owned();
+            for (window, stretch) in (self.first..).zip(self.stretches) {
+                let done = series.done(stretch.from, stretch.to);
+                fleet.work.extend(done.map(|units| Done { name: name.clone(), window, units }));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Tables of a fleet of machines (Parquet), for engines that ask many hosts at once: `energy` by workload and
-//! stack, `stacks` by what their frames are called, and `ledger`, in which every domain adds up.
+//! stack, `stacks` by what their frames are called, `ledger`, in which every domain adds up, and `work`, the units
+//! that were done.
 //!
 //! Energy is in whole microjoules and no row is in two tables, so that any engine's sums are those of the
 //! recording. Names of files and bytes follow from the recording alone: whoever uploads it twice has the same
@@ -17,7 +18,7 @@ mod objects;
 use crate::parquet::number_of;
 use crate::{ExportOptions, Input, Object};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::{DomainClass, FrameKind};
+use energy_trace_model::recording::record::{DomainClass, FrameKind, WorkUnits};
 use energy_trace_names::workload::Workload;
 use energy_trace_report::csv::kind_word;
 use indexmap::IndexSet;
@@ -28,7 +29,7 @@ use std::io;
 /// The one frame of stacks that are too many.
 const OTHER_STACKS: &str = "[other stacks]";
 
-/// Windows of one machine, to be written as three tables.
+/// Windows of one machine, to be written as four tables.
 #[derive(Debug, Default)]
 pub struct Fleet {
     machine: Machine,
@@ -37,6 +38,7 @@ pub struct Fleet {
     stacks: HashMap<i64, OfStack>,
     energy: HashMap<Key, Spent>,
     ledger: Vec<Accounts>,
+    work: Vec<Done>,
 }
 
 /// A stretch of time.
@@ -102,6 +104,14 @@ struct Accounts {
     lost: u64,
     tracer_cpu_ns: u64,
     warnings: Vec<String>,
+}
+
+/// What was done in a window.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Done {
+    name: String,
+    window: usize,
+    units: WorkUnits,
 }
 
 impl Fleet {

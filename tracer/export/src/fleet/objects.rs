@@ -3,7 +3,7 @@
 //! Rows are sorted, by what compresses best: programs, stacks, then time. Leaves out the format
 //! (`crate::parquet_file`).
 
-use super::{ACCOUNTS, Accounts, Fleet, Key, OfStack, Program, Spent, Window};
+use super::{ACCOUNTS, Accounts, Done, Fleet, Key, OfStack, Program, Spent, Window};
 use crate::Object;
 use crate::parquet_file::{GROUP, Kind, Table, Values};
 use energy_trace_model::recording::record::DomainClass;
@@ -64,6 +64,14 @@ const LEDGER: [(&str, Kind); 20] = [
     ("kernel", Kind::Text),
 ];
 
+const WORK: [(&str, Kind); 5] = [
+    ("host", Kind::Text),
+    ("window_start", Kind::Moment),
+    ("window_ns", Kind::Whole),
+    ("work", Kind::Text),
+    ("units", Kind::Real),
+];
+
 /// A row of `energy`.
 struct EnergyRow<'a> {
     key: Key,
@@ -76,6 +84,7 @@ struct EnergyRow<'a> {
 struct Day<'a> {
     energy: Vec<EnergyRow<'a>>,
     ledger: Vec<&'a Accounts>,
+    work: Vec<&'a Done>,
     first: Option<Window>,
 }
 
@@ -87,6 +96,8 @@ pub(super) fn of(fleet: &Fleet) -> io::Result<Vec<Object>> {
         add("energy", writer.energy(&day.energy)?);
         add("stacks", writer.stacks(&day.energy)?);
         add("ledger", writer.ledger(&day.ledger)?);
+        // Also where nothing is counted: engines know no table without a file.
+        add("work", writer.work(&day.work)?);
     }
     Ok(objects)
 }
@@ -110,9 +121,14 @@ fn days(fleet: &Fleet) -> BTreeMap<String, Day<'_>> {
             day.ledger.push(row);
         }
     }
+    for row in &fleet.work {
+        let day = day_of(row.window).and_then(|date| days.get_mut(&date));
+        day.into_iter().for_each(|day| day.work.push(row));
+    }
     for day in days.values_mut() {
         day.energy.sort_by_key(|row| (row.program, row.key.stack, row.key.window, row.key.class));
         day.ledger.sort();
+        day.work.sort();
     }
     days
 }
@@ -210,6 +226,22 @@ impl<'a> Writer<'a> {
         let mut table = Table::new(LEDGER)?;
         if !rows.is_empty() {
             table.add(&self.ledger_columns(rows, &warnings))?;
+        }
+        bytes_of(table)
+    }
+
+    fn work(&self, rows: &[&Done]) -> io::Result<Vec<u8>> {
+        let mut table = Table::new(WORK)?;
+        for rows in rows.chunks(GROUP) {
+            let wholes =
+                |of: &dyn Fn(&Done) -> i64| Values::Whole(rows.iter().map(|row| Some(of(row))).collect());
+            table.add(&[
+                Values::Text(vec![self.host.as_deref(); rows.len()]),
+                wholes(&|row| self.window(row.window).0),
+                wholes(&|row| self.window(row.window).1),
+                Values::Text(rows.iter().map(|row| Some(row.name.as_str())).collect()),
+                Values::Real(rows.iter().map(|row| Some(row.units.as_number())).collect()),
+            ])?;
         }
         bytes_of(table)
     }

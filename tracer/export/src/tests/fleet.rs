@@ -8,8 +8,11 @@ use super::{export, over_time, target};
 use crate::fleet::Fleet;
 use crate::{ExportOptions, Format, Input, Object};
 use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{PartOfProfile, Profile};
-use energy_trace_model::recording::record::{DomainClass, FrameKind, Host, Quality};
+use energy_trace_model::recording::record::{
+    DomainClass, FrameKind, Host, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
+};
 use std::collections::BTreeMap;
 
 type Columns = BTreeMap<String, Vec<Cell>>;
@@ -91,8 +94,8 @@ fn keys_and_bytes_stay() {
     assert_eq!(once, objects(&profile, true));
     let keys: Vec<&str> = once.iter().map(|object| object.key.as_str()).collect();
     assert_eq!(keys[0], "energy/date=2026-08-01/node7-3f2a1b4c99aa-0000000005000.parquet");
-    assert_eq!(keys[5], "ledger/date=2026-08-02/node7-3f2a1b4c99aa-0000000005050.parquet");
-    assert_eq!(keys.len(), 6);
+    assert_eq!(keys[7], "work/date=2026-08-02/node7-3f2a1b4c99aa-0000000005050.parquet");
+    assert_eq!(keys.len(), 8);
 }
 
 /// Every stack of `energy` is in `stacks` once, with its frames; its number does not hang on the machine.
@@ -209,6 +212,26 @@ fn windows_are_added() {
     let energy = table(&fleet.objects().unwrap(), "energy");
     assert_eq!(parquet::sum(&energy["microjoules"]), 2 * 4_321);
     assert!(energy["unit"].contains(&Cell::Text("a\\x1b[2J.service".into())), "{:?}", energy["unit"]);
+}
+
+/// Units of work stand in the windows in which they were done.
+#[test]
+fn units_of_work() {
+    let mut profile = workloads();
+    let (start, end) = (profile.run.start, profile.run.end);
+    let reading = |(at, units)| WorkReading { at, within_ns: 0, value: Ok(WorkUnits::whole(units)) };
+    let readings = [(start, 2), (start.midpoint(end), 5), (end, 9)].map(reading).to_vec();
+    let counter = WorkCounter { name: "token".into(), source: WorkSource::File("/x".into()) };
+    profile.work = vec![Work::of(WorkSeries { counter, readings })];
+    let work = |is_over_time| table(&objects(&profile, is_over_time), "work");
+    assert_eq!(
+        (&work(false)["work"], &work(false)["units"]),
+        (&vec![Cell::Text("token".into())], &vec![Cell::Real(7.0)])
+    );
+    assert_eq!(work(false)["window_start"], table(&objects(&profile, false), "ledger")["window_start"]);
+    assert_eq!(parquet::sum_of_reals(&work(true)["units"]), 7.0);
+    profile.work.clear();
+    assert!(table(&objects(&profile, false), "work").is_empty());
 }
 
 /// Beyond so many the smallest stacks are one, by a name of its own, and every sum stays.

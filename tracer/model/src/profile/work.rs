@@ -90,6 +90,11 @@ pub struct PerWork {
 }
 
 impl Work {
+    /// Readings whose energy nobody asks for.
+    pub fn of(series: WorkSeries) -> Self {
+        Self { series, stretches: Vec::new(), steps: Vec::new(), found: WorkFindings::default() }
+    }
+
     /// What was done in all stretches.
     pub fn units(&self) -> WorkUnits {
         self.stretches.iter().fold(WorkUnits::ZERO, |sum, stretch| sum.saturating_add(stretch.units))

@@ -94,6 +94,12 @@ impl WorkUnits {
         }
     }
 
+    /// What was done since a counter was `before`: all of it where it is less now, as it began anew from nothing.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self(if self.0 < before.0 { self.0 } else { self.0 - before.0 })
+    }
+
     /// Both together.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
@@ -117,7 +123,7 @@ pub struct WorkReading {
 pub enum WorkFailure {
     /// There is no such file, or nobody answers at the address.
     Missing,
-    /// The invoking user may not read it.
+    /// The user who reads it may not.
     Denied,
     /// The file is no plain file.
     NotAFile,
@@ -173,9 +179,50 @@ pub struct WorkSeries {
     pub readings: Vec<WorkReading>,
 }
 
+impl WorkSeries {
+    /// What was done between two moments, from the last reading before them on; `None` where there was no number
+    /// for a part of the time.
+    pub fn done(&self, from: KtimeNs, to: KtimeNs) -> Option<WorkUnits> {
+        let first = self.readings.partition_point(|reading| reading.at <= from);
+        let end = self.readings.partition_point(|reading| reading.at <= to);
+        let numbers = self.readings.get(first.saturating_sub(1)..end).filter(|_| first < end)?;
+        let numbers: Option<Vec<WorkUnits>> =
+            numbers.iter().map(|reading| reading.value.as_ref().ok().copied()).collect();
+        let steps = numbers?;
+        let steps = steps.windows(2).map(|pair| pair[1].since(pair[0]));
+        Some(steps.fold(WorkUnits::ZERO, WorkUnits::saturating_add))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::WorkUnits;
+    use super::{KtimeNs, WorkCounter, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
+
+    /// A stretch has what was done since the reading before it, all of a counter that began anew, and nothing that is
+    /// known where there was no number.
+    #[test]
+    fn between_moments() {
+        let at = KtimeNs::from_ns;
+        let reading = |(at, number): (u64, Option<u64>)| {
+            let value = number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
+            WorkReading { at: KtimeNs::from_ns(at), within_ns: 0, value }
+        };
+        let numbers = [
+            (1, Some(5)),
+            (3, Some(7)),
+            (5, Some(9)),
+            (6, Some(4)),
+            (8, None),
+            (11, Some(20)),
+            (12, Some(21)),
+        ];
+        let counter = WorkCounter { name: "token".into(), source: WorkSource::File("x".into()) };
+        let series = WorkSeries { counter, readings: numbers.map(reading).to_vec() };
+        let done = |from, to| series.done(at(from), at(to)).map(WorkUnits::as_number);
+        assert_eq!([done(0, 4), done(4, 5), done(5, 7)], [Some(2.0), Some(2.0), Some(4.0)]);
+        assert_eq!([done(7, 9), done(9, 11), done(11, 12)], [None, None, Some(1.0)]);
+        assert_eq!([done(12, 20), done(0, 0), done(2, 1)], [None; 3]);
+    }
 
     /// Numbers are exact to a millionth; what nobody can count with is none.
     #[test]
