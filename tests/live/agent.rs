@@ -50,7 +50,7 @@ impl Agent {
         Self::with(&[&of_simulation(simulation), options].concat())
     }
 
-    fn with(options: &[&str]) -> Self {
+    pub(super) fn with(options: &[&str]) -> Self {
         Self::started_by(Command::new(PROGRAM), options)
     }
 
@@ -107,6 +107,11 @@ impl Agent {
         }
     }
 
+    /// The recorder's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+
     pub(super) fn end(mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(self.process.0.id().cast_signed());
         nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
@@ -120,7 +125,7 @@ pub(super) fn of_simulation(simulation: &Simulation) -> [&str; 6] {
 }
 
 /// Asks over HTTP.
-fn get(address: &str, path: &str, accept: &str) -> String {
+pub(super) fn get(address: &str, path: &str, accept: &str) -> String {
     let mut connection = TcpStream::connect(address).unwrap();
     write!(connection, "GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n")
         .unwrap();
@@ -153,6 +158,11 @@ impl Page {
             series.starts_with(&format!("{family}{{")) && labels.iter().all(|label| series.contains(label))
         });
         of.map(|(_, value)| value).sum()
+    }
+
+    /// A sample, in millionths, where there is one.
+    pub(super) fn sample(&self, series: &str) -> Option<i64> {
+        self.0.get(series).copied()
     }
 
     /// What it says of the agent itself.
@@ -395,12 +405,12 @@ fn assert_privileges(agent: &Agent) {
     assert_eq!([recorder, server].map(|pid| has_socket(pid, &inode)), [false, true]);
 }
 
-fn children_of(pid: u32) -> Vec<u32> {
+pub(super) fn children_of(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-fn status(pid: u32, line: &str) -> String {
+pub(super) fn status(pid: u32, line: &str) -> String {
     status_of(&pid.to_string(), line)
 }
 
@@ -411,7 +421,7 @@ fn status_of(of: &str, line: &str) -> String {
     found.unwrap_or_default().trim().to_owned()
 }
 
-fn has_socket(pid: u32, inode: &str) -> bool {
+pub(super) fn has_socket(pid: u32, inode: &str) -> bool {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let mut links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
     links.any(|link| link.to_string_lossy() == format!("socket:[{inode}]"))
@@ -449,6 +459,7 @@ pub(super) fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
             let mut cells = row.get_column_iter().filter(|(known, _)| known.as_str() == name);
             column.extend(cells.find_map(|(_, field)| match field {
                 Field::Long(number) | Field::TimestampMicros(number) => Some(*number),
+                Field::Double(number) => Some(*number as i64),
                 _ => None,
             }));
         }

@@ -13,6 +13,7 @@
 mod agent;
 mod agent_faults;
 mod agent_prometheus;
+mod agent_work;
 mod attribution;
 mod cli;
 mod counts;

@@ -5,6 +5,7 @@
 //! tell microjoules apart up to 4 GJ. Leaves out adding up (`agent_totals`) and serving.
 
 use super::agent_totals::{Domain, PARTS, Totals, Who};
+use super::agent_work::Counted;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
@@ -125,6 +126,7 @@ pub fn page(totals: &Totals, cost: &OwnCost, format: Format) -> String {
     page.domains(totals);
     page.workloads(totals);
     page.ledger(totals);
+    page.work(&totals.work.counters);
     page.cost(totals, cost);
     if format == Format::OpenMetrics {
         page.text.push_str("# EOF\n");
@@ -197,6 +199,33 @@ impl Page {
             for (part, energy) in PARTS.into_iter().zip(domain.parts) {
                 self.of_domain("energy_trace_ledger_joules_total", domain, &[("part", part)], Joules(energy));
             }
+        }
+    }
+
+    fn work(&mut self, counters: &[Counted]) {
+        if counters.is_empty() {
+            return;
+        }
+        self.counter(
+            "energy_trace_work_units",
+            "Units of work; there is none while their number is not known.",
+        );
+        for counter in counters.iter().filter(|counter| counter.is_there()) {
+            let units = counter.units.as_number();
+            self.sample("energy_trace_work_units_total", &[("work", &counter.name)], units);
+        }
+        self.counter("energy_trace_work_restarts", "How often the number of a unit of work began anew.");
+        for counter in counters {
+            let of = [("work", counter.name.as_str())];
+            self.sample("energy_trace_work_restarts_total", &of, counter.restarts);
+        }
+        self.gauge(
+            "energy_trace_work_state",
+            "1, with the state of a unit's number in the last window: moving, still, or why there is none.",
+        );
+        for counter in counters {
+            let of = [("work", counter.name.as_str()), ("state", counter.state())];
+            self.sample("energy_trace_work_state", &of, 1);
         }
     }
 

@@ -11,6 +11,7 @@
 //! window, and a residual below zero, which says that the baseline was too high, from the baseline. Leaves
 //! out the page itself (`agent_page`) and where windows come from.
 
+use super::agent_work::WorkTotals;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::{DomainByProcess, LedgerRow};
@@ -74,6 +75,8 @@ pub struct Totals {
     pub(crate) workloads: BTreeMap<Who, Held>,
     /// How many windows there were.
     pub(crate) windows: u64,
+    /// Units of work.
+    pub work: WorkTotals,
 }
 
 impl Totals {

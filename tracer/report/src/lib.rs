@@ -23,6 +23,7 @@ use std::str::FromStr;
 
 pub mod agent_page;
 pub mod agent_totals;
+mod agent_work;
 pub mod apart;
 pub mod budget_line;
 pub mod budgets;

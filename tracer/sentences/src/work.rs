@@ -85,7 +85,7 @@ fn because(failure: Option<&WorkFailure>) -> String {
 pub fn work_failure(failure: &WorkFailure) -> String {
     match failure {
         WorkFailure::Missing => "nothing is there".to_owned(),
-        WorkFailure::Denied => "the invoking user may not read it".to_owned(),
+        WorkFailure::Denied => "the user who reads it may not".to_owned(),
         WorkFailure::NotAFile => "it is no plain file".to_owned(),
         WorkFailure::TimedOut => "it did not answer in time".to_owned(),
         WorkFailure::NoNumber => "what is there is no number from 0 on".to_owned(),

@@ -17,6 +17,7 @@ use crate::plan::AgentPlan;
 use energy_trace_attribution::{CarriedPowers, attribute_by_process, attribute_with_processes};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{DomainByProcess, Options};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::live::IncrementalReader;
@@ -251,6 +252,7 @@ impl Watching {
     fn attribute(&mut self, until: KtimeNs) {
         (self.waiting, self.begun) = (0, 0);
         let Some(window) = self.live.window(until) else { return };
+        self.totals.work.add(&window.work, until).iter().for_each(|news| log::warn!("{news}"));
         let living = self.groups.look_at_living();
         let energy = match self.outlets.are_there() {
             true => self.put(window),
@@ -277,7 +279,9 @@ impl Watching {
             summary.lost.extend((lost > 0).then_some((LossReason::Samples, lost)));
             summary.tracer_cpu_ns = so_far.1.saturating_sub(before.1);
         }
-        let (energy, profile) = attribute_with_processes(window, &Options::logical(), &mut self.carried);
+        let work = std::mem::take(&mut window.work).into_iter().map(Work::of).collect();
+        let (energy, mut profile) = attribute_with_processes(window, &Options::logical(), &mut self.carried);
+        profile.work = work;
         self.outlets.put(&profile);
         energy
     }

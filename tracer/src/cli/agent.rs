@@ -8,9 +8,11 @@ use super::common::Common;
 use super::failure::Failure;
 use super::record::{self, ModelWatts, RecordArgs, parse_duration, parse_model, parse_watts};
 use super::resolve::resolve;
+use super::work;
 use crate::collector::Endpoint;
 use crate::plan::{AgentPlan, GpuLevel, ProgressStyle, SpoolPlan};
 use clap::{ArgAction, Args};
+use energy_trace_model::recording::record::WorkCounter;
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
 use nix::unistd::{Gid, Uid, geteuid};
@@ -51,6 +53,15 @@ pub(super) struct AgentArgs {
     /// start
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Endpoint>,
+
+    /// Count units of work beside joules: tokens, requests. SOURCE has their running number:
+    /// prometheus:URL#METRIC{label="x"}, on a page of this machine, or file:PATH, which everybody may read
+    #[arg(long, value_name = "NAME=SOURCE", value_parser = work::parse_of_agent)]
+    pub work: Vec<WorkCounter>,
+
+    /// Let --work read pages of metrics from other machines
+    #[arg(long, requires = "work")]
+    pub work_allow_remote: bool,
 
     /// Stack samples per second, per CPU, at random distances
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -157,6 +168,8 @@ fn recording(args: &AgentArgs) -> Result<RecordArgs, Failure> {
         gpu: args.gpu,
         idle_watts: args.idle_watts,
         model_watts: args.model_watts,
+        work: args.work.clone(),
+        work_allow_remote: args.work_allow_remote,
         ..record::defaults()?
     })
 }
@@ -199,6 +212,20 @@ mod tests {
             ("127.0.0.1:9464", Duration::from_mins(1))
         );
         assert!(args.listen.ip().is_loopback());
+    }
+
+    /// Numbers that stand somewhere are counted; an agent starts nothing that calls or prints.
+    #[test]
+    fn units_of_work() {
+        let of = |work: &str| parse(["energy-trace", "agent", "--work", work]);
+        let page = r#"t=prometheus:http://localhost:8000/metrics#tokens_total{model="a"}"#;
+        let Some(Command::Agent(args)) = of(page).unwrap().command else { panic!() };
+        assert_eq!(recording(&args).unwrap().work[0].source.words(), page[2..]);
+        assert!(of("t=file:/run/tokens").is_ok());
+        for refused in ["t=calls:Net.step", r"t=stdout:step (\d+)"] {
+            let why = of(refused).unwrap_err().to_string();
+            assert!(why.contains("an agent, which does neither, takes file: and prometheus:"), "{why}");
+        }
     }
 
     /// A spool has to be somebody's who is not root; nothing is written to find that out.

@@ -13,6 +13,19 @@ const MOST: usize = 64;
 const SOURCES: &str =
     "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX, NAME=file:PATH or NAME=prometheus:URL#METRIC";
 
+/// Why others are no units of an agent.
+const OF_AGENT: &str = "calls: are counted when a recording ends, and stdout: is that of a program which is started here; an agent, which does \
+     neither, takes file: and prometheus:";
+
+/// A counter that an agent can read.
+pub(super) fn parse_of_agent(text: &str) -> Result<WorkCounter, String> {
+    let counter = parse(text)?;
+    match counter.source {
+        WorkSource::File(_) | WorkSource::Prometheus { .. } => Ok(counter),
+        WorkSource::Calls(_) | WorkSource::Stdout(_) => Err(OF_AGENT.to_owned()),
+    }
+}
+
 /// A counter of work.
 pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
     let (name, source) = text.split_once('=').ok_or(SOURCES)?;

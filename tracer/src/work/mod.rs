@@ -1,4 +1,5 @@
-//! Counters of work, read while the command runs by a process that is the invoking user, without privileges (`et-work`).
+//! Counters of work, read while the command runs by a process that is the invoking user (of an agent, a user that nobody else has), without
+//! privileges (`et-work`).
 //!
 //! ```text
 //!  recorder                     et-work

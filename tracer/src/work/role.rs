@@ -17,6 +17,7 @@ use energy_trace_model::recording::record::{WorkCounter, WorkFailure, WorkReadin
 use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::Parent;
+use energy_trace_system::roles::own_user::OwnUser;
 use energy_trace_system::roles::renounce::renounce;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
@@ -42,7 +43,10 @@ type Look = Box<dyn FnMut() -> Vec<Result<WorkUnits, WorkFailure>> + Send>;
 
 /// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
-    let identity = plan.owner.as_ref().map(|user| user.role());
+    let identity = match &plan.agent {
+        Some(_) => OwnUser::find().identity().cloned(),
+        None => plan.owner.as_ref().map(|user| user.role()),
+    };
     let ready = renounce(identity.as_ref()).and_then(|()| parent.die_with_it());
     i32::from(ready.is_err() || read(plan, parent).is_err())
 }
