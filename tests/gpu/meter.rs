@@ -457,45 +457,56 @@ enum Recorded {
     Another,
 }
 
-/// Records so; returns the busy program's number, the ledger's first row and the warnings.
-fn recorded_on_a_busy_gpu(whom: &Recorded) -> (u32, serde_json::Value, String) {
+/// Records so; returns the busy program's number and the report.
+fn recorded_on_a_busy_gpu(mode: &str, whom: &Recorded) -> (u32, serde_json::Value) {
     let gpu = machine(vec![model("A100").full_duty()]);
     let program = gpu.workload("gpu_mix", &[]).unwrap();
-    let work = Guard::spawn(gpu.command(&program).arg("8")).unwrap();
+    let work = Guard::spawn(gpu.command(&program).args(["60", mode])).unwrap();
     let pid = work.pid();
     std::thread::sleep(Duration::from_secs(1));
     let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
     let record = gpu.env(&mut record).arg(gpu.libraries().join("libnvidia-ml.so.1"));
     let output = match whom {
-        Recorded::TheProgram => record.args(["-p", &pid.to_string()]).output(),
+        Recorded::TheProgram => record.args(["--duration", "6s", "-p", &pid.to_string()]).output(),
         Recorded::Another => record.args(["--", "sleep", "2"]).output(),
     };
     energy_trace_tests::place::assert_code(&output.unwrap(), 0);
     drop(work);
     let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
-    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-    (pid, json["ledger"][0].clone(), json["meta"]["warnings"].to_string())
+    (pid, serde_json::from_slice(&report.stdout).unwrap())
 }
 
 /// A recording that begins on a GPU that the program keeps busy already: what it draws is the program's and is not taken for idle power, nobody
 /// has less than nothing, and it is said who used the device.
 #[test]
 fn attached_to_a_busy_gpu() {
-    let (pid, row, warnings) = recorded_on_a_busy_gpu(&Recorded::TheProgram);
+    let (pid, json) = recorded_on_a_busy_gpu("mixed", &Recorded::TheProgram);
+    let (row, warnings) = (&json["ledger"][0], json["meta"]["warnings"].to_string());
     let uj = |name: &str| row[name].as_i64().unwrap();
     let parts = ["target_uj", "other_uj", "idle_uj"].map(uj);
     assert!(parts.iter().all(|&part| part >= 0) && uj("target_uj") * 2 > uj("measured_uj"), "{row}");
     assert!(
-        warnings.contains("gpu-in-use") && warnings.contains(&format!("process {pid} used it")),
+        warnings.contains("\"gpu-in-use\"") && warnings.contains(&format!("process {pid} used it")),
         "{warnings}"
     );
+}
+
+/// The same where the program rests again and again: what the device draws then (60 W) is its idle power, and it is not said that nobody knows it.
+#[test]
+fn attached_to_a_gpu_with_pauses() {
+    let (_, json) = recorded_on_a_busy_gpu("bursts", &Recorded::TheProgram);
+    let (row, warnings) = (&json["ledger"][0], json["meta"]["warnings"].to_string());
+    let watts = row["idle_uj"].as_f64().unwrap() / json["meta"]["duration_ns"].as_f64().unwrap() * 1e3;
+    assert!((54.0..66.0).contains(&watts), "{watts} W: {row}");
+    assert!(warnings.contains("gpu-idle-from-pauses") && !warnings.contains("not known"), "{warnings}");
 }
 
 /// A program that does not use a GPU which others keep busy: what these drew before the start counts as idle power, and that is said.
 #[test]
 fn beside_a_busy_gpu() {
-    let (_, row, warnings) = recorded_on_a_busy_gpu(&Recorded::Another);
+    let (_, json) = recorded_on_a_busy_gpu("eager", &Recorded::Another);
+    let (row, warnings) = (&json["ledger"][0], json["meta"]["warnings"].to_string());
     let uj = |name: &str| row[name].as_i64().unwrap();
     assert!(uj("idle_uj") * 2 > uj("measured_uj") && uj("target_uj") * 4 < uj("measured_uj"), "{row}");
     assert!(

@@ -1,8 +1,8 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|ranges|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|ranges|bursts|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
-//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; ranges: one function launches in two ranges; rate N: N launches a second
+//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; ranges: one function launches in two ranges; bursts: work and rest by turns; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #define PROGRAM "gpu_mix"
 #include "gpu_loop.h"
@@ -214,6 +214,13 @@ STUB void ranges(double seconds, void *stream) {
     }
 }
 
+STUB void bursts(double seconds, void *stream) {
+    for (double end = now() + seconds; now() < end;) {
+        phase(dense, stream, 0.4);
+        usleep(400000);
+    }
+}
+
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
     const char *mode = argc > 2 ? argv[2] : "eager";
@@ -227,6 +234,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "streams")) streams(seconds, stream);
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);
     else if (!strcmp(mode, "ranges")) ranges(seconds, stream);
+    else if (!strcmp(mode, "bursts")) bursts(seconds, stream);
     else if (!strcmp(mode, "rate")) rate(seconds, stream, argc > 3 ? atof(argv[3]) : 10000);
     else return 2;
     return cudaDeviceSynchronize();

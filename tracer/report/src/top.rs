@@ -9,7 +9,7 @@ use super::rows::{Row, rows_at};
 use super::top_work::WorkSoFar;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
-use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, IdleInUse};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -84,7 +84,7 @@ struct Domain {
     idle: Used,
     /// Of a whole machine, of which all programs are recorded: energy-trace itself.
     own: Option<Used>,
-    /// Its idle power is not known: it is in what is charged.
+    /// Its idle power was not known in a window: it is in what is charged there.
     with_idle: bool,
 }
 
@@ -129,10 +129,11 @@ impl Totals {
         let known = self.domains.iter().position(|domain| domain.name == name).unwrap_or_else(|| {
             let (quality, (measured, target, idle)) = (row.quality, Default::default());
             let own = (system_wide && row.class != DomainClass::Gpu).then(Used::default);
-            self.domains.push(Domain { name, quality, measured, target, idle, own, with_idle });
+            self.domains.push(Domain { name, quality, measured, target, idle, own, with_idle: false });
             self.domains.len() - 1
         });
         let Some(domain) = self.domains.get_mut(known) else { return };
+        domain.with_idle |= with_idle;
         let parts = [
             (&mut domain.measured, row.measured),
             (&mut domain.target, row.target),
@@ -165,7 +166,12 @@ impl Totals {
             self.what
         );
         for domain in self.domains.iter().filter(|domain| domain.with_idle) {
-            line += &format!("\n  the idle power of {} is not known and is in what is charged", domain.name);
+            let (known, there) = match domain.idle.all {
+                MicroJoules::ZERO => ("not known", ""),
+                _ => ("known in pauses alone", " elsewhere"),
+            };
+            let name = &domain.name;
+            line += &format!("\n  the idle power of {name} is {known} and is in what is charged{there}");
         }
         let done: Vec<String> = self.work.iter().filter_map(WorkSoFar::last_line).collect();
         few(done).into_iter().for_each(|done| line += &format!("\n  {done}"));
@@ -314,7 +320,9 @@ fn has_no_baseline(profile: &Profile, name: &str) -> bool {
     profile.diagnostics.iter().any(|found| match found {
         Diagnostic::Domain {
             domain,
-            what: DomainDiagnostic::NoIdleBaseline | DomainDiagnostic::GpuInUse { recorded: true, .. },
+            what:
+                DomainDiagnostic::NoIdleBaseline
+                | DomainDiagnostic::GpuInUse { idle: IdleInUse::Unknown, .. },
         } => domain == name,
         _ => false,
     })
@@ -348,7 +356,7 @@ fn styled(screen: &Screen, style: Style, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Diagnostic, DomainDiagnostic, OverTime, Screen, Section, Totals, bar};
+    use super::{Diagnostic, DomainDiagnostic, IdleInUse, OverTime, Screen, Section, Totals, bar};
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
     use energy_trace_model::recording::record::InUse;
@@ -435,8 +443,10 @@ mod tests {
         assert!(!words(&profile).contains('-'), "{}", words(&profile));
         let row = &mut profile.ledger[0];
         (row.idle, row.target) = (MicroJoules::ZERO, whole);
-        let (domain, what) =
-            (row.domain.clone(), DomainDiagnostic::GpuInUse { by: InUse::default(), recorded: true });
+        let (domain, what) = (
+            row.domain.clone(),
+            DomainDiagnostic::GpuInUse { by: InUse::default(), idle: IdleInUse::Unknown },
+        );
         assert!(words(&profile).contains("idle 0.0 W"), "{}", words(&profile));
         profile.diagnostics.push(Diagnostic::Domain { domain, what });
         assert!(words(&profile).contains("with idle"), "{}", words(&profile));
@@ -447,6 +457,12 @@ mod tests {
             "{}",
             totals.last_line()
         );
+        // Another window has pauses.
+        profile.diagnostics.clear();
+        profile.ledger[0].idle = MicroJoules::from_uj(1_000_000);
+        totals.add(&profile, &OverTime::default());
+        let last = totals.last_line();
+        assert!(last.contains("is known in pauses alone and is in what is charged elsewhere"), "{last}");
     }
 
     /// Eighths of a column, and never more than there are.

@@ -8,7 +8,7 @@ use super::stacks::not_whole;
 use super::work::work_fact;
 use super::{counted, in_seconds, percent_of, recorded, were};
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
+    Diagnostic, DomainDiagnostic, GpuMisfit, GpuSplit, IdleInUse, Imbalance, MeterFit, SlowedBy, SplitBy,
 };
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
@@ -179,7 +179,7 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
              judged by how the counter follows the CPUs' work in the run, and by what servers draw at rest; for less doubt record on a \
              quiet machine, or give --idle-watts W"
         ),
-        DomainDiagnostic::GpuInUse { by, recorded } => gpu_in_use(by, *recorded),
+        DomainDiagnostic::GpuInUse { by, idle } => gpu_in_use(by, *idle),
         DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
         DomainDiagnostic::GpuSplit(split) => gpu_split(*split),
         DomainDiagnostic::GpuNotToldApart { names } => {
@@ -227,7 +227,7 @@ const NO_IDLE_BASELINE: &str =
     "its idle power is not known, so it is charged to whatever ran; --idle-watts W sets it";
 
 /// What happened, what it changes, what to do.
-fn gpu_in_use(by: &InUse, recorded: bool) -> String {
+fn gpu_in_use(by: &InUse, idle: IdleInUse) -> String {
     let percent = by.percent.map(|percent| format!(" {percent} % busy")).unwrap_or_default();
     let pids: Vec<String> = by.pids.iter().map(u32::to_string).collect();
     let whom = match pids.as_slice() {
@@ -235,12 +235,17 @@ fn gpu_in_use(by: &InUse, recorded: bool) -> String {
         [pid] => format!("process {pid} used it{percent}"),
         _ => format!("processes {} used it{percent}", pids.join(", ")),
     };
-    let changes = if recorded { GPU_IN_USE } else { GPU_IN_USE_BY_OTHERS };
+    let changes = match idle {
+        IdleInUse::Unknown => GPU_IN_USE,
+        IdleInUse::Pauses => GPU_IN_USE_WITH_PAUSES,
+        IdleInUse::OfOthers => GPU_IN_USE_BY_OTHERS,
+    };
     format!("{whom} while its idle power was measured; {changes}")
 }
 
-const GPU_IN_USE: &str = "so its idle power is not known, and is charged to whoever uses the GPU, unless pauses in the run show it. \
+const GPU_IN_USE: &str = "so its idle power is not known, and is charged to whoever uses the GPU: the run has too few pauses to show it. \
                           To leave it out, start the recording while the GPU is idle";
+const GPU_IN_USE_WITH_PAUSES: &str = "what it drew in pauses of the run counts as idle power";
 const GPU_IN_USE_BY_OTHERS: &str = "what it drew then counts as idle power. If their load changes, the program is charged too much or too \
                                     little: record while nobody else uses the GPU";
 

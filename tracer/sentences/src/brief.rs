@@ -15,7 +15,7 @@ use super::stacks::not_whole_in_brief;
 use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, IdleInUse};
 use energy_trace_model::recording::record::{
     CallDiagnostic, KernelFallback, LaunchDiagnostic, PowerDiagnostic, PythonNotCounted, Quality,
     RecordingDiagnostic, Source,
@@ -264,12 +264,11 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
         DomainDiagnostic::ModelCpuTime { .. } => "watts of each function are unknown: divided by CPU time",
         DomainDiagnostic::LackOfFit { .. } => "functions' watts change with time: wider intervals",
         DomainDiagnostic::NoIdleBaseline => "idle power unknown, charged to what ran: --idle-watts",
-        DomainDiagnostic::GpuInUse { recorded: true, .. } => {
-            "in use before the start: its idle power is not known"
-        }
-        DomainDiagnostic::GpuInUse { recorded: false, .. } => {
-            "others used it before the start: counts as idle power"
-        }
+        DomainDiagnostic::GpuInUse { idle, .. } => match idle {
+            IdleInUse::Unknown => "in use before the start: its idle power is not known",
+            IdleInUse::Pauses => "in use before the start: idle power is what pauses show",
+            IdleInUse::OfOthers => "others used it before the start: counts as idle power",
+        },
         DomainDiagnostic::IdleAboveCounter { .. } => "idle power was above the counter in part of the run",
         DomainDiagnostic::GpuUnattributed => "not charged to functions: no launches were recorded",
         DomainDiagnostic::GpuSplit(split) if split.learned.is_none() => {

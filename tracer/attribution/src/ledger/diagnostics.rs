@@ -4,7 +4,7 @@
 use crate::ledger::result::{CpuBasis, DomainResult, SplitBasis};
 use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
-use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, IdleInUse};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, DomainClass, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
@@ -39,8 +39,12 @@ fn of_energy(recording: &Recording, domain: &Domain, result: &DomainResult) -> V
     let mut found = Vec::new();
     match domain.in_use() {
         Some((by, _)) => {
-            let recorded = recording.used(domain);
-            found.push(DomainDiagnostic::GpuInUse { by: by.clone(), recorded });
+            let idle = match recording.used(domain) {
+                false => IdleInUse::OfOthers,
+                true if result.row.idle > MicroJoules::ZERO => IdleInUse::Pauses,
+                true => IdleInUse::Unknown,
+            };
+            found.push(DomainDiagnostic::GpuInUse { by: by.clone(), idle });
         }
         None if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) => {
             found.push(DomainDiagnostic::NoIdleBaseline);

@@ -220,6 +220,17 @@ pub enum Imbalance {
     Stacks(&'static str),
 }
 
+/// What counts as the idle power of a GPU that was at work when that was to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleInUse {
+    /// Nothing: a recorded program used it, and the run has too few pauses.
+    Unknown,
+    /// A recorded program used it, and it is what the device drew in pauses of the run.
+    Pauses,
+    /// What it drew then: only others used it.
+    OfOthers,
+}
+
 /// A finding about one domain's energy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DomainDiagnostic {
@@ -254,8 +265,8 @@ pub enum DomainDiagnostic {
     GpuInUse {
         /// Who used it.
         by: InUse,
-        /// Whether one of these is recorded: then no idle power is known. If not, what it drew then counts as idle power.
-        recorded: bool,
+        /// What counts as its idle power.
+        idle: IdleInUse,
     },
     /// A GPU's energy above idle is nobody's.
     GpuUnattributed,
@@ -424,8 +435,9 @@ impl DomainDiagnostic {
             Self::NotCounted => "not-counted",
             Self::NoIdleBaseline => "no-idle-baseline",
             Self::BusyBeforeStart { .. } => "busy-before-start",
-            Self::GpuInUse { recorded: true, .. } => "gpu-in-use",
-            Self::GpuInUse { recorded: false, .. } => "gpu-used-by-others",
+            Self::GpuInUse { idle: IdleInUse::Unknown, .. } => "gpu-in-use",
+            Self::GpuInUse { idle: IdleInUse::Pauses, .. } => "gpu-idle-from-pauses",
+            Self::GpuInUse { idle: IdleInUse::OfOthers, .. } => "gpu-used-by-others",
             Self::GpuUnattributed => "gpu-unattributed",
             Self::GpuSplit(GpuSplit { by: SplitBy::Kernels { .. }, .. }) => "gpu-by-kernels",
             Self::GpuSplit(_) => "gpu-by-launches",

@@ -3,7 +3,7 @@
 use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SlowedBy, SplitBy,
+    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, IdleInUse, Imbalance, MeterFit, SlowedBy, SplitBy,
     WorkDiagnostic as W,
 };
 use energy_trace_model::profile::validity::ValidityCheck;
@@ -140,8 +140,9 @@ fn of_domain() -> Vec<DomainDiagnostic> {
             measured: MicroWatts::from_uw(30_000_000),
             taken: MicroWatts::from_uw(6_000_000),
         },
-        D::GpuInUse { by: InUse { percent: Some(87), pids: vec![7] }, recorded: true },
-        D::GpuInUse { by: InUse { percent: None, pids: vec![7, 8] }, recorded: false },
+        D::GpuInUse { by: InUse { percent: Some(87), pids: vec![7] }, idle: IdleInUse::Unknown },
+        D::GpuInUse { by: InUse { percent: Some(87), pids: vec![7] }, idle: IdleInUse::Pauses },
+        D::GpuInUse { by: InUse { percent: None, pids: vec![7, 8] }, idle: IdleInUse::OfOthers },
         D::GpuUnattributed,
         D::GpuSplit(split(SplitBy::Waits, None)),
         D::GpuSplit(split(SplitBy::Kernels { crowded: 0.5, whole: true }, Some(fit))),
