@@ -126,6 +126,13 @@ fn missed(profile: &Profile) -> Vec<Missed<'_>> {
     found.filter_map(missed).collect()
 }
 
+/// Whether more of these calls may have been made.
+pub(crate) fn may_be_more(profile: &Profile, counts: &[&CallCount]) -> bool {
+    let missed = missed(profile);
+    let mut frames = counts.iter().filter_map(|count| frame_of(profile, count));
+    frames.any(|frame| missed.iter().any(|of| of.is_of(frame)))
+}
+
 fn frame_of<'a>(profile: &'a Profile, count: &CallCount) -> Option<&'a Frame> {
     profile.frames.get(count.frame.index())
 }
@@ -209,16 +216,14 @@ pub fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
     chosen.iter().enumerate().map(made).collect()
 }
 
-/// How often a call was made that is not within another one of the same function: by its public name, else by the function's own. `None`
-/// where it was not counted, or never made.
-#[expect(clippy::cast_precision_loss, reason = "a divisor")]
-pub(crate) fn times_called(profile: &Profile, name: &str) -> Option<f64> {
-    let public = by_api(profile).get(name).map(CallsMade::outermost);
+/// The calls of a name: those of its public name, else the function's own. `None` where none was counted.
+pub(crate) fn calls_named(profile: &Profile, name: &str) -> Option<CallsMade> {
+    let public = by_api(profile).get(name).copied();
     let is_meant = |of: &CountedFunction| {
         profile.frames.get(of.frame.index()).is_some_and(|frame| frame_name(frame) == name)
     };
-    let own = || counted(profile).into_iter().find(is_meant).map(|of| of.made.outermost());
-    public.or_else(own).filter(|&times| times > 0).map(|times| times as f64)
+    let own = || counted(profile).into_iter().find(is_meant).map(|of| of.made);
+    public.or_else(own).filter(|made| made.outermost() > 0)
 }
 
 /// Of functions of one name that all call the same one, that one.

@@ -14,7 +14,7 @@
 //! (`diff_json.rs`), the flame graph (`diff_flame.rs`), and how files are read.
 
 use super::apart::PathDepths;
-use super::counts::times_called;
+use super::counts::calls_named;
 use super::diff_parts::{LongestNames, OTHER_FILES, Part, is_inclusive, name_of_both, parts, path_depths};
 use super::sampling_error;
 use super::uncertainty;
@@ -53,15 +53,21 @@ pub enum Work<'a> {
 }
 
 impl Work<'_> {
-    fn of(self, profile: &Profile, side: usize) -> Result<f64, NotCounted> {
+    /// What a run did, and whether it may have done more.
+    #[expect(clippy::cast_precision_loss, reason = "a divisor")]
+    fn of(self, profile: &Profile, side: usize) -> Result<(f64, bool), NotCounted> {
+        let not_counted =
+            |name| NotCounted { name: shown(name).into_owned(), side: if side == 0 { 'A' } else { 'B' } };
         match self {
-            Self::Counts(counts) => Ok(counts[side]),
-            Self::Calls(name) => times_called(profile, name).ok_or_else(|| NotCounted {
-                name: shown(name).into_owned(),
-                side: if side == 0 { 'A' } else { 'B' },
-            }),
+            Self::Counts(counts) => Ok((counts[side], false)),
+            Self::Calls(name) => calls_named(profile, name)
+                .map(|made| (made.outermost() as f64, made.at_least))
+                .ok_or_else(|| not_counted(name)),
             // Runs of which nothing was done are refused before.
-            Self::Units(_) => Ok(profile.per_work.as_ref().map_or(1.0, |per| per.units.as_number())),
+            Self::Units(_) => Ok(profile
+                .per_work
+                .as_ref()
+                .map_or((1.0, false), |per| (per.units.as_number(), per.at_least))),
         }
     }
 }
@@ -138,6 +144,8 @@ pub struct Comparison<'a> {
     pub changes: Vec<Change>,
     /// What the joules of each run are divided by.
     pub(crate) work: [Vec<f64>; 2],
+    /// Whether runs of either side may have done more of it, so that their joules are at most so many.
+    pub(crate) at_most: [bool; 2],
     /// What tells functions of one name apart in all runs.
     pub(crate) depths: PathDepths,
 }
@@ -162,9 +170,10 @@ pub fn compare<'a>(
 ) -> Result<Comparison<'a>, NotCounted> {
     let work = |side: usize| {
         let works = sides[side].iter().map(|profile| options.work.of(profile, side));
-        works.collect::<Result<Vec<f64>, NotCounted>>()
+        works.collect::<Result<(Vec<f64>, Vec<bool>), NotCounted>>()
     };
-    let work = [work(0)?, work(1)?];
+    let [(a, a_more), (b, b_more)] = [work(0)?, work(1)?];
+    let (work, at_most) = ([a, b], [a_more, b_more].map(|more| more.contains(&true)));
     let depths = path_depths(sides);
     let runs = [0, 1].map(|side| {
         let pairs = sides[side].iter().zip(&work[side]);
@@ -179,7 +188,7 @@ pub fn compare<'a>(
     let runs = with_a_name_less(&with_a_name_less(&runs, least), least);
     let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
     let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, (least, options.by))).collect();
-    Ok(Comparison { sides, changes, work, depths })
+    Ok(Comparison { sides, changes, work, at_most, depths })
 }
 
 /// The same by keys with one name less: the longest where it tells functions apart, else the one before it.

@@ -1,11 +1,10 @@
-//! A difference as JSON, schema `energy-trace/diff/1.0`: every part that was asked, in joules of a run, or of a unit of work.
+//! A difference as JSON, schema `energy-trace/diff/1.1`: every part that was asked, in joules of a run, or of a unit of work.
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
 use super::meters::meters;
 use super::run;
-use energy_trace_model::profile::Profile;
 use energy_trace_names::shown::shown_json;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -34,6 +33,8 @@ struct SideOf<'a> {
     meters: BTreeSet<String>,
     /// What the joules of each run are divided by.
     work: &'a [f64],
+    /// Whether a run may have done more: joules are an upper bound then.
+    work_at_least: bool,
 }
 
 #[derive(Serialize)]
@@ -68,24 +69,26 @@ impl<'a> From<&'a Change> for Row<'a> {
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
     let document = Document {
-        schema: "energy-trace/diff/1.0",
+        schema: "energy-trace/diff/1.1",
         per: match options.work {
             Work::Calls(name) | Work::Units(name) => Some(name),
             Work::Counts(_) => None,
         },
         by: options.by.name(),
-        a: side(compared.sides[0], options.files[0], &compared.work[0]),
-        b: side(compared.sides[1], options.files[1], &compared.work[1]),
+        a: side(compared, options, 0),
+        b: side(compared, options, 1),
         program: compared.changes.first().map(Row::from),
         functions: compared.changes.iter().skip(1).map(Row::from).collect(),
     };
     writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&document)?))
 }
 
-fn side<'a>(runs: &[Profile], files: &'a [String], work: &'a [f64]) -> SideOf<'a> {
+fn side<'a>(compared: &'a Comparison<'_>, options: &DiffOptions<'a>, at: usize) -> SideOf<'a> {
+    let (runs, files) = (compared.sides[at], options.files[at]);
+    let (work, work_at_least) = (&compared.work[at], compared.at_most[at]);
     let quality = worst_quality(runs).map(run::quality_word);
     let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
-    SideOf { files, recorded, quality, meters: meters(runs), work }
+    SideOf { files, recorded, quality, meters: meters(runs), work, work_at_least }
 }
 
 #[cfg(test)]
@@ -112,7 +115,7 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &compare([&runs, &runs], &options).unwrap(), &options).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(json["schema"], "energy-trace/diff/1.0");
+        assert_eq!(json["schema"], "energy-trace/diff/1.1");
         assert_eq!(json["b"]["work"], serde_json::json!([2.0]));
         let program = &json["program"];
         let [a, b] = ["a_j", "b_j"].map(|key| program[key].as_f64().unwrap());

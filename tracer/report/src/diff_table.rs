@@ -71,11 +71,12 @@ fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> 
     }
     let [what, _] = recorded;
     lines.extend(is_same.then(|| format!("   both: {what}")));
-    if let Work::Calls(name) = options.work {
-        lines.push(format!("joules of a call of {name}"));
-    }
-    if let Work::Units(name) = options.work {
-        lines.push(format!("joules per {name}"));
+    let is_bound = compared.at_most.contains(&true);
+    let bound = if is_bound { " (≤: not all were counted; chance leaves that out)" } else { "" };
+    match options.work {
+        Work::Counts(_) => {}
+        Work::Calls(name) => lines.push(format!("joules of a call of {name}{bound}")),
+        Work::Units(name) => lines.push(format!("joules per {name}{bound}")),
     }
     lines
 }
@@ -169,7 +170,8 @@ fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Gr
         cells.into_iter().enumerate().filter(|(at, _)| !left_out(*at)).map(|(_, cell)| cell).collect()
     };
     let row = |change: &&Change| {
-        let [a, b] = change.sides.map(|side| scale.show(in_uj(side.joules)));
+        let most = compared.at_most.map(|at_most| if at_most { "≤" } else { "" });
+        let [a, b] = [0, 1].map(|at| format!("{}{}", most[at], scale.show(in_uj(change.sides[at].joules))));
         let difference = scale.show(in_uj(change.joules()));
         let is_more = change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty();
         let sign = if is_more { "+" } else { "" };
@@ -222,11 +224,12 @@ mod tests {
     use super::{named, words, write};
     use crate::By;
     use crate::diff::tests::OPTIONS;
-    use crate::diff::{DiffOptions, compare};
+    use crate::diff::{DiffOptions, Work, compare};
+    use crate::diff_json;
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
-    use energy_trace_model::recording::record::DomainClass;
-    use energy_trace_model::recording::record::SourceId;
+    use energy_trace_model::profile::work::PerWork;
+    use energy_trace_model::recording::record::{DomainClass, SourceId, WorkUnits};
     use energy_trace_model::units::MicroJoules;
 
     fn hotter() -> Profile {
@@ -291,6 +294,28 @@ mod tests {
         let [sentence, number] = ["different meters", "+50.50"].map(|part| text.find(part));
         assert!(sentence.is_some() && sentence < number, "{text}");
         assert!(!said(3, 80, By::Function).contains("different meters"));
+    }
+
+    /// Where not all units of a side were counted, its joules per unit are upper bounds, in JSON too.
+    #[test]
+    fn units_that_may_be_more() {
+        let run = |at_least| {
+            let per = PerWork { units: WorkUnits::whole(10), at_least, ..PerWork::default() };
+            [Profile { per_work: Some(per), ..measured_training() }]
+        };
+        let (before, after) = (run(true), run(false));
+        let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+        let compared = compare([&before, &after], &options).unwrap();
+        let (mut table, mut json) = (Vec::new(), Vec::new());
+        write(&mut table, &compared, &options).unwrap();
+        diff_json::write(&mut json, &compared, &options).unwrap();
+        let text = String::from_utf8(table).unwrap();
+        let row = text.lines().find(|line| line.contains("the program")).unwrap();
+        let cells: Vec<&str> = row.split_whitespace().take(2).collect();
+        assert_eq!(cells[0], format!("≤{}", cells[1]), "{text}");
+        assert!(text.contains("joules per step (≤: not all were counted"), "{text}");
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!([&json["a"]["work_at_least"], &json["b"]["work_at_least"]], [true, false]);
     }
 
     /// Rows that are left out are told, with what shows them.

@@ -1,4 +1,4 @@
-//! The report for programs: schema `energy-trace/report/1.1` (`data/report-1.schema.json`), energies in integer microjoules.
+//! The report for programs: schema `energy-trace/report/1.2` (`data/report-1.schema.json`), energies in integer microjoules.
 //!
 //! Leaves out stacks: those are in the folded export. Every function is listed, however small, so that sums are exact.
 
@@ -31,7 +31,7 @@ use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The schema's name: its number's second part counts up with keys that are added, the first with keys that change or go.
-pub const SCHEMA: &str = "energy-trace/report/1.1";
+pub const SCHEMA: &str = "energy-trace/report/1.2";
 
 /// How the JSON is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -256,7 +256,7 @@ mod tests {
         let mut profile = measured_training();
         profile.work = vec![counted(&profile, "to|ken", 1)];
         let (units, open) = (WorkUnits::whole(10), <[WorkUnits; 2]>::default());
-        profile.per_work = Some(PerWork { name: "to|ken".into(), units, open, ci95: None });
+        profile.per_work = Some(PerWork { name: "to|ken".into(), units, open, ..PerWork::default() });
         let page = text(&profile, &[]);
         for part in [
             "per to\\|ken: 10 counted in ",

@@ -105,8 +105,11 @@ impl UnitTable {
         let profile = &*super::own_rows::with_frames(profile, by, native_frames);
         let choice = run::headline(profile);
         let whole = run::target(profile, choice).as_uj();
-        let each =
-            |energy| uj_per_unit(profile, energy).map_or_else(|| "-".to_owned(), |uj| in_unit(uj / 1e6, "J"));
+        let at_most = profile.per_work.as_ref().is_some_and(|per| per.at_least);
+        let each = |energy| match uj_per_unit(profile, energy) {
+            Some(uj) => format!("{}{}", if at_most { "≤" } else { "" }, in_unit(uj / 1e6, "J")),
+            None => "-".to_owned(),
+        };
         let rows = rows_at(profile, by, level).into_iter().map(|row| {
             let [own, total] =
                 [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));

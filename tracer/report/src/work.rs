@@ -8,6 +8,7 @@
 //! √f: as if errors of different moments had nothing to do with each other; if they go together, f would do. Edges: what the ends of stretches
 //! may be off (`profile::work`). Units that are done are exact, and how much of the next was under way at an end is not known. Counted calls have no readings: theirs is the whole run. Leaves out functions (`per_work.rs`).
 
+use super::counts::may_be_more;
 use super::run;
 use super::summary_rows::plus_minus;
 use super::table_cells::{in_unit, seconds};
@@ -31,6 +32,8 @@ pub struct WorkDone<'a> {
     pub work: &'a Work,
     /// What was done.
     pub units: WorkUnits,
+    /// Whether more may have been done: not all calls were counted.
+    pub at_least: bool,
     /// The time in which it was done, in nanoseconds.
     pub covered_ns: u64,
     /// The program's energy in that time.
@@ -59,10 +62,11 @@ impl WorkDone<'_> {
         // Where all may have been one step, nothing says how much of it was done.
         let fewest = if units > begin { units - begin } else { f64::MIN_POSITIVE };
         let most = (most.as_uj() as f64 / fewest).min(f64::MAX);
-        (units > 0.0).then(|| [least.as_uj() as f64 / (units + end), most])
+        let least = if self.at_least { 0.0 } else { least.as_uj() as f64 / (units + end) };
+        (units > 0.0).then_some([least, most])
     }
 
-    /// Microjoules of a unit; `None` where nothing was done, or no energy is known.
+    /// Microjoules of a unit, at the most where more may have been done; `None` where nothing was done, or no energy is known.
     pub fn uj_per_unit(&self, energy: MicroJoules) -> Option<f64> {
         self.units.uj_each(energy)
     }
@@ -96,11 +100,13 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let program = of_program(profile);
     let all = all_energy(profile);
     if let WorkSource::Calls(function) = &work.series.counter.source {
-        let units = WorkUnits::whole(calls_of(profile, function));
+        let (calls, at_least) = calls_of(profile, function);
+        let units = WorkUnits::whole(calls);
         let (covered_ns, rest, idle) =
             (profile.run.duration_ns(), EnergyByClass::default(), all_idle(profile));
         let open = <[WorkUnits; 2]>::default();
-        return WorkDone { work, units, covered_ns, energy: all, rest, idle, open, uncertainty: program };
+        let (energy, uncertainty) = (all, program);
+        return WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty };
     }
     let energy = work.sum(|of| of.energy);
     let mut rest = all;
@@ -109,7 +115,8 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let [part, whole, edges] = [energy, all, work.sum(|of| of.edges)].map(|of| run::chosen(&of, choice));
     let uncertainty = program.map(|program| of_part(part, whole, &program, edges));
     let (units, idle, covered_ns) = (work.units(), work.sum(|of| of.idle), work.covered_ns());
-    WorkDone { work, units, covered_ns, energy, rest, idle, open: work.open(), uncertainty }
+    let (open, at_least) = (work.open(), false);
+    WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty }
 }
 
 fn all_energy(profile: &Profile) -> EnergyByClass {
@@ -133,13 +140,14 @@ fn of_part(part: MicroJoules, whole: MicroJoules, program: &Uncertainty, edges: 
     Uncertainty { ci95: (part - far[0], part + far[1]), bounds: None }
 }
 
-/// Calls of a function that are not within another one of it, by whomever.
-fn calls_of(profile: &Profile, function: &str) -> u64 {
+/// Calls of a function that are not within another one of it, by whomever, and whether there may be more.
+fn calls_of(profile: &Profile, function: &str) -> (u64, bool) {
     let is_meant = |count: &&CallCount| {
         profile.frames.get(count.frame.index()).is_some_and(|frame| means(function, frame))
     };
-    let counted = profile.calls.iter().filter(is_meant);
-    counted.map(|count| count.calls.saturating_sub(count.nested)).fold(0, u64::saturating_add)
+    let counted: Vec<&CallCount> = profile.calls.iter().filter(is_meant).collect();
+    let outermost = counted.iter().map(|count| count.calls.saturating_sub(count.nested));
+    (outermost.fold(0, u64::saturating_add), may_be_more(profile, &counted))
 }
 
 /// Whether a function is meant by the words of `--work NAME=calls:…`, which are those of `--count`.
@@ -161,18 +169,20 @@ fn means(words: &str, frame: &Frame) -> bool {
 }
 
 /// `0.31 J ±3% per token (estimated): 1,234 counted in 12.30 s of the run's 15.00 s; idle: 0.05 J each`, which is not in the first figure. `None` where
-/// nothing was done.
+/// nothing was done. Where more may have been done, `≤0.31 J per call: ≥1,234 counted in …`.
 pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String> {
     let choice = run::headline(profile);
     let quality = run::split_quality(profile, choice)?;
     let energy = run::chosen(&done.energy, choice);
     let each = done.uj_per_unit(energy)? / 1e6;
     let estimated = if quality == Quality::Estimated { " (estimated)" } else { "" };
-    let sure = done.ci95_per_unit().map(|ends| plus_minus_of(each * 1e6, ends)).filter(|sure| sure != "-");
+    let (most, least) = if done.at_least { ("≤", "≥") } else { ("", "") };
+    let ends = done.ci95_per_unit().filter(|_| !done.at_least);
+    let sure = ends.map(|ends| plus_minus_of(each * 1e6, ends)).filter(|sure| sure != "-");
     let idle = done.uj_per_unit(run::chosen(&done.idle, choice)).filter(|idle| *idle > 0.0);
-    let idle = idle.map(|idle| format!("; idle: {} each", in_unit(idle / 1e6, "J")));
+    let idle = idle.map(|idle| format!("; idle: {most}{} each", in_unit(idle / 1e6, "J")));
     Some(format!(
-        "{}{} per {}{estimated}: {} counted in {}{}",
+        "{most}{}{} per {}{estimated}: {least}{} counted in {}{}",
         in_unit(each, "J"),
         sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
         shown(done.name()),
@@ -288,11 +298,15 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
 
 #[cfg(test)]
 mod tests {
+    use super::{
+        CallCount, WorkDone, WorkSource, bare, means, number, of_few, of_part, sentences, works,
+    };
     use super::{Diagnostic, Frame, FrameKind, MicroJoules, Profile, Uncertainty, WorkDiagnostic, WorkUnits};
-    use super::{means, number, of_few, of_part, sentences};
     use crate::summary::{self, SummaryOptions};
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
+    use energy_trace_model::ids::FrameId;
+    use energy_trace_model::recording::record::CallDiagnostic;
 
     /// A training with so many kinds of work.
     fn training_with(kinds: usize) -> Profile {
@@ -331,6 +345,31 @@ mod tests {
         summary::write(&mut out, &profile, &options).unwrap();
         let text = String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(&sentences(&profile)[0]), "{text}");
+    }
+
+    /// Calls of a library that was probed late are a lower bound, joules of one an upper one, without an interval below.
+    #[test]
+    fn calls_that_may_be_more() {
+        let mut profile = measured_training();
+        let frame = profile.frames.iter().position(|frame| frame.kind == FrameKind::Native).unwrap();
+        let name = bare(&profile.frames[frame].name).unwrap().to_owned();
+        let library = profile.frames[frame].module.rsplit('/').next().unwrap().to_owned();
+        let frame = FrameId::new(u32::try_from(frame).unwrap());
+        profile.calls = vec![CallCount { frame, calls: 10, nested: 0, times: None }];
+        let mut steps = counted(&profile, "step", 1);
+        steps.series.counter.source = WorkSource::Calls(name);
+        profile.work = vec![steps];
+        assert!(sentences(&profile)[0].contains(" J per step: 10 counted in "), "{:?}", sentences(&profile));
+        let late = CallDiagnostic::Late { library, pid: 1, late_ns: 5 };
+        let mut summary = profile.run.summary.take().unwrap_or_default();
+        summary.diagnostics.push(late.into());
+        profile.run.summary = Some(summary);
+        let line = &sentences(&profile)[0];
+        assert!(line.starts_with('≤') && line.contains(" J per step: ≥10 counted in "), "{line}");
+        let ci95 = [900, 1_200].map(MicroJoules::from_uj).into();
+        let done =
+            WorkDone { uncertainty: Some(Uncertainty { ci95, bounds: None }), ..works(&profile)[0].clone() };
+        assert_eq!(done.ci95_per_unit(), Some([0.0, 120.0]));
     }
 
     /// Words mean a function by its name, in Python by the end of its dotted name, and in a library where one is named.

@@ -77,12 +77,14 @@ pub struct WorkFindings {
 }
 
 /// The unit of work that a profile is shown by: its energy is that of the stretches in which so many were done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerWork {
     /// What the user calls it.
     pub name: String,
     /// How many.
     pub units: WorkUnits,
+    /// Whether there may be more.
+    pub at_least: bool,
     /// 95 % interval of the energy, where it is known.
     pub ci95: Option<(MicroJoules, MicroJoules)>,
     /// What may have been under way at the begin, and at the end.
