@@ -19,6 +19,7 @@ use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::certainty::Weights;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::CheckResult;
+use energy_trace_model::profile::work::PerWork;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
@@ -144,6 +145,9 @@ struct BudgetLine<'a> {
 struct PerWorkLine<'a> {
     name: &'a str,
     units: f64,
+    units_at_least: bool,
+    idle_uj_per_unit: Option<f64>,
+    rest_uj_per_unit: Option<f64>,
 }
 
 /// Nanoseconds since the start of the run, its length, and the step of the ends.
@@ -349,10 +353,7 @@ impl<'a> Meta<'a> {
             thermal: ThermalLine::of(profile),
             whole: outer_line(profile).filter(OuterLine::is_explained).map(|line| WholeLine::from(&line)),
             part: profile.part.map(PartLine::from),
-            per_work: profile
-                .per_work
-                .as_ref()
-                .map(|per| PerWorkLine { name: &per.name, units: per.units.as_number() }),
+            per_work: profile.per_work.as_ref().map(|per| PerWorkLine::of(profile, per)),
             ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),
@@ -388,6 +389,19 @@ impl From<&OuterLine<'_>> for WholeLine {
             measured_uj: line.measured().as_uj(),
             explained_uj: line.explained().as_uj(),
             rest_uj: line.rest().as_uj(),
+        }
+    }
+}
+
+impl<'a> PerWorkLine<'a> {
+    fn of(profile: &Profile, per: &'a PerWork) -> Self {
+        let each = |energy| uj_per_unit(profile, run::chosen(energy, run::headline(profile)));
+        Self {
+            name: &per.name,
+            units: per.units.as_number(),
+            units_at_least: per.at_least,
+            idle_uj_per_unit: each(&per.idle),
+            rest_uj_per_unit: each(&per.rest),
         }
     }
 }

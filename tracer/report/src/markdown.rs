@@ -117,7 +117,7 @@ impl Page<'_> {
             let table = UnitTable::of(self.profile, (by, Level::Outer), None, unit);
             let heads = table.heads.map(|head| plain(&head)).join(" | ");
             writeln!(out, "\n| {heads} |\n|--:|--:|--:|---|")?;
-            for row in table.rows.iter().take(rows) {
+            for row in table.rows.iter().take(rows).chain(&table.beside) {
                 writeln!(out, "| {} | {} |", row.cells.join(" | "), code(&row.name))?;
             }
         }

@@ -5,10 +5,12 @@
 //!
 //!   self   J per token   with callees  function
 //!  41.0%       0.127 J        0.127 J  attention
+//!  +6.0%       0.019 J        0.019 J  [idle]
 //! ```
 //!
 //! The profile is that of the stretches of this work alone (`OverTime::within_stretches`), so that the column of `self` sums to the first
-//! line. Leaves out how sure a row is: of a part of a run nobody knows it.
+//! line. What stands beside that is last: the idle baseline of the stretches, and what the program took in the rest of the run, by which all is
+//! the ledger's. Leaves out how sure a row is: of a part of a run nobody knows it.
 
 use super::rows::rows_at;
 use super::run;
@@ -17,7 +19,7 @@ use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, i
 use super::work::{sentence, work_named};
 use super::{By, Level, diagnostics};
 use anstyle::Style;
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
@@ -29,6 +31,13 @@ use std::io::{self, Write};
 /// Microjoules of a unit, where a profile is shown by one.
 pub(crate) fn uj_per_unit(profile: &Profile, energy: MicroJoules) -> Option<f64> {
     profile.per_work.as_ref()?.units.uj_each(energy)
+}
+
+/// What else there was for these units, where there was any: the idle baseline, and the rest of the run.
+pub(crate) fn beside(profile: &Profile) -> Vec<(&'static str, EnergyByClass)> {
+    let choice = run::headline(profile);
+    let all = profile.per_work.iter().flat_map(|per| [("[idle]", per.idle), ("[rest of the run]", per.rest)]);
+    all.filter(|(_, energy)| run::chosen(energy, choice) != MicroJoules::ZERO).collect()
 }
 
 /// Writes the table. Of a profile that is not shown by a unit of work nothing is written.
@@ -70,7 +79,8 @@ fn by_domain(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<(
 
 fn grid(profile: &Profile, options: &TableOptions, unit: &str) -> Grid {
     let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, unit);
-    let rows = table.rows.into_iter().take(options.rows).map(|UnitRow { cells, name, special }| GridRow {
+    let rows = table.rows.into_iter().take(options.rows).chain(table.beside);
+    let rows = rows.map(|UnitRow { cells, name, special }| GridRow {
         cells: cells.into_iter().chain([name]).collect(),
         style: if special { DIM } else { Style::new() },
     });
@@ -83,6 +93,8 @@ pub(crate) struct UnitTable {
     pub(crate) heads: [String; 4],
     /// The rows with the most energy of their own first.
     pub(crate) rows: Vec<UnitRow>,
+    /// What stands beside them: its part is that which it would be on top.
+    pub(crate) beside: Vec<UnitRow>,
 }
 
 /// A row: its part of the energy, and joules of a unit without and with what it calls.
@@ -116,9 +128,85 @@ impl UnitTable {
             let cells = [percent(own.as_uj(), whole), each(own), each(total)];
             UnitRow { cells, special: row.special, name: shown(&(row.name + &row.inside)).into_owned() }
         });
+        let beside = beside(profile).into_iter().map(|(name, energy)| {
+            let energy = run::chosen(&energy, choice);
+            let cells = [format!("+{}", percent(energy.as_uj(), whole)), each(energy), each(energy)];
+            UnitRow { cells, name: name.to_owned(), special: true }
+        });
         let by = if by == By::Function { "function" } else { by.name() };
         let heads =
             ["self".to_owned(), format!("J per {}", shown(unit)), "with callees".to_owned(), by.to_owned()];
-        Self { heads, rows: rows.collect() }
+        Self { heads, rows: rows.collect(), beside: beside.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MicroJoules, Profile, TableOptions, run, write};
+    use crate::tests::training_runs::measured_training;
+    use crate::tests::work::counted;
+    use crate::{csv, json};
+    use energy_trace_model::profile::EnergyByClass;
+    use energy_trace_model::profile::work::PerWork;
+    use energy_trace_model::recording::record::{DomainClass, WorkUnits};
+
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Ten units, beside which there are 50 J of the idle baseline and 2 J in the rest of the run.
+    fn of_ten() -> Profile {
+        let mut profile = measured_training();
+        profile.work = vec![counted(&profile, "token", 1)];
+        let package = |uj| {
+            let mut energy = EnergyByClass::default();
+            energy[DomainClass::Package] = MicroJoules::from_uj(uj);
+            energy
+        };
+        let (idle, rest) = (package(50_000_000), package(2_000_000));
+        let (name, units) = ("token".into(), WorkUnits::whole(10));
+        profile.per_work = Some(PerWork { name, units, idle, rest, ..PerWork::default() });
+        profile
+    }
+
+    /// The idle baseline and the rest of the run have the last rows, by which a table, CSV and JSON hold all joules of the ledger.
+    #[test]
+    fn what_stands_beside_a_unit() {
+        let profile = of_ten();
+        let target = run::target(&profile, run::headline(&profile)).as_uj();
+        let table = text(|out| write(out, &profile, &TableOptions { rows: 1, ..TableOptions::default() }));
+        let rows: Vec<&str> =
+            table.lines().filter(|line| line.contains("  [") && line.contains('+')).collect();
+        let part = format!("+{:.1}%", 100.0 * 50e6 / target as f64);
+        assert!(rows[0].contains(&part) && rows[0].ends_with("5.00 J  [idle]"), "{table}");
+        assert!(rows[1].ends_with("200 mJ  [rest of the run]"), "{table}");
+        let lines = text(|out| csv::write(out, &profile));
+        let column = |line: &str, name: &str| {
+            let at = lines.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
+            line.split(',').nth(at).unwrap().parse::<f64>().unwrap()
+        };
+        let beside: Vec<&str> =
+            lines.lines().filter(|line| line.contains(",special,false,")).rev().take(2).collect();
+        assert!(beside[1].starts_with("[idle],") && beside[0].starts_with("[rest of the run],"), "{lines}");
+        assert_eq!(beside.iter().map(|line| column(line, "self_uj_per_unit")).sum::<f64>(), 5_200_000.0);
+        let report = text(|out| json::write(out, &profile, &json::JsonOptions::default()));
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let per = &report["meta"]["per_work"];
+        assert_eq!(
+            (per["idle_uj_per_unit"].as_f64(), per["rest_uj_per_unit"].as_f64()),
+            (Some(5e6), Some(2e5))
+        );
+    }
+
+    /// Where more units may have been done, joules of one are upper bounds in every row.
+    #[test]
+    fn units_that_may_be_more() {
+        let mut profile = of_ten();
+        profile.per_work.as_mut().unwrap().at_least = true;
+        let table = text(|out| write(out, &profile, &TableOptions::default()));
+        let rows: Vec<&str> = table.lines().filter(|line| line.contains("%  ")).collect();
+        assert!(rows.len() > 3 && rows.iter().all(|row| row.matches('≤').count() == 2), "{table}");
     }
 }

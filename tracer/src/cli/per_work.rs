@@ -32,11 +32,11 @@ pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str)
     }
     let spans: Vec<_> = done.work.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect();
     let (units, at_least, open) = (done.units, done.at_least, done.open);
-    let ci95 = done.uncertainty.map(|of| of.ci95);
+    let (idle, rest, ci95) = (done.idle, done.rest, done.uncertainty.map(|of| of.ci95));
     if !is_whole {
         profile = over_time.within_stretches(profile, &spans);
     }
-    profile.per_work = Some(PerWork { name: name.to_owned(), units, at_least, open, ci95 });
+    profile.per_work = Some(PerWork { name: name.to_owned(), units, at_least, ci95, open, idle, rest });
     Ok(profile)
 }
 

@@ -89,6 +89,10 @@ pub struct PerWork {
     pub ci95: Option<(MicroJoules, MicroJoules)>,
     /// What may have been under way at the begin, and at the end.
     pub open: [WorkUnits; 2],
+    /// The idle baseline of the stretches, where the ledger keeps it apart.
+    pub idle: EnergyByClass,
+    /// The program's energy in the rest of the run.
+    pub rest: EnergyByClass,
 }
 
 impl Work {
