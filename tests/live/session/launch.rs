@@ -236,6 +236,32 @@ fn attached_until_a_signal() {
     }
 }
 
+/// Attached to one of three workers, it is said that the other two and who started them are left out, and how they are taken as well;
+/// who takes all is told nothing. The report names the program and the process.
+#[test]
+fn attached_to_a_worker() {
+    let script = "import os, sys, time\nme = os.getpid()\nworkers = [os.fork() for _ in range(3) if os.getpid() == me]\n\
+                  if os.getpid() == me: print(workers[0], flush=True)\nwhile os.getpid() == me or os.getppid() == me: time.sleep(0.02)";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]);
+    let mut server = Talk::spawn(command);
+    let (head, worker) = (server.0.id().to_string(), server.line().trim().to_owned());
+    let record = |pid: &str| {
+        let place = place();
+        let output = place.run(&["--power", "none", "--no-svg", "--duration", "200ms", "-p", pid]);
+        assert_code(&output, 0);
+        text(&output.stderr)
+    };
+    let said = record(&worker);
+    let advice = format!(
+        "process {worker} is below process {head} of the same program, which is not recorded, nor are 2 other workers of it: -p {head} takes all"
+    );
+    assert!(said.contains(&advice) && said.contains("\npython3 "), "{said}");
+    assert!(said.contains(&format!("(pid {worker})")), "{said}");
+    let said = record(&head);
+    assert!(!said.contains("takes all") && said.contains(&format!("(pid {head}, ")), "{said}");
+}
+
 /// Makes a control group; its path below the mount of all.
 fn new_group(name: &str) -> PathBuf {
     let root = Path::new("/sys/fs/cgroup");

@@ -3,10 +3,13 @@
 //! Leaves out what is doubtful about them (`diagnostics.rs`).
 
 use super::DomainChoice;
+use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, StackStatus, Truncation};
 use energy_trace_model::units::MicroJoules;
-use std::collections::BTreeMap;
+use energy_trace_names::shown::shown;
+use energy_trace_names::{process_title, shorten_end};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The command, or what was recorded instead of one.
 pub fn what_was_recorded(profile: &Profile) -> String {
@@ -20,8 +23,23 @@ pub fn what_was_recorded(profile: &Profile) -> String {
         (false, false) => header.command.join(" "),
         (false, true) => format!("{} (and the whole system)", header.command.join(" ")),
         (true, true) => "whole system".to_owned(),
-        (true, false) => "attached processes".to_owned(),
+        (true, false) => attached(profile),
     }
+}
+
+/// `python3 serve.py (pid 4321, 4322, 4323 and 5 more)`: who ran when the recording began, and the command line of the first.
+fn attached(profile: &Profile) -> String {
+    const NAMED: usize = 3;
+    /// With so many of the command line all fits a terminal of 80.
+    const COLUMNS: usize = 34;
+    let mut ran = profile.processes.iter().filter(|process| process.parent.is_none()).peekable();
+    let Some(first) = ran.peek() else { return "attached processes".to_owned() };
+    let title = shorten_end(&shown(&process_title(first)), COLUMNS);
+    let pids: BTreeSet<Pid> = ran.map(|process| process.pid).collect();
+    let named: Vec<String> = pids.iter().take(NAMED).map(Pid::to_string).collect();
+    let more = pids.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{title} (pid {}{more})", named.join(", "))
 }
 
 /// `3 recordings: rank0, rank1, rank2`.
@@ -160,5 +178,37 @@ const fn python_loss_word(why: PythonLoss) -> &'static str {
         PythonLoss::Ambiguous => "several-interpreters",
         PythonLoss::BrokenChain => "broken-chain",
         PythonLoss::Unreadable => "unreadable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Profile, what_was_recorded};
+    use energy_trace_model::ids::{Pid, ProcessKey};
+    use energy_trace_model::recording::record::Process;
+    use unicode_width::UnicodeWidthStr as _;
+
+    fn process(key: u32, pid: u32, parent: Option<u32>, command: &[&str]) -> Process {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        let (name, parent) = ("python3".to_owned(), parent.map(ProcessKey::new));
+        Process { key: ProcessKey::new(key), pid: Pid::new(pid), parent, name, command, runtime: None }
+    }
+
+    /// Who ran when energy-trace came is named with numbers, and not who was forked later; whatever a command line holds, the title
+    /// moves no terminal and fits one.
+    #[test]
+    fn attached_processes() {
+        let of = |processes| what_was_recorded(&Profile { processes, ..Profile::default() });
+        assert_eq!(of(vec![]), "attached processes");
+        let server = || process(0, 4321, None, &["/usr/bin/python3", "serve.py"]);
+        let forked = process(1, 4400, Some(0), &[]);
+        assert_eq!(of(vec![server(), forked]), "python3 serve.py (pid 4321)");
+        let worker = |number| process(number, 4_194_300 + number, None, &[]);
+        let all = std::iter::once(server()).chain((1..=1_234).map(worker)).collect();
+        assert_eq!(of(all), "python3 serve.py (pid 4321, 4194301, 4194302 and 1232 more)");
+        let long = "x\u{1b}[2J\u{202e}".repeat(99);
+        let hostile = (0..2_000).map(|number| process(number, 4_194_000 - number, None, &[&long])).collect();
+        let title = of(hostile);
+        assert!(title.width() <= 80 && !title.contains(['\u{1b}', '\u{202e}']), "{title}");
     }
 }

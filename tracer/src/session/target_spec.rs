@@ -5,7 +5,9 @@ use super::control::Control;
 use super::error::SessionError;
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
-use crate::tracee::attach::{ProcessLife, ProcessTree, all_gone, check_at, ended_meanwhile, runs_at};
+use crate::tracee::attach::{
+    LeftOut, ProcessLife, ProcessTree, all_gone, check_at, ended_meanwhile, program_at, runs_at,
+};
 use crate::tracee::cgroup::Group;
 use crate::tracee::launch::{Held, Terminal, launch};
 use energy_trace_model::ids::Pid;
@@ -76,6 +78,7 @@ impl TargetSpec {
             }
             Target::Processes(pids) => {
                 let roots = pids.iter().map(|&pid| check_at(proc, pid)).collect::<Result<_, _>>()?;
+                say_who_is_left_out(proc, pids);
                 Ok(processes(roots, true, None))
             }
             Target::Cgroup(name) => {
@@ -169,6 +172,21 @@ impl ExitCondition {
             }
             Self::Command | Self::Machine => std::future::pending().await,
         }
+    }
+}
+
+/// Workers that are recorded without the others of their program: which process has all of them below it.
+fn say_who_is_left_out(proc: &Path, roots: &[Pid]) {
+    let Ok(tree) = ProcessTree::read_at(proc) else { return };
+    for LeftOut { worker, head, others } in tree.left_out(roots, |pid| program_at(proc, pid)) {
+        let others = match others {
+            0 => "is not recorded".to_owned(),
+            1 => "is not recorded, nor is another worker of it".to_owned(),
+            _ => format!("is not recorded, nor are {others} other workers of it"),
+        };
+        log::warn!(
+            "process {worker} is below process {head} of the same program, which {others}: -p {head} takes all"
+        );
     }
 }
 

@@ -56,8 +56,26 @@ pub struct ProcessLife {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: Pid,
+    /// The process group.
+    group: Pid,
     state: char,
     started: u64,
+}
+
+/// A worker that is recorded without the others of its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The worker that was named.
+    pub worker: Pid,
+    /// The process that all of them are below.
+    pub head: Pid,
+    /// How many others are below it and not recorded.
+    pub others: usize,
+}
+
+/// The program that a process runs, where that can be read.
+pub fn program_at(proc: &Path, pid: Pid) -> Option<PathBuf> {
+    std::fs::read_link(proc.join(pid.to_string()).join("exe")).ok()
 }
 
 /// The processes that run now, by number.
@@ -96,6 +114,37 @@ impl ProcessTree {
             }
         }
         found.into_iter().collect()
+    }
+
+    /// Roots below a process that runs the same program (`program`) and is not recorded: each such process once.
+    pub fn left_out(&self, roots: &[Pid], program: impl Fn(Pid) -> Option<PathBuf>) -> Vec<LeftOut> {
+        let recorded: BTreeSet<Pid> = self.with_descendants(roots).iter().map(|life| life.pid).collect();
+        let mut found = BTreeMap::new();
+        for &worker in roots {
+            let head = self.head(worker, &program).filter(|head| !recorded.contains(head));
+            let Some(head) = head else { continue };
+            let of = program(head);
+            let below = self.with_descendants(&[head]).into_iter().map(|life| life.pid);
+            let is_other = |pid: &Pid| *pid != head && !recorded.contains(pid) && program(*pid) == of;
+            let others = below.filter(is_other).count();
+            let group = |pid| self.0.get(&pid).map(|stat: &Stat| stat.group);
+            if others > 0 || group(worker) == group(head) {
+                found.entry(head).or_insert(LeftOut { worker, head, others });
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The highest process above one that runs the same program, as all between them do.
+    fn head(&self, worker: Pid, program: &impl Fn(Pid) -> Option<PathBuf>) -> Option<Pid> {
+        let of = program(worker)?;
+        let mut head = worker;
+        for _ in 0..=self.0.len() {
+            let above = self.0.get(&head).map(|stat| stat.parent);
+            let Some(above) = above.filter(|above| program(*above).as_ref() == Some(&of)) else { break };
+            head = above;
+        }
+        (head != worker).then_some(head)
     }
 
     /// Whether `pid` is `ancestor` or somewhere below it.
@@ -171,15 +220,16 @@ fn read_stat(proc: &Path, pid: Pid) -> Option<Stat> {
     parse_stat(&std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
 }
 
-/// Fields 3 (state), 4 (parent) and 22 (start) of proc_pid_stat(5). The name before them is in parentheses and may hold some itself.
+/// Fields 3 (state), 4 (parent), 5 (group) and 22 (start) of proc_pid_stat(5). The name before them is in parentheses and may hold some itself.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, after_name) = text.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let parent = Pid::new(fields.next()?.parse().ok()?);
-    // Fields 5 to 21 lie between the parent and the start; `nth` counts from zero.
-    let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, state, started })
+    let group = Pid::new(fields.next()?.parse().ok()?);
+    // Fields 6 to 21 lie between the group and the start; `nth` counts from zero.
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Stat { parent, group, state, started })
 }
 
 fn read_process_of(proc: &Path, pid: Pid) -> Option<Pid> {
@@ -198,7 +248,7 @@ mod tests {
     use std::path::Path;
 
     fn tree(edges: &[(u32, u32)]) -> ProcessTree {
-        let stat = |parent| Stat { parent: Pid::new(parent), state: 'S', started: 1 };
+        let stat = |parent| Stat { parent: Pid::new(parent), group: Pid::new(0), state: 'S', started: 1 };
         ProcessTree(edges.iter().map(|&(pid, parent)| (Pid::new(pid), stat(parent))).collect())
     }
 
@@ -206,7 +256,10 @@ mod tests {
     #[test]
     fn names_may_hold_anything() {
         let line = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 987654 1 2\n";
-        assert_eq!(parse_stat(line), Some(Stat { parent: Pid::new(7), state: 'S', started: 987_654 }));
+        assert_eq!(
+            parse_stat(line),
+            Some(Stat { parent: Pid::new(7), group: Pid::new(42), state: 'S', started: 987_654 })
+        );
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat("42 (cut) S 7 1"), None);
     }
@@ -225,12 +278,36 @@ mod tests {
         assert!(!tree.is_below(Pid::new(21), Pid::new(10)));
     }
 
+    /// A worker's program has a process above and others beside it: they are told of once, unless they are recorded too. One of
+    /// a shell's programs has none.
+    #[test]
+    fn workers_beside() {
+        // A shell (2) started two servers (10, 20); the first has three workers, of which one has one, and a helper (14).
+        let tree = tree(&[(2, 1), (10, 2), (11, 10), (12, 10), (13, 12), (14, 10), (20, 2), (21, 20)]);
+        let program = |pid: Pid| match pid.get() {
+            2 => Some("/bin/bash".into()),
+            14 => Some("/bin/sleep".into()),
+            10.. => Some("/usr/bin/python3".into()),
+            _ => None,
+        };
+        let found = |roots: &[u32]| {
+            let roots: Vec<Pid> = roots.iter().copied().map(Pid::new).collect();
+            let left_out = tree.left_out(&roots, program).into_iter();
+            left_out.map(|found| (found.worker.get(), found.head.get(), found.others)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[11]), [(11, 10, 2)]);
+        assert_eq!(found(&[13, 11, 21]), [(13, 10, 1), (21, 20, 0)]);
+        assert_eq!(found(&[10, 11]), []);
+        assert_eq!((found(&[2]), found(&[14]), found(&[99])), (vec![], vec![], vec![]));
+    }
+
     /// A torn tree with a circle in it is walked to an end.
     #[test]
     fn a_circle_ends() {
         let tree = tree(&[(5, 6), (6, 5)]);
         assert!(!tree.is_below(Pid::new(5), Pid::new(1)));
         assert_eq!(tree.with_descendants(&[Pid::new(5)]).len(), 2);
+        assert_eq!(tree.left_out(&[Pid::new(5)], |_| Some("/x".into())), []);
     }
 
     /// A thread's number is refused by the name of its process; our own and a missing one are refused too.
