@@ -1,6 +1,9 @@
 //! Where kernels cannot be timed, or not all of them: what is said, and that launches are counted all the same.
 
-use super::{LIMIT, Recorded, assert_ran, machine, ran, record, record_mix, recorder};
+use super::{
+    DomainClass, LIMIT, MicroJoules, Recorded, assert_ran, machine, ran, record, record_mix, recorder,
+};
+use energy_trace_model::profile::ProfileRow;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, one_gpu};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::path::{Path, PathBuf};
@@ -73,19 +76,32 @@ fn record_with(gpu: &Gpu, injected: &Path, arguments: &[&str]) -> Recorded {
     Recorded::read(&data, &done.stderr)
 }
 
-/// Into a process that runs nothing is injected: its launches are counted.
+/// Into a process that runs nothing is injected: its launches are counted, and it is said what to start instead. A graph that it captured
+/// before has the name of the function that replays it and not its kernels, which is said too.
 #[test]
 fn attached_to_a_process() {
     let gpu = machine("V100");
     let mut program = gpu.command(gpu.workload("gpu_mix", &[]).unwrap());
-    let running = Guard::spawn(program.arg("60")).unwrap();
+    let running = Guard::spawn(program.args(["60", "graph"])).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("energy-trace.data");
     let mut command = recorder(&data, &["--duration", "3s", "-p", &running.pid().to_string()]);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    assert_fell_back(&Recorded::read(&data, &done.stderr), "not into processes that run");
+    let recorded = Recorded::read(&data, &done.stderr);
+    assert_fell_back(&recorded, "not into processes that run");
+    let start = "energy-trace record --gpu kernel -- PROGRAM";
+    assert!(recorded.text("gpu-kernel-fallback").contains(start));
+    let graphs = "have no kernels: [GPU graph]; for these start the program with energy-trace";
+    assert!(recorded.printed.contains(graphs), "{}", recorded.printed);
+    let is_replay = |row: &&ProfileRow| {
+        let frames = row.stack.map(|stack| recorded.recording.frames_of(stack).map(|(_, frame)| &frame.name));
+        let names: Vec<&String> = frames.into_iter().flatten().collect();
+        names.last().is_some_and(|name| *name == "[GPU graph]") && names.iter().any(|name| *name == "replay")
+    };
+    let replays = recorded.profile.rows.iter().filter(is_replay).map(|row| row.energy[DomainClass::Gpu]);
+    assert!(replays.sum::<MicroJoules>() > MicroJoules::ZERO, "{:?}", recorded.joules());
 }
 
 /// Without a GPU, and without the library beside the program, a recording is made and the reason said.

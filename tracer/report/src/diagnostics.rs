@@ -10,8 +10,8 @@ use super::thermal::slowdowns;
 use super::uncertainty::of_program;
 use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
-use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::ranges::RangeDiagnostic;
 use energy_trace_model::recording::record::{
     AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
@@ -37,6 +37,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         program_uncertain(profile),
         few_samples(profile),
         calls_not_named(profile),
+        graphs_not_known(profile),
         residual(profile),
         imbalance(profile),
     ];
@@ -87,6 +88,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         // The joules are right, but rows of functions are missing, or what they call is.
         Diagnostic::NoPythonFrames { .. }
         | Diagnostic::StacksNotWhole { .. }
+        | Diagnostic::GraphsNotKnown(_)
         | Diagnostic::JitNotNamed { .. } => true,
         Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
@@ -189,14 +191,26 @@ fn no_energy(profile: &Profile) -> Option<Diagnostic> {
     profile.ledger.is_empty().then_some(Diagnostic::NoEnergySource)
 }
 
+/// Whether a stack's innermost frame is this mark.
+fn ends_in(profile: &Profile, stack: StackId, mark: SyntheticFrame) -> bool {
+    let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
+    innermost.and_then(|frame| profile.frames.get(frame)).is_some_and(|frame| mark.is(frame))
+}
+
+/// Graphs whose making was not seen, as their program ran before it was attached to.
+fn graphs_not_known(profile: &Profile) -> Option<Diagnostic> {
+    let is_graph =
+        |row: &&ProfileRow| row.stack.is_some_and(|stack| ends_in(profile, stack, SyntheticFrame::GpuGraph));
+    let energy: MicroJoules =
+        profile.rows.iter().filter(is_graph).map(|row| row.energy[DomainClass::Gpu]).sum();
+    let attached = profile.run.header.command.is_empty();
+    (attached && energy > MicroJoules::ZERO).then_some(Diagnostic::GraphsNotKnown(energy))
+}
+
 /// Time that no sample saw, where it is more than a twentieth.
 fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     // In the logical view it may stand below its callers.
-    let is_unsampled = |stack: StackId| {
-        let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
-        let frame = innermost.and_then(|frame| profile.frames.get(frame));
-        frame.is_some_and(|frame| SyntheticFrame::Unsampled.is(frame))
-    };
+    let is_unsampled = |stack| ends_in(profile, stack, SyntheticFrame::Unsampled);
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));
     let unsampled = profile.rows.iter().filter(|row| row.stack.is_none_or(is_unsampled));

@@ -2,6 +2,7 @@
 
 use super::counters::{no_reading, readings_left_out};
 use super::jit::jit_not_named;
+use super::launches::START_WITH_KERNELS;
 use super::losses::loss;
 use super::sources::runtime;
 use super::stacks::not_whole;
@@ -60,6 +61,10 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
             calls_not_named(not_named, not_public, *of_ns)
         }
+        Diagnostic::GraphsNotKnown(energy) => format!(
+            "{energy} of CUDA graphs captured earlier have no kernels: [GPU graph]; for these start the program with energy-trace, \
+             {START_WITH_KERNELS}, or have it capture anew while it is recorded"
+        ),
         Diagnostic::ResidualLarge(domains) => {
             let domains: Vec<String> =
                 domains.iter().map(|(domain, residual)| format!("{domain} {residual}")).collect();

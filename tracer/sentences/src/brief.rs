@@ -212,6 +212,9 @@ fn launches_in_brief(found: &LaunchDiagnostic) -> String {
         LaunchDiagnostic::KernelFallback(KernelFallback::Root { pid, .. }) => {
             format!("GPU kernels below the root of process {pid} are not timed")
         }
+        LaunchDiagnostic::KernelFallback(KernelFallback::NotStartedHere) => {
+            "GPU kernels are not timed in what runs: record --gpu kernel -- PROGRAM".to_owned()
+        }
         LaunchDiagnostic::KernelFallback(_) => "GPU kernels are not timed: launches are counted".to_owned(),
         LaunchDiagnostic::KernelFlood { .. } => {
             "times of GPU kernels are missing: they came too fast".to_owned()

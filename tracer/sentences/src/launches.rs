@@ -48,7 +48,7 @@ pub(super) fn launch_fact(found: &LaunchDiagnostic) -> String {
 fn fallback(reason: &KernelFallback) -> String {
     match reason {
         KernelFallback::NoGpu => "GPU kernels are not timed: no GPU has a counter here".to_owned(),
-        KernelFallback::NotStartedHere => NOT_STARTED_HERE.to_owned(),
+        KernelFallback::NotStartedHere => format!("{NOT_STARTED_HERE}: {START_WITH_KERNELS}"),
         KernelFallback::NoLaunches { error: None } => {
             "GPU kernels are not timed: launches on GPUs are not traced".to_owned()
         }
@@ -71,7 +71,9 @@ fn fallback(reason: &KernelFallback) -> String {
 }
 
 const NOT_STARTED_HERE: &str = "GPU kernels are not timed: a library is injected where energy-trace starts the command itself, not into \
-                                processes that run; launches are counted";
+                                processes that run; launches are counted. For times of kernels start the program with it";
+/// What to type for what attaching cannot show.
+pub(super) const START_WITH_KERNELS: &str = "`energy-trace record --gpu kernel -- PROGRAM`";
 const NOT_LOADED: &str = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
                           launches that were seen are counted instead";
 

@@ -101,6 +101,8 @@ pub enum Diagnostic {
         /// Of how much.
         of_ns: u64,
     },
+    /// Energy of graphs that a GPU's program captured before it was attached to: their kernels are not known.
+    GraphsNotKnown(MicroJoules),
     /// Energy of windows in which nobody ran is left over: the idle baseline does not fit.
     ResidualLarge(Vec<(String, MicroJoules)>),
     /// A part of the machine was slowed down.
@@ -418,6 +420,7 @@ impl Diagnostic {
             Self::ProgramUncertain { .. } => "program-uncertain",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",
+            Self::GraphsNotKnown(_) => "gpu-graphs-not-known",
             Self::ResidualLarge(_) => "residual-large",
             Self::Work { what, .. } => what.code(),
             Self::LedgerImbalance(_) => "ledger-imbalance",

@@ -182,6 +182,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
             not_public: vec![("torch".to_owned(), 50)],
             of_ns: 100,
         },
+        Diagnostic::GraphsNotKnown(uj),
         Diagnostic::ResidualLarge(vec![(word(), uj)]),
         Diagnostic::SlowedDown { part: Part::Cpu(0), by: SlowedBy::Heat, ns: None, times: Some(3), of_ns: 9 },
         Diagnostic::Work { name: word(), what: W::NotRead { failure: Some(WorkFailure::TimedOut) } },
