@@ -16,4 +16,5 @@ mod launches;
 mod library;
 mod meter;
 mod seen;
+mod shared;
 mod simulation;

@@ -1,8 +1,8 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|ranges|bursts|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|decode|grids|capture|streams|fork|ranges|bursts|serve FILE KIND|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
-//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; ranges: one function launches in two ranges; bursts: work and rest by turns; rate N: N launches a second
+//! once and replayed; decode: each replay is followed by a copy back and no other wait; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; ranges: one function launches in two ranges; bursts: work and rest by turns; serve: requests of changing length with rests between them, of tokens whose number stands in FILE, made by `dense` or by `activate`; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #define PROGRAM "gpu_mix"
 #include "gpu_loop.h"
@@ -221,6 +221,25 @@ STUB void bursts(double seconds, void *stream) {
     }
 }
 
+// A token is eight launches.
+STUB void serve(double seconds, void *stream, const char *path, const char *kind) {
+    void (*token)(void *) = strcmp(kind, "dense") ? activate : dense;
+    FILE *file = fopen(path, "w");
+    if (!file) exit(4);
+    unsigned seed = strlen(kind);
+    long tokens = 0;
+    for (double end = now() + seconds; now() < end;) {
+        for (double until = now() + 0.05 + (rand_r(&seed) % 200) * 1e-3; now() < until;) {
+            for (int i = 0; i < 8; i++) token(stream);
+            check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+            rewind(file);
+            fprintf(file, "%ld\n", ++tokens);
+            fflush(file);
+        }
+        usleep(300000 + rand_r(&seed) % 400000);
+    }
+}
+
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
     const char *mode = argc > 2 ? argv[2] : "eager";
@@ -235,6 +254,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);
     else if (!strcmp(mode, "ranges")) ranges(seconds, stream);
     else if (!strcmp(mode, "bursts")) bursts(seconds, stream);
+    else if (!strcmp(mode, "serve") && argc > 4) serve(seconds, stream, argv[3], argv[4]);
     else if (!strcmp(mode, "rate")) rate(seconds, stream, argc > 3 ? atof(argv[3]) : 10000);
     else return 2;
     return cudaDeviceSynchronize();

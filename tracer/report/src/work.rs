@@ -14,6 +14,7 @@ use super::summary_rows::plus_minus;
 use super::table_cells::{in_unit, seconds};
 use super::uncertainty::of_program;
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::diagnostics::{Diagnostic, WorkDiagnostic};
 use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{EnergyByClass, Profile};
@@ -21,6 +22,7 @@ use energy_trace_model::recording::record::{CallCount, Frame, FrameKind, Quality
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::patterns::{bare, glob};
 use energy_trace_names::shown::shown;
+use std::collections::BTreeSet;
 
 /// So many kinds of work have lines in what people read.
 const SHOWN: usize = 5;
@@ -231,7 +233,21 @@ pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
     if let Some(more @ 1..) = done.len().checked_sub(SHOWN).filter(|_| !lines.is_empty()) {
         lines.push(format!("and {more} more of --work: report --format json has them all"));
     }
+    lines.extend(of_all(profile).filter(|_| lines.len() > 1));
     lines
+}
+
+/// That a unit has the joules of all processes, where several were attached to: one of them may have counted it.
+fn of_all(profile: &Profile) -> Option<String> {
+    let choice = run::headline(profile);
+    let used = profile.rows.iter().filter(|row| run::chosen(&row.energy, choice) > MicroJoules::ZERO);
+    let processes: BTreeSet<ProcessKey> =
+        used.filter_map(|row| profile.threads.get(row.thread.index())).map(|thread| thread.process).collect();
+    let attached = profile.run.header.command.is_empty() && processes.len() > 1;
+    attached.then(|| {
+        let all = processes.len();
+        format!("these joules are of {all} processes together: report --per-work NAME --by process tells them apart")
+    })
 }
 
 /// What to know before believing them.
@@ -299,7 +315,7 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
 #[cfg(test)]
 mod tests {
     use super::{
-        CallCount, WorkDone, WorkSource, bare, means, number, of_few, of_part, sentences, works,
+        CallCount, ProcessKey, WorkDone, WorkSource, bare, means, number, of_few, of_part, sentences, works,
     };
     use super::{Diagnostic, Frame, FrameKind, MicroJoules, Profile, Uncertainty, WorkDiagnostic, WorkUnits};
     use crate::summary::{self, SummaryOptions};
@@ -333,6 +349,19 @@ mod tests {
         assert_eq!((few.len(), &few[..10], &few[10]), (12, &all[..10], &Diagnostic::NoEnergySource));
         assert_eq!(few[11], of("unit5", WorkDiagnostic::AndMore { more: 994 }));
         assert_eq!(of_few(all[..10].to_vec()), all[..10]);
+    }
+
+    /// Of several processes that were attached to it is said that units have the joules of all; of a command nobody doubts it.
+    #[test]
+    fn units_of_several_processes() {
+        let mut profile = training_with(2);
+        assert_eq!(sentences(&profile).len(), 2);
+        profile.run.header.command.clear();
+        profile.threads[0].process = ProcessKey::new(9);
+        let last = sentences(&profile).pop().unwrap();
+        assert!(last.starts_with("these joules are of ") && last.contains("--by process"), "{last}");
+        profile.work.truncate(1);
+        assert_eq!(sentences(&profile).len(), 1);
     }
 
     /// A summary breaks their lines, and cuts none.
