@@ -3,7 +3,7 @@
 All engines must give the same microjoules, and those of the recording's own report. The fleet is the recording's machine and eight more, with
 its rows on fifteen days; the spool of an agent that runs meanwhile is asked too. Leaves out what the numbers mean.
 
-    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak day hosts rows
+    python tests/fleet PROGRAM RECORDING FOLDER ENGINE…      ENGINE: duckdb clickhouse datafusion sail spark s3 otlp soak day hosts rows dashboard
 """
 import json
 import os
@@ -149,10 +149,15 @@ def of_agent(program, folder):
 
 
 def of_hosts(program, folder):
-    """What eight machines have uploaded."""
+    """What eight machines have uploaded, also from an object store."""
     import hosts
+    from store import over_s3
 
-    check = ask("duckdb", hosts.check(program, folder), None)["check"]
+    bucket = hosts.check(program, folder)
+    shutil.copy(folder / "spool/pods.csv", bucket)
+    answers = ask("duckdb", bucket, None)
+    over_s3(folder, bucket, lambda name, url: ask(name, url, answers))
+    check = answers["check"]
     assert len({row[0] for row in check}) == hosts.HOSTS and all(row[4] == row[5] == 0 for row in check), check
 
 
@@ -174,6 +179,11 @@ def main(program, recording, folder, engines):
             import otlp
 
             otlp.check(program, recording, target_uj)
+            continue
+        if engine == "dashboard":
+            import dashboard
+
+            dashboard.check(SQL.parent / "agent/grafana-dashboard.json")
             continue
         if engine in ("soak", "day", "hosts", "rows"):
             import rows

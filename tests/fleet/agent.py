@@ -26,7 +26,7 @@ class Agent(contextlib.AbstractContextManager):
 
     def __init__(self, program, url=None, window="2s", before=(), loop=True, more=()):
         self.folder = tempfile.TemporaryDirectory()
-        self.spool = self.folder.name
+        self.spool, self.stopped = self.folder.name, False
         os.chown(self.spool, OWNER, OWNER)
         command = [*before, program, "agent", "--power", "model", "--listen", "127.0.0.1:0", "--window", window, "--spool", self.spool, *more]
         self.loop = subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", LOOP if loop else ""])
@@ -45,8 +45,14 @@ class Agent(contextlib.AbstractContextManager):
             time.sleep(0.1)
         return found[1]
 
-    def end(self):
+    def stop(self):
+        """Has it end, and does not wait."""
         self.process.send_signal(signal.SIGTERM)
+        self.stopped = True
+
+    def end(self):
+        if not self.stopped:
+            self.stop()
         self.process.wait(timeout=60)
         assert self.process.returncode == 0, self.said
         found = LAST.search(self.said)

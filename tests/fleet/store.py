@@ -1,6 +1,7 @@
-"""The tables in an object store, SeaweedFS, put there twice by an uploader that knows nothing of them.
+"""The tables in an object store, SeaweedFS, put there twice by an uploader that knows nothing of them, and asked there by ClickHouse's engine, DuckDB and
+Sail.
 
-Leaves out stores of others, and what is asked.
+Leaves out stores of others, Spark, whose package has no S3, and what is asked.
 """
 import contextlib
 import json
@@ -10,7 +11,7 @@ import shutil
 import socket
 import sys
 
-from engines import ENGINES, ClickHouse, DuckDb, Process, wait_for
+from engines import ENGINES, ClickHouse, DuckDb, Process, Sail, wait_for
 
 KEY, SECRET, BUCKET = "fleet", "fleetsecret", "fleet"
 
@@ -60,3 +61,6 @@ def over_s3(folder, spool, ask):
         ENGINES["duckdb of S3"] = lambda sql, place: DuckDb(sql, place, store)
         ask("clickhouse of S3", f"{url}/{BUCKET}")
         ask("duckdb of S3", f"s3://{BUCKET}")
+        ENGINES["sail of S3"] = Sail
+        os.environ |= {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT": url, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
+        ask("sail of S3", f"s3://{BUCKET}")

