@@ -85,7 +85,7 @@ impl Agent {
         self.said.lock().unwrap().clone()
     }
 
-    pub(super) fn page(&self) -> Page {
+    fn page(&self) -> Page {
         Page::parse(&self.text("application/openmetrics-text"))
     }
 
@@ -441,7 +441,7 @@ pub(super) fn spool() -> tempfile::TempDir {
 }
 
 /// All files of a table, by name.
-pub(super) fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
+fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
     let of = |folder: PathBuf| {
         std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()).collect::<Vec<_>>()
     };
@@ -468,7 +468,7 @@ pub(super) fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
 }
 
 /// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
-pub(super) fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
+fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
     let starts = column(spool, table, "window_start");
     let is_before = |start: &i64| u128::from(start.unsigned_abs()) < before;
     let of = |name: &&str| -> i64 {

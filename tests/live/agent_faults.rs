@@ -2,8 +2,10 @@
 //!
 //! Leaves out outlets that nobody could use from the start (`agent.rs`).
 
-use super::agent::{Agent, PROGRAM, Page, Pod, UIDS, of_simulation, simulation};
+use super::agent::{Agent, PROGRAM, Page, Pod, UIDS, column, of_simulation, simulation, spool};
 use energy_trace_tests::place::eventually;
+use energy_trace_tests::powercap::{Options, Simulation};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::path::Path;
 use std::process::Command;
 
@@ -28,4 +30,67 @@ fn with_the_capabilities_of_the_unit() {
 
 fn windows(page: &Page) -> i64 {
     page.own("windows") / 1_000_000
+}
+
+/// What a page says of the second package: its energy, and the time of which it is known and is not.
+fn of_second(page: &Page) -> [i64; 3] {
+    ["joules", "covered_seconds", "missing_seconds"]
+        .map(|of| page.sum(&format!("energy_trace_domain_{of}_total"), &["domain=\"package-1\""]))
+}
+
+/// A counter that fails while the agent runs, for good: sums stay right, its energy from then on is missing and no zero, and it is said.
+#[test]
+fn a_counter_that_fails() {
+    let faults = vec!["intel-rapl:1@3:error".parse().unwrap()];
+    let simulation =
+        Simulation::start(&Options { sockets: 2, step_uj: 61, faults, ..Options::default() }).unwrap();
+    let folder = spool();
+    let agent = Agent::start(&simulation, &["--window", "1s", "--spool", folder.path().to_str().unwrap()]);
+    let _pod = Pod::start(&simulation, 0, 5);
+    let early = agent.page_with("energy of both", |page| of_second(page)[0] > 0);
+    let failed = agent.page_with("a window behind it", |page| page.ends() > early.ends() + 5_000_000);
+    let later = agent.page_with("three more", |page| windows(page) > windows(&failed) + 3);
+    let ([_, before, missing], [energy, covered, later_missing]) = (of_second(&failed), of_second(&later));
+    println!("{} µJ in {covered} µs, missing {missing} and {later_missing} µs", energy);
+    assert!(covered == before && covered < 4_000_000, "{later:#?}");
+    assert!(energy == of_second(&failed)[0] && later_missing > missing + 2_000_000, "{later:#?}");
+    assert!(later.pod(UIDS[0]) > failed.pod(UIDS[0]));
+    assert_eq!(agent.end(), 0);
+    let [rows, known] = ["window_ns", "measured_uj"].map(|of| column(folder.path(), "ledger", of).len());
+    println!("{known} of {rows} rows are of what was read");
+    assert!(known + 3 <= rows && known > rows / 2, "{known} of {rows}");
+}
+
+/// A disk that goes with its test.
+struct Disk<'a>(&'a Path);
+
+impl Disk<'_> {
+    fn mount(&self, flags: MsFlags) {
+        let options = "size=256k,mode=750,uid=60700,gid=60700";
+        mount(Some("none"), self.0, Some("tmpfs"), flags, Some(options)).unwrap();
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _ = umount2(self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+/// A spool on a disk of its own that fills up, and cannot be written for a while: the agent goes on, and says once what it loses.
+#[test]
+fn a_spool_on_a_small_disk() {
+    let (simulation, folder) = (simulation(), spool());
+    let disk = Disk(folder.path());
+    disk.mount(MsFlags::empty());
+    let agent = Agent::start(&simulation, &["--window", "1s", "--spool", folder.path().to_str().unwrap()]);
+    let of = |page: &Page, outcome: &str| page.sum("energy_trace_agent_spool_windows_total", &[outcome]);
+    let full = agent.page_with("the oldest removed", |page| of(page, "removed") > 2_000_000);
+    assert_eq!(of(&full, "lost"), 0, "{full:#?}");
+    disk.mount(MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY);
+    let lost = agent.page_with("windows lost", |page| of(page, "lost") > 2_000_000);
+    disk.mount(MsFlags::MS_REMOUNT);
+    agent.page_with("windows again", |page| of(page, "written") > of(&lost, "written") + 2_000_000);
+    assert_eq!(agent.said().matches("cannot write to the spool").count(), 1, "{}", agent.said());
+    assert_eq!(agent.end(), 0);
 }

@@ -11,7 +11,7 @@ use energy_trace_names::workload::Workload;
 use energy_trace_report::agent_page::{Format, OwnCost, SenderCounts, SpoolCounts, page};
 use energy_trace_report::agent_totals::{Totals, Who};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Labels that Prometheus adds.
@@ -27,7 +27,8 @@ fn whole_page() -> String {
         ..LedgerRow::empty("package-0".into(), DomainClass::Package, Quality::Measured)
     };
     let of_process = [0, 1].map(|key| (ProcessKey::new(key), uj(1))).into();
-    let window = [DomainByProcess { row, of_process, covered_ns: 1, by_power: false }];
+    let window =
+        [DomainByProcess { row, of_process, covered_ns: 1, missing_ns: BTreeMap::new(), by_power: false }];
     let text = |text: &str| Some(text.to_owned());
     let job = Workload { slurm_job: Some(6), slurm_step: text("0"), unit: text("a"), ..Workload::default() };
     let pod = Workload { pod_uid: text("u"), container_id: text("c"), ..Workload::default() };

@@ -53,6 +53,7 @@ pub use readings::intervals_of_readings;
 use energy_trace_model::clock::KtimeNs;
 pub use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
 
 /// A stretch of time, `[start, end)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +157,15 @@ impl Timeline {
             *energy -= until(span.end) - until(span.start);
         }
         self
+    }
+
+    /// For how long it is not known what was drawn, and why, in nanoseconds.
+    pub fn missing_ns(&self) -> BTreeMap<GapReason, u64> {
+        let mut missing: BTreeMap<GapReason, u64> = BTreeMap::new();
+        for gap in &self.gaps {
+            *missing.entry(gap.why).or_default() += gap.span.ns();
+        }
+        missing
     }
 
     /// All energy in it.

@@ -6,6 +6,7 @@
 
 use super::agent_totals::{Domain, PARTS, Totals, Who};
 use super::agent_work::Counted;
+use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
@@ -162,6 +163,13 @@ impl Page {
                 &[],
                 Seconds(domain.covered_ns),
             );
+        }
+        self.counter("energy_trace_domain_missing_seconds", "Time of which it does not, and why.");
+        for domain in &totals.domains {
+            for (why, ns) in &domain.missing_ns {
+                let why = [("reason", missing(*why))];
+                self.of_domain("energy_trace_domain_missing_seconds_total", domain, &why, Seconds(*ns));
+            }
         }
         self.gauge(
             "energy_trace_domain_by_power",
@@ -343,6 +351,20 @@ impl Page {
     fn put(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = self.text.write_fmt(text);
+    }
+}
+
+/// Why energy is missing.
+const fn missing(why: GapReason) -> &'static str {
+    match why {
+        GapReason::NoReading => "no_reading",
+        GapReason::WentBack => "went_back",
+        GapReason::TooLong => "too_long",
+        GapReason::Slept => "slept",
+        GapReason::NeverMoved => "never_moved",
+        GapReason::StoodStill => "stood_still",
+        GapReason::TooMuch => "too_much",
+        GapReason::BelowIdle => "below_idle",
     }
 }
 
@@ -546,6 +568,7 @@ mod tests {
             r#"energy_trace_workload_joules_total{domain="dram-0",class="package",unit="unknown"} 0.000005"#,
             r#"energy_trace_workload_joules_total{domain="dram-0",class="package",namespace="shop",pod_uid="u"} 0.000006"#,
             r#"energy_trace_ledger_joules_total{domain="package-0",class="package",part="unattributed"} 0.000007"#,
+            r#"energy_trace_domain_missing_seconds_total{domain="dram-0",class="package",reason="no_reading"} 0.000000002"#,
             "energy_trace_agent_cpu_seconds_total 1.500000000",
             "energy_trace_agent_windows_total 2",
         ] {

@@ -14,6 +14,7 @@
 use super::agent_work::WorkTotals;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::profile::{DomainByProcess, LedgerRow};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -55,6 +56,8 @@ pub(crate) struct Domain {
     pub(crate) ended: MicroJoules,
     /// For so long it is known what was drawn, in nanoseconds.
     pub(crate) covered_ns: u64,
+    /// For so long it is not, and why.
+    pub(crate) missing_ns: BTreeMap<GapReason, u64>,
     /// Whether the last window was divided by learned powers.
     pub(crate) by_power: bool,
 }
@@ -131,6 +134,10 @@ impl Totals {
         let Some(domain) = self.domains.get_mut(number) else { return };
         domain.quality = window.row.quality;
         domain.covered_ns = domain.covered_ns.saturating_add(window.covered_ns);
+        for (why, ns) in &window.missing_ns {
+            let sum = domain.missing_ns.entry(*why).or_default();
+            *sum = sum.saturating_add(*ns);
+        }
         domain.by_power = window.by_power;
         domain.energy += settled.iter().copied().sum();
         let (parts, shares) = settled.split_at(PARTS.len().min(settled.len()));
@@ -164,6 +171,7 @@ impl Totals {
                 parts: [MicroJoules::ZERO; PARTS.len()],
                 ended: MicroJoules::ZERO,
                 covered_ns: 0,
+                missing_ns: BTreeMap::new(),
                 by_power: false,
             });
             self.domains.len() - 1
@@ -213,6 +221,7 @@ pub(crate) mod tests {
     use super::{ENDED_AFTER, MOST_WORKLOADS, PARTS, Totals, Who};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::ProcessKey;
+    use energy_trace_model::profile::diagnostics::GapReason;
     use energy_trace_model::profile::{DomainByProcess, LedgerRow, UnattributedReason};
     use energy_trace_model::recording::record::{DomainClass, Quality};
     use energy_trace_model::units::MicroJoules;
@@ -246,7 +255,13 @@ pub(crate) mod tests {
         };
         row.unattributed.insert(UnattributedReason::CounterDoubted, uj(unattributed));
         assert_eq!(row.imbalance(), MicroJoules::ZERO);
-        DomainByProcess { row, of_process, covered_ns: 1, by_power: false }
+        DomainByProcess {
+            row,
+            of_process,
+            covered_ns: 1,
+            missing_ns: [(GapReason::NoReading, 2)].into(),
+            by_power: false,
+        }
     }
 
     const fn at(seconds: u64) -> KtimeNs {

@@ -32,6 +32,7 @@ fn of_domain(result: &DomainResult, owners: &[OwnerTime], threads: &[Thread]) ->
         row: result.row.clone(),
         of_process,
         covered_ns: covered.fold(0, u64::saturating_add),
+        missing_ns: result.metered.timeline.missing_ns(),
         by_power: result.cpu_basis().is_some_and(|basis| basis.weighted),
     }
 }

@@ -8,7 +8,6 @@ use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Idl
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, DomainClass, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
-use std::collections::BTreeMap;
 
 /// Power beside busy CPUs, in parts of what is drawn alone: less is said.
 const CLEARLY_LESS: f64 = 0.9;
@@ -110,10 +109,7 @@ const fn of_lag(lag: Lag) -> DomainDiagnostic {
 
 /// How much time has no reading, and why; `is_only`: nothing but meters of the whole machine is read.
 fn missing_readings(result: &DomainResult, is_only: bool, span: Span) -> Option<DomainDiagnostic> {
-    let mut by_reason: BTreeMap<GapReason, u64> = BTreeMap::new();
-    for gap in &result.metered.timeline.gaps {
-        *by_reason.entry(gap.why).or_default() += gap.span.ns();
-    }
+    let mut by_reason = result.metered.timeline.missing_ns();
     by_reason.retain(|why, ns| *why != GapReason::NoReading || *ns > ORDINARY_NS || *ns == span.ns());
     if by_reason.contains_key(&GapReason::NeverMoved) && is_optional(result.row.class) && !is_only {
         return Some(DomainDiagnostic::NotCounted);

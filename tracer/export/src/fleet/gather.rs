@@ -10,6 +10,7 @@ use crate::{ExportOptions, Input};
 use energy_trace_certainty::HowSure as _;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::over_time::{BinEnergy, OverTime};
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, ProfileRow};
 use energy_trace_model::recording::record::DomainClass;
@@ -257,16 +258,19 @@ impl Gathering<'_> {
         }
     }
 
-    fn accounts(&self, number: usize, row: &LedgerRow, stretch: &Stretch) -> [i64; ACCOUNTS] {
+    /// None where nothing was read: missing is no zero.
+    fn accounts(&self, number: usize, row: &LedgerRow, stretch: &Stretch) -> Option<[i64; ACCOUNTS]> {
         let Some(over_time) = self.input.over_time else {
             let nobodys = row.unattributed.values().copied().sum();
-            return [row.measured, row.target, row.other, row.idle, row.uncore, row.residual, nobodys]
-                .map(MicroJoules::as_uj);
+            let parts = [row.measured, row.target, row.other, row.idle, row.uncore, row.residual, nobodys];
+            let is_known = row.measured != MicroJoules::ZERO || !is_missing(self.input.profile, &row.domain);
+            return is_known.then(|| parts.map(MicroJoules::as_uj));
         };
         let bins = over_time.domains.get(number).map_or(&[][..], Vec::as_slice);
         let bins = bins.get(stretch.bins.start as usize..stretch.bins.end as usize).unwrap_or_default();
         let sum = |part: fn(&BinEnergy) -> MicroJoules| bins.iter().map(part).sum::<MicroJoules>();
-        [
+        let is_known = bins.iter().any(|bin| bin.covered_ns > 0 || bin.measured != MicroJoules::ZERO);
+        let parts = [
             sum(|bin| bin.measured),
             sum(|bin| bin.target),
             sum(|bin| bin.other),
@@ -274,9 +278,20 @@ impl Gathering<'_> {
             sum(|bin| bin.uncore),
             sum(|bin| bin.residual),
             sum(|bin| bin.unattributed.values().copied().sum()),
-        ]
-        .map(MicroJoules::as_uj)
+        ];
+        is_known.then(|| parts.map(MicroJoules::as_uj))
     }
+}
+
+/// Whether nothing is known of a domain in all of a profile.
+fn is_missing(profile: &Profile, name: &str) -> bool {
+    profile.diagnostics.iter().any(|found| match found {
+        Diagnostic::Domain { domain, what: DomainDiagnostic::NoReading { missing_ns, of_ns, .. } } => {
+            domain == name && missing_ns == of_ns
+        }
+        Diagnostic::Domain { domain, what: DomainDiagnostic::NotCounted } => domain == name,
+        _ => false,
+    })
 }
 
 impl Spent {

@@ -98,7 +98,8 @@ struct Accounts {
     class: DomainClass,
     quality: &'static str,
     /// In the order of their columns: measured, target, other, idle, uncore, residual, unattributed.
-    uj: [i64; ACCOUNTS],
+    /// None where nothing of the window was read.
+    uj: Option<[i64; ACCOUNTS]>,
     /// Events that were lost and CPU time of energy-trace itself, in the last window and first domain of a
     /// profile alone.
     lost: u64,

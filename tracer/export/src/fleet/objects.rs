@@ -254,6 +254,7 @@ impl<'a> Writer<'a> {
         let same = |text: Option<&'b str>| Values::Text(vec![text; rows.len()]);
         let wholes =
             |of: &dyn Fn(&Accounts) -> i64| Values::Whole(rows.iter().map(|row| Some(of(row))).collect());
+        let part = |part: usize| rows.iter().map(|row| row.uj.and_then(|uj| uj.get(part).copied())).collect();
         let mut columns = vec![
             same(self.host.as_deref()),
             wholes(&|row| self.window(row.window).0),
@@ -262,8 +263,7 @@ impl<'a> Writer<'a> {
             Values::Text(rows.iter().map(|row| Some(row.class.name())).collect()),
             Values::Text(rows.iter().map(|row| Some(row.quality)).collect()),
         ];
-        columns
-            .extend((0..ACCOUNTS).map(|part| wholes(&|row| row.uj.get(part).copied().unwrap_or_default())));
+        columns.extend((0..ACCOUNTS).map(part).map(Values::Whole));
         columns.extend([
             wholes(&|row| signed(row.lost)),
             wholes(&|row| signed(row.tracer_cpu_ns)),

@@ -8,8 +8,9 @@ use super::{export, over_time, target};
 use crate::fleet::Fleet;
 use crate::{ExportOptions, Format, Input, Object};
 use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::work::Work;
-use energy_trace_model::profile::{PartOfProfile, Profile};
+use energy_trace_model::profile::{LedgerRow, PartOfProfile, Profile};
 use energy_trace_model::recording::record::{
     DomainClass, FrameKind, Host, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
 };
@@ -73,6 +74,26 @@ fn every_sum_is_exact() {
             }
         }
     }
+}
+
+/// Where nothing of a domain was read its parts are missing, and no zeros; the table says why.
+#[test]
+fn missing_is_no_zero() {
+    let mut profile = known(gpu_training(true));
+    let name = profile.ledger[0].domain.clone();
+    let all = DomainDiagnostic::NoReading { missing_ns: 5, of_ns: 5, reasons: BTreeMap::new() };
+    profile.diagnostics.push(Diagnostic::Domain { domain: name.clone(), what: all });
+    let is_missing = |profile: &Profile| {
+        let ledger = table(&objects(profile, false), "ledger");
+        let rows = ledger["domain"].iter().zip(&ledger["measured_uj"]).zip(&ledger["warnings"]);
+        let of = rows.filter(|((domain, _), _)| **domain == Cell::Text(name.clone()));
+        of.map(|((_, uj), why)| (*uj == Cell::Missing, format!("{why:?}").contains("no-reading"))).collect()
+    };
+    let whole: Vec<(bool, bool)> = is_missing(&profile);
+    assert_eq!(whole, [(false, true)], "it has energy all the same");
+    let row = &mut profile.ledger[0];
+    *row = LedgerRow::empty(name.clone(), row.class, row.quality);
+    assert_eq!(is_missing(&profile), [(true, true)]);
 }
 
 /// Microjoules by window and class, where there are any.

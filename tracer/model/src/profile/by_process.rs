@@ -2,6 +2,7 @@
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`), and whose the processes are.
 
+use super::diagnostics::GapReason;
 use super::tables::LedgerRow;
 use crate::ids::ProcessKey;
 use crate::units::MicroJoules;
@@ -16,6 +17,8 @@ pub struct DomainByProcess {
     pub of_process: BTreeMap<ProcessKey, MicroJoules>,
     /// For so long the counter (or the model) says what was drawn, in nanoseconds.
     pub covered_ns: u64,
+    /// Of the rest, why it does not, in nanoseconds.
+    pub missing_ns: BTreeMap<GapReason, u64>,
     /// Whether learned powers divided it, and not CPU time alone.
     pub by_power: bool,
 }

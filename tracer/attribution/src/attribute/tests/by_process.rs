@@ -3,9 +3,11 @@
 use super::small::{SOCKET, add_counter, add_threads, by_time, empty, ms, runs};
 use crate::{CarriedPowers, attribute, attribute_by_process};
 use energy_trace_model::ids::{Pid, ProcessKey};
+use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{DomainClass, Process, Scope, Summary};
+use energy_trace_model::recording::record::{CounterValue, DomainClass, Process, Scope, Summary};
 use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
 
 /// Two processes that run in turn and beside each other, and others.
 fn run() -> Recording {
@@ -59,4 +61,16 @@ fn windows_have_all() {
     let windows: [Vec<i64>; 3] = [window(0, 37), window(37, 64), window(64, 100)];
     let sums: Vec<i64> = (0..2).map(|domain| windows.iter().map(|window| window[domain]).sum()).collect();
     assert_eq!(sums, [1_337 * 100 + 80_000, 33_300]);
+}
+
+/// What a counter that fails does not say is missing, with its reason, and charged to nobody.
+#[test]
+fn what_is_missing() {
+    let mut run = run();
+    let readings = run.readings.values_mut().next().unwrap();
+    readings.iter_mut().filter(|reading| reading.at > ms(40)).for_each(|of| of.value = CounterValue::Failed);
+    let found = attribute_by_process(run, &by_time(), &mut CarriedPowers::default());
+    assert_eq!(found[0].row.measured.as_uj(), 1_337 * 40 + 80_000);
+    assert_eq!(found[0].missing_ns, BTreeMap::from([(GapReason::NoReading, 60_000_000)]));
+    assert_eq!((found[0].covered_ns, found[1].missing_ns.len()), (40_000_000, 0));
 }
