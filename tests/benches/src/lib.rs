@@ -22,6 +22,7 @@ mod paced;
 mod perf;
 mod perf_event;
 mod py_spy;
+mod ranges;
 mod results;
 mod sim;
 mod slowdown;
@@ -79,6 +80,8 @@ enum Bench {
     GpuAccuracy(gpu_accuracy::Options),
     /// What a launch on a GPU costs the program that launches, by tier, and how much slower a launch-bound loop gets.
     GpuCost(gpu_cost::Options),
+    /// What a range that a program marks costs it, alone and recorded.
+    Ranges(ranges::Options),
     /// What an agent costs a busy machine, or an idle one, beside another program.
     Agent(agent::Options),
     /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
@@ -113,6 +116,7 @@ fn measure(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Behalf(options) => behalf::task(workspace, options),
         Bench::GpuAccuracy(options) => gpu_accuracy::task(workspace, options),
         Bench::GpuCost(options) => gpu_cost::task(workspace, options),
+        Bench::Ranges(options) => ranges::task(workspace, options),
         Bench::Agent(options) => agent::task(workspace, options),
         Bench::Kernels(options) => kernels::task(workspace, options),
         Bench::Sim(options) => sim::task(workspace, options),
