@@ -87,7 +87,7 @@ fn a_server_and_a_file() {
     agent.page_with("numbers", |page| ["token", "step"].iter().all(|work| units(page, work) == Some(0)));
     assert_privileges(agent.pid());
     std::fs::write(&steps, "100005").unwrap();
-    let done = (0..7).map(|_| server.do_work(100)).last();
+    let done = (0..7).map(|_| server.do_work(100)).max();
     let is_counted = |page: &Page| units(page, "token") == done && units(page, "step") == Some(100_000);
     let page = agent.page_with("what was counted", is_counted);
     assert!(is(&page, "never", "missing") && units(&page, "never").is_none(), "{page:?}");

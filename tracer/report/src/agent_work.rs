@@ -10,7 +10,7 @@ use energy_trace_sentences::work_failure;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A counter has a reading each tenth of a second, or says why not.
+/// A counter has a reading each half a second, or says why not.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// All counters.
@@ -65,8 +65,8 @@ impl WorkTotals {
 impl Counted {
     fn add(&mut self, readings: &[WorkReading], until: KtimeNs) -> Vec<String> {
         let restarts = self.restarts;
-        let mut has_moved = false;
-        let read = self.read;
+        // One that has just come stands still in the next window at the soonest.
+        let (mut has_moved, read) = (!self.is_there(), self.read);
         for reading in readings.iter().filter(|reading| read < reading.at && reading.at <= until) {
             self.read = reading.at;
             self.state = match &reading.value {
@@ -185,8 +185,8 @@ mod tests {
         check(7, &[Some(6), None], (-1, 1, "missing"), "is gone: nothing is there");
         check(8, &[Some(9), Some(9)], (14, 1, "moving"), "");
         check(9, &[Some(9), Some(2), None], (-1, 2, "missing"), "");
-        check(10, &[Some(2)], (16, 2, "still"), "");
-        check(19, &[], (16, 2, "still"), "");
+        check(10, &[Some(2)], (16, 2, "moving"), "");
+        check(19, &[], (16, 2, "moving"), "");
         check(20, &[], (-1, 2, "timed-out"), "");
     }
 

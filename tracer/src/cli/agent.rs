@@ -54,7 +54,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Endpoint>,
 
-    /// Count units of work beside joules: tokens, requests. SOURCE has their running number:
+    /// Count units of work beside joules: tokens, requests. SOURCE has their running number, read twice a second:
     /// prometheus:URL#METRIC{label="x"}, on a page of this machine, or file:PATH, which everybody may read
     #[arg(long, value_name = "NAME=SOURCE", value_parser = work::parse_of_agent)]
     pub work: Vec<WorkCounter>,

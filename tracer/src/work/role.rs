@@ -1,5 +1,5 @@
-//! The process that reads counters of work: gives up what it may do, then looks ten times a second until it is told to stop, or its parent
-//! is gone.
+//! The process that reads counters of work: gives up what it may do, then looks ten times a second (an agent's: twice) until it is told to stop,
+//! or its parent is gone.
 //!
 //! Leaves out the parent's side (`client.rs`).
 
@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at a source.
 const PERIOD: Duration = Duration::from_millis(100);
+/// The same of an agent, whose windows are longer, and which asks for ever: pages cost whoever makes them.
+const PERIOD_OF_AGENT: Duration = Duration::from_millis(500);
 /// How long a look may take before that is told.
 const SLOW: Duration = Duration::from_secs(1);
 /// How long last looks are waited for: less than the parent waits for all of it.
@@ -54,9 +56,10 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
     let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
     let (sender, told) = sync_channel::<Event>(WAITING);
+    let period = if plan.agent.is_some() { PERIOD_OF_AGENT } else { PERIOD };
     let looks = looks(&plan.work).into_iter();
     let mut readers: Vec<Reader> =
-        looks.map(|(ids, look)| Reader::start(ids, look, sender.clone())).collect();
+        looks.map(|(ids, look)| Reader::start(ids, look, period, sender.clone())).collect();
     readers.extend(Reader::watch(plan, files.into_iter().next(), &sender));
     drop(sender);
     loop {
@@ -155,7 +158,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(ids: Vec<WorkId>, mut look: Look, told: SyncSender<Event>) -> Self {
+    fn start(ids: Vec<WorkId>, mut look: Look, period: Duration, told: SyncSender<Event>) -> Self {
         let looks_since = Arc::new(Mutex::new(None));
         let (again, wanted) = channel();
         let since = Arc::clone(&looks_since);
@@ -164,7 +167,7 @@ impl Reader {
         let started = std::thread::Builder::new().name("work".into()).spawn(move || {
             let mut is_last = false;
             loop {
-                let next = Instant::now() + PERIOD;
+                let next = Instant::now() + period;
                 let began = now();
                 set(&since, Some(began));
                 let values = look();
