@@ -28,8 +28,8 @@ pub(crate) struct Counted {
     state: State,
     number: Option<WorkUnits>,
     read: KtimeNs,
-    /// What was said of it.
-    said: BTreeSet<News>,
+    /// Words for what was said of it.
+    said: BTreeSet<&'static str>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,15 +40,6 @@ enum State {
     Moving,
     Still,
     Gone(WorkFailure),
-}
-
-/// What is said once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum News {
-    NeverThere,
-    Gone,
-    Restarted,
-    Still,
 }
 
 impl WorkTotals {
@@ -91,26 +82,18 @@ impl Counted {
         number != before
     }
 
+    /// Each kind of trouble once: its word, and what is said.
     fn news(&mut self, restarted: bool) -> Vec<String> {
-        let name = &self.name;
         let state = match &self.state {
-            State::Gone(why) if self.number.is_none() => Some((
-                News::NeverThere,
-                format!(
-                    "no units of {name}: no number was found ({}); look at what --work says of it",
-                    work_failure(why)
-                ),
-            )),
-            State::Gone(why) => {
-                Some((News::Gone, format!("the number of {name} is gone: {}", work_failure(why))))
-            }
-            State::Still => Some((News::Still, format!("the number of {name} stood still for a window"))),
+            State::Gone(why) => Some(("gone", format!("is not there: {}", work_failure(why)))),
+            State::Still => Some(("still", "stood still for a window".to_owned())),
             State::New | State::Moving => None,
         };
-        let restart = (News::Restarted, format!("the number of {name} began anew: all of it counts"));
-        let all = state.into_iter().chain(restarted.then_some(restart));
-        let new = all.filter(|(news, _)| self.said.insert(*news));
-        new.map(|(_, text)| format!("{text}; from now on the page alone says so")).collect()
+        let restart = restarted.then(|| ("restart", "began anew: all of it counts".to_owned()));
+        let new = state.into_iter().chain(restart).filter(|(word, _)| self.said.insert(word));
+        let name = &self.name;
+        new.map(|(_, text)| format!("the number of {name} {text}; from now on the page alone says so"))
+            .collect()
     }
 
     /// Whether there is a number now.
@@ -166,33 +149,24 @@ mod tests {
     #[test]
     fn windows() {
         let mut totals = Totals::default();
-        let mut window = |seconds, numbers: &[Option<u64>]| {
+        assert!(!page(&totals, &OwnCost::default(), Format::Text).contains("work_"));
+        let mut check = |seconds, numbers: &[Option<u64>], expected: (i64, i64, &str), words: &str| {
             let said = add(&mut totals, seconds, numbers).concat();
             let (units, restarts, state) = shown(&totals);
-            (units, restarts, state.split('"').nth(1).unwrap_or_default().to_owned(), said)
-        };
-        let mut check = |seconds, numbers: &[Option<u64>], expected: (i64, i64, &str), words: &str| {
-            let (units, restarts, state, said) = window(seconds, numbers);
-            assert_eq!((units, restarts, state.as_str()), expected, "{seconds}: {said}");
+            assert_eq!((units, restarts, state.split('"').nth(1).unwrap_or_default()), expected, "{seconds}");
             assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{seconds}: {said}");
         };
         check(1, &[], (-1, 0, ""), "");
-        check(2, &[None], (-1, 0, "missing"), "no units of to\"ken: no number was found (nothing is there)");
+        check(2, &[None], (-1, 0, "missing"), "the number of to\"ken is not there: nothing is there");
         check(3, &[], (-1, 0, "missing"), "");
         check(4, &[Some(7), Some(9), Some(9)], (2, 0, "moving"), "");
         check(5, &[Some(9)], (2, 0, "still"), "stood still");
         check(6, &[Some(12), Some(4), Some(5)], (10, 1, "moving"), "began anew");
-        check(7, &[Some(6), None], (-1, 1, "missing"), "is gone: nothing is there");
+        check(7, &[Some(6), None], (-1, 1, "missing"), "");
         check(8, &[Some(9), Some(9)], (14, 1, "moving"), "");
         check(9, &[Some(9), Some(2), None], (-1, 2, "missing"), "");
         check(10, &[Some(2)], (16, 2, "moving"), "");
         check(19, &[], (16, 2, "moving"), "");
         check(20, &[], (-1, 2, "timed-out"), "");
-    }
-
-    /// Where nothing is counted nothing is spoken of.
-    #[test]
-    fn without_counters() {
-        assert!(!page(&Totals::default(), &OwnCost::default(), Format::Text).contains("work_"));
     }
 }

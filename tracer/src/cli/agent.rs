@@ -214,20 +214,6 @@ mod tests {
         assert!(args.listen.ip().is_loopback());
     }
 
-    /// Numbers that stand somewhere are counted; an agent starts nothing that calls or prints.
-    #[test]
-    fn units_of_work() {
-        let of = |work: &str| parse(["energy-trace", "agent", "--work", work]);
-        let page = r#"t=prometheus:http://localhost:8000/metrics#tokens_total{model="a"}"#;
-        let Some(Command::Agent(args)) = of(page).unwrap().command else { panic!() };
-        assert_eq!(recording(&args).unwrap().work[0].source.words(), page[2..]);
-        assert!(of("t=file:/run/tokens").is_ok());
-        for refused in ["t=calls:Net.step", r"t=stdout:step (\d+)"] {
-            let why = of(refused).unwrap_err().to_string();
-            assert!(why.contains("an agent, which does neither, takes file: and prometheus:"), "{why}");
-        }
-    }
-
     /// A spool has to be somebody's who is not root; nothing is written to find that out.
     #[test]
     fn spools() {

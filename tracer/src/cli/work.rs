@@ -73,7 +73,7 @@ fn prometheus(words: &str) -> Result<WorkSource, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WorkSource, parse};
+    use super::{WorkSource, parse, parse_of_agent};
 
     /// The first `=` divides a name from its source, the first `:` a source's kind from its words.
     #[test]
@@ -92,9 +92,11 @@ mod tests {
         assert_eq!(parse("token=file:x").unwrap().source, WorkSource::File(here.to_str().unwrap().into()));
     }
 
-    /// What names nothing, or something else, is refused.
+    /// What names nothing, or something else, is refused; of an agent, which starts nothing, also calls and output.
     #[test]
     fn refused() {
+        let of_agent = ["x=file:/x", "x=prometheus:http://localhost/#x", "x=calls:f", r"x=stdout:(\d+)"];
+        assert_eq!(of_agent.map(|text| parse_of_agent(text).is_ok()), [true, true, false, false]);
         let long = format!("{}=file:/x", "n".repeat(65));
         for wrong in [
             "",

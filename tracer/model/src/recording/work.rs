@@ -202,7 +202,6 @@ mod tests {
     /// known where there was no number.
     #[test]
     fn between_moments() {
-        let at = KtimeNs::from_ns;
         let reading = |(at, number): (u64, Option<u64>)| {
             let value = number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
             WorkReading { at: KtimeNs::from_ns(at), within_ns: 0, value }
@@ -218,10 +217,10 @@ mod tests {
         ];
         let counter = WorkCounter { name: "token".into(), source: WorkSource::File("x".into()) };
         let series = WorkSeries { counter, readings: numbers.map(reading).to_vec() };
-        let done = |from, to| series.done(at(from), at(to)).map(WorkUnits::as_number);
-        assert_eq!([done(0, 4), done(4, 5), done(5, 7)], [Some(2.0), Some(2.0), Some(4.0)]);
-        assert_eq!([done(7, 9), done(9, 11), done(11, 12)], [None, None, Some(1.0)]);
-        assert_eq!([done(12, 20), done(0, 0), done(2, 1)], [None; 3]);
+        let done =
+            |(from, to)| series.done(KtimeNs::from_ns(from), KtimeNs::from_ns(to)).map(WorkUnits::as_number);
+        assert_eq!([(0, 4), (4, 5), (5, 7), (11, 12)].map(done), [2.0, 2.0, 4.0, 1.0].map(Some));
+        assert_eq!([(7, 9), (9, 11), (12, 20), (0, 0), (2, 1)].map(done), [None; 5]);
     }
 
     /// Numbers are exact to a millionth; what nobody can count with is none.
