@@ -51,7 +51,7 @@ fn a_counter_that_fails() {
     let failed = agent.page_with("a window behind it", |page| page.ends() > early.ends() + 5_000_000);
     let later = agent.page_with("three more", |page| windows(page) > windows(&failed) + 3);
     let ([_, before, missing], [energy, covered, later_missing]) = (of_second(&failed), of_second(&later));
-    println!("{} µJ in {covered} µs, missing {missing} and {later_missing} µs", energy);
+    println!("{energy} µJ in {covered} µs, missing {missing} and {later_missing} µs");
     assert!(covered == before && covered < 4_000_000, "{later:#?}");
     assert!(energy == of_second(&failed)[0] && later_missing > missing + 2_000_000, "{later:#?}");
     assert!(later.pod(UIDS[0]) > failed.pod(UIDS[0]));
