@@ -459,7 +459,10 @@ enum Recorded {
 
 /// Records so; returns the busy program's number and the report.
 fn recorded_on_a_busy_gpu(mode: &str, whom: &Recorded) -> (u32, serde_json::Value) {
-    let gpu = machine(vec![model("A100").full_duty()]);
+    recorded_on(&machine(vec![model("A100").full_duty()]), mode, whom)
+}
+
+fn recorded_on(gpu: &Gpu, mode: &str, whom: &Recorded) -> (u32, serde_json::Value) {
     let program = gpu.workload("gpu_mix", &[]).unwrap();
     let work = Guard::spawn(gpu.command(&program).args(["60", mode])).unwrap();
     let pid = work.pid();
@@ -490,6 +493,18 @@ fn attached_to_a_busy_gpu() {
         warnings.contains("\"gpu-in-use\"") && warnings.contains(&format!("process {pid} used it")),
         "{warnings}"
     );
+}
+
+/// A program that draws little and works on when the recording ends: what its GPU draws then is no pause, though no launch is seen.
+#[test]
+fn attached_for_a_while() {
+    let mut scenario = one_gpu(model("A100").full_duty());
+    scenario.kernels.values_mut().for_each(|kernel| kernel.watts = 40.0);
+    let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
+    let (_, json) = recorded_on(&gpu, "mixed", &Recorded::TheProgram);
+    let (row, warnings) = (&json["ledger"][0], json["meta"]["warnings"].to_string());
+    assert_eq!(row["idle_uj"], 0, "{row}");
+    assert!(warnings.contains("\"gpu-in-use\""), "{warnings}");
 }
 
 /// The same where the program rests again and again: what the device draws then (60 W) is its idle power, and it is not said that nobody knows it.

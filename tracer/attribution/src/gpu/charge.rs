@@ -155,7 +155,9 @@ impl Gpu<'_> {
         intervals: &[EnergyInterval],
         dynamic: &[MicroJoules],
     ) -> Option<Vec<Window>> {
-        if self.after.is_empty() || self.is_averaged() {
+        // Who was attached to may work on, and its launches are not seen any more.
+        let works_on = self.recording.header.command.is_empty();
+        if works_on || self.after.is_empty() || self.is_averaged() {
             return None;
         }
         let after = self.after.iter().map(|(interval, _)| *interval);
