@@ -546,7 +546,8 @@ fn a_module_is_counted_once() {
     files.iter().for_each(|(file, text)| std::fs::write(sensor.join(file), format!("{text}\n")).unwrap());
     let program = gpu.workload("gpu_mix", &[]).unwrap();
     let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let mut record = place.command(&["record", "--power", "nvml,hwmon-power", "--no-svg", "--path.sysfs"]);
+    let mut record =
+        place.command(&["record", "--power", "nvml", "--power", "hwmon-power", "--no-svg", "--path.sysfs"]);
     record.arg(sysfs.path()).arg("--nvml-lib").arg(gpu.libraries().join("libnvidia-ml.so.1"));
     let output = gpu.env(&mut record).arg("--").arg(&program).arg("4").output().unwrap();
     energy_trace_tests::place::assert_code(&output, 0);

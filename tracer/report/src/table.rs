@@ -155,10 +155,9 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     if profile.ledger.is_empty() {
         return look.line(out, TITLE, "No energy was measured");
     }
-    let (total, cores) = (total_row(profile), cores_row(profile));
+    let (total, cores, beside_cores) = (total_row(profile), cores_row(profile), beside_cores_rows(profile));
     let outer = outer_line(profile);
     let rest = outer.as_ref().map(OuterLine::rest_rows).unwrap_or_default();
-    let beside_cores = beside_cores_rows(profile);
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
     let listed: Vec<&LedgerRow> =
         of_domains.chain(&rest).chain(&total).chain(&cores).chain(&beside_cores).collect();
