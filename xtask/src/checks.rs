@@ -42,10 +42,11 @@ const BY_NAME: [&str; 5] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 29] = [
+const SIDE_BY_SIDE: [&str; 30] = [
     "agent::an_address_in_use",
     "agent::outlets_that_fail",
     "agent_faults::",
+    "agent_work::",
     "attribution::closed_loop::counter",
     "cli::",
     "counts::",
@@ -75,7 +76,7 @@ const SIDE_BY_SIDE: [&str; 29] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 14] = [
+const CPU_EACH: [&str; 16] = [
     "agent::spool_and_collector",
     "hostile::",
     "probe::jitter::loops",
@@ -83,7 +84,9 @@ const CPU_EACH: [&str; 14] = [
     "range_probes::known_times",
     "range_probes::lying",
     "ranges::decorated_functions",
+    "ranges::a_process_of",
     "ranges::known_times",
+    "ranges::record_functions",
     "ranges::ranges_of_pytorch",
     "receivers::",
     "session::elsewhere::",
