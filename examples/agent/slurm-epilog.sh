@@ -1,29 +1,32 @@
 #!/bin/sh
-# Slurm: gives each job's user the joules of the job on this node, so that jobs need no privileges. In slurm.conf: Epilog=/etc/slurm/energy-epilog.sh
+# Slurm: leaves each job's user the joules of the job on this node, so that jobs need no privileges. In slurm.conf: Epilog=/etc/slurm/energy-epilog.sh
 #
-# Each node runs `energy-trace agent --spool DIR`, one recorder for all ranks, and has DuckDB's program. The table, a row for each step and function
-# in microjoules and nanoseconds of CPU time, becomes energy-JOB-NODE.csv in the home of the job's user.
+# Each node runs `energy-trace agent --spool DIR`, one recorder for all ranks, and has DuckDB's program. A row for each step and function, in microjoules
+# and nanoseconds of CPU time, becomes TABLES/JOB-NODE.csv, which the job's user alone may read. What fails is in the system's log.
 spool=/var/lib/energy-trace/spool
-# The job's last window ends, and is written, so many seconds later at the most.
+tables=/var/lib/energy-trace/jobs
+# The job's last window ends, and is written, so many seconds later at the most: for the agent's --window of 60s.
 wait=90
+# Slurm gives an epilog none.
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
 
 case $SLURM_JOB_ID$SLURM_JOB_UID in *[!0-9]* | '') exit 0 ;; esac
 query="SELECT slurm_step, program, function, SUM(microjoules) AS microjoules, SUM(cpu_ns) AS cpu_ns
 FROM read_parquet('$spool/energy/*/*.parquet', union_by_name = true)
 LEFT JOIN (SELECT stack_id, MIN(function) AS function FROM read_parquet('$spool/stacks/*/*.parquet') GROUP BY 1) USING (stack_id)
 WHERE slurm_job = $SLURM_JOB_ID GROUP BY 1, 2, 3 ORDER BY 4 DESC"
-as_user() {
-    user=$1 group=$2
-    shift 2
-    setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs "$@"
-}
-# Root reads nothing that others write, and writes nothing where others may.
+# The spool's owner reads what they have written, and root writes into a folder of root's alone.
 table() {
     sleep "$wait"
-    file=$(getent passwd "$SLURM_JOB_UID" | cut -d: -f6)/energy-$SLURM_JOB_ID-$SLURMD_NODENAME.csv
-    # shellcheck disable=SC2016
-    as_user "$(stat -c %u "$spool")" "$(stat -c %g "$spool")" duckdb -csv -c "$query" |
-        as_user "$SLURM_JOB_UID" "$(id -g "$SLURM_JOB_UID")" sh -c 'cat >"$1"' sh "$file"
+    install -d -m 0755 "$tables" && new=$(mktemp "$tables/new.XXXXXX") || return
+    if setpriv --reuid "$(stat -c %u "$spool")" --regid "$(stat -c %g "$spool")" --clear-groups --no-new-privs \
+        timeout 60 duckdb -csv -c "$query" >"$new"; then
+        chown "$SLURM_JOB_UID" "$new" && mv "$new" "$tables/$SLURM_JOB_ID-$SLURMD_NODENAME.csv"
+    else
+        rm "$new"
+        echo "no table of job $SLURM_JOB_ID: the lines above say why"
+    fi
 }
 # The node is free for the next job meanwhile.
-table </dev/null >/dev/null 2>&1 &
+table 2>&1 </dev/null | logger -t energy-epilog >/dev/null 2>&1 &

@@ -54,9 +54,9 @@ WORK = f"import time\nend = time.monotonic() + {SECONDS}\nwhile time.monotonic()
 
 
 def write_epilog(place, spool):
-    """The example as a site would have it: its own spool, short windows, DuckDB's program, and homes in a folder of the test's."""
+    """The example as a site would have it: its own spool and tables, short windows, and DuckDB's program."""
     text = EPILOG.read_text()
-    own = {"spool=/var/lib/energy-trace/spool": f"spool={spool}", "wait=90": "wait=8", "$(getent passwd \"$SLURM_JOB_UID\" | cut -d: -f6)": f"{place}/home", " duckdb ": f" {place}/duckdb "}
+    own = {"spool=/var/lib/energy-trace/spool": f"spool={spool}", "tables=/var/lib/energy-trace/jobs": f"tables={place}/tables", "wait=90": "wait=8", " duckdb ": f" {place}/duckdb "}
     for words, others in own.items():
         assert text.count(words) == 1, words
         text = text.replace(words, others)
@@ -64,16 +64,16 @@ def write_epilog(place, spool):
     (place / "epilog.sh").chmod(0o755)
     shutil.copy(pathlib.Path(duckdb.__file__).parents[1] / "duckdb_cli/duckdb", place / "duckdb")
     (place / "duckdb").chmod(0o755)
-    (place / "home").mkdir(mode=0o700)
 
 
 def tables_of(place, job):
     """Microjoules of the job by what the epilog left of each node."""
-    files = [place / "home" / f"energy-{job}-{node}.csv" for node in NODES]
+    files = [place / "tables" / f"{job}-{node}.csv" for node in NODES]
     for _ in range(60):
-        if all(file.exists() and file.read_text().endswith("\n") for file in files):
+        if all(file.exists() for file in files):
             break
         time.sleep(1)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
     return [sum(int(row["microjoules"]) for row in csv.DictReader(file.open())) for file in files]
 
 

@@ -140,7 +140,8 @@ impl Timeline {
         self
     }
 
-    /// The same without what another domain drew in each interval, which this one's counter holds as well.
+    /// The same without what another domain drew in each interval, which this one's counter holds as well. Where that is not known for a tenth of an
+    /// interval, its energy is nobody's.
     #[must_use]
     pub fn less(mut self, held: &Self) -> Self {
         let mut before = vec![MicroJoules::ZERO];
@@ -156,7 +157,24 @@ impl Timeline {
         for EnergyInterval { span, energy } in &mut self.intervals {
             *energy -= until(span.end) - until(span.start);
         }
+        self.doubt_beside(&held.gaps);
         self
+    }
+
+    /// Believes no interval of which a tenth lies in gaps of a counter that it was compared with.
+    fn doubt_beside(&mut self, gaps: &[Gap]) {
+        let unknown =
+            |span: Span| gaps.iter().filter_map(move |gap| Some((gap.span.overlap(span)?.ns(), gap.why)));
+        let why = |span: Span| {
+            let missing: u64 = unknown(span).map(|(ns, _)| ns).sum();
+            unknown(span).next().filter(|_| missing.saturating_mul(10) > span.ns()).map(|(_, why)| why)
+        };
+        let doubted = self.intervals.extract_if(.., |interval| why(interval.span).is_some());
+        self.doubted.extend(doubted.inspect(|of| {
+            self.gaps.extend(why(of.span).map(|why| Gap { span: of.span, why }));
+        }));
+        self.gaps.sort_by_key(|gap| gap.span);
+        self.doubted.sort_by_key(|doubted| doubted.span);
     }
 
     /// For how long it is not known what was drawn, and why, in nanoseconds.
@@ -176,7 +194,7 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnergyInterval, GapReason, Span, Timeline};
+    use super::{EnergyInterval, Gap, GapReason, Span, Timeline};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroJoules;
 
@@ -214,6 +232,13 @@ mod tests {
         let module = timeline(&[(0, 10, 50), (10, 20, 50), (25, 30, 9)]);
         let held = timeline(&[(0, 5, 10), (5, 15, 7), (15, 28, 13)]);
         let rest = [(0, 10, 50 - 10 - 4), (10, 20, 50 - 3 - 5), (25, 30, 9 - 3)];
-        assert_eq!(module.less(&held), timeline(&rest));
+        assert_eq!(module.clone().less(&held), timeline(&rest));
+        // Where nothing is known of the other the rest is nobody's, and none of it is lost.
+        let gap = Gap { span: timeline(&[(15, 28, 0)]).intervals[0].span, why: GapReason::Slept };
+        let held = Timeline { gaps: vec![gap], ..timeline(&[(0, 5, 10), (5, 15, 7)]) };
+        let less = module.less(&held);
+        assert_eq!(less.intervals, timeline(&rest[..1]).intervals);
+        assert_eq!(less.doubted, timeline(&[(10, 20, 50 - 3), (25, 30, 9)]).intervals);
+        assert_eq!(less.gaps.iter().map(|gap| gap.why).collect::<Vec<_>>(), [GapReason::Slept; 2]);
     }
 }

@@ -28,8 +28,8 @@ class _Finder:
         self._library = library
 
     def find_spec(self, name, path=None, target=None):
-        if name != _MODULE:
-            return None
+        if name != _MODULE or self not in sys.meta_path:
+            return None  # Whoever wraps finders does without marks.
         sys.meta_path.remove(self)
         others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path))
         spec = next(filter(None, (find(name, path, target) for find in others if find)), None)
@@ -78,6 +78,14 @@ def _profiler():
     return getattr(compiled, "_profiler_type", None) or (lambda: None)
 
 
+def _quietly(mark, record):
+    """Whatever the program's objects are like, it runs as it would alone: there is no range then. Another thread may have been faster, too."""
+    try:
+        mark(record)
+    except Exception:
+        pass
+
+
 def _wrap(record_function, start, end, profiler):
     from _thread import get_ident
     from functools import wraps
@@ -88,26 +96,29 @@ def _wrap(record_function, start, end, profiler):
     # Those that make ranges of it themselves: `emit_nvtx`, `emit_itt`.
     kinds = [getattr(type(profiler()), kind, kind) for kind in ("NVTX", "ITT")]
 
-    @wraps(enter)
-    def __enter__(self):
-        entered = enter(self)
-        if profiler() not in kinds:
+    def begin(self):
+        if profiler() not in kinds and isinstance(self.name, str):
             # Several threads may be within one, or a function within itself.
             ranges = self.__dict__.setdefault("_energy_trace_ranges", [])
-            ranges.append((get_ident(), start(str(self.name).encode(errors="replace"))))
-        return entered
+            ranges.append((get_ident(), start(self.name.encode(errors="replace"))))
 
-    @wraps(leave)
-    def __exit__(self, *raised):
+    def finish(self):
         ranges = self.__dict__.get("_energy_trace_ranges", [])
         mine = [of for of in ranges if of[0] == get_ident()] or ranges[-1:]
         for of in mine[-1:]:
-            try:
-                ranges.remove(of)
-            except ValueError:
-                break  # Another thread was faster.
+            ranges.remove(of)
             end(of[1])
-        return leave(self, *raised)
+
+    @wraps(enter)
+    def __enter__(self, *more, **named):
+        entered = enter(self, *more, **named)
+        _quietly(begin, self)
+        return entered
+
+    @wraps(leave)
+    def __exit__(self, *raised, **named):
+        _quietly(finish, self)
+        return leave(self, *raised, **named)
 
     __enter__.energy_trace_ranges = True
     record_function.__enter__, record_function.__exit__ = __enter__, __exit__

@@ -6,12 +6,13 @@
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{WorkFailure, WorkReading, WorkSeries, WorkUnits};
+use energy_trace_names::shown::shown;
 use energy_trace_sentences::work_failure;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A counter has a reading each half a second, or says why not.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A counter has a reading each half a second, or each 20 s where that takes much, or says why not.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// All counters.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub struct WorkTotals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) name: String,
+    source: String,
     pub(crate) units: WorkUnits,
     pub(crate) restarts: u64,
     state: State,
@@ -46,7 +48,11 @@ impl WorkTotals {
     /// Adds a window that ends then. What is to be said of it.
     pub fn add(&mut self, window: &[WorkSeries], until: KtimeNs) -> Vec<String> {
         let new = window.get(self.counters.len()..).unwrap_or_default();
-        let named = |series: &WorkSeries| Counted { name: series.counter.name.clone(), ..Counted::default() };
+        let named = |series: &WorkSeries| Counted {
+            name: series.counter.name.clone(),
+            source: shown(&series.counter.source.words()).into_owned(),
+            ..Counted::default()
+        };
         self.counters.extend(new.iter().map(named));
         let all = self.counters.iter_mut().zip(window);
         all.flat_map(|(counter, series)| counter.add(&series.readings, until)).collect()
@@ -91,9 +97,13 @@ impl Counted {
         };
         let restart = restarted.then(|| ("restart", "began anew: all of it counts".to_owned()));
         let new = state.into_iter().chain(restart).filter(|(word, _)| self.said.insert(word));
-        let name = &self.name;
-        new.map(|(_, text)| format!("the number of {name} {text}; from now on the page alone says so"))
-            .collect()
+        let (name, source) = (&self.name, &self.source);
+        let say = |text| {
+            format!(
+                "--work {name}: the number of {source} {text}; said once, later the metrics say it (energy_trace_work_state)"
+            )
+        };
+        new.map(|(_, text)| say(text)).collect()
     }
 
     /// Whether there is a number now.
@@ -157,7 +167,12 @@ mod tests {
             assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{seconds}: {said}");
         };
         check(1, &[], (-1, 0, ""), "");
-        check(2, &[None], (-1, 0, "missing"), "the number of to\"ken is not there: nothing is there");
+        check(
+            2,
+            &[None],
+            (-1, 0, "missing"),
+            "--work to\"ken: the number of file:x is not there: nothing is there",
+        );
         check(3, &[], (-1, 0, "missing"), "");
         check(4, &[Some(7), Some(9), Some(9)], (2, 0, "moving"), "");
         check(5, &[Some(9)], (2, 0, "still"), "stood still");
@@ -166,7 +181,7 @@ mod tests {
         check(8, &[Some(9), Some(9)], (14, 1, "moving"), "");
         check(9, &[Some(9), Some(2), None], (-1, 2, "missing"), "");
         check(10, &[Some(2)], (16, 2, "moving"), "");
-        check(19, &[], (16, 2, "moving"), "");
-        check(20, &[], (-1, 2, "timed-out"), "");
+        check(39, &[], (16, 2, "moving"), "");
+        check(40, &[], (-1, 2, "timed-out"), "");
     }
 }

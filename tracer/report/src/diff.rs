@@ -56,8 +56,16 @@ impl Work<'_> {
     /// What a run did, and whether it may have done more.
     #[expect(clippy::cast_precision_loss, reason = "a divisor")]
     fn of(self, profile: &Profile, side: usize) -> Result<(f64, bool), NotCounted> {
-        let not_counted =
-            |name| NotCounted { name: shown(name).into_owned(), side: if side == 0 { 'A' } else { 'B' } };
+        let is_unit = |name| profile.work.iter().any(|work| work.series.counter.name == name);
+        let not_counted = |name| NotCounted {
+            name: shown(name).into_owned(),
+            side: if side == 0 { 'A' } else { 'B' },
+            instead: if is_unit(name) {
+                "for a unit of --work type --per-work "
+            } else {
+                "record it with --count="
+            },
+        };
         match self {
             Self::Counts(counts) => Ok((counts[side], false)),
             Self::Calls(name) => calls_named(profile, name)
@@ -74,12 +82,14 @@ impl Work<'_> {
 
 /// Joules cannot be divided by calls that nobody counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run of {side} has no counted calls of {name}: record it with --count={name}")]
+#[error("a run of {side} has no counted calls of {name}: {instead}{name}")]
 pub struct NotCounted {
     /// The call.
     pub name: String,
     /// A or B.
     pub side: char,
+    /// What to type, up to the name.
+    instead: &'static str,
 }
 
 /// What is compared, and how it looks.

@@ -52,7 +52,7 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
             [found(real.len(), rest.len(), options.by)].into_iter().chain(unknown).collect();
         return look.bullets(out, " ", &notes);
     }
-    let (sentence, commands) = of_single_runs(compared);
+    let (sentence, commands) = of_single_runs(compared, options.work);
     look.bullets(out, " ", &[sentence])?;
     // What is to be typed is never cut.
     commands.iter().try_for_each(|line| look.line(out, Style::new(), line))
@@ -75,7 +75,7 @@ fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> 
     let bound = if is_bound { " (≤: not all were counted; chance leaves that out)" } else { "" };
     match options.work {
         Work::Counts(_) => {}
-        Work::Calls(name) => lines.push(format!("joules of a call of {name}{bound}")),
+        Work::Calls(name) => lines.push(format!("joules per call of {name}, of all that ran{bound}")),
         Work::Units(name) => lines.push(format!("joules per {name}{bound}")),
     }
     lines
@@ -122,7 +122,7 @@ fn found(real: usize, rest: usize, by: By) -> String {
 }
 
 /// What single runs say, and the commands that would make it certain.
-fn of_single_runs(compared: &Comparison<'_>) -> (String, [String; 2]) {
+fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String; 2]) {
     let by = match compared.changes.first() {
         Some(whole) if whole.sides[0].joules > 0.0 => format!(" by {}", relative(whole)),
         _ => String::new(),
@@ -132,11 +132,17 @@ fn of_single_runs(compared: &Comparison<'_>) -> (String, [String; 2]) {
         false => format!("one run of a side: these runs differ{by}"),
     };
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
+    let counted = if matches!(work, Work::Counts(_)) { "" } else { "with the same --count or --work, " };
     let commands = [
         format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {}; done", words(command)),
         "    energy-trace diff a*.data --vs b*.data".to_owned(),
     ];
-    (format!("{runs}; whether it repeats, five runs of each tell, b*.data with what you changed:"), commands)
+    (
+        format!(
+            "{runs}; whether it repeats, five runs of each tell, {counted}b*.data with what you changed:"
+        ),
+        commands,
+    )
 }
 
 /// Longest command that is put into a line to be typed.

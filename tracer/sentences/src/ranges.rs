@@ -47,7 +47,7 @@ fn not_recorded(why: &RangesNotRecorded) -> String {
             format!("ranges are missing, for static probes were not probed: {error}")
         }
         RangesNotRecorded::NotMarked => {
-            "no sample was taken in a range: the program marked none by NVTX (version 3) or ITT, passed no static probe of --range-probes and published no span \
+            "no sample was taken in a range: the program marked none by NVTX (version 3), ITT or PyTorch's record_function, passed no static probe of --range-probes and published no span \
              (OpenTelemetry's thread context; a stripped program shows its own only if it was linked with -rdynamic), or they were too \
              short".to_owned()
         }

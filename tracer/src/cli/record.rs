@@ -151,7 +151,7 @@ pub(super) struct RecordArgs {
 
     /// Record the ranges that the program marks: NVTX (C, Python's nvtx, torch.cuda.nvtx, emit_nvtx), Intel's ITT (emit_itt, oneDNN) and
     /// PyTorch's record_function, and the attributes of spans that it publishes (OpenTelemetry's thread context), also of programs that run already.
-    /// Shown by `report --by range` and in flame graphs. Needs no GPU; a range costs the program some 0.2 µs. Sets NVTX_INJECTION64_PATH and
+    /// Shown by `report --by range` and in flame graphs. Needs no GPU; a range costs the program 0.1 µs in C, 0.4 µs by energy_trace.range, 5 µs by record_function. Sets NVTX_INJECTION64_PATH and
     /// INTEL_LIBITTNOTIFY64 for the program, where they are not set, and puts a module on its PYTHONPATH
     #[arg(help_heading = "Sampling", long)]
     pub ranges: bool,

@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(100);
 /// The same of an agent, whose windows are longer, and which asks for ever: pages cost whoever makes them.
 const PERIOD_OF_AGENT: Duration = Duration::from_millis(500);
+/// Of an agent a look may take one part in so many of a CPU, and is waited for so long at the most: whoever makes the page decides what reading it takes.
+const SHARE_OF_AGENT: u32 = 200;
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// How long a look may take before that is told.
 const SLOW: Duration = Duration::from_secs(1);
 /// How long last looks are waited for: less than the parent waits for all of it.
@@ -167,11 +170,15 @@ impl Reader {
         let started = std::thread::Builder::new().name("work".into()).spawn(move || {
             let mut is_last = false;
             loop {
-                let next = Instant::now() + period;
-                let began = now();
+                let mut next = Instant::now() + period;
+                let (began, spent) = (now(), thread_time());
                 set(&since, Some(began));
                 let values = look();
                 set(&since, None);
+                if period == PERIOD_OF_AGENT {
+                    let spent = thread_time().saturating_sub(spent);
+                    next = next.max(Instant::now() + (spent * SHARE_OF_AGENT).min(LONGEST_WAIT));
+                }
                 let times = (began, now());
                 let was_told = tellings.iter_mut().zip(values).all(|((id, telling), value)| {
                     let reading = telling.tell(times, value);
@@ -237,6 +244,12 @@ impl Reader {
         let reading = WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) };
         self.ids.iter().map(|id| (*id, reading.clone())).collect()
     }
+}
+
+/// CPU time of this thread.
+fn thread_time() -> Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(Duration::ZERO, Duration::from)
 }
 
 /// Tells the numbers that are printed, until a last look is wanted or there will be nothing more.

@@ -19,6 +19,7 @@ const CROWD: usize = 4096;
 
 /// Between two looks for open files that no process maps any more, and between two times that an agent forgets all for their sake.
 const CLOSES_EACH_NS: u64 = 5_000_000_000;
+const CLOSES_ANYWAY_NS: u64 = 30_000_000_000;
 const FORGETS_EACH_NS: u64 = 300_000_000_000;
 
 /// Ended processes, and what was logged.
@@ -68,9 +69,10 @@ impl Housekeeping {
         gone
     }
 
-    /// Whether to look now for open files that no process maps.
+    /// Whether to look now for open files that no process maps: soon where one has ended, seldom where one may have closed a library.
     pub(super) fn may_close(&mut self, now: KtimeNs) -> bool {
-        let may = self.left && now.ns_since(self.closed) > CLOSES_EACH_NS;
+        let wait = if self.left { CLOSES_EACH_NS } else { CLOSES_ANYWAY_NS };
+        let may = now.ns_since(self.closed) > wait;
         if may {
             (self.left, self.closed) = (false, now);
         }
@@ -113,14 +115,16 @@ impl Housekeeping {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLOSES_EACH_NS, FORGETS_EACH_NS, GRACE_NS, Housekeeping, KtimeNs, Pid};
+    use super::{CLOSES_ANYWAY_NS, CLOSES_EACH_NS, FORGETS_EACH_NS, GRACE_NS, Housekeeping, KtimeNs, Pid};
 
     /// Files are looked through some seconds after a process was forgotten, once; all is forgotten for their sake each few minutes at the most.
     #[test]
     fn files_are_closed_where_processes_ended() {
         let at = KtimeNs::from_ns;
         let mut keeping = Housekeeping::new(at(0));
-        assert!(!keeping.may_close(at(2 * CLOSES_EACH_NS)));
+        let closes = [CLOSES_ANYWAY_NS, CLOSES_ANYWAY_NS + 1, 2 * CLOSES_ANYWAY_NS];
+        assert_eq!(closes.map(|ns| keeping.may_close(at(ns))), [false, true, false]);
+        let mut keeping = Housekeeping::new(at(0));
         keeping.ended(Pid::new(u32::MAX >> 1), at(0));
         assert_eq!(keeping.take_gone(at(GRACE_NS + 1), false).len(), 1);
         let closes = [GRACE_NS + 1, CLOSES_EACH_NS + 1, 3 * CLOSES_EACH_NS];
