@@ -47,6 +47,20 @@ const KEPT_FILE: Machine = Machine {
     within: 0.005,
 };
 
+const SERVERS_METER: Machine = Machine {
+    name: "server's meter",
+    word: "hwmon-power",
+    files: &[
+        ("class/hwmon/hwmon0/name", "power_meter\n"),
+        ("class/hwmon/hwmon0/power1_average_interval", "50\n"),
+    ],
+    file: "class/hwmon/hwmon0/power1_average",
+    shows: |uw, _| uw,
+    mean_ms: 50,
+    constant: false,
+    within: 0.01,
+};
+
 static MACHINES: [Machine; 14] = [
     Machine {
         name: "X-Gene",
@@ -75,19 +89,7 @@ static MACHINES: [Machine; 14] = [
         constant: false,
         within: 0.005,
     },
-    Machine {
-        name: "server's meter",
-        word: "hwmon-power",
-        files: &[
-            ("class/hwmon/hwmon0/name", "power_meter\n"),
-            ("class/hwmon/hwmon0/power1_average_interval", "50\n"),
-        ],
-        file: "class/hwmon/hwmon0/power1_average",
-        shows: |uw, _| uw,
-        mean_ms: 50,
-        constant: false,
-        within: 0.01,
-    },
+    SERVERS_METER,
     Machine {
         name: "Altra's cores",
         word: "hwmon",
@@ -104,17 +106,12 @@ static MACHINES: [Machine; 14] = [
     },
     Machine {
         name: "Grace",
-        word: "hwmon-power",
         files: &[
             ("class/hwmon/hwmon0/name", "power_meter\n"),
             ("class/hwmon/hwmon0/power1_oem_info", "Grace Power Socket 0\n"),
             ("class/hwmon/hwmon0/power1_average_interval", "50\n"),
         ],
-        file: "class/hwmon/hwmon0/power1_average",
-        shows: |uw, _| uw,
-        mean_ms: 50,
-        constant: false,
-        within: 0.01,
+        ..SERVERS_METER
     },
     Machine {
         name: "Altra's smpro",

@@ -134,6 +134,17 @@ pub fn build_probes_for(workspace: &Workspace, target: Target) -> Result<()> {
     bpf::build(workspace, &tools, target, Warnings::Shown)
 }
 
+/// The program that was named, or that of this tree, built.
+pub fn given_or_built(workspace: &Workspace, given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        Some(given) => fs::canonicalize(given).with_context(|| format!("cannot find {}", given.display())),
+        None => {
+            build(workspace, Purpose::Build)?;
+            Ok(workspace.binary())
+        }
+    }
+}
+
 /// How a test is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiled {

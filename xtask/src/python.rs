@@ -8,7 +8,6 @@ use crate::frameworks;
 use crate::package::python::lay_out;
 use crate::page::install_browser;
 use crate::product;
-use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -44,13 +43,7 @@ pub(crate) struct Options {
 
 /// Tries everything.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => fs::canonicalize(program).context("cannot find the program")?,
-        None => {
-            product::build(workspace, Purpose::Build)?;
-            workspace.binary()
-        }
-    };
+    let program = product::given_or_built(workspace, options.program.as_deref())?;
     install_browser(workspace)?;
     if !workspace.pythons().join("debian-sid-3.14").exists() {
         run(&mut Command::new(workspace.root().join("xtask/pythons"))).context("no newer interpreters")?;

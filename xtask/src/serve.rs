@@ -7,7 +7,6 @@ use crate::command::{read_output, run};
 use crate::frameworks;
 use crate::private_apt::{PrivateApt, SID};
 use crate::product;
-use crate::setup::Purpose;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
@@ -31,13 +30,7 @@ pub(crate) struct Options {
 
 /// Records them and compares.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => fs::canonicalize(program).context("cannot find energy-trace")?,
-        None => {
-            product::build(workspace, Purpose::Build)?;
-            workspace.binary()
-        }
-    };
+    let program = product::given_or_built(workspace, options.program.as_deref())?;
     let torch = site(&frameworks::install_newest_torch(workspace)?)?;
     let python = frameworks::environment_with(workspace, "transformers", &TRANSFORMERS)?;
     let path = std::env::join_paths([workspace.root().join("tracer/python"), torch])?;

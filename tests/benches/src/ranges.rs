@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command::{is_root, read_output, run};
 use xtask::product;
-use xtask::setup::Purpose;
 use xtask::workspace::Workspace;
 
 /// What to measure with.
@@ -34,13 +33,7 @@ const HEAD: &str = "\
 
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     ensure!(is_root(), "energy-trace loads BPF programs: run this as root");
-    let binary = match &options.binary {
-        Some(binary) => binary.clone(),
-        None => {
-            product::build(workspace, Purpose::Build)?;
-            workspace.binary()
-        }
-    };
+    let binary = product::given_or_built(workspace, options.binary.as_deref())?;
     let folder = workspace.target().join("bench/ranges");
     std::fs::create_dir_all(&folder)?;
     let (workloads, program) = (workspace.root().join("tests/workloads"), folder.join("ranges"));

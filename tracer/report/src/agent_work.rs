@@ -91,7 +91,7 @@ impl Counted {
     /// Each kind of trouble once: its word, and what is said.
     fn news(&mut self, restarted: bool) -> Vec<String> {
         let state = match &self.state {
-            State::Gone(why) => Some(("gone", format!("is not there: {}", work_failure(why)))),
+            State::Gone(why) => Some(("gone", format!("is not known: {}", work_failure(why)))),
             State::Still => Some(("still", "stood still for a window".to_owned())),
             State::New | State::Moving => None,
         };
@@ -100,7 +100,7 @@ impl Counted {
         let (name, source) = (&self.name, &self.source);
         let say = |text| {
             format!(
-                "--work {name}: the number of {source} {text}; said once, later the metrics say it (energy_trace_work_state)"
+                "--work {name}: the number of {source} {text}; this is said once, later see energy_trace_work_state among the metrics"
             )
         };
         new.map(|(_, text)| say(text)).collect()
@@ -171,7 +171,7 @@ mod tests {
             2,
             &[None],
             (-1, 0, "missing"),
-            "--work to\"ken: the number of file:x is not there: nothing is there",
+            "--work to\"ken: the number of file:x is not known: nothing is there",
         );
         check(3, &[], (-1, 0, "missing"), "");
         check(4, &[Some(7), Some(9), Some(9)], (2, 0, "moving"), "");

@@ -29,11 +29,18 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at a source.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same of an agent, whose windows are longer, and which asks for ever: pages cost whoever makes them.
-const PERIOD_OF_AGENT: Duration = Duration::from_millis(500);
-/// Of an agent a look may take one part in so many of a CPU, and is waited for so long at the most: whoever makes the page decides what reading it takes.
-const SHARE_OF_AGENT: u32 = 200;
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// How often sources are looked at.
+#[derive(Clone, Copy)]
+struct Pace {
+    period: Duration,
+    /// A look is followed by a rest of so many times its own CPU time: whoever makes a page decides what reading it takes.
+    rest: u32,
+}
+const OF_RECORD: Pace = Pace { period: PERIOD, rest: 0 };
+/// Windows are longer, and it asks for ever: pages cost whoever makes them.
+const OF_AGENT: Pace = Pace { period: Duration::from_millis(500), rest: 200 };
+/// No rest is longer.
+const LONGEST_REST: Duration = Duration::from_secs(20);
 /// How long a look may take before that is told.
 const SLOW: Duration = Duration::from_secs(1);
 /// How long last looks are waited for: less than the parent waits for all of it.
@@ -59,10 +66,10 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
     let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
     let (sender, told) = sync_channel::<Event>(WAITING);
-    let period = if plan.agent.is_some() { PERIOD_OF_AGENT } else { PERIOD };
+    let pace = if plan.agent.is_some() { OF_AGENT } else { OF_RECORD };
     let looks = looks(&plan.work).into_iter();
     let mut readers: Vec<Reader> =
-        looks.map(|(ids, look)| Reader::start(ids, look, period, sender.clone())).collect();
+        looks.map(|(ids, look)| Reader::start(ids, look, pace, sender.clone())).collect();
     readers.extend(Reader::watch(plan, files.into_iter().next(), &sender));
     drop(sender);
     loop {
@@ -161,7 +168,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(ids: Vec<WorkId>, mut look: Look, period: Duration, told: SyncSender<Event>) -> Self {
+    fn start(ids: Vec<WorkId>, mut look: Look, pace: Pace, told: SyncSender<Event>) -> Self {
         let looks_since = Arc::new(Mutex::new(None));
         let (again, wanted) = channel();
         let since = Arc::clone(&looks_since);
@@ -170,15 +177,13 @@ impl Reader {
         let started = std::thread::Builder::new().name("work".into()).spawn(move || {
             let mut is_last = false;
             loop {
-                let mut next = Instant::now() + period;
+                let next = Instant::now() + pace.period;
                 let (began, spent) = (now(), thread_time());
                 set(&since, Some(began));
                 let values = look();
                 set(&since, None);
-                if period == PERIOD_OF_AGENT {
-                    let spent = thread_time().saturating_sub(spent);
-                    next = next.max(Instant::now() + (spent * SHARE_OF_AGENT).min(LONGEST_WAIT));
-                }
+                let rest = thread_time().saturating_sub(spent).saturating_mul(pace.rest).min(LONGEST_REST);
+                let next = next.max(Instant::now() + rest);
                 let times = (began, now());
                 let was_told = tellings.iter_mut().zip(values).all(|((id, telling), value)| {
                     let reading = telling.tell(times, value);

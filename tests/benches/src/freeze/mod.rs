@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracer_ebpf::wire::push;
 use xtask::product;
-use xtask::setup::Purpose;
 use xtask::workspace::Workspace;
 
 /// `cargo xtask bench freeze`.
@@ -68,13 +67,7 @@ struct Pushes {
 }
 
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => {
-            product::build(workspace, Purpose::Build)?;
-            workspace.binary()
-        }
-    };
+    let program = product::given_or_built(workspace, options.program.as_deref())?;
     let folder = workspace.target().join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let script = workspace.root().join("tests/benches/src/freeze/threads.py");

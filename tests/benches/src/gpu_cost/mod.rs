@@ -26,7 +26,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use xtask::command::{is_root, run};
 use xtask::product;
-use xtask::setup::Purpose;
 use xtask::workspace::Workspace;
 
 /// What to measure, and how long.
@@ -90,13 +89,7 @@ struct Run {
 
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     ensure!(is_root(), "energy-trace loads BPF programs: run this as root");
-    let binary = match &options.binary {
-        Some(binary) => binary.clone(),
-        None => {
-            product::build(workspace, Purpose::Build)?;
-            workspace.binary()
-        }
-    };
+    let binary = product::given_or_built(workspace, options.binary.as_deref())?;
     let bench = Bench { binary, folder: workspace.target().join("bench/gpu_cost") };
     bench.prepare(workspace)?;
     println!("{HEAD}");

@@ -24,9 +24,7 @@ const IDLE_SD: f64 = 0.01;
 
 /// Meters a domain's energy.
 pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Metered {
-    let lag = lag_of(domain, readings, basis);
-    let shifted = lag.map(|lag| shift(readings, lag));
-    let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span);
+    let (lag, timeline) = in_time(domain, readings, basis);
     let held = held_by_gpu(domain, basis);
     let timeline = held.iter().fold(timeline, |of_all, held| of_all.less(held));
     let busy_before = busy_before(domain, &timeline, basis);
@@ -55,7 +53,14 @@ fn held_by_gpu(domain: &Domain, basis: &Basis<'_>) -> Vec<Timeline> {
     }
     let readings = |part: &Domain| basis.recording.readings.get(&part.id).map_or(&[][..], Vec::as_slice);
     let held = basis.recording.held_by(domain).into_iter();
-    held.map(|part| meter(part, readings(part), basis).timeline).collect()
+    held.map(|part| in_time(part, readings(part), basis).1).collect()
+}
+
+/// What its readings say, when it was, and how late they were.
+fn in_time(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> (Option<Lag>, Timeline) {
+    let lag = lag_of(domain, readings, basis);
+    let shifted = lag.map(|lag| shift(readings, lag));
+    (lag, timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis, basis.span))
 }
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's

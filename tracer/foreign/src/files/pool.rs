@@ -64,11 +64,10 @@ impl<Key: Clone + Eq + Hash> Pool<Key> {
         Room::Instead(largest, oldest)
     }
 
-    /// Keeps it no longer.
-    pub fn remove(&mut self, key: &Key) {
-        if let Some(keys) = self.owners.remove(key).and_then(|owner| self.of.get_mut(&owner)) {
-            keys.retain(|kept| kept != key);
-        }
+    /// Keeps only these.
+    pub fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) {
+        self.owners.retain(|key, _| is_kept(key));
+        self.of.values_mut().for_each(|keys| keys.retain(&is_kept));
     }
 
     /// Somebody uses what is kept: it is theirs if they have less than whose it was. False where it is not kept.
@@ -109,7 +108,7 @@ mod tests {
         assert_eq!(pool.add(ONE, 13), Room::None);
         assert_eq!(pool.add(Owner::Root, 14), Room::Instead(OTHER, 10));
         assert!(!pool.share(Owner::Root, &10) && pool.share(Owner::Root, &11));
-        pool.remove(&3);
+        pool.retain(|key| *key != 3);
         assert_eq!(pool.add(OTHER, 15), Room::Free);
     }
 

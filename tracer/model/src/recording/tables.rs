@@ -130,8 +130,8 @@ impl Recording {
         if domain.class != DomainClass::Gpu {
             return own;
         }
-        let held = self.held_by(domain).into_iter().map(|part| self.shown_at_rest(part).as_uw());
-        MicroWatts::from_uw(own.as_uw().saturating_sub(held.sum()))
+        let less = |left: u64, part| left.saturating_sub(self.shown_at_rest(part).as_uw());
+        MicroWatts::from_uw(self.held_by(domain).into_iter().fold(own.as_uw(), less))
     }
 
     fn shown_at_rest(&self, domain: &Domain) -> MicroWatts {

@@ -248,19 +248,18 @@ impl Collector {
         if let Some(live) = &mut self.live {
             live.look(now, &self.stacks);
         }
-        let holds = self.housekeeping.may_close(now) && self.close_unmapped();
-        if self.live.as_ref().is_some_and(|live| live.forgets)
-            && (self.stacks.out.is_large() || holds && self.housekeeping.may_forget(now))
-        {
+        let forgets = self.live.as_ref().is_some_and(|live| live.forgets);
+        let holds = self.housekeeping.may_close(now) && self.close_unmapped(forgets);
+        if forgets && (self.stacks.out.is_large() || holds && self.housekeeping.may_forget(now)) {
             self.begin_anew();
         }
     }
 
-    /// Closes the files that stacks were unwound by and no process maps any more; whether some are open for their names.
-    fn close_unmapped(&self) -> bool {
+    /// Closes the files that stacks were unwound by and no process maps any more; where that is asked, whether some are open for their names.
+    fn close_unmapped(&self, for_names: bool) -> bool {
         let mapped = self.stacks.processes.mapped();
         self.stacks.raw.files.borrow_mut().forget_unmapped(&mapped);
-        self.stacks.libraries.holds_unmapped(&mapped)
+        for_names && self.stacks.libraries.holds_unmapped(&mapped)
     }
 
     /// Forgets frames and stacks, which are told of again when they are seen.

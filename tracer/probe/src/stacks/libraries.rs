@@ -5,6 +5,7 @@
 //! confused with another that has its inode later.
 
 use super::owners::Owners;
+use crate::tables::drop_elsewhere;
 use crate::tables::files::{self, Mapped};
 use energy_trace_foreign::files::{Pool, Room, Roots};
 use energy_trace_foreign::peeker::{Peeker, Unanswered};
@@ -77,7 +78,7 @@ impl Libraries {
     pub(crate) fn begin_anew(&mut self) {
         let owners = std::mem::take(&mut self.owners);
         let new = Self::with_room(Arc::clone(&self.worker), self.pool.most());
-        *self = Self { owners, gone: self.gone, ..new };
+        drop_elsewhere(std::mem::replace(self, Self { owners, gone: self.gone, ..new }));
     }
 
     /// The module of frames in a mapping; its file is opened when it is seen for the first time, and again where it was closed for another

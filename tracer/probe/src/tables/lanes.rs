@@ -118,7 +118,7 @@ impl Lanes {
         if self.cost(owner).lost >= MOST_LOST {
             return false;
         }
-        // Its worker keeps files that are long gone: those that are needed are looked into anew, by another one.
+        // Its worker keeps as many as it may: those that are needed are looked into anew, by another one.
         self.lanes.retain(|lane| lane.files < MOST_FILES || lane.asked > 0);
         let Some(lane) = self.lane(owner) else { return false };
         lane.files += 1;

@@ -4,6 +4,7 @@
 //! own for the files of each user (`lanes.rs`). Nobody waits for a file that takes its time: a walk ends there as long as its rules are not to be had. Leaves out
 //! whole tables (`files`) and the walk (package `unwind`).
 
+use super::drop_elsewhere;
 use super::files::{Mapped, open};
 use super::lanes::{FileFinding, KeptFile, Lanes};
 use energy_trace_foreign::files::{Pool, Room, owner_of_file, owner_of_process};
@@ -102,7 +103,7 @@ impl UnwindFiles {
         let number = self.next;
         match self.pool.add(owner_of_process(pid), number) {
             Room::None => return Err(end::NO_UNWIND_INFO),
-            Room::Instead(_, other) => self.close(other),
+            Room::Instead(_, other) => self.close(&[other]),
             Room::Free => (),
         }
         let owner = owner_of_file(&opened.file);
@@ -160,29 +161,31 @@ impl UnwindFiles {
         }
     }
 
-    /// Closes a file for another one; it is opened again when it is needed.
-    fn close(&mut self, number: u32) {
-        self.numbers.retain(|_, known| *known != number);
-        self.files.remove(&number);
-    }
-
     /// Closes files that no process maps any more: as long as one is open, a file that was deleted takes room on its disk, and what it lies on
     /// cannot be unmounted.
     pub(crate) fn forget_unmapped(&mut self, mapped: &Mapped<'_>) {
         let is_asked = |number: &u32| self.files.get(number).is_some_and(|file| matches!(file.is, Is::Asked));
-        let gone = self.numbers.extract_if(|key, number| !mapped.contains_key(key) && !is_asked(number));
-        let gone: Vec<u32> = gone.map(|(_, number)| number).collect();
+        let gone = self.numbers.iter().filter(|(key, number)| !mapped.contains_key(key) && !is_asked(number));
+        let gone: Vec<u32> = gone.map(|(_, number)| *number).collect();
+        self.close(&gone);
+        self.pool.retain(|number| self.files.contains_key(number));
+    }
+
+    /// Closes files, also in their workers; one is opened again when it is needed.
+    fn close(&mut self, numbers: &[u32]) {
         let (mut kept, mut open) = (Vec::new(), Vec::new());
-        for number in gone {
-            self.pool.remove(&number);
+        for &number in numbers {
             let Some(UnwindFile { file, is, .. }) = self.files.remove(&number) else { continue };
             open.push(file);
             if let Is::Kept(of) = is {
                 kept.push((number, of));
             }
         }
-        self.lanes.forget(&kept);
-        close_elsewhere(open);
+        if !open.is_empty() {
+            self.numbers.retain(|_, number| self.files.contains_key(number));
+            self.lanes.forget(&kept);
+            drop_elsewhere(open);
+        }
     }
 
     fn remember(&mut self, kept: CachedRule) {
@@ -276,14 +279,6 @@ impl UnwindFiles {
     ) -> Option<u32> {
         let rule = self.rule(pid, space, pc, peeker).ok()?;
         u32::try_from(-rule.fp()).ok().filter(|_| rule.kind() != rule::FULL)
-    }
-}
-
-/// The last who closes a large file that was deleted waits until its room is free: on a thread of its own.
-fn close_elsewhere(open: Vec<Arc<File>>) {
-    if !open.is_empty() {
-        // Without a thread they are closed here.
-        let _ = std::thread::Builder::new().name("energy-close".into()).spawn(move || drop(open));
     }
 }
 
