@@ -130,6 +130,26 @@ fn a_library_reached_twice() {
     assert_eq!(recording.calls.len(), 2);
 }
 
+/// A library that is named by its path is probed before anything runs, if somebody without privileges can read it: a link
+/// to one that another user alone may read leads nowhere.
+#[test]
+fn what_others_may_not_read() {
+    let place = place();
+    place.write("step.c", 0o644, "int step(int n) { return n + 1; }\n");
+    build(
+        &place,
+        "set -e; mkdir open; cc -shared -fPIC -o open/libstep.so step.c; ln -s open/libstep.so link.so",
+    );
+    let name = format!("step@{}", place.path("link.so").display());
+    let is_found = || {
+        let recording = record(&place, &[&format!("--count={name}")], &["true"]);
+        !found(&recording).contains(&CallDiagnostic::NotFound { names: vec![name.clone()] })
+    };
+    assert!(is_found());
+    build(&place, "chown nobody open; chmod 700 open");
+    assert!(!is_found());
+}
+
 /// Data that a symbol calls a function is no place for a probe: it would change.
 #[test]
 fn data_is_left_alone() {

@@ -43,6 +43,7 @@ pub use energy_trace_bpf::sampling::event;
 pub use energy_trace_bpf::sampling::{Rate, online_cpus, rate_fix, read_limit_at, read_ticks};
 pub use energy_trace_bpf::{BtfError, KernelTypes, LoadedProgram, ProbeError};
 pub use energy_trace_unwind::static_probes::ProbeName;
+pub use gpu::gpu_libraries_in;
 pub use priority::{Before, leave_command};
 pub use range_probes::RangeProbe;
 pub use tracer::Tracer;

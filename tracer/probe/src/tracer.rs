@@ -11,7 +11,7 @@ use super::collect::losses::{
 };
 use super::collect::reader::Reader;
 use super::collect::totals::TimeReader;
-use super::count::{CountName, Counting, send_python_counts};
+use super::count::{CountName, Counting, ToCount, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::{Processes, Scope};
 use super::range_library::place_in;
@@ -59,8 +59,8 @@ pub struct Tracer {
     followed: Vec<Pid>,
     held: Option<Pid>,
     to_prefetch: Vec<SeenFile>,
-    to_count: (Vec<CountName>, Vec<SeenFile>),
-    gpu_search: Vec<PathBuf>,
+    to_count: ToCount,
+    gpu_libraries: Vec<SeenFile>,
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
     /// The library that tells of ranges.
@@ -99,8 +99,8 @@ impl Tracer {
             followed: Vec::new(),
             held: None,
             to_prefetch: Vec::new(),
-            to_count: (Vec::new(), Vec::new()),
-            gpu_search: Vec::new(),
+            to_count: ToCount::default(),
+            gpu_libraries: Vec::new(),
             gpu_devices: Vec::new(),
             injected: None,
             tells_ranges: None,
@@ -158,9 +158,9 @@ impl Tracer {
         self.to_prefetch = files;
     }
 
-    /// Has calls counted, if the configuration says so: of these functions, in these files before the start (the command's program first).
-    pub fn count(&mut self, names: Vec<CountName>, files: Vec<SeenFile>) {
-        self.to_count = (names, files);
+    /// Has calls counted, if the configuration says so: of these functions, in the command's program and these libraries before the start.
+    pub fn count(&mut self, names: Vec<CountName>, program: Option<SeenFile>, libraries: Vec<SeenFile>) {
+        self.to_count = ToCount { names, program, libraries };
     }
 
     /// Records ranges between static probes, if the configuration says so; in these files before the start.
@@ -168,9 +168,9 @@ impl Tracer {
         self.range_probes = (ranges, files);
     }
 
-    /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
-    pub fn prefetch_libraries(&mut self, folders: Vec<PathBuf>) {
-        self.gpu_search = folders;
+    /// GPU libraries where the command looks for libraries before it looks in the usual places (`LD_LIBRARY_PATH`).
+    pub fn prefetch_libraries(&mut self, files: Vec<SeenFile>) {
+        self.gpu_libraries = files;
     }
 
     /// Sets which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
@@ -275,7 +275,7 @@ impl Tracer {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
             let (worker, hasty) = (&collector.stacks.worker, Arc::clone(&collector.stacks.hasty));
             let whom = (&**worker, hasty, peeker.clone());
-            collector.gpu.start(probes, whom, &self.gpu_search, &self.gpu_devices, injected);
+            collector.gpu.start(probes, whom, &self.gpu_libraries, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
                 collector.gpu.listen(Listener::start(socket)?);
             }
@@ -283,9 +283,10 @@ impl Tracer {
         self.attach_to_ranges(collector);
         match self.object.counting.take() {
             Some(Ok(counts)) => {
-                let (names, files) = std::mem::take(&mut self.to_count);
-                let mut counting = Counting::start(counts, &collector.stacks.worker, names, &files);
-                if files.is_empty() {
+                let to_count = std::mem::take(&mut self.to_count);
+                let attaches = to_count.program.is_none();
+                let mut counting = Counting::start(counts, &collector.stacks.worker, to_count);
+                if attaches {
                     counting.attach(&mut collector.stacks);
                 }
                 collector.counting = Some(counting);

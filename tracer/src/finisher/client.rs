@@ -3,9 +3,9 @@
 //! Leaves out the finisher's own side (`role.rs`).
 
 use super::message::{Answer, MOST, Request};
+use super::prefetch::CommandFiles;
 use super::role;
 use crate::plan::RecordPlan;
-use energy_trace_foreign::files::SeenFile;
 use energy_trace_model::recording::record::Project;
 use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
@@ -99,7 +99,7 @@ impl Finisher {
     ///
     /// # Errors
     /// When the finisher is gone.
-    pub async fn files_to_prefetch(&self) -> Result<Vec<SeenFile>, FinisherError> {
+    pub async fn files_to_prefetch(&self) -> Result<CommandFiles, FinisherError> {
         match self.ask(Request::Prefetch).await? {
             (Answer::ToPrefetch(files), _) => Ok(files),
             (answer, _) => Err(self.unexpected(answer)),

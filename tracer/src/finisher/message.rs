@@ -2,7 +2,7 @@
 //!
 //! Leaves out the socket between them (`roles::channel`).
 
-use energy_trace_foreign::files::SeenFile;
+use super::prefetch::CommandFiles;
 use energy_trace_model::recording::record::Project;
 use energy_trace_report::agent_page::OwnShare;
 use energy_trace_report::budgets::Verdict;
@@ -31,7 +31,7 @@ pub(super) enum Answer {
     /// The recording's file comes with it.
     Prepared,
     /// Files that the command will map.
-    ToPrefetch(Vec<SeenFile>),
+    ToPrefetch(CommandFiles),
     /// The repository in which the command starts.
     Project(Option<Project>),
     Done,

@@ -25,3 +25,4 @@ mod results;
 mod role;
 
 pub use client::{Finisher, FinisherError};
+pub use prefetch::CommandFiles;

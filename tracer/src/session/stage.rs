@@ -10,7 +10,7 @@ use super::marked_ranges::MarkedRanges;
 use super::python_counts::PythonCounts;
 use super::target_spec::{ExitCondition, TargetSpec};
 use super::{header, writer};
-use crate::finisher::Finisher;
+use crate::finisher::{CommandFiles, Finisher};
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::cgroup::Group;
@@ -26,7 +26,7 @@ use energy_trace_power::{self as power, PowerSet, PowerTask};
 use energy_trace_probe::{GroupId, LiveNaming, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use energy_trace_sentences::{ignored_reason, no_counter};
 use energy_trace_system::host::kernel::read_host_at;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -118,7 +118,6 @@ async fn start_stages(
     }
     python.start();
     target.follow(&mut tracer)?;
-    tracer.prefetch_libraries(library_folders());
     tracer.set_gpus(power.domains().iter().filter_map(gpu_of));
     let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
     prefetch(&mut tracer, plan, files);
@@ -174,12 +173,6 @@ fn start_power(
     started.map_err(|source| SessionError::System { doing: "start to read power", source })
 }
 
-/// Where the loader looks for libraries.
-fn library_folders() -> Vec<PathBuf> {
-    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    std::env::split_paths(&search).filter(|path| path.is_absolute()).collect()
-}
-
 /// Attaches, until a signal ends that.
 fn start_tracing(
     tracer: &mut Tracer,
@@ -197,22 +190,22 @@ fn start_tracing(
 }
 
 /// Has the files that the command will map looked into before it starts.
-fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: Vec<SeenFile>) {
+fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: CommandFiles) {
+    let CommandFiles { program, libraries, of_gpus } = files;
+    tracer.prefetch_libraries(of_gpus);
+    let all: Vec<SeenFile> = program.iter().chain(&libraries).cloned().collect();
     if !plan.range_probes.is_empty() {
-        tracer.probe_ranges(plan.range_probes.clone(), files.clone());
+        tracer.probe_ranges(plan.range_probes.clone(), all.clone());
     }
-    let (to_count, files) = prefetched(plan, files);
-    tracer.prefetch(files);
-    tracer.count(plan.count.clone().unwrap_or_default(), to_count);
+    tracer.prefetch(all.into_iter().filter(|file| !is_mapped_later(file)).collect());
+    if let Some(names) = &plan.count {
+        tracer.count(names.clone(), program, libraries);
+    }
 }
 
-/// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
-fn prefetched(plan: &RecordPlan, files: Vec<SeenFile>) -> (Vec<SeenFile>, Vec<SeenFile>) {
-    let to_count = plan.count.as_ref().map_or_else(Vec::new, |_| files.clone());
-    let is_later = |file: &SeenFile| {
-        file.path().file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()))
-    };
-    (to_count, files.into_iter().filter(|file| !is_later(file)).collect())
+/// Whether the command maps a file only when it imports a package.
+fn is_mapped_later(file: &SeenFile) -> bool {
+    file.path().file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()))
 }
 
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {

@@ -58,6 +58,12 @@ pub fn named_libraries_of(program: &Path, names: &[CountName]) -> Vec<PathBuf> {
     linked.map(|linked| find_linked(program, &linked, is_named)).unwrap_or_default()
 }
 
+/// Where the loader looks for libraries before it looks in the usual places.
+pub fn search_folders() -> Vec<PathBuf> {
+    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&search).filter(|path| path.is_absolute()).collect()
+}
+
 /// The folders of packages in a folder of libraries.
 fn packages_in(lib: std::fs::ReadDir) -> impl Iterator<Item = PathBuf> {
     let of_python = lib.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));

@@ -59,18 +59,21 @@ struct Sums {
     stepped: u64,
 }
 
+/// Which functions are counted, and where they are looked for before anything runs.
+#[derive(Default)]
+pub(crate) struct ToCount {
+    pub(crate) names: Vec<CountName>,
+    pub(crate) program: Option<SeenFile>,
+    pub(crate) libraries: Vec<SeenFile>,
+}
+
 impl Counting {
-    /// Begins with the files that the command will map, the first of which is its program.
+    /// Begins with the command's program, and libraries that it will or may map.
     pub(crate) fn start(
         counts: CallCounts,
         worker: &Worker,
-        wanted: Vec<CountName>,
-        files: &[SeenFile],
+        ToCount { names: wanted, program, libraries }: ToCount,
     ) -> Self {
-        let named = wanted.iter().filter_map(|name| name.library.as_ref());
-        let named = named.filter(|library| library.starts_with('/'));
-        let named: Vec<SeenFile> =
-            named.filter_map(|library| SeenFile::look(library.as_ref()).ok()).collect();
         let mut counting = Self {
             counts,
             wanted,
@@ -81,9 +84,10 @@ impl Counting {
             mapped: MappedFiles::default(),
             diagnostics: Vec::new(),
         };
-        for (position, seen) in files.iter().chain(&named).enumerate() {
+        let libraries = libraries.iter().map(|seen| (seen, false));
+        for (seen, is_program) in program.iter().map(|seen| (seen, true)).chain(libraries) {
             if let Some((file, name)) = FileName::open(seen) {
-                counting.probe(&file, name, position == 0 && !files.is_empty(), worker);
+                counting.probe(&file, name, is_program, worker);
             }
         }
         counting

@@ -7,6 +7,6 @@ mod counting;
 mod names;
 mod python;
 
-pub(super) use counting::Counting;
+pub(super) use counting::{Counting, ToCount};
 pub use names::{CountName, count_names_of, is_counted_by_default, python_names};
 pub(super) use python::send_python_counts;

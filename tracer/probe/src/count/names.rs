@@ -3,6 +3,7 @@
 //! Leaves out where they lie (`counting.rs`).
 
 use energy_trace_names::patterns::glob;
+use std::path::Path;
 
 /// A function to count, as it was asked for: `TF_SessionRun@libtensorflow_cc`, `work`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,12 @@ impl CountName {
         }
     }
 
+    /// The one file that it is in, where a path names it.
+    pub fn file(&self) -> Option<&Path> {
+        let library = self.library.as_deref().filter(|library| library.starts_with('/'));
+        library.filter(|library| !library.contains('*')).map(Path::new)
+    }
+
     /// As it was asked for.
     pub(super) fn word(&self) -> String {
         let library = self.library.as_ref().map(|library| format!("@{library}"));
@@ -80,6 +87,7 @@ impl CountName {
 #[cfg(test)]
 mod tests {
     use super::{count_names_of, is_counted_by_default, python_names};
+    use std::path::Path;
 
     /// A name without a library is the program's; a library is a path, or the begin of a file's name.
     #[test]
@@ -92,7 +100,10 @@ mod tests {
         assert_eq!(of("/usr/lib/libx.so.3", false), [false, true, false]);
         assert_eq!(of("/opt/liby.so", false), [false, false, true]);
         assert_eq!(of("/usr/lib/liby.so", false), [false; 3]);
+        let files: Vec<_> = names.iter().map(|name| name.file()).collect();
+        assert_eq!(files, [None, None, Some(Path::new("/opt/liby.so"))]);
         let any = count_names_of(&["f@*x.so".into(), "f@/opt/lib*".into()]);
+        assert!(any.iter().all(|name| name.file().is_none()));
         assert!(any[0].may_be_in("/usr/lib/libx.so.3", false) && !any[0].may_be_in("/opt/liby.so", false));
         assert!(any[1].may_be_in("/opt/liby.so", false) && !any[1].may_be_in("/usr/lib/libx.so.3", false));
     }

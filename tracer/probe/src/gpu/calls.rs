@@ -13,6 +13,7 @@ use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::{Interner, bare};
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::object::LaunchProbes;
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
@@ -21,7 +22,7 @@ use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_unwind::address_space::Mapping;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, WITH_STACK, call};
 
@@ -57,7 +58,7 @@ impl LaunchCollector {
         &mut self,
         probes: LaunchProbes,
         (worker, hasty, peeker): (&Worker, Arc<Worker>, Peeker),
-        search: &[PathBuf],
+        seen: &[SeenFile],
         devices: &[GpuDevice],
         injected: Option<&Path>,
     ) {
@@ -65,7 +66,7 @@ impl LaunchCollector {
         self.seen_in_both = Some(0);
         let mut libraries = GpuLibraries::new(probes, Arc::clone(&hasty), peeker);
         self.worker = Some(hasty);
-        libraries.prefetch(search, worker);
+        libraries.prefetch(seen, worker);
         if let Some(library) = injected {
             libraries.probe_injected(library, worker);
             self.containers.inject(library);

@@ -10,13 +10,14 @@ use super::{GpuDevice, Listener};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::object::LaunchProbes;
+use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{RecordingDiagnostic, StackStatus};
 use energy_trace_unwind::merge::WalkedStack;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
 
@@ -33,11 +34,11 @@ impl GpuCollector {
         &mut self,
         probes: LaunchProbes,
         whom: (&Worker, Arc<Worker>, Peeker),
-        search: &[PathBuf],
+        seen: &[SeenFile],
         devices: &[GpuDevice],
         injected: Option<&Path>,
     ) {
-        self.launches.start(probes, whom, search, devices, injected);
+        self.launches.start(probes, whom, seen, devices, injected);
     }
 
     /// Begins to listen to injected libraries.

@@ -7,7 +7,7 @@ use super::functions::{Function, functions_of};
 use crate::prologue::{Spot, spot};
 use energy_trace_bpf::object::{Attached, LaunchProbes};
 use energy_trace_bpf::uprobe_multi::drop_together;
-use energy_trace_foreign::files::Root;
+use energy_trace_foreign::files::{Root, SeenFile};
 use energy_trace_foreign::peeker::{OpenedFile, Peeker};
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
@@ -83,13 +83,16 @@ impl Libraries {
         }
     }
 
-    /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
-    pub(crate) fn prefetch(&mut self, search: &[PathBuf], worker: &Worker) {
-        for (path, file) in candidates(search) {
-            if let Ok(open) = Root::default().open(&path, true)
-                && let Ok(found) = open.metadata()
-            {
-                self.probe(&open, (found.dev(), found.ino()), file, worker);
+    /// Probes the libraries that a program will find: where the loader looks first, as somebody without rights saw them, and in the usual
+    /// places, which are root's.
+    pub(crate) fn prefetch(&mut self, seen: &[SeenFile], worker: &Worker) {
+        let first = seen.iter().filter_map(|seen| Some((seen.open().ok()?, seen.path().to_owned())));
+        let usual =
+            candidates(&[]).filter_map(|(path, _)| Some((Root::default().open(&path, true).ok()?, path)));
+        for (file, path) in first.chain(usual) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if let Ok(found) = file.metadata() {
+                self.probe(&file, (found.dev(), found.ino()), &name, worker);
             }
         }
     }
@@ -254,8 +257,13 @@ impl Drop for Libraries {
     }
 }
 
+/// Where the libraries are in a folder, if they are.
+pub fn gpu_libraries_in(folder: &Path) -> [PathBuf; 3] {
+    FILES.map(|file| folder.join(file))
+}
+
 /// Where a program's loader may find the libraries, each with its file's name.
 fn candidates(search: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str)> {
     let folders = search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new));
-    folders.flat_map(|folder| FILES.map(|file| (folder.join(file), file)))
+    folders.flat_map(|folder| gpu_libraries_in(folder).into_iter().zip(FILES))
 }

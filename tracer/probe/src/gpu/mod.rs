@@ -36,4 +36,5 @@ use graphs::Operation;
 use kernels::{Kernels, Part, Waiting, demangled};
 use launches::Launches;
 use libraries::Libraries as GpuLibraries;
+pub use libraries::gpu_libraries_in;
 use listener::{Message, Received};
