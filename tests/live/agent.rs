@@ -305,7 +305,7 @@ fn crowd(place: &Path) -> PathBuf {
     crowd
 }
 
-/// More processes end than the probes have room for, as nobody takes their time out: the page says that it was lost, and how much it was.
+/// More processes end than the probes have room for (32,768), as nobody takes their time out: the page says that it was lost, and how much it was.
 #[test]
 fn a_crowd_without_room() {
     let place = tempfile::tempdir().unwrap();
@@ -314,8 +314,9 @@ fn a_crowd_without_room() {
     agent.page_with("a first window", |page| page.own("windows") > 0);
     let recorder = nix::unistd::Pid::from_raw(agent.process.0.id().cast_signed());
     nix::sys::signal::kill(recorder, Signal::SIGSTOP).unwrap();
-    let mut crowds =
-        [0, 1].map(|_| Started(Command::new(&crowd).arg("6").stdout(Stdio::null()).spawn().unwrap()));
+    let mut start =
+        || Started(Command::new(&crowd).args(["60", "22000"]).stdout(Stdio::null()).spawn().unwrap());
+    let mut crowds = [0, 1].map(|_| start());
     assert!(crowds.iter_mut().all(|crowd| crowd.0.wait().unwrap().success()));
     nix::sys::signal::kill(recorder, Signal::SIGCONT).unwrap();
     let page = agent.page_with("time without room", |page| page.own("lost_cpu_seconds") > 0);

@@ -15,6 +15,16 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+/// Computes for a quarter of a second, in a program that needs nothing beside it.
+const SPIN: &str = "#include <time.h>
+volatile long turns;
+void spin(void) { while (clock() < CLOCKS_PER_SEC / 4) turns++; }
+int main(void) { spin(); }
+";
+/// Mounts something, runs a program of it, also with it as root, and unmounts it.
+const MOUNTS: &str = "mkdir mnt; mount -t tmpfs none mnt; trap 'umount -l mnt' EXIT
+cp spin mnt; mnt/spin; chroot mnt /spin; umount mnt; trap - EXIT";
+
 /// Computes for a quarter of a second of its own CPU time.
 const BURN: &str = "python3 -c 'import time\nwhile time.process_time() < .25: pass'";
 
@@ -235,6 +245,22 @@ impl Drop for Started {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// What a program mounts it can unmount: files of ours that are open do not keep it, and have their names.
+#[test]
+fn what_is_mounted_can_be_unmounted() {
+    let place = place();
+    place.write("spin.c", 0o644, SPIN);
+    let cc =
+        Command::new("cc").args(["-static", "-o", "spin", "spin.c"]).current_dir(place.folder()).status();
+    assert!(cc.unwrap().success());
+    assert_code(&place.run(&["record", "--power", "none", "--no-svg", "--", "sh", "-ec", MOUNTS]), 0);
+    let recording = recording(&place);
+    let named = recording.frames.iter().filter(|frame| frame.name == "spin").map(|frame| &*frame.module);
+    let mut modules: Vec<_> = named.map(|module| module.rsplit('/').next().unwrap()).collect();
+    modules.dedup();
+    assert_eq!(modules, ["spin"], "{:?}", recording.frames);
 }
 
 fn move_to(group: &Path, process: &Started) {

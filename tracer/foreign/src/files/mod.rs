@@ -5,6 +5,7 @@
 //! the links that `/proc` makes up. Leaves out reading: what is opened here goes to the resolver.
 
 pub mod install;
+mod later_mounts;
 mod mapped;
 mod owner;
 mod pool;
@@ -13,6 +14,7 @@ mod regular;
 mod root;
 mod seen;
 
+pub use later_mounts::Mounts;
 pub use mapped::{file_key, open_mapped};
 pub use owner::{owner_of_file, owner_of_files, owner_of_process, user_of_process};
 pub use pool::{Pool, Room};

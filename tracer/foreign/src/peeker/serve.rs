@@ -7,7 +7,7 @@ use super::question::{
     FileFacts, Known, LONGEST_VALUE, MOST_BYTES, MOST_CODE_BYTES, MOST_COMMAND, MOST_ENVIRONMENT, MOST_OPEN,
     NotOpened, Program, Question, RootFacts, Seen, digest,
 };
-use crate::files::{Root, open_mapped, root_facts, user_of_process};
+use crate::files::{Mounts, Root, open_mapped, root_facts, user_of_process};
 use energy_trace_model::ids::Pid;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
@@ -37,16 +37,21 @@ const LONGEST_MOUNTS: u64 = 4 << 20;
 const MOST_WORDS: usize = 256;
 
 /// Answers until the other end is closed.
-pub(super) fn serve(channel: &Channel) {
+pub(super) fn serve(channel: &Channel, mounts: &Mounts) {
     let mut copies = Copies::default();
     while let Ok(((pid, question), _)) = channel.receive::<(Pid, Question)>(LONGEST_QUESTION, None) {
-        if answer(channel, pid, question, &mut copies).is_err() {
+        if answer(channel, pid, question, (&mut copies, mounts)).is_err() {
             return;
         }
     }
 }
 
-fn answer(channel: &Channel, pid: Pid, question: Question, copies: &mut Copies) -> Result<(), ChannelError> {
+fn answer(
+    channel: &Channel,
+    pid: Pid,
+    question: Question,
+    (copies, mounts): (&mut Copies, &Mounts),
+) -> Result<(), ChannelError> {
     let memory = ProcessMemory::of(pid);
     match question {
         Question::Bytes { from, length } => send(channel, &memory.bytes(from, length, MOST_BYTES)),
@@ -71,10 +76,17 @@ fn answer(channel: &Channel, pid: Pid, question: Question, copies: &mut Copies) 
         Question::Variables { names } => send(channel, &variables(pid, &names)),
         Question::Mappings { holding: None } => send(channel, &AddressSpace::read(pid).ok()),
         Question::Mappings { holding: Some(at) } => send(channel, &AddressSpace::read_holding(pid, at)),
-        Question::Open { mapping, or_here } => send_file(channel, open(pid, &mapping, or_here, copies)),
-        Question::OpenSome { paths, below } => send_files(channel, &open_some(pid, &paths, below)),
+        Question::Open { mapping, or_here } => {
+            let opened = open(pid, &mapping, or_here, copies);
+            send_file(channel, opened.map(|(facts, file)| (facts, mounts.apart(file))))
+        }
+        Question::OpenSome { paths, below } => {
+            let apart = |(place, (facts, file))| (place, (facts, mounts.apart(file)));
+            let opened: Vec<_> = open_some(pid, &paths, below).into_iter().map(apart).collect();
+            send_files(channel, &opened)
+        }
         Question::Context => send(channel, &read_context(pid, &memory)),
-        Question::Root => send_root(channel, pid),
+        Question::Root => send_root(channel, pid, mounts),
     }
 }
 
@@ -229,9 +241,9 @@ fn is_mounted_by_root(pid: Pid, device: u64) -> bool {
     read.is_ok() && options.split(',').any(|option| option == "user_id=0")
 }
 
-fn send_root(channel: &Channel, pid: Pid) -> Result<(), ChannelError> {
+fn send_root(channel: &Channel, pid: Pid, mounts: &Mounts) -> Result<(), ChannelError> {
     let found = root_facts(pid).map(|(folder, (namespace, device, inode), place)| {
-        (folder, RootFacts { namespace, device, inode, place })
+        (mounts.folder_apart(folder), RootFacts { namespace, device, inode, place })
     });
     let files: Vec<BorrowedFd<'_>> = found.iter().map(|(folder, _)| folder.as_fd()).collect();
     channel.send(&found.as_ref().map(|(_, facts)| facts), &files, None)

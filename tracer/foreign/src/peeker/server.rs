@@ -4,6 +4,7 @@
 //! not wait for: that may take as long as somebody's file system likes. Leaves out what is answered (`serve.rs`).
 
 use super::serve::serve;
+use crate::files::Mounts;
 use crate::resolver::leave_terminal;
 use caps::{Capability, CapsHashSet};
 use energy_trace_system::host::urgency;
@@ -35,13 +36,14 @@ pub(super) enum Order {
 }
 
 const LONGEST_ORDER: usize = 64;
-/// Read memory and mappings of others, follow paths to their files, and become a user who may read what root may not.
-const RIGHTS: [Capability; 5] = [
+/// Read memory and mappings of others, follow paths to their files, become a user who may read what root may not, and copy mounts.
+const RIGHTS: [Capability; 6] = [
     Capability::CAP_SYS_PTRACE,
     Capability::CAP_DAC_READ_SEARCH,
     Capability::CAP_CHECKPOINT_RESTORE,
     Capability::CAP_SETUID,
     Capability::CAP_SETGID,
+    Capability::CAP_SYS_ADMIN,
 ];
 
 /// Serves until the recorder ends; the status to end with.
@@ -89,10 +91,10 @@ fn end(mut started: HashMap<u32, Pid>) {
 
 /// Does what the recorder wants, until it has gone; gives what is left of what was started.
 fn obey(channel: &Channel) -> HashMap<u32, Pid> {
-    let mut started: HashMap<u32, Pid> = HashMap::new();
+    let (mounts, mut started) = (Mounts::now(), HashMap::new());
     while let Ok((order, _)) = channel.receive::<Order>(LONGEST_ORDER, None) {
         let answered = match order {
-            Order::Start { number } => match start() {
+            Order::Start { number } => match start(&mounts) {
                 Ok((pid, end)) => {
                     started.insert(number, pid);
                     channel.send(&Ok::<i32, String>(pid.as_raw()), &[end.as_fd()], None)
@@ -113,12 +115,12 @@ fn obey(channel: &Channel) -> HashMap<u32, Pid> {
     started
 }
 
-fn start() -> io::Result<(Pid, OwnedFd)> {
+fn start(mounts: &Mounts) -> io::Result<(Pid, OwnedFd)> {
     let child = fork_role(c"et-peeker", |parent| {
         if parent.die_with_it().is_err() {
             return 1;
         }
-        serve(&parent.channel);
+        serve(&parent.channel, mounts);
         0
     })?;
     Ok((child.pid(), child.into_channel().into_socket()))
