@@ -315,7 +315,7 @@ fn a_crowd_without_room() {
     let recorder = nix::unistd::Pid::from_raw(agent.process.0.id().cast_signed());
     nix::sys::signal::kill(recorder, Signal::SIGSTOP).unwrap();
     let mut start =
-        || Started(Command::new(&crowd).args(["60", "22000"]).stdout(Stdio::null()).spawn().unwrap());
+        || Started(Command::new(&crowd).args(["600", "22000"]).stdout(Stdio::null()).spawn().unwrap());
     let mut crowds = [0, 1].map(|_| start());
     assert!(crowds.iter_mut().all(|crowd| crowd.0.wait().unwrap().success()));
     nix::sys::signal::kill(recorder, Signal::SIGCONT).unwrap();
