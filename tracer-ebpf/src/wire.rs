@@ -282,6 +282,14 @@ pub struct Settings {
     pub task_started: u32,
     /// 1: an agent, which reads nothing of processes that begin or end.
     pub always: u32,
+    /// The user whose processes alone are targets, where `cred_euid` is not 0.
+    pub user: u32,
+    /// Offset of `cred` in `task_struct`.
+    pub task_cred: u32,
+    /// Offset of `euid` in `cred`; 0: targets may be anybody's.
+    pub cred_euid: u32,
+    /// Offset of `flags` in `mm_struct`.
+    pub mm_flags: u32,
     /// Zero.
     pub reserved: u32,
     /// Tasks that began before and were never looked at count from then on.
@@ -425,7 +433,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 96);
+    assert!(size_of::<Settings>() == 112);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);
     assert!(size_of::<AddressSpace>() == 12);

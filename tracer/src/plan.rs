@@ -64,6 +64,8 @@ pub struct RecordPlan {
     pub duration: Option<Duration>,
     /// Whether stdin and stdout lead to a program that has to know when the recording begins, and says when it is to end.
     pub control: bool,
+    /// The user at the other end of stdin, who gets the recording, of processes of that user alone.
+    pub peer: Option<Uid>,
     /// The recording file.
     pub recording: PathBuf,
     /// The rank of the command among those that were started with it.

@@ -39,6 +39,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         system_wide: false,
         sum_time: false,
         group: Some(GroupId { number: 1, hierarchy: 0 }),
+        user: Some(1),
         verbose: false,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,

@@ -140,7 +140,7 @@ fn a_channel_is_written_to_the_end() {
     let path = folder.path().join("r.data");
     let writer = create(&path);
     let (send, receive) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || writer.write_from(&receive));
+    let thread = std::thread::spawn(move || writer.write_from(&receive, &mut |_| ()));
     records().into_iter().for_each(|record| send.send(record).unwrap());
     drop(send);
     thread.join().unwrap().unwrap();

@@ -135,7 +135,7 @@ fn is_inside(group: &GroupSettings, at: *const u8) -> bool {
 
 /// A pointer that is not null, in a kernel struct.
 #[inline(always)]
-fn pointer(base: *const u8, offset: u32) -> Option<*const u8> {
+pub(super) fn pointer(base: *const u8, offset: u32) -> Option<*const u8> {
     word64(base, offset).filter(|&address| address != 0).map(|address| address as *const u8)
 }
 
@@ -146,7 +146,7 @@ fn word64(base: *const u8, offset: u32) -> Option<u64> {
 }
 
 #[inline(always)]
-fn word32(base: *const u8, offset: u32) -> Option<u32> {
+pub(super) fn word32(base: *const u8, offset: u32) -> Option<u32> {
     // SAFETY: as above.
     unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize).cast::<u32>()) }.ok()
 }

@@ -37,6 +37,10 @@ pub(super) static SETTINGS: Settings = Settings {
     task_cpu: 0,
     task_started: 0,
     always: 0,
+    user: 0,
+    task_cred: 0,
+    cred_euid: 0,
+    mm_flags: 0,
     reserved: 0,
     since_ns: 0,
 };

@@ -3,7 +3,7 @@
 //! A child of a target is one from its first instruction: the fork hook runs before the child does. It also starts with its parent's
 //! address space and interpreter, which hold until it executes another program.
 
-use super::groups::{born_inside, follow};
+use super::groups::{born_inside, follow, pointer, word32};
 use super::last_process::changed;
 use super::maps::{
     ADDRESS_SPACES, CONTEXTS, CPU_STATE, HOTSPOTS, PYTHONS, TARGETS, count, current, head, is_always_on,
@@ -11,7 +11,9 @@ use super::maps::{
 };
 use super::ranges;
 use super::rings::{Events, NO_WAKEUP, WAKEUP, WAKEUP_ONCE, is_filling, send_event};
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
+use aya_ebpf::helpers::{
+    bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
+};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
 use tracer_ebpf::wire::{OURS, TaskEvent, kind, lost};
@@ -96,7 +98,31 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
     ranges::forget(pid);
     changed();
     debug!(ctx, "process {} executes another program", pid);
+    if is_anothers() {
+        // For whoever records it ends here.
+        let _absent = TARGETS.remove(&pid);
+        send(kind::EXIT, 0);
+        return;
+    }
     send(kind::EXEC, 0);
+}
+
+/// Whether one user's processes alone are targets, and `current` has become none: it has another user, or a program (set-user-ID, with
+/// capabilities, not readable) into which that user may not look, as the kernel has it (ptrace(2)).
+#[inline(always)]
+fn is_anothers() -> bool {
+    /// `MMF_DUMPABLE_MASK`, and `SUID_DUMP_USER` (include/linux/sched/coredump.h, v5.10).
+    const DUMPABLE: u32 = 3;
+    const BY_USER: u32 = 1;
+    let of = settings();
+    if of.cred_euid == 0 {
+        return false;
+    }
+    // SAFETY: only gives an address.
+    let task = unsafe { bpf_get_current_task() } as *const u8;
+    let user = pointer(task, of.task_cred).and_then(|cred| word32(cred, of.cred_euid));
+    let flags = pointer(task, of.task_mm).and_then(|memory| word32(memory, of.mm_flags));
+    user != Some(of.user) || flags.is_none_or(|flags| flags & DUMPABLE != BY_USER)
 }
 
 /// `current` ends. Its pid stays a target: its last slice is still to come, and a pid that comes back is settled at its fork.

@@ -30,6 +30,8 @@ pub struct TraceConfig {
     pub sum_time: bool,
     /// Processes that come into this control group are targets.
     pub group: Option<GroupId>,
+    /// Processes of this user alone are targets.
+    pub user: Option<u32>,
     /// Who unwinds native frames.
     pub unwinding: Unwinding,
     /// Mebibytes of kernel memory that unwind tables may take.

@@ -3,10 +3,12 @@
 //! The probes keep what they read for as long as nothing was written: each change is counted, after the writing. Leaves out what is
 //! written (`processes/registry.rs`), and the tables that address spaces lead to (`row_maps.rs`).
 
-use aya::maps::{Array, HashMap, MapData};
+use super::error::ProbeError;
+use aya::maps::{Array, HashMap, IterableMap as _, Map, MapData};
 use energy_trace_model::ids::{Pid, ProcessKey};
 use energy_trace_unwind::cpython::detect::Interpreter;
 use std::collections::BTreeSet;
+use std::os::fd::AsFd as _;
 use tracer_ebpf::thread_context::ThreadVariable;
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, HotspotLayout, OURS, PythonLayout, changes};
 
@@ -27,6 +29,16 @@ pub struct Maps {
 }
 
 impl Maps {
+    /// Says whether a process is a target at that moment.
+    ///
+    /// # Errors
+    /// Without another handle of the map.
+    pub fn target_check(&self) -> Result<impl Fn(Pid) -> bool + Send + use<>, ProbeError> {
+        let again = MapData::from_fd(self.targets.map().fd().as_fd().try_clone_to_owned()?)?;
+        let targets: Targets = HashMap::try_from(Map::HashMap(again))?;
+        Ok(move |pid: Pid| targets.get(&pid.get(), 0).is_ok())
+    }
+
     /// Forgets a process that ended, unless its number came back meanwhile. While everybody is a target most are not in the map of targets.
     pub fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
         let since = self.targets.get(&pid.get(), 0).ok();

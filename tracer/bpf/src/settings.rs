@@ -48,6 +48,10 @@ pub(crate) fn read_settings(config: &TraceConfig) -> Result<(Settings, GroupSett
         always: u32::from(config.is_always_on()),
         since_ns: energy_trace_system::clock::now().as_ns(),
         ranges: u32::from(config.ranges),
+        user: config.user.unwrap_or_default(),
+        task_cred: offset("cred")?,
+        cred_euid: if config.user.is_some() { types.offset_of("cred", "euid")? } else { 0 },
+        mm_flags: if config.user.is_some() { types.offset_of("mm_struct", "flags")? } else { 0 },
         ..if config.sum_time { clock_settings(&types) } else { Settings::default() }
     };
     Ok((settings, group.unwrap_or_default()))

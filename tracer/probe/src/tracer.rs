@@ -26,6 +26,7 @@ use energy_trace_bpf::config::{LiveCounts, TraceAccount, TraceConfig, TraceEnd};
 use energy_trace_bpf::error::ProbeError;
 use energy_trace_bpf::log::LogPump;
 use energy_trace_bpf::object::{LoadedProgram, Object};
+use energy_trace_bpf::process_maps::Maps;
 use energy_trace_bpf::sampling::cpus::{Cpus, visit};
 use energy_trace_bpf::sampling::event::{Machine, SampleEvent, decide};
 use energy_trace_bpf::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
@@ -212,8 +213,7 @@ impl Tracer {
         peeker: &Peeker,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<KtimeNs, ProbeError> {
-        let maps =
-            self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        let maps = self.take_maps(peeker)?;
         (self.resolver, self.peeker) = (Some(resolver.clone()), Some(peeker.clone()));
         let unwinding = self.config.unwinding;
         let rows = match unwinding {
@@ -264,6 +264,16 @@ impl Tracer {
         collector.live = self.start_live(&collector, start)?;
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
+    }
+
+    /// The maps, which say to the peeker whom it may look into where that is one user alone.
+    fn take_maps(&mut self, peeker: &Peeker) -> Result<Maps, ProbeError> {
+        let maps = self.object.maps.take();
+        let maps = maps.ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        if self.config.user.is_some() {
+            peeker.look_only_into(maps.target_check()?);
+        }
+        Ok(maps)
     }
 
     /// Probes what launches on GPUs and what is counted.

@@ -60,6 +60,11 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "What to record", long, conflicts_with = "command")]
     pub control: bool,
 
+    /// For a service: record the process at the other end of the unix socket on stdin, processes of its user alone, until it shuts its side
+    /// down (an hour, or --duration, at the most), and send it the recording. Nothing that it sends is looked at
+    #[arg(long, hide = true, conflicts_with_all = ["command", "pid", "cgroup", "all", "control", "output", "svg"])]
+    pub attach_socket: bool,
+
     /// Recording file to write; an existing one is kept as FILE.old. %r is the rank under srun and mpirun
     #[arg(help_heading = "Output", short, long, value_name = "FILE", default_value = "energy-trace.data")]
     pub output: PathBuf,
@@ -209,13 +214,18 @@ pub(super) fn defaults() -> Result<RecordArgs, Failure> {
 
 /// Records.
 pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
-    run_plan(&resolve(args, common).map_err(refused)?)
+    let recorded = resolve(args, common).map_err(refused).and_then(|plan| run_plan(&plan));
+    if let (true, Err(failure)) = (args.attach_socket, &recorded) {
+        session::tell_failure(&failure.to_string());
+    }
+    recorded
 }
 
 /// Why options make no recording.
 pub(super) fn refused(error: PlanError) -> Failure {
     match error {
         PlanError::User(error) => Failure::own(&error),
+        PlanError::Peer(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
     }
 }

@@ -8,6 +8,7 @@ use super::rank::{self, NotNamed, flame_graph, with_rank};
 use super::record::{RecordArgs, SVG};
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::tracee::Target;
+use crate::tracee::peer::{Peer, PeerError};
 use crate::tracee::user::{InvokingUser, UserError};
 use crate::work::check;
 use energy_trace_model::ids::Pid;
@@ -19,7 +20,7 @@ use energy_trace_symbols::Detail;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{IsTerminal, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why the options make no recording.
@@ -69,6 +70,9 @@ pub(super) enum PlanError {
     /// What an option tells is not recorded without slices.
     #[error("{0} needs to know who runs when: leave --slices no out")]
     NeedsSlices(&'static str),
+    /// Nobody is at the other end of stdin who could be recorded.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// Who typed `sudo` could not be made out.
     #[error(transparent)]
     User(#[from] UserError),
@@ -77,12 +81,19 @@ pub(super) enum PlanError {
 /// Has oneDNN, under its names of all versions, write `/tmp/perf-PID.map` (its developer guide, "Profiling with Linux perf").
 const JIT_NAMES: [(&str, &str); 2] = [("ONEDNN_JIT_PROFILE", "2"), ("DNNL_JIT_PROFILE", "2")];
 
+/// A file that goes when nobody has it open any more.
+const NO_FILE: &str = "/dev/null";
+/// How long somebody else's process is recorded at the most, where the service does not say so.
+const LONGEST_FOR_PEER: Duration = Duration::from_hours(1);
+
 /// Resolves what was typed.
 pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanError> {
-    let target = target(args)?;
+    let peer = args.attach_socket.then(Peer::of_stdin).transpose()?;
+    let target = target(args, peer.as_ref())?;
     let rank = rank::rank(|name| std::env::var(name).ok());
-    let recording = with_rank(&args.output, &rank)?;
-    let svg = (!args.no_svg).then(|| flame_graph(&args.svg, &args.output, OsStr::new(SVG)));
+    let kept = if peer.is_some() { Path::new(NO_FILE) } else { &args.output };
+    let recording = with_rank(kept, &rank)?;
+    let svg = (!args.no_svg && peer.is_none()).then(|| flame_graph(&args.svg, &args.output, OsStr::new(SVG)));
     let svg = svg.map(|svg| with_rank(&svg, &rank)).transpose()?;
     if [Some(&recording), svg.as_ref()].contains(&Some(&PathBuf::from("-"))) {
         return Err(PlanError::Stdout);
@@ -90,7 +101,8 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
     if svg.as_ref() == Some(&recording) {
         return Err(PlanError::SameFile(recording));
     }
-    let owner = InvokingUser::from_environment()?;
+    let (user, of_peer) = (peer.as_ref().map(|peer| peer.user.uid), peer.map(|peer| peer.user));
+    let owner = of_peer.map_or_else(InvokingUser::from_environment, |user| Ok(Some(user)))?;
     let run_as = if args.as_root { None } else { owner.clone() };
     Ok(RecordPlan {
         target,
@@ -113,8 +125,9 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         input_sizes: args.input_sizes,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
-        duration: args.duration,
-        control: args.control,
+        duration: args.duration.or(user.map(|_| LONGEST_FOR_PEER)),
+        control: args.control || user.is_some(),
+        peer: user,
         recording,
         // Of what ran already nobody knows it.
         rank: rank.ok().filter(|_| !args.command.is_empty()),
@@ -122,7 +135,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         budgets: args.budgets.all(),
         live: false,
         agent: None,
-        screen: screen(common, !args.command.is_empty()),
+        screen: Screen { quiet: common.quiet || user.is_some(), ..screen(common, !args.command.is_empty()) },
         rootfs: args.rootfs.clone(),
         typed: std::env::args_os().collect(),
         program: None,
@@ -185,7 +198,10 @@ fn counted(args: &RecordArgs) -> Result<Option<Vec<CountName>>, PlanError> {
     Ok((!words.is_empty()).then(|| count_names_of(&words)))
 }
 
-fn target(args: &RecordArgs) -> Result<Target, PlanError> {
+fn target(args: &RecordArgs, peer: Option<&Peer>) -> Result<Target, PlanError> {
+    if let Some(peer) = peer {
+        return Ok(Target::Processes(vec![peer.pid]));
+    }
     if !args.command.is_empty() {
         return Ok(Target::Command(args.command.clone()));
     }

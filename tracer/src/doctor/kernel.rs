@@ -125,6 +125,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         system_wide: false,
         sum_time: false,
         group: None,
+        user: None,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
         verbose: false,

@@ -23,6 +23,7 @@ mod prefetch;
 mod project;
 mod results;
 mod role;
+mod send_back;
 
 pub use client::{Finisher, FinisherError};
 pub use prefetch::CommandFiles;

@@ -7,6 +7,7 @@ use super::outputs::Outputs;
 use super::prefetch::Prefetch;
 use super::project::ProjectSearch;
 use super::results::Results;
+use super::send_back::{PATIENCE, send_back};
 use crate::agent::{self, Agent};
 use crate::live::Watcher;
 use crate::plan::RecordPlan;
@@ -15,6 +16,7 @@ use caps::{Capability, CapsHashSet};
 use energy_trace_system::host::limits::advise;
 use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::Parent;
+use energy_trace_system::roles::own_user::OwnUser;
 use energy_trace_system::roles::renounce::{renounce, renounce_all_but};
 use nix::unistd::geteuid;
 use std::io;
@@ -47,10 +49,14 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 
 /// The invoking user under sudo, else who we are, without capabilities. A root that nobody has called by sudo
 /// keeps the right to write into folders of others, which is what it is root for; its number alone, 0, owns
-/// the system's files anyway. An agent is nobody, or who owns its spool.
+/// the system's files anyway. An agent is nobody, or who owns its spool; who sends to a peer is nobody too.
 fn become_user(plan: &RecordPlan) -> io::Result<()> {
     if let Some(agent) = &plan.agent {
         return agent::become_user(agent);
+    }
+    if plan.peer.is_some() {
+        // Whom the user cannot stop or end.
+        return renounce(OwnUser::find().identity());
     }
     match &plan.owner {
         Some(user) => renounce(Some(&user.role())),
@@ -133,6 +139,10 @@ impl State<'_> {
         let Some(outputs) = &mut self.outputs else {
             return Answer::Refused("there is no recording to make a result of".into());
         };
+        if self.plan.peer.is_some() {
+            let sent = send_back(outputs.recording(), io::stdin().as_fd(), PATIENCE);
+            return sent.map_or_else(|error| refuse(&error), |()| Answer::Done);
+        }
         match Results::make(self.plan, outputs) {
             Ok(results) => {
                 self.results = Some(results);

@@ -35,10 +35,19 @@ impl Caller {
         if let (Some(library), Some(told)) = (ranges, told.as_object_mut()) {
             told.insert("ranges".to_owned(), library.to_string_lossy().into());
         }
-        let mut out = stdout().lock();
-        // A caller that has gone is seen by its stdin.
-        let _ = writeln!(out, "{told}").and_then(|()| out.flush());
+        tell(&told);
     }
+}
+
+/// Says to whoever is recorded through a socket that there is no recording, and why.
+pub fn tell_failure(reason: &str) {
+    tell(&serde_json::json!({ "event": "failed", "reason": reason }));
+}
+
+fn tell(told: &serde_json::Value) {
+    let mut out = stdout().lock();
+    // A caller that has gone is seen by its stdin.
+    let _ = writeln!(out, "{told}").and_then(|()| out.flush());
 }
 
 /// The caller wants no more: its end is closed, or says something.

@@ -4,6 +4,7 @@ use crate::finisher::FinisherError;
 use crate::tracee::attach::AttachError;
 use crate::tracee::cgroup::CgroupError;
 use crate::tracee::launch::LaunchError;
+use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::file::FileError;
 use energy_trace_power::PowerError;
 use energy_trace_probe::ProbeError;
@@ -70,6 +71,12 @@ pub enum SessionError {
          it a pipe, or try `sleep 60 | energy-trace record --control -p PID`"
     )]
     NoPipe,
+    /// One user's processes alone may be recorded, and one is another's.
+    #[error(
+        "process {0} has the rights of another user, hides its memory from its own, or just became such a program: it cannot be \
+         recorded for who asks"
+    )]
+    Anothers(Pid),
     /// Threads, signals or waiting failed.
     #[error("cannot {doing}: {source}")]
     System {

@@ -19,6 +19,7 @@ mod finish;
 mod gpu_kernel_tier;
 mod header;
 mod marked_ranges;
+mod others;
 mod own_share;
 mod progress;
 mod python_counts;
@@ -27,5 +28,6 @@ mod stage;
 mod target_spec;
 mod writer;
 
+pub use caller::tell_failure;
 pub use error::SessionError;
 pub use run::{Ended, run};

@@ -27,6 +27,11 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, MissedTickBehavior};
 
+/// Bytes of a recording that is sent to somebody, at which it ends; names come after them.
+const MOST_SENT: u64 = 256 << 20;
+/// Between two looks at its size.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// How a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -80,6 +85,8 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     let file = control.set_up(roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
     let caller = plan.control.then(Caller::listen_to).transpose()?;
+    let sent = plan.peer.map(|_| file.try_clone()).transpose();
+    let sent = sent.map_err(|source| SessionError::System { doing: "watch the recording's size", source })?;
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     if plan.target.command().is_empty() {
@@ -95,7 +102,7 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
     if caller.is_some() {
         Caller::tell_beginning(stage.start, stage.ranges.library());
     }
-    let watched = Watched { viewer, caller, finisher: &roles.finisher };
+    let watched = Watched { viewer, caller, sent, finisher: &roles.finisher };
     let stop = Box::pin(watch(plan, &mut control, &mut stage, &mut progress, &watched)).await?;
     // Whoever looks waits for the end of the pipe, of which this is one end too.
     drop(watched);
@@ -110,6 +117,8 @@ async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Re
 struct Watched<'a> {
     viewer: Option<Viewer>,
     caller: Option<Caller>,
+    /// The recording, where it is sent to somebody.
+    sent: Option<File>,
     finisher: &'a Finisher,
 }
 
@@ -138,6 +147,7 @@ async fn watch(
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
             () = gone_silent(watched.caller.as_ref()) => return Ok(Stop::Requested),
+            () = is_large(watched.sent.as_ref(), MOST_SENT) => return Ok(Stop::Requested),
             () = gone_away(watched.viewer.as_ref()) => {
                 control.interrupt_command();
                 return Ok(Stop::Requested);
@@ -190,9 +200,38 @@ async fn gone_away(viewer: Option<&Viewer>) {
     }
 }
 
+/// What is recorded has reached this size.
+async fn is_large(recording: Option<&File>, most: u64) {
+    match recording {
+        Some(file) => {
+            while file.metadata().is_ok_and(|found| found.len() < most) {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
 async fn time_is_up(began: Instant, duration: Option<Duration>) {
     match duration.and_then(|duration| began.checked_add(duration)) {
         Some(end) => tokio::time::sleep_until(end).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, File, is_large};
+    use std::io::Write as _;
+
+    /// A recording that has reached its size is noticed, a smaller one is waited for, and a file that is not watched for ever.
+    #[tokio::test]
+    async fn large_recordings() {
+        let mut file: File = tempfile::tempfile().unwrap();
+        file.write_all(b"four").unwrap();
+        let waits = |recording, most| tokio::time::timeout(Duration::from_secs(1), is_large(recording, most));
+        assert!(waits(Some(&file), 4).await.is_ok());
+        assert!(waits(Some(&file), 5).await.is_err());
+        assert!(waits(None, 0).await.is_err());
     }
 }

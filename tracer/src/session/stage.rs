@@ -26,6 +26,7 @@ use energy_trace_power::{self as power, PowerSet, PowerTask};
 use energy_trace_probe::{GroupId, LiveNaming, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use energy_trace_sentences::{ignored_reason, no_counter};
 use energy_trace_system::host::kernel::read_host_at;
+use nix::unistd::Uid;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -88,7 +89,7 @@ pub(super) async fn start(
     let (stage, opening, records) = start_stages(plan, control, roles).await?;
     roles.finisher.began();
     let failed = |source| SessionError::System { doing: "start the writer's thread", source };
-    let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
+    let writer = writer::write_all(writer, &opening, records, plan.peer.is_some()).map_err(failed)?;
     Ok(Stage { writer, ..stage })
 }
 
@@ -217,6 +218,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         system_wide: plan.system_wide,
         sum_time: plan.system_wide && !plan.slices,
         group: group_of(plan)?,
+        user: plan.peer.map(Uid::as_raw),
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,
         // A line for each program that is executed is too much of a day.

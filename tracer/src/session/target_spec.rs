@@ -10,8 +10,10 @@ use crate::tracee::attach::{
 };
 use crate::tracee::cgroup::Group;
 use crate::tracee::launch::{Held, Terminal, launch};
+use crate::tracee::peer::is_of;
 use energy_trace_model::ids::Pid;
 use energy_trace_probe::Tracer;
+use nix::unistd::Uid;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -34,6 +36,8 @@ pub(super) enum TargetSpec {
         group: Option<Group>,
         /// The roots and what is below them.
         followed: BTreeSet<ProcessLife>,
+        /// The user whose processes alone may be recorded.
+        user: Option<Uid>,
     },
     /// Everybody, until somebody stops it.
     Machine,
@@ -62,8 +66,9 @@ impl TargetSpec {
         stdout: Option<OwnedFd>,
     ) -> Result<Self, SessionError> {
         let proc = Path::new(PROC);
+        let user = plan.peer;
         let processes =
-            |roots, named, group| Self::Processes { roots, named, group, followed: BTreeSet::new() };
+            |roots, named, group| Self::Processes { roots, named, group, followed: BTreeSet::new(), user };
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
@@ -100,12 +105,17 @@ impl TargetSpec {
 
     /// Follows what was forked since the last look. Called once more after the tracer has started; later forks it sees itself.
     pub(super) fn follow_late_comers(&mut self, tracer: &mut Tracer) -> Result<(), SessionError> {
-        let Self::Processes { roots, named, group, followed } = self else { return Ok(()) };
+        let Self::Processes { roots, named, group, followed, user } = self else { return Ok(()) };
+        let is_users = |life: &ProcessLife| user.is_none_or(|user| is_of(user, life.pid));
         // Into a group others may have come meanwhile.
         let of_group = group.as_ref().and_then(|group| lives_of(group).ok()).unwrap_or_default();
         roots.extend(of_group);
-        follow_tree(roots, followed, tracer)?;
+        follow_tree(roots, followed, tracer, &is_users)?;
         let runs = |life: &ProcessLife| runs_at(Path::new(PROC), *life);
+        // It may have become another program just before it was followed.
+        if let Some(life) = roots.iter().chain(followed.iter()).find(|life| runs(life) && !is_users(life)) {
+            return Err(SessionError::Anothers(life.pid));
+        }
         if *named {
             for pid in ended_meanwhile(roots, followed, runs)? {
                 log::warn!("process {pid} ended before the recording started; the others are recorded");
@@ -207,13 +217,15 @@ fn follow_tree(
     roots: &[ProcessLife],
     followed: &mut BTreeSet<ProcessLife>,
     tracer: &mut Tracer,
+    may_be: &impl Fn(&ProcessLife) -> bool,
 ) -> Result<(), SessionError> {
     let roots: Vec<Pid> = roots.iter().map(|life| life.pid).collect();
     loop {
         let tree = ProcessTree::read_at(Path::new(PROC))?;
         let found = tree.with_descendants(&roots).into_iter();
-        let new: Vec<ProcessLife> =
-            found.filter(|life| !followed.contains(life) && !is_ours(&tree, life.pid)).collect();
+        let is_new =
+            |life: &ProcessLife| !followed.contains(life) && !is_ours(&tree, life.pid) && may_be(life);
+        let new: Vec<ProcessLife> = found.filter(is_new).collect();
         if new.is_empty() {
             return Ok(());
         }

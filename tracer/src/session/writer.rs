@@ -2,6 +2,7 @@
 //!
 //! Leaves out the file's form (`profile::file`) and its place (`finisher/`).
 
+use super::others::Others;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::Record;
 use energy_trace_system::threads::on_thread;
@@ -15,7 +16,16 @@ pub(super) fn write_all(
     mut writer: RecordingWriter,
     opening: &[Record],
     records: Receiver<Record>,
+    hides: bool,
 ) -> io::Result<oneshot::Receiver<Result<(), FileError>>> {
     let opened = opening.iter().try_for_each(|record| writer.write(record)).and_then(|()| writer.flush());
-    on_thread("writer", move || opened.and_then(|()| writer.write_from(&records)))
+    on_thread("writer", move || {
+        let mut others = Others::default();
+        let mut change = |record: &mut Record| {
+            if hides {
+                others.hide(record);
+            }
+        };
+        opened.and_then(|()| writer.write_from(&records, &mut change))
+    })
 }

@@ -1,8 +1,9 @@
 //! Whose energy is recorded: a command that is launched, or processes that already run.
 //!
 //! `launch` starts a command and holds it before its first instruction, `attach` and `cgroup` find running processes, `signals` says
-//! which signals reached energy-trace and which of them the command has not seen yet, `user` is the person behind `sudo`,
-//! `injection` what CUDA's driver is to load into the command, `range_injection` what NVTX and ITT are, `named_folder` where that lies.
+//! which signals reached energy-trace and which of them the command has not seen yet, `user` is the person behind `sudo`, `peer` whoever
+//! has connected to a service, `injection` what CUDA's driver is to load into the command, `range_injection` what NVTX and ITT are,
+//! `named_folder` where that lies.
 //! Leaves out what happens to a target afterwards (`probe/`) and when a recording ends (`session/`).
 
 pub mod attach;
@@ -12,6 +13,7 @@ pub mod injection;
 pub mod launch;
 pub mod lookup;
 mod named_folder;
+pub mod peer;
 pub mod prefetch;
 pub mod python_counting;
 pub mod range_injection;

@@ -58,7 +58,11 @@ impl InvokingUser {
         Self::look_up(Uid::from_raw(uid), gid.map(Gid::from_raw)).map(Some)
     }
 
-    fn look_up(uid: Uid, gid: Option<Gid>) -> Result<Self, UserError> {
+    /// A user by number; `gid`: the primary group, where another one than the account's is known.
+    ///
+    /// # Errors
+    /// When the user database cannot be read.
+    pub fn look_up(uid: Uid, gid: Option<Gid>) -> Result<Self, UserError> {
         let lookup = |source| UserError::Lookup { uid, source };
         let Some(user) = User::from_uid(uid).map_err(lookup)? else {
             // A number without a name, as in a container: it has the one group that sudo named.

@@ -111,6 +111,8 @@ mod tests {
             "sql/views.duckdb.sql",
             "sql/budgets.sql",
             "agent/energy-trace-agent.service",
+            "agent/energy-trace-attach.socket",
+            "agent/energy-trace-attach@.service",
             "agent/daemonset.yaml",
             "agent/servicemonitor.yaml",
             "agent/otel-collector.yaml",

@@ -12,6 +12,7 @@ use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_system::roles::child::{Child, fork_role};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +63,16 @@ struct State {
     not_roots: BTreeMap<u32, BTreeSet<String>>,
     /// Whether somebody was told that a process of ours was ended.
     said: bool,
+    only_into: Option<OnlyInto>,
+}
+
+/// Which processes may be looked into, where not all may.
+struct OnlyInto(Box<dyn Fn(Pid) -> bool + Send>);
+
+impl fmt::Debug for OnlyInto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnlyInto")
+    }
 }
 
 /// A process that looks into targets.
@@ -98,6 +109,11 @@ impl Peeker {
     /// The process that forks the others, while it is there.
     pub fn pid(&self) -> Option<Pid> {
         self.lock().server.as_ref().map(Child::id)
+    }
+
+    /// From now on what was read counts only where its process may still be looked into: it may be another user's program by then.
+    pub fn look_only_into(&self, may: impl Fn(Pid) -> bool + Send + 'static) {
+        self.lock().only_into = Some(OnlyInto(Box::new(may)));
     }
 
     /// Ends its processes, whoever holds it still. Dropped by a thread, it may end after us, and nobody collects it.
@@ -143,7 +159,12 @@ impl Peeker {
         about: Pid,
         question: &Question,
     ) -> Result<(T, Vec<OwnedFd>), Unanswered> {
-        self.lock().ask(about, question)
+        let mut state = self.lock();
+        let answer = state.ask(about, question)?;
+        if state.only_into.as_ref().is_some_and(|OnlyInto(may)| !may(about)) {
+            return Err(Unanswered::Refused);
+        }
+        Ok(answer)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -163,6 +184,7 @@ impl State {
             told: BTreeMap::new(),
             not_roots: BTreeMap::new(),
             said: false,
+            only_into: None,
         }
     }
 
@@ -432,6 +454,17 @@ mod tests {
         kill(server, Signal::SIGKILL).unwrap();
         until("nobody answers", || peeker.program(other.pid()) == Err(Unanswered::Refused));
         assert_eq!(peeker.pid(), None);
+    }
+
+    /// What was read of a process that nobody may look into any more is told to nobody.
+    #[test]
+    fn looks_only_into_some() {
+        let (peeker, other, anothers) = (Peeker::start().unwrap(), Other::start(), Other::start());
+        until("it answers", || knows(&peeker, &anothers));
+        let may = other.pid();
+        peeker.look_only_into(move |pid| pid == may);
+        until("it answers about one", || knows(&peeker, &other));
+        assert_eq!(peeker.program(anothers.pid()), Err(Unanswered::Refused));
     }
 
     /// It may read others' memory and files, become another user, and nothing else; it has no file open but its channel, and lets go of the terminal.

@@ -140,14 +140,22 @@ impl RecordingWriter {
 
     /// Writes what comes through `records` until every sender is gone, flushing once a second also when nothing comes, then finishes.
     /// What comes is gathered for a while before it is written: to be woken for each record would cost the traced program its CPU.
-    /// This is the whole life of a writer thread. It returns at the first error, and the senders then find the channel closed.
-    pub fn write_from(mut self, records: &Receiver<Record>) -> Result<(), FileError> {
+    /// `change` has each record before. This is the whole life of a writer thread. It returns at the first error, and the senders then find the channel closed.
+    pub fn write_from(
+        mut self,
+        records: &Receiver<Record>,
+        change: &mut dyn FnMut(&mut Record),
+    ) -> Result<(), FileError> {
+        let mut write = |writer: &mut Self, mut record| {
+            change(&mut record);
+            writer.write(&record)
+        };
         loop {
             match records.recv_timeout(FLUSH_EVERY.saturating_sub(self.flushed.elapsed())) {
                 Ok(record) => {
-                    self.write(&record)?;
+                    write(&mut self, record)?;
                     std::thread::sleep(GATHER);
-                    records.try_iter().try_for_each(|record| self.write(&record))?;
+                    records.try_iter().try_for_each(|record| write(&mut self, record))?;
                 }
                 Err(RecvTimeoutError::Timeout) => self.flush()?,
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
