@@ -296,3 +296,63 @@ class Sudo(unittest.TestCase):
     def test_allowed(self):
         self.assertEqual(self.as_nobody("nobody ALL=(root) NOPASSWD: {}\n"), "owner 65534 65534\n")
 
+
+@unittest.skipUnless(shutil.which("systemd-socket-activate"), "systemd's own tool, which starts the service, is not here")
+class Service(unittest.TestCase):
+    """A user without rights, in a real Jupyter and pytest, by a service; `/run` and the home folder are of a namespace of its own."""
+
+    SCRIPT = """
+        mkdir "$1/aside"; mount --bind "$2" "$1/aside"; mount -t tmpfs -o mode=755 home "$2"
+        for path in "$3" "$4"; do case "$path" in "$2"/*) mkdir -p "$path"; mount --bind "$1/aside/${path#"$2"/}" "$path";; esac; done
+        mount -t tmpfs -o mode=755 run /run; mkdir /run/energy-trace
+        systemd-socket-activate --listen /run/energy-trace/attach.sock --accept --inetd "$1/bin/energy-trace" \
+            record --attach-socket --ranges --power model 2> "$1/service" &
+        until [ -S /run/energy-trace/attach.sock ]; do sleep 0.05; done
+        chmod 0666 /run/energy-trace/attach.sock; folder=$1; shift 4; cd "$folder/user"; status=0
+        setpriv --reuid nobody --regid nogroup --clear-groups "$@" || status=$?
+        kill $!; exit $status"""
+    NOTEBOOK = """if True:
+        import json, nbclient, nbformat, sys
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in sys.argv[1:]])
+        nbclient.NotebookClient(notebook, allow_errors=True, timeout=120).execute()
+        print(json.dumps([cell.outputs for cell in notebook.cells]))"""
+    WORK = """
+    import time
+    with energy_trace.range("prefill"):
+        end = time.monotonic() + 1
+        while time.monotonic() < end: sum(range(1000))
+    print("ran")"""
+
+    def as_nobody(self, *words):
+        """What it prints that this interpreter runs."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            for name in ("bin", "lib/energy-trace", "user"):
+                os.makedirs(f"{folder}/{name}")
+            shutil.chown(folder + "/user", "nobody")
+            program = shutil.copy(PROGRAM, folder + "/bin")
+            shutil.copy(pathlib.Path(PROGRAM).parent / "libenergy_trace_cupti.so", folder + "/lib/energy-trace")
+            package = shutil.copytree(os.environ["PYTHONPATH"], folder + "/package")
+            places = [folder, os.path.expanduser("~"), sys.prefix, sys.base_prefix]
+            command = ["unshare", "--mount", "sh", "-ec", self.SCRIPT, "sh", *places, sys.executable, *words]
+            own = {"ENERGY_TRACE": program, "PYTHONPATH": package, "PATH": os.environ["PATH"], "HOME": folder + "/user"}
+            done = subprocess.run(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            said = done.stderr.decode() + pathlib.Path(folder, "service").read_text()
+            self.assertEqual(done.returncode, 0, done.stdout.decode() + said)
+            return done.stdout.decode()
+
+    def test_a_cell(self):
+        cells = ["import energy_trace\n%load_ext energy_trace", "%%joules" + inspect.cleandoc(self.WORK).join("\n\n"), "%%joules -F 99\n1"]
+        set_up, outputs, refused = json.loads(self.as_nobody("-c", self.NOTEBOOK, *cells))
+        self.assertEqual(set_up, [])
+        self.assertEqual([output["output_type"] for output in outputs], ["stream", "display_data"], outputs)
+        shown = outputs[1]["data"]
+        self.assertRegex(shown["text/plain"], r"(?s)estimate.*\n\nRanges, .* prefill")
+        self.assertIn("<iframe", shown["text/html"])
+        self.assertRegex(refused[0]["text"], r"(?s)sudo -n.*/run/energy-trace/attach.sock records .*nothing was run")
+
+    def test_pytest(self):
+        test = "import energy_trace\ndef test_it():\n    " + inspect.cleandoc(self.WORK).replace("\n", "\n    ")
+        run = "import pathlib, pytest, sys; pathlib.Path('test_it.py').write_text(sys.argv[1]); sys.exit(pytest.main(['--energy']))"
+        printed = self.as_nobody("-c", run, test)
+        self.assertRegex(printed, r"(?s)J +\S+  test_it.py::test_it.*CPU s  prefill")

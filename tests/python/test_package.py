@@ -8,9 +8,11 @@ import doctest
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import types
 import unittest
@@ -22,7 +24,7 @@ RECORDING = ROOT / "tests/fixtures/golden/format/recording-1.1.data"
 sys.path.insert(0, str(PACKAGE))
 
 import energy_trace  # noqa: E402
-from energy_trace import _mark, _program, _read, _recorder  # noqa: E402
+from energy_trace import _mark, _program, _read, _recorder, _service  # noqa: E402
 
 # A recorder's library, which writes down what it is called with.
 LIBRARY = r"""
@@ -243,6 +245,70 @@ class Recorder(unittest.TestCase):
             with mock.patch.dict(os.environ, changed), mock.patch.object(os, "geteuid", return_value=1000):
                 with self.assertRaisesRegex(energy_trace.EnergyTraceError, "password is required.*\n.*NOPASSWD: " + program):
                     _recorder.Recorder().start()
+
+    def test_without_sudo_it_says_what_to_do(self):
+        with script("energy-trace", "") as program, mock.patch.dict(os.environ, {"ENERGY_TRACE": program, "PATH": "/nowhere"}):
+            with mock.patch.object(os, "geteuid", return_value=1000):
+                with self.assertRaisesRegex(energy_trace.EnergyTraceError, "sudo -n.* was refused .it is not there.*\n.*\n.*" + _service.PLACE):
+                    _recorder.Recorder().start()
+
+
+class Service(unittest.TestCase):
+    """Against a socket that only does as if."""
+
+    def record(self, begins, ends, shuts=True):
+        """What there is of a recording, where the other end says one thing at once and another when we have shut our side down."""
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(BrokenPipeError):
+                connection.sendall(begins)
+                self.sent = connection.recv(1) if shuts and begins else b""
+                connection.sendall(ends)
+
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            place = os.path.join(folder, "socket")
+            listener.bind(place)
+            listener.listen()
+            program = stack.enter_context(script("energy-trace", ""))
+            stack.enter_context(mock.patch.dict(os.environ, {"ENERGY_TRACE": program}))
+            stack.enter_context(mock.patch.object(_service, "PLACE", place))
+            stack.enter_context(mock.patch.object(os, "geteuid", return_value=1000))
+            server = threading.Thread(target=serve)
+            server.start()
+            recorder = _recorder.Recorder()
+            try:
+                recorder.start()
+                recorder._recorder._receiving.join(0 if shuts else 60)
+                recorder.stop()
+                with open(recorder.recording, "rb") as file:
+                    return file.read()
+            finally:
+                recorder.close()
+                server.join()
+
+    BEGUN = b'{"event":"recording","start_ns":1}\n'
+
+    def test_it_begins_and_ends(self):
+        data = bytes(range(256)) * 4096
+        told = b'{"event":"recorded","bytes":1048576}\n'
+        self.assertEqual(self.record(self.BEGUN, told + data), data)
+        self.assertEqual(self.sent, b"")
+        with self.assertWarnsRegex(UserWarning, "ended the recording before its end"):
+            self.assertEqual(self.record(self.BEGUN, told + data, shuts=False), data)
+
+    def test_what_does_not_come_says_why(self):
+        failed = b'{"event":"failed","reason":"no power"}\n'
+        for begins, ends, why in (
+            (failed, b"", "^no power$"),
+            (b"", b"", "ended without a word"),
+            (self.BEGUN, failed, "no recording came from .*: no power"),
+            (self.BEGUN, b'{"event":"recorded","bytes":9}\nfour', "4 of 9 bytes came"),
+        ):
+            with self.assertRaisesRegex(energy_trace.EnergyTraceError, why):
+                self.record(begins, ends)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A recording of this very process, by a program that has more rights: `energy-trace record -p PID --control`.
 
-Where the user may not record, sudo starts it, and asks for nothing. The recorder ends with the pipe to it, so it never outlives this
-process. It tells which library to load for ranges: its own, beside it. Leaves out what is shown of a recording.
+Where the user may not record, a service does it (`_service.py`) where one is offered, or sudo starts the program, and asks for nothing. The
+recorder ends with the pipe to it, so it never outlives this process. It tells which library to load for ranges: its own, beside it. Leaves
+out what is shown of a recording.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import subprocess
 import tempfile
 import warnings
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
-from . import _mark, _program
+from . import _mark, _program, _service
 from ._program import EnergyTraceError
 
 
@@ -23,27 +24,15 @@ class Recorder:
     def __init__(self, options: Sequence[str] = ()) -> None:
         self._program = _program.find()
         self._options = list(options)
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._recorder: Union[_Process, _service.Service, None] = None
         self._folder = tempfile.TemporaryDirectory(prefix="energy-trace-")
         self.recording = os.path.join(self._folder.name, "energy-trace.data")
 
     def start(self) -> None:
         """Returns when the recording has begun."""
-        record = ["record", "-p", str(os.getpid()), "--control", "--no-svg", "--color", "never", "-o", self.recording]
-        record += self._options if "--ranges" in self._options else ["--ranges", *self._options]
-        words = [*_rights(self._program), self._program, *record]
-        self._stderr = tempfile.TemporaryFile()
-        # A session of its own: Ctrl-C is this process's.
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
-        )
         try:
-            assert self._process.stdout is not None
-            told = self._process.stdout.readline()
-            if not told:
-                _, said = self._end()
-                raise EnergyTraceError(_refusal(words, said))
-            library = json.loads(told).get("ranges")
+            self._recorder = self._find()
+            library = self._recorder.begin().get("ranges")
             if library:
                 _listen(library)
         except BaseException:
@@ -52,16 +41,61 @@ class Recorder:
 
     def stop(self) -> None:
         """Returns when the recording is whole."""
-        if self._process is not None:
-            status, said = self._end()
-            if status != 0:
-                raise EnergyTraceError(said)
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.end()
 
     def close(self) -> None:
         """Removes the recording, of which nothing more is wanted."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+        self._folder.cleanup()
+
+    def _find(self) -> Union[_Process, _service.Service]:
+        """A service before sudo, which reports to the administrator whom it refuses; options are for a program alone."""
+        rights = _rights(self._program)
+        service = _service.connect(self.recording) if rights and not self._options else None
+        if service is not None:
+            return service
+        record = ["record", "-p", str(os.getpid()), "--control", "--no-svg", "--color", "never", "-o", self.recording]
+        record += self._options if "--ranges" in self._options else ["--ranges", *self._options]
+        return _Process([*rights, self._program, *record])
+
+
+class _Process:
+    """The program, with pipes to it."""
+
+    def __init__(self, words: List[str]) -> None:
+        self._words = words
+        self._stderr = tempfile.TemporaryFile()
+        # A session of its own: Ctrl-C is this process's.
+        try:
+            self._process: Optional[subprocess.Popen[bytes]] = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
+            )
+        except FileNotFoundError:
+            self._stderr.close()
+            raise EnergyTraceError(_refusal(words, f"{words[0]}: it is not there")) from None
+
+    def begin(self) -> Any:
+        """Returns when the recording has begun, with what is told of it."""
+        assert self._process is not None and self._process.stdout is not None
+        told = self._process.stdout.readline()
+        if not told:
+            _, said = self._end()
+            raise EnergyTraceError(_refusal(self._words, said))
+        return json.loads(told)
+
+    def end(self) -> None:
+        """Returns when the recording is whole."""
+        status, said = self._end()
+        if status != 0:
+            raise EnergyTraceError(said)
+
+    def close(self) -> None:
         if self._process is not None:
             self._end()
-        self._folder.cleanup()
 
     def _end(self) -> Tuple[int, str]:
         """Its status, and what it said."""
@@ -92,7 +126,8 @@ def _refusal(words: List[str], said: str) -> str:
     return (
         f"only root may record, and `sudo -n {program}` was refused ({said.splitlines()[0][6:]}).\n"
         f"A line in /etc/sudoers.d allows it: `{_user()} ALL=(root) NOPASSWD: {program}`; "
-        "only root may be able to write that file and its folder."
+        "only root may be able to write that file and its folder.\n"
+        f"Without sudo a service at {_service.PLACE} records whom its group lets connect, without options (docs/python.md)."
     )
 
 
