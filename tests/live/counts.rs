@@ -193,11 +193,14 @@ fn python_functions() {
     let run = |python: &std::path::Path| {
         let first = ["record", "--power", "none", "--no-svg", "--count=fib,work,fails", "--"];
         let mut command = place.command(&[&first[..], &[python.to_str().unwrap(), script]].concat());
-        assert_code(&command.env("PYTHONPATH", place.path("own")).output().unwrap(), 0);
-        energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
+        let output = command.env("PYTHONPATH", place.path("own")).output().unwrap();
+        assert_code(&output, 0);
+        let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+        (recording, String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for python in pythons(12..=13).iter().rev().take(1) {
-        let recording = run(python);
+        let (recording, said) = run(python);
+        assert!(!said.contains("cannot be counted here"), "{said}");
         assert_eq!(calls(&recording, "work"), Some((3 * 500 + 30, 0)));
         assert_eq!(calls(&recording, "fib"), Some((465, 464)));
         assert_eq!(calls(&recording, "fails"), Some((10, 0)));
@@ -211,7 +214,13 @@ fn python_functions() {
         );
     }
     for python in pythons(8..=11).iter().take(1) {
-        let found = found(&run(python));
+        // At the start too, when the user can still choose another.
+        let (recording, said) = run(python);
+        assert!(
+            said.starts_with("energy-trace: calls of Python functions cannot be counted here: "),
+            "{said}"
+        );
+        let found = found(&recording);
         let is_old = |found: &CallDiagnostic| matches!(found, CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { version }) if version.starts_with("3."));
         assert!(found.iter().any(is_old), "{found:?}");
     }

@@ -119,22 +119,26 @@ fn per_unit() {
 
 /// What functions took of ten units and what stands beside them are the ledger's: the program's energy, and the idle baseline of the stretches.
 fn of_the_ledger(place: &Place, whole: &Value, per: &Value) {
-    let per_work = &per["meta"]["per_work"];
+    let (per_work, beside) = (&per["meta"]["per_work"], &per["beside"]);
     assert_eq!((&per_work["name"], &per_work["units"]), (&"unit".into(), &10.0.into()));
+    assert_eq!([0, 1].map(|row| &beside[row]["name"]), ["[idle baseline]", "[rest of the run]"]);
     let of_ledger = |name: &str| {
         let rows = whole["ledger"].as_array().unwrap().iter();
         rows.map(|row| row[name].as_f64().unwrap()).sum::<f64>()
     };
     let functions = per["functions"].as_array().unwrap().iter();
     let own: f64 = functions.map(|function| function["self_uj_per_unit"].as_f64().unwrap()).sum();
-    let rest = per_work["rest_uj_per_unit"].as_f64().unwrap();
-    assert!(rest > 0.0 && ((own + rest) * 10.0 / of_ledger("target_uj") - 1.0).abs() < 1e-9, "{per_work}");
-    let idle = per_work["idle_uj_per_unit"].as_f64().unwrap() * 10.0;
+    let [idle, rest] = [0, 1].map(|row: usize| beside[row]["self_uj_per_unit"].as_f64().unwrap());
+    assert!(rest > 0.0 && ((own + rest) * 10.0 / of_ledger("target_uj") - 1.0).abs() < 1e-9, "{beside}");
+    let idle = idle * 10.0;
     let idle_of_stretches = work(whole, "unit")["idle_uj"]["package"].as_f64().unwrap();
-    assert!(idle > 0.0 && (idle - idle_of_stretches).abs() < 1.0, "{per_work}");
+    assert!(idle > 0.0 && (idle - idle_of_stretches).abs() < 1.0, "{beside}");
     let lines = place.run(&["report", "a.data", "--per-work", "unit", "--format", "csv"]);
     let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
-    assert!(lines.contains("\n[idle],[idle],") && lines.contains("\n[rest of the run],"), "{lines}");
+    assert!(
+        lines.contains("\n[idle baseline],[idle baseline],") && lines.contains("\n[rest of the run],"),
+        "{lines}"
+    );
 }
 
 /// Merged, both recordings' units are there with the joules of both; by function they are not shown.

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// A counter has a reading each half a second, or each 20 s where that takes much, or says why not.
 const SILENCE: Duration = Duration::from_secs(30);
 
+/// So many things are said of a window: a thousand counters of a server that ends are gone at once.
+const SAID: usize = 5;
+
 /// All counters.
 #[derive(Clone, Debug, Default)]
 pub struct WorkTotals {
@@ -47,6 +50,16 @@ enum State {
 impl WorkTotals {
     /// Adds a window that ends then. What is to be said of it.
     pub fn add(&mut self, window: &[WorkSeries], until: KtimeNs) -> Vec<String> {
+        let mut said = self.add_all(window, until);
+        let more = said.split_off(SAID.min(said.len())).len();
+        said.extend(
+            (more > 0)
+                .then(|| format!("{more} more on --work: see energy_trace_work_state among the metrics")),
+        );
+        said
+    }
+
+    fn add_all(&mut self, window: &[WorkSeries], until: KtimeNs) -> Vec<String> {
         let new = window.get(self.counters.len()..).unwrap_or_default();
         let named = |series: &WorkSeries| Counted {
             name: series.counter.name.clone(),
@@ -141,6 +154,21 @@ mod tests {
         };
         let readings = ((seconds - 1) * SECOND + 1..).step_by(1_000).zip(numbers).map(reading).collect();
         totals.work.add(&[WorkSeries { counter, readings }], KtimeNs::from_ns(seconds * SECOND))
+    }
+
+    /// Of very many counters that fail alike the first are told, and how many others there are.
+    #[test]
+    fn a_thousand_that_are_gone() {
+        let counter =
+            |number| WorkCounter { name: format!("n{number}"), source: WorkSource::File("x".into()) };
+        let gone = WorkReading { at: KtimeNs::from_ns(1), within_ns: 0, value: Err(WorkFailure::Missing) };
+        let series = |number| WorkSeries { counter: counter(number), readings: vec![gone.clone()] };
+        let window: Vec<WorkSeries> = (0..1_000).map(series).collect();
+        let mut totals = Totals::default();
+        let said = totals.work.add(&window, KtimeNs::from_ns(SECOND));
+        assert_eq!(said.len(), 6, "{said:?}");
+        assert!(said[0].starts_with("--work n0: ") && said[5].starts_with("995 more "), "{said:?}");
+        assert!(totals.work.add(&window, KtimeNs::from_ns(2 * SECOND)).is_empty());
     }
 
     /// Units, restarts and state on the page; -1 where there is no series of units.

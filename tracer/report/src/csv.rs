@@ -10,7 +10,7 @@ use super::per_work::{beside, uj_per_unit};
 use super::rows::{Row, rows_at};
 use super::{By, Kind, Level, run};
 use energy_trace_certainty::Uncertainty;
-use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
@@ -27,8 +27,8 @@ pub fn write_rows(out: &mut dyn Write, profile: &Profile, by: By, level: Level) 
     for row in rows_at(profile, by, level) {
         writer.line(row_fields(profile, &row))?;
     }
-    for (name, energy) in beside(profile) {
-        writer.line(beside_fields(profile, [name, "", "", "", "", ""], energy))?;
+    for (name, spent) in beside(profile) {
+        writer.line(beside_fields(profile, [name, "", "", "", "", ""], &spent))?;
     }
     writer.flush()
 }
@@ -73,18 +73,16 @@ pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     for function in functions(profile) {
         writer.line(fields(profile, &function))?;
     }
-    for (name, energy) in beside(profile) {
-        writer.line(beside_fields(profile, [name, name, "", "", "0", "special", "false"], energy))?;
+    for (name, spent) in beside(profile) {
+        writer.line(beside_fields(profile, [name, name, "", "", "0", "special", "false"], &spent))?;
     }
     writer.flush()
 }
 
 /// What stands beside the rows of a unit of work, behind these first columns.
-fn beside_fields<const N: usize>(profile: &Profile, first: [&str; N], energy: EnergyByClass) -> Vec<String> {
-    let cost = Cost { energy, by_time: energy, ..Cost::default() };
-    let spent = Spent { own: cost, total: cost };
-    let numbers = numbers(&spent, None, &[]).into_iter().chain(calls(profile, None));
-    first.map(str::to_owned).into_iter().chain(numbers).chain(per_unit(profile, &spent)).collect()
+fn beside_fields<const N: usize>(profile: &Profile, first: [&str; N], spent: &Spent) -> Vec<String> {
+    let numbers = numbers(spent, None, &[]).into_iter().chain(calls(profile, None));
+    first.map(str::to_owned).into_iter().chain(numbers).chain(per_unit(profile, spent)).collect()
 }
 
 fn columns() -> Vec<String> {

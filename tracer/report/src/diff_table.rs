@@ -132,9 +132,15 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
         false => format!("one run of a side: these runs differ{by}"),
     };
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
-    let counted = if matches!(work, Work::Counts(_)) { "" } else { "with the same --count or --work, " };
+    let (option, counted) = match work {
+        Work::Counts(_) => (String::new(), ""),
+        Work::Calls(_) => (String::new(), "with the same --count, "),
+        Work::Units(name) => {
+            unit(compared.sides[0], name).map_or((String::new(), "with the same --work, "), |unit| (unit, ""))
+        }
+    };
     let commands = [
-        format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {}; done", words(command)),
+        format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {option}{}; done", words(command)),
         "    energy-trace diff a*.data --vs b*.data".to_owned(),
     ];
     (
@@ -143,6 +149,14 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
         ),
         commands,
     )
+}
+
+/// The option that counts these units, as it is typed, where that is short and plain enough.
+fn unit(side: &[Profile], name: &str) -> Option<String> {
+    let work = side.first()?.work.iter().find(|work| work.series.counter.name == name)?;
+    let typed = format!("{name}={}", work.series.counter.source.words());
+    let is_plain = shown(&typed) == typed && !typed.contains('\'') && typed.len() <= LONGEST;
+    is_plain.then(|| format!("--work '{typed}' "))
 }
 
 /// Longest command that is put into a line to be typed.
@@ -233,9 +247,10 @@ mod tests {
     use crate::diff::{DiffOptions, Work, compare};
     use crate::diff_json;
     use crate::tests::training_runs::measured_training;
+    use crate::tests::work::counted;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::profile::work::PerWork;
-    use energy_trace_model::recording::record::{DomainClass, SourceId, WorkUnits};
+    use energy_trace_model::recording::record::{DomainClass, SourceId, WorkSource, WorkUnits};
     use energy_trace_model::units::MicroJoules;
 
     fn hotter() -> Profile {
@@ -322,6 +337,28 @@ mod tests {
         assert!(text.contains("joules per step (≤: not all were counted"), "{text}");
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!([&json["a"]["work_at_least"], &json["b"]["work_at_least"]], [true, false]);
+    }
+
+    /// Runs of which joules of a unit are wanted have to count it, by the option that did; where that cannot be typed so, it is named.
+    #[test]
+    fn the_unit_is_counted_again() {
+        let of = |source: &str| {
+            let mut run = measured_training();
+            run.work = vec![counted(&run, "step", 1)];
+            run.work[0].series.counter.source = WorkSource::Stdout(source.to_owned());
+            let per = PerWork { name: "step".into(), units: WorkUnits::whole(10), ..PerWork::default() };
+            let run = [Profile { per_work: Some(per), ..run }];
+            let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+            let mut out = Vec::new();
+            write(&mut out, &compare([&run, &run], &options).unwrap(), &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let plain = of(r"step (\d+)/");
+        assert!(plain.contains(r"-o a$i.data --work 'step=stdout:step (\d+)/' python3"), "{plain}");
+        for odd in ["it's (\\d+)", "a\u{1b}(.)", &"x".repeat(200)] {
+            let text = of(odd);
+            assert!(text.contains("with the same --work") && !text.contains("--work '"), "{text}");
+        }
     }
 
     /// Rows that are left out are told, with what shows them.

@@ -10,7 +10,7 @@ use super::json_rows::RowsLine;
 use super::json_thermal::ThermalLine;
 use super::json_work::{WorkLine, work_lines};
 use super::outer_line::{OuterLine, outer_line};
-use super::per_work::uj_per_unit;
+use super::per_work::{beside, uj_per_unit};
 use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::uncertainty::of_program_in;
@@ -56,6 +56,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions<'_>) 
         meta: Meta::new(profile, options.budgets),
         ledger: ledger_lines(profile),
         functions: functions.iter().map(|function| FunctionLine::of(profile, function)).collect(),
+        beside: BesideLine::all(profile),
         counted: counted_lines(profile),
         work: work_lines(profile),
         processes: process_lines(profile),
@@ -77,6 +78,9 @@ struct Report<'a> {
     meta: Meta<'a>,
     ledger: Vec<LedgerLine<'a>>,
     functions: Vec<FunctionLine<'a>>,
+    /// What stands beside the functions, of a unit of work: they are the target without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<BesideLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Vec<CountedLine>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -146,8 +150,6 @@ struct PerWorkLine<'a> {
     name: &'a str,
     units: f64,
     units_at_least: bool,
-    idle_uj_per_unit: Option<f64>,
-    rest_uj_per_unit: Option<f64>,
 }
 
 /// Nanoseconds since the start of the run, its length, and the step of the ends.
@@ -269,6 +271,20 @@ impl SpentLine {
 }
 
 #[derive(Serialize)]
+struct BesideLine {
+    name: &'static str,
+    #[serde(flatten)]
+    spent: SpentLine,
+}
+
+impl BesideLine {
+    fn all(profile: &Profile) -> Vec<Self> {
+        let line = |(name, spent)| Self { name, spent: SpentLine::of(profile, &spent) };
+        beside(profile).into_iter().map(line).collect()
+    }
+}
+
+#[derive(Serialize)]
 struct FunctionLine<'a> {
     name: &'a str,
     symbol: &'a str,
@@ -353,7 +369,7 @@ impl<'a> Meta<'a> {
             thermal: ThermalLine::of(profile),
             whole: outer_line(profile).filter(OuterLine::is_explained).map(|line| WholeLine::from(&line)),
             part: profile.part.map(PartLine::from),
-            per_work: profile.per_work.as_ref().map(|per| PerWorkLine::of(profile, per)),
+            per_work: profile.per_work.as_ref().map(PerWorkLine::from),
             ci95_of: ci95_of(profile),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),
@@ -393,16 +409,9 @@ impl From<&OuterLine<'_>> for WholeLine {
     }
 }
 
-impl<'a> PerWorkLine<'a> {
-    fn of(profile: &Profile, per: &'a PerWork) -> Self {
-        let each = |energy| uj_per_unit(profile, run::chosen(energy, run::headline(profile)));
-        Self {
-            name: &per.name,
-            units: per.units.as_number(),
-            units_at_least: per.at_least,
-            idle_uj_per_unit: each(&per.idle),
-            rest_uj_per_unit: each(&per.rest),
-        }
+impl<'a> From<&'a PerWork> for PerWorkLine<'a> {
+    fn from(per: &'a PerWork) -> Self {
+        Self { name: &per.name, units: per.units.as_number(), units_at_least: per.at_least }
     }
 }
 

@@ -118,7 +118,7 @@ impl Page<'_> {
             let heads = table.heads.map(|head| plain(&head)).join(" | ");
             writeln!(out, "\n| {heads} |\n|--:|--:|--:|---|")?;
             for row in table.rows.iter().take(rows).chain(&table.beside) {
-                writeln!(out, "| {} | {} |", row.cells.join(" | "), code(&row.name))?;
+                writeln!(out, "| {}{} | {} |", row.cells.join(" | "), marked(row.mark), code(&row.name))?;
             }
         }
         Ok(())
@@ -150,12 +150,7 @@ impl Page<'_> {
     }
 
     fn interval(&self, row: &TopRow) -> String {
-        let mark = match row.mark(self.is_modelled) {
-            "?" => " ?",
-            "~" => " \\~",
-            _ => "",
-        };
-        format!("{}{mark}", self.measure.plus_minus(row))
+        format!("{}{}", self.measure.plus_minus(row), marked(row.mark(self.is_modelled)))
     }
 
     fn warnings(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -173,6 +168,15 @@ impl Page<'_> {
         writeln!(out, "\n<details><summary>{count}</summary>\n")?;
         texts.iter().try_for_each(|text| writeln!(out, "- {}", plain(&shown(text))))?;
         writeln!(out, "\n</details>")
+    }
+}
+
+/// A mark behind a number.
+fn marked(mark: &str) -> &'static str {
+    match mark {
+        "?" => " ?",
+        "~" => " \\~",
+        _ => "",
     }
 }
 

@@ -5,21 +5,22 @@
 //!
 //!   self   J per token   with callees  function
 //!  41.0%       0.127 J        0.127 J  attention
-//!  +6.0%       0.019 J        0.019 J  [idle]
+//!  +6.0%       0.019 J        0.019 J  [idle baseline]
 //! ```
 //!
 //! The profile is that of the stretches of this work alone (`OverTime::within_stretches`), so that the column of `self` sums to the first
-//! line. What stands beside that is last: the idle baseline of the stretches, and what the program took in the rest of the run, by which all is
-//! the ledger's. Leaves out how sure a row is: of a part of a run nobody knows it.
+//! line. What stands beside that is last: the idle baseline of the stretches, whether a unit was under way or not, and what the program took in
+//! the rest of the run, by which all is the ledger's. Leaves out how sure a row is: of a part of a run nobody knows it.
 
-use super::rows::rows_at;
+use super::fold::{Cost, Spent};
+use super::rows::{mark, notes, rows_at};
 use super::run;
 use super::table::TableOptions;
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent};
 use super::work::{sentence, work_named};
 use super::{By, Level, diagnostics};
 use anstyle::Style;
-use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
@@ -33,11 +34,20 @@ pub(crate) fn uj_per_unit(profile: &Profile, energy: MicroJoules) -> Option<f64>
     profile.per_work.as_ref()?.units.uj_each(energy)
 }
 
+/// What stands beside a unit's rows.
+const IDLE: &str = "[idle baseline]";
+const REST: &str = "[rest of the run]";
+/// What that is.
+const BESIDE: &str = "+ on top of these: [idle baseline] is what counters show at rest in all of that time, between units too; [rest of the \
+                      run] is the program's, outside of it";
+
 /// What else there was for these units, where there was any: the idle baseline, and the rest of the run.
-pub(crate) fn beside(profile: &Profile) -> Vec<(&'static str, EnergyByClass)> {
+pub(crate) fn beside(profile: &Profile) -> Vec<(&'static str, Spent)> {
     let choice = run::headline(profile);
-    let all = profile.per_work.iter().flat_map(|per| [("[idle]", per.idle), ("[rest of the run]", per.rest)]);
-    all.filter(|(_, energy)| run::chosen(energy, choice) != MicroJoules::ZERO).collect()
+    let all = profile.per_work.iter().flat_map(|per| [(IDLE, per.idle), (REST, per.rest)]);
+    let any = all.filter(|(_, energy)| run::chosen(energy, choice) != MicroJoules::ZERO);
+    let spent = any.map(|(name, energy)| (name, Cost { energy, by_time: energy, ..Cost::default() }));
+    spent.map(|(name, cost)| (name, Spent { own: cost, total: cost })).collect()
 }
 
 /// Writes the table. Of a profile that is not shown by a unit of work nothing is written.
@@ -54,7 +64,9 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     look.line(out, TITLE, &sentence(profile, &done).unwrap_or_default())?;
     by_domain(out, profile, look)?;
     writeln!(out)?;
-    grid(profile, options, done.name()).write(out, look)?;
+    let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, done.name());
+    table.grid(options.rows).write(out, look)?;
+    look.bullets(out, " ", &table.notes(options.rows))?;
     let found = diagnostics::diagnostics(profile);
     let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, profile));
     let warnings: Vec<String> = changing.map(sentences::diagnostic).collect();
@@ -77,16 +89,6 @@ fn by_domain(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<(
     if parts.len() < 2 { Ok(()) } else { look.line(out, Style::new(), &format!("  {}", parts.join(", "))) }
 }
 
-fn grid(profile: &Profile, options: &TableOptions, unit: &str) -> Grid {
-    let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, unit);
-    let rows = table.rows.into_iter().take(options.rows).chain(table.beside);
-    let rows = rows.map(|UnitRow { cells, name, special }| GridRow {
-        cells: cells.into_iter().chain([name]).collect(),
-        style: if special { DIM } else { Style::new() },
-    });
-    Grid { heads: table.heads.into(), words: 0, name_last: true, no_rule: true, rows: rows.collect() }
-}
-
 /// What a unit is made of.
 pub(crate) struct UnitTable {
     /// What stands above the numbers and the name.
@@ -101,6 +103,8 @@ pub(crate) struct UnitTable {
 pub(crate) struct UnitRow {
     pub(crate) cells: [String; 3],
     pub(crate) name: String,
+    /// What is doubtful about its numbers.
+    pub(crate) mark: &'static str,
     /// Whether it is no code.
     special: bool,
 }
@@ -117,6 +121,7 @@ impl UnitTable {
         let profile = &*super::own_rows::with_frames(profile, by, native_frames);
         let choice = run::headline(profile);
         let whole = run::target(profile, choice).as_uj();
+        let is_modelled = run::is_modelled(profile, choice);
         let at_most = profile.per_work.as_ref().is_some_and(|per| per.at_least);
         let each = |energy| match uj_per_unit(profile, energy) {
             Some(uj) => format!("{}{}", if at_most { "≤" } else { "" }, in_unit(uj / 1e6, "J")),
@@ -126,17 +131,46 @@ impl UnitTable {
             let [own, total] =
                 [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));
             let cells = [percent(own.as_uj(), whole), each(own), each(total)];
-            UnitRow { cells, special: row.special, name: shown(&(row.name + &row.inside)).into_owned() }
+            let (mark, name) = (mark(&row.flags, is_modelled), shown(&(row.name + &row.inside)).into_owned());
+            UnitRow { cells, mark, special: row.special, name }
         });
-        let beside = beside(profile).into_iter().map(|(name, energy)| {
-            let energy = run::chosen(&energy, choice);
+        let beside = beside(profile).into_iter().map(|(name, spent)| {
+            let energy = run::chosen(&spent.own.energy, choice);
             let cells = [format!("+{}", percent(energy.as_uj(), whole)), each(energy), each(energy)];
-            UnitRow { cells, name: name.to_owned(), special: true }
+            UnitRow { cells, mark: "", name: name.to_owned(), special: true }
         });
         let by = if by == By::Function { "function" } else { by.name() };
         let heads =
             ["self".to_owned(), format!("J per {}", shown(unit)), "with callees".to_owned(), by.to_owned()];
         Self { heads, rows: rows.collect(), beside: beside.collect() }
+    }
+
+    /// So many rows, and what stands beside them; their marks have a column where there are any.
+    fn grid(&self, most: usize) -> Grid {
+        let has_marks = self.rows.iter().take(most).any(|row| !row.mark.is_empty());
+        let cells = |numbers: &[String], mark: &str, name: &str| {
+            let mark = has_marks.then(|| mark.to_owned());
+            numbers.iter().cloned().chain(mark).chain([name.to_owned()]).collect()
+        };
+        let rows = self.rows.iter().take(most).chain(&self.beside).map(|row| GridRow {
+            cells: cells(&row.cells, row.mark, &row.name),
+            style: if row.special { DIM } else { Style::new() },
+        });
+        let [numbers @ .., name] = &self.heads;
+        Grid {
+            heads: cells(numbers, "", name),
+            words: 0,
+            name_last: true,
+            no_rule: true,
+            rows: rows.collect(),
+        }
+    }
+
+    /// What stands below so many rows.
+    fn notes(&self, most: usize) -> Vec<String> {
+        let marks: Vec<&str> = self.rows.iter().take(most).map(|row| row.mark).collect();
+        let beside = (!self.beside.is_empty()).then(|| BESIDE.to_owned());
+        notes(self.rows.len().saturating_sub(most), &marks).into_iter().chain(beside).collect()
     }
 }
 
@@ -178,10 +212,13 @@ mod tests {
         let target = run::target(&profile, run::headline(&profile)).as_uj();
         let table = text(|out| write(out, &profile, &TableOptions { rows: 1, ..TableOptions::default() }));
         let rows: Vec<&str> =
-            table.lines().filter(|line| line.contains("  [") && line.contains('+')).collect();
+            table.lines().filter(|line| line.contains("  [") && line.contains("%")).collect();
         let part = format!("+{:.1}%", 100.0 * 50e6 / target as f64);
-        assert!(rows[0].contains(&part) && rows[0].ends_with("5.00 J  [idle]"), "{table}");
-        assert!(rows[1].ends_with("200 mJ  [rest of the run]"), "{table}");
+        assert!(rows[0].contains(&part) && rows[0].ends_with("5.00 J  [idle baseline]"), "{table}");
+        assert!(
+            rows[1].ends_with("200 mJ  [rest of the run]") && table.contains("+ on top of these"),
+            "{table}"
+        );
         let lines = text(|out| csv::write(out, &profile));
         let column = |line: &str, name: &str| {
             let at = lines.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
@@ -189,15 +226,29 @@ mod tests {
         };
         let beside: Vec<&str> =
             lines.lines().filter(|line| line.contains(",special,false,")).rev().take(2).collect();
-        assert!(beside[1].starts_with("[idle],") && beside[0].starts_with("[rest of the run],"), "{lines}");
+        assert!(
+            beside[1].starts_with("[idle baseline],") && beside[0].starts_with("[rest of the run],"),
+            "{lines}"
+        );
         assert_eq!(beside.iter().map(|line| column(line, "self_uj_per_unit")).sum::<f64>(), 5_200_000.0);
         let report = text(|out| json::write(out, &profile, &json::JsonOptions::default()));
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-        let per = &report["meta"]["per_work"];
-        assert_eq!(
-            (per["idle_uj_per_unit"].as_f64(), per["rest_uj_per_unit"].as_f64()),
-            (Some(5e6), Some(2e5))
-        );
+        let of = |at: usize, key: &str| report["beside"][at][key].clone();
+        assert_eq!([of(0, "name"), of(1, "name")], ["[idle baseline]", "[rest of the run]"]);
+        assert_eq!([of(0, "self_uj_per_unit"), of(1, "total_uj_per_unit")], [5e6, 2e5]);
+        assert_eq!(of(0, "self_uj")["package"], 50_000_000);
+    }
+
+    /// Rows that are left out are counted, and numbers from few samples are marked, as in other tables.
+    #[test]
+    fn what_a_table_leaves_out() {
+        let profile = of_ten();
+        let said = |rows| text(|out| write(out, &profile, &TableOptions { rows, ..TableOptions::default() }));
+        let (all, first) = (said(99), said(2));
+        let rows = all.lines().filter(|line| line.contains("%  ")).count() - 2;
+        assert!(all.contains("  ~  asm_exc_page_fault") && all.contains("~ fewer than 100 samples"), "{all}");
+        assert!(!all.contains(" more") && !first.contains('~'), "{first}");
+        assert!(first.contains(&format!("and {} more\n", rows - 2)), "{first}");
     }
 
     /// Where more units may have been done, joules of one are upper bounds in every row.

@@ -128,6 +128,15 @@ pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
     }
 }
 
+/// What stands below a table: how many rows it leaves out, and what the marks of the others mean.
+pub(crate) fn notes(hidden: usize, marks: &[&str]) -> Vec<String> {
+    let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
+    let rough = marks.contains(&"~").then(|| "~ fewer than 100 samples".to_owned());
+    let open = "? this run cannot separate its power from other code";
+    let open = marks.contains(&"?").then(|| open.to_owned());
+    hidden.into_iter().chain(rough).chain(open).collect()
+}
+
 fn function_rows(profile: &Profile) -> Vec<Row> {
     let rows = functions(profile).into_iter().map(|function| Row {
         name: function.name,

@@ -452,14 +452,10 @@ impl Sections<'_> {
         let of = if choice == DomainChoice::Total { String::new() } else { format!(" ({choice})") };
         self.look.line(out, TITLE, &format!("{title}{of}"))?;
         self.grid(&rows, head, rank).write(out, self.look)?;
-        let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
-        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags, self.is_modelled()) == mark);
-        let rough = marked("~").then(|| "~ fewer than 100 samples".to_owned());
-        let open = "? this run cannot separate its power from other code";
-        let open = marked("?").then(|| open.to_owned());
+        let marks: Vec<_> = rows.iter().map(|row| rows::mark(&row.flags, self.is_modelled())).collect();
         let made: Vec<_> = rows.iter().map(|row| row.calls).collect();
         let notes: Vec<String> =
-            hidden.into_iter().chain(rough).chain(open).chain(note_on_calls(&made)).collect();
+            rows::notes(hidden, &marks).into_iter().chain(note_on_calls(&made)).collect();
         self.look.bullets(out, " ", &notes)
     }
 

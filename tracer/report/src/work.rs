@@ -104,6 +104,7 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     if let WorkSource::Calls(function) = &work.series.counter.source {
         let (calls, at_least) = calls_of(profile, function);
         let units = WorkUnits::whole(calls);
+        let at_least = at_least || units == WorkUnits::MOST;
         let (covered_ns, rest, idle) =
             (profile.run.duration_ns(), EnergyByClass::default(), all_idle(profile));
         let open = <[WorkUnits; 2]>::default();
@@ -117,7 +118,7 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let [part, whole, edges] = [energy, all, work.sum(|of| of.edges)].map(|of| run::chosen(&of, choice));
     let uncertainty = program.map(|program| of_part(part, whole, &program, edges));
     let (units, idle, covered_ns) = (work.units(), work.sum(|of| of.idle), work.covered_ns());
-    let (open, at_least) = (work.open(), false);
+    let (open, at_least) = (work.open(), units == WorkUnits::MOST);
     WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty }
 }
 
@@ -209,7 +210,11 @@ fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
         return format!("{} s of {} recordings", seconds(done.covered_ns), profile.parts.len());
     }
     let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
-    if covered == all { format!("{covered} s") } else { format!("{covered} s of the run's {all} s") }
+    match &done.work.series.counter.source {
+        WorkSource::Calls(_) => format!("the whole run of {all} s, its start and end too"),
+        _ if covered == all => format!("{covered} s"),
+        _ => format!("{covered} s of the run's {all} s"),
+    }
 }
 
 /// `1,234`, `0.25`.
@@ -388,7 +393,15 @@ mod tests {
         let mut steps = counted(&profile, "step", 1);
         steps.series.counter.source = WorkSource::Calls(name);
         profile.work = vec![steps];
-        assert!(sentences(&profile)[0].contains(" J per step: 10 counted in "), "{:?}", sentences(&profile));
+        let line = &sentences(&profile)[0];
+        assert!(line.contains(" J per step: 10 counted in the whole run of "), "{line}");
+        profile.calls[0].calls = u64::MAX;
+        assert!(
+            sentences(&profile)[0].contains("per step: ≥18,446,744,073,709.55"),
+            "{:?}",
+            sentences(&profile)
+        );
+        profile.calls[0].calls = 10;
         let late = CallDiagnostic::Late { library, pid: 1, late_ns: 5 };
         let mut summary = profile.run.summary.take().unwrap_or_default();
         summary.diagnostics.push(late.into());

@@ -88,7 +88,7 @@ pub fn work_failure(failure: &WorkFailure) -> String {
         WorkFailure::Denied => "the user who reads it may not".to_owned(),
         WorkFailure::NotAFile => "it is no plain file".to_owned(),
         WorkFailure::TimedOut => "it did not answer in time".to_owned(),
-        WorkFailure::NoNumber => "what is there is no number from 0 on".to_owned(),
+        WorkFailure::NoNumber => "what is there is no number from 0 to 1.8e13".to_owned(),
         WorkFailure::TooLong { most } => format!("more than {} came", counted(*most, "byte")),
         WorkFailure::Status(status) => format!("the server answered with status {status}"),
         WorkFailure::NoMetric => "the page has no such metric".to_owned(),

@@ -10,7 +10,7 @@ use energy_trace_model::profile::work::PerWork;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::record::{WorkSource, WorkUnits};
 use energy_trace_names::shown::shown;
-use energy_trace_report::work::{WorkDone, work_named};
+use energy_trace_report::work::work_named;
 use std::path::Path;
 
 /// The recording by this unit.
@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str)
     let done = work_named(&profile, name).ok_or_else(|| unknown(&profile, path, name))?;
     let is_whole = matches!(done.work.series.counter.source, WorkSource::Calls(_));
     if done.units == WorkUnits::ZERO || is_whole && range.is_part() {
-        return Err(nothing(&done, path));
+        return Err(Failure::usage(nothing(done.name(), path, (range.is_part(), is_whole))));
     }
     let spans: Vec<_> = done.work.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect();
     let (units, at_least, open) = (done.units, done.at_least, done.open);
@@ -53,11 +53,29 @@ fn unknown(profile: &Profile, path: &Path, name: &str) -> Failure {
     )
 }
 
-fn nothing(done: &WorkDone<'_>, path: &Path) -> Failure {
-    let text = format!(
-        "nothing was counted of {} in {}: `energy-trace report` says why",
-        done.name(),
-        path.display()
-    );
-    Failure::usage(shown(&text).into_owned())
+/// That there are no units, of a part or not, of calls or not.
+fn nothing(name: &str, path: &Path, (is_part, is_calls): (bool, bool)) -> String {
+    let (of, why) = match (is_part, is_calls) {
+        (false, _) => ("", "`energy-trace report` says why"),
+        (true, true) => ("this part of ", "calls are counted in whole runs: leave out --from and --to"),
+        (true, false) => ("this part of ", "its number did not move there, or was not read twice"),
+    };
+    shown(&format!("nothing was counted of {name} in {of}{}: {why}", path.display())).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nothing;
+
+    /// A part that is too short, or of which nothing can be counted, has its own reason, which no other report says.
+    #[test]
+    fn why_there_are_none() {
+        let of = |is_part, is_calls| nothing("token", "a.data".as_ref(), (is_part, is_calls));
+        assert_eq!(
+            of(false, false),
+            "nothing was counted of token in a.data: `energy-trace report` says why"
+        );
+        assert!(of(true, false).contains(" in this part of a.data: its number did not move there"));
+        assert!(of(true, true).contains("leave out --from and --to"));
+    }
 }

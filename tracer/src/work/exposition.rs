@@ -103,7 +103,7 @@ impl<'a> Line<'a> {
 
     fn add_to(&self, sum: &mut Option<Found>) {
         *sum = Some(match (sum.take(), self.number.clone()) {
-            (Some(Ok(sum)), Ok(number)) => Ok(sum.saturating_add(number)),
+            (Some(Ok(sum)), Ok(number)) => sum.checked_add(number).ok_or(WorkFailure::NoNumber),
             (None | Some(Ok(_)), number) => number,
             (Some(failure), _) => failure,
         });
@@ -171,6 +171,8 @@ broken{model="a" 3
 nan_total NaN
 minus_total -4
 empty_total
+large_total{model="a"} 1e13
+large_total{model="b"} 1e13
 spaces_total { model = "a" , } 3 # {trace="x"} 1
 "#;
 
@@ -204,7 +206,7 @@ spaces_total { model = "a" , } 3 # {trace="x"} 1
         for missing in ["token", "broken", r#"tokens_total{model="d"}"#, r#"tokens_total{other="a"}"#] {
             assert_eq!(read(missing), Err(WorkFailure::NoMetric), "{missing}");
         }
-        for none in ["nan_total", "minus_total", "empty_total"] {
+        for none in ["nan_total", "minus_total", "empty_total", "large_total"] {
             assert_eq!(read(none), Err(WorkFailure::NoNumber), "{none}");
         }
         let read = |page: &[u8]| read_in("tokens_total", page, 7);

@@ -111,7 +111,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
         );
     }
     if let Some(metric) = &study.per {
-        notes.push(format!("energies and times are divided by {metric}, which each run printed"));
+        notes.push(format!("energies and times are divided by {metric}, which each run printed or counted"));
     }
     notes.extend(groups.iter().filter_map(detectable));
     notes.extend(groups.iter().filter_map(correlation));
@@ -349,17 +349,25 @@ pub(crate) fn study_notes(runs: &[Run]) -> Vec<String> {
     [load, idle, unstable].into_iter().flatten().chain(units_not_known(runs)).collect()
 }
 
-/// Units of work whose joules are not known of all runs.
+/// Units of work whose joules are not known of all runs, or are upper bounds in some.
 fn units_not_known(runs: &[Run]) -> impl Iterator<Item = String> {
     let measured: Vec<&Measured> =
         runs.iter().filter(|run| run.counts()).filter_map(|run| run.measured.as_ref()).collect();
-    let mut known: BTreeMap<&String, usize> = BTreeMap::new();
+    let mut found: BTreeMap<&String, [usize; 2]> = BTreeMap::new();
     for (name, units) in measured.iter().flat_map(|of| &of.work) {
-        *known.entry(name).or_default() += usize::from(units.joules_each.is_some());
+        let [known, at_most] = found.entry(name).or_default();
+        *known += usize::from(units.joules_each.is_some());
+        *at_most += usize::from(units.at_least);
     }
     let all = measured.len();
-    known.into_iter().filter(move |(_, known)| *known < all).map(move |(name, known)| {
-        format!("joules per {name} are known of {known} of {all} runs; `energy-trace report` says of a run's recording why")
+    found.into_iter().flat_map(move |(name, [known, at_most])| {
+        let known = (known < all).then(|| {
+            format!("joules per {name} are known of {known} of {all} runs; `energy-trace report` says of a run's recording why")
+        });
+        let bound = (at_most > 0).then(|| {
+            format!("not all of {name} were counted in {at_most} of {all} runs: joules of one are upper bounds there")
+        });
+        known.into_iter().chain(bound)
     })
 }
 

@@ -58,6 +58,8 @@ const MOST: f64 = 9_007_199_254_740_992.0;
 impl WorkUnits {
     /// None.
     pub const ZERO: Self = Self(0);
+    /// As many as can be counted, 1.8e13, or more.
+    pub const MOST: Self = Self(u64::MAX);
 
     /// Whole units.
     pub const fn whole(units: u64) -> Self {
@@ -98,6 +100,14 @@ impl WorkUnits {
     #[must_use]
     pub const fn since(self, before: Self) -> Self {
         Self(if self.0 < before.0 { self.0 } else { self.0 - before.0 })
+    }
+
+    /// Both together; `None` where that is more than can be counted.
+    pub const fn checked_add(self, other: Self) -> Option<Self> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
     }
 
     /// Both together.
@@ -234,10 +244,9 @@ mod tests {
             assert_eq!(number(wrong), None, "{wrong}");
         }
         assert_eq!(number(-0.0), Some(0.0));
-        assert_eq!(
-            WorkUnits::whole(u64::MAX).saturating_add(WorkUnits::whole(1)),
-            WorkUnits::whole(u64::MAX)
-        );
+        let most = WorkUnits::whole(u64::MAX);
+        assert_eq!((most, most.saturating_add(WorkUnits::whole(1))), (WorkUnits::MOST, WorkUnits::MOST));
+        assert_eq!(most.checked_add(WorkUnits::whole(1)), None);
         let of = |number| WorkUnits::from_number(number).unwrap_or_default();
         assert_eq!(of(2.5).checked_sub(of(1.0)), Some(of(1.5)));
         assert_eq!(of(1.0).checked_sub(of(2.5)), None);

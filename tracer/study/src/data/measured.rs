@@ -80,6 +80,9 @@ pub struct Units {
     pub done: f64,
     /// Joules of one, of the time in which they were done; `None` where nobody knows.
     pub joules_each: Option<f64>,
+    /// Whether it may have done more: joules of one are an upper bound then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 impl Measured {
@@ -172,7 +175,8 @@ fn work(profile: &Profile) -> BTreeMap<String, Units> {
     let is_known = run::split_quality(profile, choice).is_some();
     let units = |done: &WorkDone<'_>| {
         let each = done.uj_per_unit(run::chosen(&done.energy, choice)).filter(|_| is_known);
-        Units { done: done.units.as_number(), joules_each: each.map(|uj| uj / 1e6) }
+        let joules_each = each.map(|uj| uj / 1e6);
+        Units { done: done.units.as_number(), joules_each, at_least: done.at_least }
     };
     let named = |done: &WorkDone<'_>| (shown(done.name()).into_owned(), units(done));
     works(profile).iter().map(named).collect()

@@ -83,10 +83,13 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
 /// Energy of a unit of work, of the time in which units were done.
 fn unit_quantities<'a>(runs: &[&Run]) -> impl Iterator<Item = Quantity<'a>> + use<'a> {
     let measured = runs.iter().filter_map(|run| run.measured.as_ref());
-    let names: BTreeSet<String> = measured.flat_map(|of| of.work.keys().cloned()).collect();
-    names.into_iter().map(|name| Quantity {
+    let mut names: BTreeMap<String, bool> = BTreeMap::new();
+    for (name, units) in measured.flat_map(|of| &of.work) {
+        *names.entry(name.clone()).or_default() |= units.at_least;
+    }
+    names.into_iter().map(|(name, at_most)| Quantity {
         kind: Kind::Run,
-        name: format!("energy per {name}"),
+        name: format!("energy per {name}{}", if at_most { ", at most" } else { "" }),
         unit: "J".to_owned(),
         value: Box::new(move |run| run.measured.as_ref()?.work.get(&name)?.joules_each),
     })

@@ -2,6 +2,7 @@
 
 use super::layouts::{self, As, Layout};
 use super::{dataset, markup, page, table};
+use crate::sentences;
 use crate::data::{Grade, Measured, Outcome, Program, Run, Study, Units, results, sweeps};
 use energy_trace_statistics::comparison::Verdict;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -44,7 +45,7 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
         functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
         counted: BTreeMap::from([("step".into(), joules / 2.0)]),
-        work: BTreeMap::from([("token".into(), Units { done: 40.0, joules_each: Some(joules / 50.0) })]),
+        work: BTreeMap::from([("token".into(), units(joules / 50.0))]),
     };
     let counts = BTreeMap::from([("step".into(), 10.0)]);
     let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
@@ -60,6 +61,22 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         facts,
         ..Run::default()
     }
+}
+
+fn units(joules: f64) -> Units {
+    Units { done: 40.0, joules_each: Some(joules), at_least: false }
+}
+
+/// Where a run may have done more units than were counted, joules of one are called upper bounds.
+#[test]
+fn units_that_may_be_more() {
+    let mut found = study(8);
+    assert!(sentences::study_notes(&found.runs).iter().all(|note| !note.contains("upper bounds")));
+    found.runs[0].measured.as_mut().unwrap().work.get_mut("token").unwrap().at_least = true;
+    assert_eq!(verdicts(&found, "energy per token, at most")[1], Some(Verdict::Differ));
+    let said = sentences::study_notes(&found.runs).join("\n");
+    let runs = found.runs.iter().filter(|run| run.counts()).count();
+    assert!(said.contains(&format!("not all of token were counted in 1 of {runs} runs")), "{said}");
 }
 
 fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
