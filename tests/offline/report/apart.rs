@@ -75,13 +75,15 @@ fn one_name_in_every_output() {
         .for_each(|(line, mj)| *line += &format!("{mj}000"));
     lines.sort();
     assert_eq!(stacks.lines().collect::<Vec<_>>(), lines);
-    let mut table: Vec<String> =
-        rows::rows(&profile, By::Function).into_iter().map(|row| row.name + &row.inside).collect();
-    table.retain(|name| name != "main");
-    table.sort();
     let mut called = CALLED.map(str::to_owned);
     called.sort();
-    assert_eq!(table, called);
+    for by in [By::Function, By::Line] {
+        let mut table: Vec<String> =
+            rows::rows(&profile, by).into_iter().map(|row| row.name + &row.inside).collect();
+        table.retain(|name| name != "main");
+        table.sort();
+        assert_eq!(table, called, "{by:?}");
+    }
     let svg = text(|out| flamegraph::write(out, &profile, &FlameOptions::default()).unwrap());
     let over_time = energy_trace_model::profile::OverTime::default();
     let page =
@@ -89,9 +91,9 @@ fn one_name_in_every_output() {
     for name in CALLED {
         let in_xml = name.replace('<', "&lt;").replace('>', "&gt;");
         assert!(svg.contains(&format!("<title>{in_xml} (")), "{name}: {svg}");
-        // In the graph, and in the table of functions.
+        // In the graph, and in the tables of functions and of lines.
         let in_page = format!("\"{}\"", name.replace('<', "\\u003c"));
-        assert!(page.matches(&in_page).count() >= 2, "{name}: {page}");
+        assert!(page.matches(&in_page).count() >= 3, "{name}: {page}");
     }
     let text = text(|out| summary::write(out, &profile, &SummaryOptions::default()).unwrap());
     for row in [

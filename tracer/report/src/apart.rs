@@ -2,10 +2,10 @@
 //!
 //! As many of a path's last parts are shown as tell all functions of the name apart. Leaves out instances of a template (`short_names.rs`).
 
-use super::functions::place_of;
+use super::functions::{file_of, place_of};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::Frame;
-use energy_trace_names::BEHIND;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_names::{BEHIND, library_name, line_name};
 use std::collections::{BTreeSet, HashMap};
 
 /// More parts of a path than these are all of it: the program chooses how long it is.
@@ -15,7 +15,34 @@ const ENTRY: &str = "_start";
 
 /// What a profile's frames are called, frame by frame.
 pub fn told_apart(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<String> {
-    let functions: Vec<_> = profile.frames.iter().map(|frame| (name(frame), place_of(frame))).collect();
+    by_place(profile, name, place_of)
+}
+
+/// The same by files alone: lines move, or are in the names.
+pub fn by_file(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<String> {
+    by_place(profile, name, |frame| file_of(frame).to_owned())
+}
+
+/// The line of each frame.
+pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+    by_file(profile, line_name)
+}
+
+/// The library of each frame: a Python package has many files.
+pub(crate) fn libraries(profile: &Profile) -> Vec<String> {
+    let place = |frame: &Frame| match frame.kind {
+        FrameKind::Native | FrameKind::Inlined => frame.module.clone(),
+        _ => String::new(),
+    };
+    by_place(profile, library_name, place)
+}
+
+fn by_place(
+    profile: &Profile,
+    name: impl Fn(&Frame) -> String,
+    place: impl Fn(&Frame) -> String,
+) -> Vec<String> {
+    let functions: Vec<_> = profile.frames.iter().map(|frame| (name(frame), place(frame))).collect();
     let suffixes = suffixes(&functions);
     functions.into_iter().zip(suffixes).map(|((name, _), suffix)| name + &suffix).collect()
 }

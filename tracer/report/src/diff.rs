@@ -346,8 +346,9 @@ pub(crate) fn in_uj(joules: f64) -> MicroJoules {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{By, Change, DiffOptions, NativeFrames, Profile, Work, compare};
+    use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::{estimated_training, measured_training};
-    use energy_trace_model::recording::record::CallCount;
+    use energy_trace_model::recording::record::{CallCount, DomainClass, Quality};
 
     pub(crate) const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
@@ -361,7 +362,7 @@ pub(crate) mod tests {
 
     fn scaled(profile: &Profile, row: usize, factor: f64) -> Profile {
         let mut profile = profile.clone();
-        for class in energy_trace_model::recording::record::DomainClass::ALL {
+        for class in DomainClass::ALL {
             let before = profile.rows[row].energy[class];
             let after = super::in_uj(before.as_joules() * factor);
             profile.rows[row].energy[class] = after;
@@ -455,6 +456,42 @@ pub(crate) mod tests {
         assert!(train.is_some_and(|change| (change.joules() - 12.0).abs() < 0.1), "{lines:?}");
         let names: Vec<_> = lines.iter().filter_map(|change| change.name.as_deref()).collect();
         assert!(!names.iter().any(|name| name.contains("torch.")), "{names:?}");
+    }
+
+    /// Functions of one name in two files of a run are two parts by function of Python and by line as well, on both sides; of a run that has one
+    /// of them the other is missing, and is not taken for it.
+    #[test]
+    fn twins() {
+        let run = |folders: &[&str]| {
+            let mut b = RecordingBuilder::new("python3 run.py", 9);
+            let process = b.process(7, "python3", None);
+            let thread = b.thread(process, 7, "python3");
+            for folder in folders {
+                let frame = b.python("step", "work", &format!("/home/me/{folder}/step.py"), 20);
+                let stack = b.stack(&[frame]);
+                b.spent(thread, Some(stack), 1_000_000, 900, 90);
+            }
+            b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+            b.build()
+        };
+        for (by, names) in [
+            (By::Python, ["step.work  (a/step.py)", "step.work  (b/step.py)"]),
+            (By::Line, ["step.work step.py:22  (a/step.py)", "step.work step.py:22  (b/step.py)"]),
+        ] {
+            let options = DiffOptions { by, ..OPTIONS };
+            let (both, one) = ([run(&["a", "b"])], [run(&["a"])]);
+            let joules = |sides| {
+                let mut found: Vec<_> = changes(sides, &options)
+                    .into_iter()
+                    .filter_map(|change| Some((change.name?, change.sides.map(|side| side.joules))))
+                    .collect();
+                found.sort_by(|one, other| one.0.cmp(&other.0));
+                found
+            };
+            assert_eq!(joules([&both, &both]), names.map(|name| (name.to_owned(), [1.0, 1.0])));
+            let found = joules([&both, &one]);
+            assert!(found.iter().any(|(name, sides)| name == names[1] && *sides == [1.0, 0.0]), "{found:?}");
+        }
     }
 
     /// Joules of a call: of twice as many calls each takes half; runs in which nobody counted are refused by name.

@@ -4,7 +4,7 @@
 //! of one name that lie in several files of a run, and instances of a template, are as many parts. Leaves out what counts as a change (`diff.rs`).
 
 use super::By;
-use super::apart::PathDepths;
+use super::apart::{self, PathDepths};
 use super::diff::DiffOptions;
 use super::fold::Cost;
 use super::functions::file_of;
@@ -18,7 +18,7 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
-use energy_trace_names::{CALLS, file_name, frame_name, line_name};
+use energy_trace_names::{CALLS, file_name, frame_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Something of a run that has a counterpart in others.
@@ -50,16 +50,20 @@ pub(crate) fn parts(profile: &Profile, options: &DiffOptions<'_>, depths: &PathD
     match options.by {
         By::Python => {
             let python = python();
-            let rows = frame_rows(&python, &Uncertainties::new(&python), frame_name);
+            let names = in_files(&python).into_iter().map(|(name, file)| {
+                let suffix = depths.suffix(&name, &file, 0);
+                name + &suffix
+            });
+            let rows = frame_rows(&python, &Uncertainties::new(&python), names.collect());
             whole_rows(rows, |row| row.name.clone())
         }
         By::Api => whole_rows(rows(short, By::Api), |row| row.name.clone()),
         By::Call => {
-            let places = Places::of(profile);
+            let places = Places::of(profile, depths);
             whole_rows(rows(short, By::Call), |row| places.of_call(row))
         }
         By::Line => {
-            let places = Places::of(profile);
+            let places = Places::of(profile, depths);
             whole_rows(own_rows(&python(), Own::Lines), |row| places.of_line(row))
         }
         _ => {
@@ -171,11 +175,14 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(profile: &'a Profile) -> Self {
+    fn of(profile: &'a Profile, depths: &PathDepths) -> Self {
         let mut places = Self { by_name: HashMap::new(), by_line: HashMap::new() };
-        for frame in profile.frames.iter().filter(|frame| frame.kind == FrameKind::Python) {
-            places.by_name.insert(line_name(frame), place(frame));
-            places.by_line.entry((&frame.file, frame.line)).or_insert_with(|| place(frame));
+        let frames = profile.frames.iter().zip(apart::lines(profile));
+        for (frame, name) in frames.filter(|(frame, _)| frame.kind == FrameKind::Python) {
+            let suffix = depths.suffix(&without_marks(frame), file_of(frame), 0);
+            let place = place(frame) + &suffix;
+            places.by_line.entry((&frame.file, frame.line)).or_insert_with(|| place.clone());
+            places.by_name.insert(name, place);
         }
         places
     }

@@ -46,6 +46,8 @@ pub struct Function {
     pub build_id: Option<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
+    /// Where it lies: what tells it from others of its name.
+    pub place: String,
     /// What stands behind its name where others have that too (`apart.rs`).
     pub behind: String,
     /// Its calls, where they were counted.
@@ -218,6 +220,7 @@ impl<'a> FunctionTable<'a> {
             kind: self.kind(number),
             api: matches!(self.identities.labels().get(number), Some(Identity::Api(_))),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
+            place: frame.map(place_of).unwrap_or_default(),
             behind: String::new(),
             calls: None,
             uncertainty,

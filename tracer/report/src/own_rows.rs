@@ -3,6 +3,7 @@
 //! What a user can change is what a user wrote. Leaves out whose code a file is (`calls/owner.rs`).
 
 use super::By;
+use super::apart;
 use super::calls::owner::{Owner, owner};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::inside::{Inside, weight};
@@ -12,7 +13,7 @@ use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::native_frames::{self, NativeFrames};
-use energy_trace_names::{file_name, line_name, place_name};
+use energy_trace_names::{file_name, place_name};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -27,10 +28,11 @@ pub(crate) enum Own {
 }
 
 impl Own {
-    fn name(self, frame: &Frame) -> String {
+    /// What frames are called.
+    fn names(self, python: &Profile) -> Vec<String> {
         match self {
-            Self::Lines => line_name(frame),
-            Self::Functions => place_name(frame),
+            Self::Lines => apart::lines(python),
+            Self::Functions => apart::told_apart(python, place_name),
         }
     }
 
@@ -83,15 +85,16 @@ pub(crate) struct OwnCode<'a> {
 impl<'a> OwnCode<'a> {
     pub(crate) fn of(python: &'a Profile, own: Own) -> Self {
         let (mut names, mut speakers) = (Interner::new(), Vec::new());
-        let mut number = |frame: &'a Frame| {
-            let number = names.number(own.name(frame));
+        let mut number = |frame: &'a Frame, name| {
+            let number = names.number(name);
             if number == speakers.len() {
                 speakers.push(frame);
             }
             number
         };
+        let frames = python.frames.iter().zip(own.names(python));
         let of_frame =
-            python.frames.iter().map(|frame| is_own(frame, python).then(|| number(frame))).collect();
+            frames.map(|(frame, name)| is_own(frame, python).then(|| number(frame, name))).collect();
         Self { python, own, names: names.labels().to_vec(), speakers, of_frame }
     }
 
@@ -238,6 +241,28 @@ mod tests {
                 ("train.stem train.py:7  (in :12)", 280, 400),
             ])
         );
+    }
+
+    /// Functions of one name, in files of one name in two folders, are two rows, and so are their lines.
+    #[test]
+    fn twins() {
+        let mut b = RecordingBuilder::new("python3 run.py", 9);
+        let process = b.process(7, "python3", None);
+        let thread = b.thread(process, 7, "python3");
+        for (folder, uj) in [("a", 300), ("b", 200)] {
+            let frame = b.python("step", "work", &format!("/home/me/{folder}/step.py"), 20);
+            let stack = b.stack(&[frame]);
+            b.spent(thread, Some(stack), uj, 900, 90);
+        }
+        b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+        let profile = b.build();
+        let of = |own| rows(&profile, own).into_iter().map(|(name, own, _)| (name, own)).collect::<Vec<_>>();
+        let wanted = |rows: [(&str, i64); 2]| rows.map(|(name, uj)| (name.to_owned(), uj));
+        let functions =
+            [("step.work step.py:20  (a/step.py:20)", 300), ("step.work step.py:20  (b/step.py:20)", 200)];
+        assert_eq!(of(Own::Functions), wanted(functions));
+        let lines = [("step.work step.py:22  (a/step.py)", 300), ("step.work step.py:22  (b/step.py)", 200)];
+        assert_eq!(of(Own::Lines), wanted(lines));
     }
 
     /// Who spends, with the packages that it calls: that is the function that a costly one is called in, not its callers.

@@ -3,6 +3,7 @@
 //! Whatever the rows are, each unit of the target's energy is own energy of exactly one of them. Leaves out how rows look (`table.rs`).
 
 use super::By;
+use super::apart::{self, told_apart};
 use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
 use super::counts::{CallsMade, by_api};
@@ -15,10 +16,10 @@ use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
-use energy_trace_names::{library_name, line_name, place_name, process_row_name, thread_row_name};
+use energy_trace_names::{place_name, process_row_name, thread_row_name};
 use std::collections::BTreeMap;
 
 /// Stands for a row that a damaged recording lacks.
@@ -49,6 +50,8 @@ pub struct Row {
     pub calls: Option<CallsMade>,
     /// Which phase it is, where rows are phases.
     pub phase: Option<usize>,
+    /// Where it lies, as far as that tells it from others of its name; empty where nothing is asked.
+    pub(crate) place: String,
     /// Which other rows of the table hold it, as it stands behind the name: `  (in :87)`; empty where none does.
     pub inside: String,
 }
@@ -66,13 +69,13 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
         By::Function => function_rows(profile),
         By::Python => {
             let python = native_frames::folded(profile, NativeFrames::None);
-            frame_rows(&python, &uncertainties, place_name)
+            frame_rows(&python, &uncertainties, told_apart(&python, place_name))
         }
-        By::Line => frame_rows(profile, &uncertainties, line_name),
+        By::Line => frame_rows(profile, &uncertainties, apart::lines(profile)),
         By::Stack => stack_rows(profile, &uncertainties),
         By::Api => api_rows(profile, level, &uncertainties),
         By::Call => site_rows(profile, &uncertainties),
-        By::Library => frame_rows(profile, &uncertainties, library_name),
+        By::Library => frame_rows(profile, &uncertainties, apart::libraries(profile)),
         By::Thread => thread_rows(profile, &uncertainties),
         By::Process => process_rows(profile, &uncertainties),
         By::Range => range_rows(profile, &uncertainties),
@@ -114,6 +117,7 @@ impl Row {
             site: None,
             calls: None,
             phase: None,
+            place: String::new(),
             inside: String::new(),
         }
     }
@@ -150,21 +154,22 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         site: None,
         calls: function.calls,
         phase: None,
+        place: function.place,
         inside: function.behind,
     });
     rows.collect()
 }
 
-/// Rows of what `name` makes of each frame of a stack.
+/// Rows of the names of the frames of a stack; `of_frames`: what each frame of the profile is called.
 pub(crate) fn frame_rows(
     profile: &Profile,
     uncertainties: &Uncertainties<'_>,
-    name: impl Fn(&Frame) -> String,
+    of_frames: Vec<String>,
 ) -> Vec<Row> {
     let mut names = Interner::new();
     let unsampled = names.number(SyntheticFrame::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let of_frame: Vec<usize> = of_frames.into_iter().map(|name| names.number(name)).collect();
     let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
         let named = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
@@ -276,9 +281,15 @@ mod tests {
             rows: (0..3).map(row).collect(),
             ..Profile::default()
         };
-        let name = |row: super::Row| format!("{}{}", row.name, row.inside);
-        let mut names: Vec<String> = rows(&profile, By::Function).into_iter().map(name).collect();
-        names.sort();
-        assert_eq!(names, ["other", "work  (a/libx.so)", "work  (b/libx.so)"]);
+        let names = |by| {
+            let name = |row: super::Row| format!("{}{}", row.name, row.inside);
+            let mut names: Vec<String> = rows(&profile, by).into_iter().map(name).collect();
+            names.sort();
+            names
+        };
+        for by in [By::Function, By::Line] {
+            assert_eq!(names(by), ["other", "work  (a/libx.so)", "work  (b/libx.so)"]);
+        }
+        assert_eq!(names(By::Library), ["libx.so  (a/libx.so)", "libx.so  (b/libx.so)"]);
     }
 }

@@ -5,6 +5,7 @@
 //! rows of a section are the program's joules. `now` is the last window. Leaves out units of work
 //! (`top_work`), the terminal, and where windows come from.
 
+use super::apart::PathDepths;
 use super::rows::{Row, rows_at};
 use super::top_work::WorkSoFar;
 use super::{By, Level, run};
@@ -17,7 +18,7 @@ use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::shown::shown;
 use energy_trace_names::{shorten, shorten_end};
 use energy_trace_sentences::counted;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use unicode_width::UnicodeWidthStr as _;
 
 /// What has rows.
@@ -88,6 +89,9 @@ struct Domain {
     with_idle: bool,
 }
 
+/// Rows by their names, and where those lie that others of the name may stand beside.
+type Rows = HashMap<(String, String), Used>;
+
 /// All windows so far.
 #[derive(Debug, Default)]
 pub struct Totals {
@@ -99,7 +103,7 @@ pub struct Totals {
     domains: Vec<Domain>,
     target: Used,
     work: Vec<WorkSoFar>,
-    sections: [HashMap<String, Used>; 3],
+    sections: [Rows; 3],
 }
 
 impl Totals {
@@ -282,16 +286,20 @@ impl Totals {
         let (Some(section), Some((_, name))) = (self.sections.get(number), SECTIONS.get(number)) else {
             return vec![];
         };
-        let mut rows: Vec<(&String, &Used)> =
+        let mut rows: Vec<(&(String, String), &Used)> =
             section.iter().filter(|(_, used)| used.all != MicroJoules::ZERO).collect();
         rows.sort_by(|a, b| b.1.now.cmp(&a.1.now).then(b.1.all.cmp(&a.1.all)).then(a.0.cmp(b.0)));
+        rows.truncate(room.saturating_sub(1));
+        let behind = behind(section, &rows);
         let head = match width {
             ..NARROW => format!("{:>9}  {name}", "W now"),
             _ => format!("{:>9} {:>13} {:>6}  {name}", "W now", "J", "%"),
         };
         let head = styled(screen, Style::new().underline(), &shorten_end(&head, width));
-        let rows =
-            rows.into_iter().take(room.saturating_sub(1)).map(|(name, used)| self.row(name, *used, width));
+        let row = |((name, place), used): (&(String, String), &Used)| {
+            self.row(&(name.clone() + &shown(&behind.suffix(name, place, 0))), *used, width)
+        };
+        let rows = rows.into_iter().map(row);
         let mut lines: Vec<String> = std::iter::once(head).chain(rows).take(room).collect();
         lines.resize(room, String::new());
         lines
@@ -328,11 +336,20 @@ fn has_no_baseline(profile: &Profile, name: &str) -> bool {
     })
 }
 
-fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
+fn add_row(section: &mut Rows, row: &Row, profile: &Profile) {
     let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
-    let name = shown(&row.name).into_owned();
-    let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;
-    section.entry(if is_known { name } else { BEYOND.to_owned() }).or_default().add(energy);
+    let key = (shown(&row.name).into_owned(), row.place.clone());
+    let is_known = section.contains_key(&key) || section.len() < MOST_NAMES;
+    section.entry(if is_known { key } else { (BEYOND.to_owned(), String::new()) }).or_default().add(energy);
+}
+
+/// What tells rows from others of their names, shown or not.
+fn behind(section: &Rows, rows: &[(&(String, String), &Used)]) -> PathDepths {
+    let names: HashSet<&String> = rows.iter().map(|((name, _), _)| name).collect();
+    let alike: Vec<_> = section.keys().filter(|(name, _)| names.contains(name)).cloned().collect();
+    let mut depths = PathDepths::default();
+    depths.add(&alike);
+    depths
 }
 
 /// A bar of eighths of a column.
@@ -383,6 +400,24 @@ mod tests {
         }
         totals.reset();
         assert!(totals.is_empty() && totals.target.all == MicroJoules::ZERO);
+    }
+
+    /// Functions of one name that lie in two files are two rows, also where a window has one of them alone.
+    #[test]
+    fn twins() {
+        let mut windows = ["/a/libx.so", "/b/libx.so"].map(|file| {
+            let mut profile = measured_training();
+            let mut native =
+                profile.frames.iter_mut().filter(|frame| frame.name.starts_with("at::native::add_kernel"));
+            native.next().unwrap().module = file.to_owned();
+            profile
+        });
+        let mut totals = Totals::default();
+        windows.iter_mut().for_each(|window| totals.add(window, &OverTime::default()));
+        let text = totals.lines(&screen(160, 60, Section::Functions)).join("\n");
+        for file in ["a/libx.so", "b/libx.so"] {
+            assert_eq!(text.matches(&format!("  ({file})")).count(), 1, "{text}");
+        }
     }
 
     /// Of a whole machine what is no program's is energy-trace's own, and the rest.

@@ -4,6 +4,7 @@
 
 use super::trees::Tree;
 use crate::By;
+use crate::apart::{self, told_apart};
 use crate::call_rows::{Made, made_name, made_path, made_short_name, short_call};
 use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
@@ -14,11 +15,10 @@ use crate::ranges::{self, Labels, has_ranges};
 use crate::rows::mark;
 use crate::uncertainty::Uncertainties;
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::record::Frame;
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::shown::shown;
-use energy_trace_names::{library_name, line_name, place_name, process_row_name, shorten, thread_row_name};
+use energy_trace_names::{place_name, process_row_name, shorten, thread_row_name};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -57,7 +57,7 @@ pub(super) struct View {
 /// All tables, in the order of their tabs.
 pub(super) fn views(profile: &Profile) -> Vec<View> {
     let python = native_frames::folded(profile, NativeFrames::None);
-    let lines = |profile: &Profile, title| of_frames(profile, (By::Line, title), line_name);
+    let lines = |profile: &Profile, title| of_frames(profile, (By::Line, title), apart::lines(profile));
     let mut views = Vec::new();
     let is_python = is_python_program(&python);
     if is_python {
@@ -67,13 +67,13 @@ pub(super) fn views(profile: &Profile) -> Vec<View> {
     if is_python {
         views.push(own(&python, (By::Python, "Functions of this program"), Own::Functions));
     }
-    views.push(of_frames(&python, (By::Python, "Python functions"), place_name));
+    views.push(of_frames(&python, (By::Python, "Python functions"), told_apart(&python, place_name)));
     views.push(functions(profile));
     views.push(lines(if is_python { &python } else { profile }, "Lines"));
     if is_python {
         views.push(lines(profile, "Lines with native code"));
     }
-    views.push(of_frames(profile, (By::Library, "Libraries"), library_name));
+    views.push(of_frames(profile, (By::Library, "Libraries"), apart::libraries(profile)));
     views.extend([threads(profile), processes(profile)]);
     if has_ranges(profile) {
         views.push(ranges(profile));
@@ -186,12 +186,12 @@ fn functions(profile: &Profile) -> View {
     view(profile, (By::Function, "Functions"), |row, path| table.path(row, path), names, in_nothing)
 }
 
-/// Rows of what `name` makes of each frame.
-fn of_frames(profile: &Profile, what: (By, &'static str), name: impl Fn(&Frame) -> String) -> View {
+/// Rows of what each frame is called.
+fn of_frames(profile: &Profile, what: (By, &'static str), of_frames: Vec<String>) -> View {
     let mut names = Interner::new();
     let unsampled = names.number(SyntheticFrame::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let of_frame: Vec<usize> = of_frames.into_iter().map(|name| names.number(name)).collect();
     let path = |row: &ProfileRow, path: &mut Vec<usize>| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
         let frames = profile.frames_of(stack);

@@ -7,6 +7,7 @@ use energy_trace_names as names;
 use energy_trace_names::native_frames;
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
+use energy_trace_report::apart::by_file;
 use energy_trace_report::fold::fold;
 use energy_trace_report::summary_rows::innermost;
 use energy_trace_report::work::{WorkDone, works};
@@ -166,7 +167,7 @@ fn functions(profile: &Profile) -> Vec<(String, f64)> {
     let choice = run::headline(profile);
     let profile = &*short_names::chosen(profile, true);
     let profile = &*native_frames::folded(profile, native_frames::NativeFrames::Libraries);
-    let rows = innermost(profile, profile.frames.iter().map(names::frame_name).collect()).into_iter();
+    let rows = innermost(profile, by_file(profile, names::frame_name)).into_iter();
     rows.map(|row| (row.name, run::chosen(&row.cost.energy, choice).as_joules())).collect()
 }
 

@@ -3,6 +3,7 @@
 //! Leaves out what becomes of the numbers (`results`, `sweeps`).
 
 use super::{Measured, Run, Study};
+use energy_trace_names::BEHIND;
 use energy_trace_statistics::location::median;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,28 +116,48 @@ pub(super) fn counted_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
 pub(super) fn part_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quantity<'a>> {
     let whole =
         median(&runs.iter().filter_map(|run| Some(run.measured.as_ref()?.joules)).collect::<Vec<_>>());
-    let of = |kind, parts: fn(&Measured) -> &BTreeMap<String, f64>| {
+    let of = |kind, parts: Parts| {
+        let one = in_one_file(runs, parts);
         let mut found: BTreeMap<String, Part> = BTreeMap::new();
         for run in runs {
-            for (name, joules) in run.measured.iter().flat_map(parts) {
-                found.entry(name.clone()).or_default().add(run.program, *joules);
+            for (name, joules) in run.measured.iter().flat_map(|of| in_all_runs(parts(of), &one)) {
+                found.entry(name.to_owned()).or_default().add(run.program, joules);
             }
         }
         let mut named: Vec<(String, Part)> =
             found.into_iter().filter(|(_, part)| part.most * CRUMB >= whole).collect();
         named.sort_by(|one, other| other.1.most.total_cmp(&one.1.most));
-        named.into_iter().map(move |(name, part)| Quantity {
-            kind,
-            name: name.clone(),
-            unit: unit(study, "J"),
-            value: Box::new(move |run| {
-                let joules = parts(run.measured.as_ref()?).get(&name).copied();
+        named.into_iter().map(move |(name, part)| {
+            let (named, one) = (name.clone(), one.clone());
+            let value = Box::new(move |run: &Run| {
+                let joules = in_all_runs(parts(run.measured.as_ref()?), &one).get(&*named).copied();
                 let joules = joules.or_else(|| part.programs.contains(&run.program).then_some(0.0))?;
                 Some(joules / work(study, run)?)
-            }),
+            });
+            Quantity { kind, name, unit: unit(study, "J"), value }
         })
     };
     of(Kind::Call, |of| &of.calls).chain(of(Kind::Function, |of| &of.functions)).collect()
+}
+
+/// Calls or functions of a run.
+type Parts = fn(&Measured) -> &BTreeMap<String, f64>;
+
+/// Names that a run has from one file, while another has them from several: there they are one.
+fn in_one_file(runs: &[&Run], parts: Parts) -> BTreeSet<String> {
+    let names = || runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(|of| parts(of).keys());
+    let several: BTreeSet<&str> = names().filter_map(|name| Some(name.rsplit_once(BEHIND)?.0)).collect();
+    names().filter(|name| several.contains(name.as_str())).cloned().collect()
+}
+
+/// The parts of a run by names that mean the same in all.
+fn in_all_runs<'a>(parts: &'a BTreeMap<String, f64>, one: &BTreeSet<String>) -> BTreeMap<&'a str, f64> {
+    let mut found = BTreeMap::new();
+    for (name, joules) in parts {
+        let short = name.rsplit_once(BEHIND).map(|(name, _)| name).filter(|name| one.contains(*name));
+        *found.entry(short.unwrap_or(name)).or_default() += joules;
+    }
+    found
 }
 
 /// What the runs say of one call or function.

@@ -2,8 +2,8 @@
 
 use super::layouts::{self, As, Layout};
 use super::{dataset, markup, page, table};
-use crate::sentences;
 use crate::data::{Grade, Measured, Outcome, Program, Run, Study, Units, results, sweeps};
+use crate::sentences;
 use energy_trace_statistics::comparison::Verdict;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
@@ -65,6 +65,27 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
 
 fn units(joules: f64) -> Units {
     Units { done: 40.0, joules_each: Some(joules), at_least: false }
+}
+
+/// Functions of one name in two files are two where all runs have both, and one where a run has it from one file.
+#[test]
+fn twins() {
+    let of = |last: &[(&str, f64)]| {
+        let mut found = study(8);
+        let all = found.runs.len();
+        for (at, run) in found.runs.iter_mut().enumerate() {
+            let both = [("f  (a.so)", 1.0), ("f  (b.so)", 2.0)];
+            let functions = if at + 1 == all { last } else { &both };
+            run.measured.as_mut().unwrap().functions =
+                functions.iter().map(|(name, joules)| ((*name).to_owned(), *joules)).collect();
+        }
+        let groups = results(&found);
+        let functions = groups[0].blocks.iter().filter(|block| block.quantity.starts_with('f'));
+        functions.map(|block| (block.quantity.clone(), block.cells[0].values[0])).collect::<Vec<_>>()
+    };
+    let apart = of(&[("f  (a.so)", 1.0), ("f  (b.so)", 2.0)]);
+    assert_eq!(apart, [("f  (b.so)".to_owned(), 2.0), ("f  (a.so)".to_owned(), 1.0)]);
+    assert_eq!(of(&[("f", 2.5)]), [("f".to_owned(), 3.0)]);
 }
 
 /// Where a run may have done more units than were counted, joules of one are called upper bounds.
