@@ -111,6 +111,25 @@ const checks = {
     assert.equal(await run(`document.getElementById("from").value`), told.match(/ s from ([0-9.]+) s on/)[1]);
     await press(browser, "Escape");
   },
+  async "phases lie over time, and have the joules of their report"() {
+    const bars = await run(`[...document.querySelectorAll(".phase-bar")].map((bar) => [bar.textContent.match(/^(.*): [0-9.]+ s from /)[1], Number(bar.dataset.uj)])`);
+    const args = ["report", recording, "--format", "json", "--by", "phase"];
+    const { rows } = JSON.parse(execFileSync(product, args, { maxBuffer: 1 << 30 }));
+    const wanted = rows.filter((row) => rows.length > 1).flatMap((row) => row.phase.stretches_ns.map(() => row.name.split(":")[0]));
+    assert.deepEqual(bars.map(([name]) => name).sort(), wanted.sort());
+    if (!bars.length) return console.log("      not looked at: one phase");
+    for (const { name, total_uj: uj } of rows) {
+      const drawn = bars.filter(([bar]) => name.startsWith(`${bar}:`)).reduce((all, [, one]) => all + one, 0);
+      assert.equal(drawn, (uj.package ?? 0) + (uj.dram ?? 0) + (uj.gpu ?? 0), name);
+    }
+    const chart = `document.querySelector('.chart[aria-label^="Phases"]')`;
+    await run(`${chart}.focus()`);
+    await press(browser, "ArrowDown");
+    assert.match(await run(`${chart}.nextSibling.textContent`), /^phase 1: .+ elsewhere: /);
+    await press(browser, "Enter");
+    assert.notEqual(await run(`document.getElementById("to").value`), await run(`document.getElementById("to").defaultValue`));
+    await press(browser, "Escape");
+  },
   async "charts have the width of their place, also where the window keeps its own"() {
     await tab("Flame graph");
     const widths = () => run(`[document.getElementById("charts").clientWidth, Number(document.querySelector(".chart").getAttribute("viewBox").split(" ")[2]), document.querySelector("canvas").clientWidth]`);

@@ -21,6 +21,7 @@ fn summary_text(profile: &Profile, width: Option<u16>) -> String {
         width,
         recording: Some("energy-trace.data".to_owned()),
         flame_graph: Some("energy-trace.svg".to_owned()),
+        phases: 3,
         ..SummaryOptions::default()
     };
     let mut out = Vec::new();

@@ -68,30 +68,57 @@ struct Known {
 
 /// Cuts a run into phases.
 pub fn find(profile: &Profile, over: &OverTime) -> Phases {
-    let mut functions = Functions::of(profile);
-    let bins = over.bins;
-    let each = u32::try_from(INTERVAL_NS.div_ceil(bins.width_ns().max(1))).unwrap_or(u32::MAX);
-    let step_ns = bins.width_ns().saturating_mul(each.into());
-    let mut series = series(profile, over, &functions, each);
-    functions.add_rates(profile, &mut series, step_ns);
-    let cut = stretches(&series, LIMITS);
-    let of_kinds = kinds(&series, &cut, LIMITS.least);
+    let run = Cut::of(profile, over);
+    let (bins, step_ns) = (over.bins, run.step_ns);
     let span = |range: &Range<usize>| {
-        let bin = |interval: usize| u32::try_from(interval).unwrap_or(u32::MAX).saturating_mul(each);
+        let bin = |interval: usize| u32::try_from(interval).unwrap_or(u32::MAX).saturating_mul(run.each);
         (bins.span(bin(range.start)).0, bins.span(bin(range.end)).0)
     };
-    let count = of_kinds.iter().max().map_or(0, |last| last + 1);
     let phase = |kind: usize| {
-        let own = || cut.iter().zip(&of_kinds).filter(move |(_, of)| **of == kind).map(|(range, _)| range);
-        let spans: Vec<Span> = own().map(&span).collect();
-        let here = sum(own().flat_map(|range| &series[range.clone()]));
-        let others = cut.iter().zip(&of_kinds).filter(|(_, of)| **of != kind);
-        let elsewhere = sum(others.flat_map(|(range, _)| &series[range.clone()]));
-        let told_by = if count > 1 { functions.told_by(&here, &elsewhere) } else { Vec::new() };
+        let here = || run.stretches.iter().filter(move |(_, of)| *of == kind).map(|(range, _)| range);
+        let others = run.stretches.iter().filter(|(_, of)| *of != kind).map(|(range, _)| range);
+        let spans: Vec<Span> = here().map(&span).collect();
+        let here = sum(here().flat_map(|range| &run.series[range.clone()]));
+        let elsewhere = sum(others.flat_map(|range| &run.series[range.clone()]));
+        let told_by = if run.count() > 1 { run.functions.told_by(&here, &elsewhere) } else { Vec::new() };
         Phase { told_by, ..within(profile, over, spans) }
     };
     let shortest_ns = step_ns.saturating_mul(LIMITS.shortest as u64);
-    Phases { step_ns, shortest_ns, found: (0..count).map(phase).collect() }
+    Phases { step_ns, shortest_ns, found: (0..run.count()).map(phase).collect() }
+}
+
+/// How many phases a run has.
+pub fn count(profile: &Profile, over: &OverTime) -> usize {
+    Cut::of(profile, over).count()
+}
+
+/// A run in stretches.
+struct Cut {
+    functions: Functions,
+    /// What intervals of so many bins, and of this length, are made of.
+    series: Vec<Mix>,
+    each: u32,
+    step_ns: u64,
+    /// The intervals of each stretch, and the number of its phase.
+    stretches: Vec<(Range<usize>, usize)>,
+}
+
+impl Cut {
+    fn of(profile: &Profile, over: &OverTime) -> Self {
+        let mut functions = Functions::of(profile);
+        let width_ns = over.bins.width_ns();
+        let each = u32::try_from(INTERVAL_NS.div_ceil(width_ns.max(1))).unwrap_or(u32::MAX);
+        let step_ns = width_ns.saturating_mul(each.into());
+        let mut series = series(profile, over, &functions, each);
+        functions.add_rates(profile, &mut series, step_ns);
+        let cut = stretches(&series, LIMITS);
+        let kinds = kinds(&series, &cut, LIMITS.least);
+        Self { functions, series, each, step_ns, stretches: cut.into_iter().zip(kinds).collect() }
+    }
+
+    fn count(&self) -> usize {
+        self.stretches.iter().map(|(_, kind)| kind + 1).max().unwrap_or(0)
+    }
 }
 
 /// The energy of some stretches.
@@ -282,12 +309,14 @@ pub(crate) fn lines(profile: &Profile, number: usize) -> Vec<String> {
         lines.extend(times.iter().take(LISTED).map(|times| format!("  {times}")));
         lines.extend((times.len() > LISTED).then(|| format!("  and {} more", times.len() - LISTED)));
     }
-    let percent = |part: f64| format!("{:.0}%", 100.0 * part);
-    let told = |by: &ToldBy| {
-        format!("  {} here, {} elsewhere: {}", percent(by.here), percent(by.elsewhere), shown(&by.function))
-    };
-    lines.extend(phase.told_by.iter().map(told));
+    lines.extend(phase.told_by.iter().map(|by| format!("  {}", told(by))));
     lines
+}
+
+/// `62% here, 3% elsewhere: attention`.
+pub(crate) fn told(by: &ToldBy) -> String {
+    let percent = |part: f64| format!("{:.0}%", 100.0 * part);
+    format!("{} here, {} elsewhere: {}", percent(by.here), percent(by.elsewhere), shown(&by.function))
 }
 
 /// Seconds of all stretches.
@@ -319,9 +348,10 @@ pub(crate) fn about(phases: &Phases) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phases, find, phase_rows, without_imports};
+    use super::{Phases, count, find, phase_rows, without_imports};
     use crate::By;
     use crate::json::{self, JsonOptions};
+    use crate::summary::{self, SummaryOptions};
     use crate::table::{self, TableOptions};
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::uncertainty::Uncertainties;
@@ -435,6 +465,45 @@ mod tests {
             assert_eq!(sum, profile.ledger.iter().map(|row| row.target).sum());
             assert_eq!(found.found.iter().map(|phase| phase.time_ns).sum::<u64>(), 30_000_000_000);
         }
+    }
+
+    /// The page has each phase with its stretches in bins, its joules and what tells it; the summary says how many there are and what shows them.
+    /// One phase is none.
+    #[test]
+    fn page_and_summary() {
+        let (mut profile, over) = run(1, &[(TRAIN, 120), (EVALUATE, 60), (TRAIN, 120)], true);
+        profile.phases = Some(find(&profile, &over));
+        let found = &profile.phases.as_ref().unwrap().found;
+        let page = |profile: &Profile, over: &OverTime| {
+            let mut out = Vec::new();
+            crate::html::write(&mut out, profile, over, &(0..over.bins.count()), false).unwrap();
+            let page = String::from_utf8(out).unwrap();
+            let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+            serde_json::from_str::<serde_json::Value>(data).unwrap()["phases"].clone()
+        };
+        let shown = page(&profile, &over);
+        let ends: Vec<u64> = ends(&profile, &profile.phases.clone().unwrap()).iter().map(|of| of.0).collect();
+        assert_eq!(shown[0]["bins"], serde_json::json!([[0, ends[0]], [ends[1], 300]]));
+        assert_eq!(
+            (&shown[1]["name"], &shown[1]["bins"]),
+            (&"phase 2".into(), &serde_json::json!([[ends[0], ends[1]]]))
+        );
+        assert_eq!(shown[1]["energy"], found[1].energy.total().as_uj());
+        assert!(shown[1]["told_by"].as_str().unwrap().contains(" elsewhere: evaluate"), "{shown}");
+        let summary = |profile: &Profile| {
+            let recording = Some("energy-trace.data".to_owned());
+            let phases = profile.phases.as_ref().map_or(0, |phases| phases.found.len());
+            let options = SummaryOptions { recording, phases, ..SummaryOptions::default() };
+            let mut out = Vec::new();
+            summary::write(&mut out, profile, &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = summary(&profile);
+        assert!(text.contains("2 phases, found from what ran: report --by phase\n"), "{text}");
+        let (mut steady, over) = run(1, &[(TRAIN, 300)], true);
+        steady.phases = Some(find(&steady, &over));
+        assert_eq!((page(&steady, &over), count(&steady, &over)), (serde_json::json!([]), 1));
+        assert!(!summary(&steady).contains("phases"));
     }
 
     /// A program that always runs the same functions has a phase for each rate at which its joules do its work; none where that is steady.

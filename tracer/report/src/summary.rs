@@ -51,6 +51,8 @@ pub struct SummaryOptions {
     pub no_flame_graph: Option<String>,
     /// The program's file, where its name alone misleads.
     pub program: Option<String>,
+    /// How many phases were found.
+    pub phases: usize,
 }
 
 /// Writes the summary.
@@ -137,6 +139,7 @@ impl Summary<'_> {
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
         lines.extend(self.work().map(|line| plain(format!("  {line}"))));
+        lines.extend(self.phases().map(plain));
         lines
     }
 
@@ -144,6 +147,13 @@ impl Summary<'_> {
     fn work(&self) -> impl Iterator<Item = String> {
         let room = self.width.saturating_sub(2);
         work::sentences(self.profile).into_iter().flat_map(move |line| names::wrap(&shown(&line), room))
+    }
+
+    /// That there are several phases, and what shows them.
+    fn phases(&self) -> Option<String> {
+        let found = self.options.phases;
+        let is_kept = self.options.recording.is_some();
+        (found > 1 && is_kept).then(|| format!("  {found} phases, found from what ran: report --by phase"))
     }
 
     /// `python3 train.py 1`, and where that may be another program than the user means, which one: `(/usr/bin/python3)`.

@@ -119,6 +119,7 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
     }
     let mut profile = match (&args.per_work, by) {
         (name, By::Phase) => read_phases(args, &options, name.is_some())?,
+        (None, _) if args.summary && !args.range.is_part() => read_phases(args, &options, false)?,
         (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,
         (None, _) => part_of(read_of_trace(&args.file, args.trace)?, &options, args.range)?,
     };
@@ -195,6 +196,7 @@ fn show(
             flame_graph: None,
             no_flame_graph: None,
             program: None,
+            phases: profile.phases.as_ref().map_or(0, |phases| phases.found.len()),
         };
         return write_to(None, |out| summary::write(out, profile, &options));
     }

@@ -4,7 +4,7 @@
 
 use super::outputs::{OutputError, Outputs};
 use crate::plan::{RecordPlan, Screen};
-use energy_trace_attribution::attribute_owned;
+use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::arguments::{Arguments, without_arguments};
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
@@ -13,7 +13,7 @@ use energy_trace_report::budgets::{self, Verdict};
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
-use energy_trace_report::{By, ReportError, budget_line};
+use energy_trace_report::{By, ReportError, budget_line, phases};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -37,6 +37,8 @@ pub(super) enum ResultError {
 /// What a recording says, and where it is.
 pub(super) struct Results {
     profile: Profile,
+    /// How many phases the run has.
+    phases: usize,
     /// Where the recording is; `None`: none is kept.
     path: Option<PathBuf>,
     /// Where the flame graph is.
@@ -53,7 +55,9 @@ impl Results {
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
         let recording = file::read_open(file, &plan.recording)?;
-        let mut profile = attribute_owned(recording, &Options::logical());
+        let (mut profile, over_time) = attribute_over_time_owned(recording, &Options::logical());
+        let phases = phases::count(&profile, &over_time);
+        drop(over_time);
         profile.keep_arguments(Arguments::OfCommand);
         let (mut svg, mut no_flame_graph) = (None, None);
         if outputs.wants_svg() {
@@ -71,7 +75,7 @@ impl Results {
                 Err(error) => return Err(ResultError::FlameGraph(error)),
             }
         }
-        Ok(Self { profile, path, svg, no_flame_graph })
+        Ok(Self { profile, phases, path, svg, no_flame_graph })
     }
 
     /// The summary on stderr, and before it all tables where details are wanted. A closed stderr is nobody's failure: the files are
@@ -111,6 +115,7 @@ impl Results {
             flame_graph: name(&self.svg),
             no_flame_graph: self.no_flame_graph.clone(),
             program: name(&plan.program),
+            phases: self.phases,
         };
         summary::write(out, &self.profile, &options)
     }

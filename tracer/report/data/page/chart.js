@@ -22,7 +22,7 @@ function makeCharts(model, choose) {
   if (!model.domains.length) byId("power-title").textContent = "Busy CPUs over time";
   const shown = domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
   const charts = shown.map((domain) => ({ svg: makeChart(domain), fill: (frame) => drawPower(model, domain, frame) }));
-  charts.push(...makeRangeTrack(model), ...makeWorkCharts(model), ...makeGaugeCharts(model));
+  charts.push(...makePhaseTrack(model), ...makeRangeTrack(model), ...makeWorkCharts(model), ...makeGaugeCharts(model));
   charts.forEach(({ svg, below }) => place.append(svg, ...(below ? [below] : [])));
   charts.forEach(({ svg }) => listen(svg, model, choose));
   charts.forEach((chart) => chart.listen?.(choose));

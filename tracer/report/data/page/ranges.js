@@ -8,13 +8,19 @@ function makeRangeTrack(model) {
   const view = model.views.find((found) => found.by === "range");
   const lanes = view ? lanesOf(model, view) : [];
   if (lanes.length === 0) return [];
-  const svg = makeSvg("Ranges", "Up and down go from bar to bar, Enter chooses its time.");
+  const shown = { model, lanes: lanes.slice(0, TRACK.levels) };
+  const bars = barsOf(shown);
+  const about = aboutRanges(model, lanes.length - TRACK.levels, bars.slice(TRACK.bars));
+  return [makeTrack({ ...shown, what: "Ranges", kind: "range-bar", bars: bars.slice(0, TRACK.bars), heights: heightsOf(shown, bars), about })];
+}
+
+/** A chart of bars in lanes, and below it what is known of them all, or of one. */
+function makeTrack(track) {
+  const svg = makeSvg(track.what, "Up and down go from bar to bar, Enter chooses its time.");
   const below = make("p", { class: "quiet", "aria-live": "polite" });
-  const track = { model, svg, below, deeper: lanes.length - TRACK.levels, lanes: lanes.slice(0, TRACK.levels), picked: null };
-  const bars = barsOf(track);
-  Object.assign(track, { bars: bars.slice(0, TRACK.bars), small: bars.slice(TRACK.bars), heights: heightsOf(track, bars) });
+  Object.assign(track, { svg, below });
   pick(track, null);
-  return [{ svg, below, height: track.heights.reduce((all, height) => all + height, 0), fill: (frame) => drawTrack(track, frame), listen: (choose) => listenTrack(track, choose) }];
+  return { svg, below, height: track.heights.reduce((all, height) => all + height, 0), fill: (frame) => drawTrack(track, frame), listen: (choose) => listenTrack(track, choose) };
 }
 
 /** Of each level the ranges with the most energy, and the others together; without what each used. */
@@ -45,7 +51,7 @@ function namesOf(view, node) {
   return { path, name: view.tree.above[node] && path.startsWith(around) ? path.slice(around.length) : path };
 }
 
-/** What the ranges of a track used in each bin, and the whole program. */
+/** What the ranges of lanes used in each bin, and the whole program. */
 function usedInBins({ model, lanes }) {
   const view = model.views.find((found) => found.by === "range");
   const empty = () => ({ energy: new Float64Array(model.bins.count), time: new Float64Array(model.bins.count) });
@@ -120,7 +126,7 @@ function placeOf({ heights }, lane) {
 }
 
 function drawTrack(track, { svg, x, width }) {
-  const title = draw("text", { class: "name", x: CHART.left, y: 11 }, "ranges");
+  const title = draw("text", { class: "name", x: CHART.left, y: 11 }, track.what.toLowerCase());
   svg.append(title);
   track.lanes.forEach((_, lane) => {
     const { top, height } = placeOf(track, lane);
@@ -141,7 +147,7 @@ function drawBar(track, bar, { svg, x }) {
   const under = steps.map(({ floor, left, right }) => `L${right.toFixed(1)} ${floor.toFixed(1)}L${left.toFixed(1)} ${floor.toFixed(1)}`);
   const first = steps[0];
   const d = `M${first.left.toFixed(1)} ${first.floor.toFixed(1)}${over.join("")}${under.reverse().join("")}Z`;
-  bar.drawn = draw("path", { class: "range-bar", d, fill: shadeOf("range", bar.name), "data-uj": Math.round(bar.energy) });
+  bar.drawn = draw("path", { class: track.kind, d, fill: bar.shade ?? shadeOf("range", bar.name), "data-uj": Math.round(bar.energy) });
   bar.drawn.append(draw("title", {}, describeBar(track.model, bar)));
   svg.append(bar.drawn);
   const room = Math.floor((steps[steps.length - 1].right - first.left - 6) / 6.5);
@@ -158,20 +164,20 @@ function middle(numbers) {
 }
 
 /** Name, time and energy of a bar. */
-function describeBar(model, { path, from, parts, energy, time }) {
+function describeBar(model, { path, from, parts, energy, time, more }) {
   const [start, end] = [from, from + parts.length].map((bin) => Math.min(bin * model.bins.width_ns, model.bins.length_ns));
   const used = model.classes.length ? `, ${joules(energy)}` : "";
-  return `${path}: ${digits((end - start) / 1e9)} s from ${seconds(start)} s on, ${digits(time / 1e6)} s of CPU time${used}`;
+  return `${path}: ${digits((end - start) / 1e9)} s from ${seconds(start)} s on, ${digits(time / 1e6)} s of CPU time${used}${more ? `; ${more}` : ""}`;
 }
 
 /** Marks a bar, or none, and says what is known of it. */
 function pick(track, bar) {
   track.picked = bar;
-  track.below.textContent = bar ? describeBar(track.model, bar) : aboutTrack(track);
+  track.below.textContent = bar ? describeBar(track.model, bar) : track.about;
   markPicked(track);
 }
 
-function aboutTrack({ model, deeper, small }) {
+function aboutRanges(model, deeper, small) {
   const of = model.classes.length ? "energy" : "CPU time";
   const energy = small.reduce((sum, bar) => sum + (model.classes.length ? bar.energy : bar.time), 0);
   const left = [deeper > 0 ? `${deeper} deeper levels` : "", small.length ? `the ${small.length} smallest bars (${joules(energy)})` : ""].filter(Boolean);

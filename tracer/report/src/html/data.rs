@@ -6,12 +6,14 @@
 use super::facts::Facts;
 use super::flame::Flame;
 use super::gauges::{self, GaugeLine, SlowedLine};
+use super::phases::{self, PhaseLine};
 use super::views::{self, LONGEST, View};
 use super::work::{self, UnitLine};
 use crate::run;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::certainty::Certainty;
 use energy_trace_model::profile::over_time::{BinEnergy, RowBin};
+use energy_trace_model::profile::phases::Phases;
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
 use energy_trace_model::recording::record::{DomainClass, Frame, Quality, StackNode};
 use energy_trace_model::units::MicroJoules;
@@ -51,6 +53,9 @@ pub(super) struct Data {
     /// Units of work, and how many more there are.
     work: Vec<UnitLine>,
     more_work: usize,
+    /// Where they are several, and how exact their limits are.
+    phases: Vec<PhaseLine>,
+    phase_step_ns: u64,
     /// CPU time of all but the program in each bin, in microseconds.
     others_us: Vec<u64>,
     flame: Flame,
@@ -106,7 +111,12 @@ struct Merged {
 }
 
 impl Data {
-    pub(super) fn new(profile: &Profile, over: &OverTime, chosen: &Range<u32>, room: usize) -> Self {
+    pub(super) fn new(
+        profile: &Profile,
+        (over, phases): (&OverTime, &Phases),
+        chosen: &Range<u32>,
+        room: usize,
+    ) -> Self {
         let (profile, rows, merged) = fewer(profile, over, room);
         let profile = &profile;
         let flame = native_frames::folded(profile, NativeFrames::Libraries);
@@ -126,6 +136,8 @@ impl Data {
             slowed: gauges::slowed_lines(profile, over.bins),
             work,
             more_work,
+            phases: phases::lines(profile, phases, over.bins),
+            phase_step_ns: phases.step_ns,
             others_us: over.others_ns.iter().map(|ns| ns / 1_000).collect(),
             flame: Flame::of(&flame),
             views: views::views(profile),

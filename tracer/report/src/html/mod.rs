@@ -5,7 +5,7 @@
 //! content security policy lets the browser run the one script by its hash and load nothing at all.
 //!
 //! * `data`: what the page is told; `flame`, `trees`: its stacks; `gauges`: temperatures and clocks; `work`:
-//!   joules per unit; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
+//!   joules per unit; `phases`: what was found; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
 //!
 //! The page itself is in `data/page`. Leaves out how energy comes into bins (`energy-trace-attribution`).
 
@@ -14,6 +14,7 @@ mod facts;
 mod flame;
 mod gauges;
 mod hash;
+mod phases;
 #[cfg(test)]
 mod tests;
 mod trees;
@@ -22,6 +23,7 @@ mod work;
 
 pub use hash::source as source_of_style;
 
+use crate::phases::find;
 use data::{Data, ROOMS};
 use energy_trace_model::profile::{OverTime, Profile};
 use energy_trace_names::short_names;
@@ -31,13 +33,14 @@ use std::ops::Range;
 const PAGE: &str = include_str!("../../data/page/page.html");
 const STYLE: &str = include_str!("../../data/page/page.css");
 /// In this order, in one script: each needs those before it.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     include_str!("../../data/page/units.js"),
     include_str!("../../data/page/model.js"),
     include_str!("../../data/page/chart.js"),
     include_str!("../../data/page/gauges.js"),
     include_str!("../../data/page/work.js"),
     include_str!("../../data/page/ranges.js"),
+    include_str!("../../data/page/phases.js"),
     include_str!("../../data/page/flame.js"),
     include_str!("../../data/page/table.js"),
     include_str!("../../data/page/facts.js"),
@@ -59,7 +62,8 @@ pub fn write(
     short: bool,
 ) -> io::Result<()> {
     let profile = &*short_names::chosen(profile, short);
-    let data = |room| serde_json::to_string(&Data::new(profile, over_time, chosen, room));
+    let phases = find(profile, over_time);
+    let data = |room| serde_json::to_string(&Data::new(profile, (over_time, &phases), chosen, room));
     let mut data_text = data(ROOMS[0])?;
     if data_text.len() > LARGEST {
         data_text = data(ROOMS[1])?;
