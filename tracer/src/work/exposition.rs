@@ -160,6 +160,11 @@ mod tests {
     use super::{Found, MOST_LINE, Metric, Search, WorkFailure, WorkUnits};
     use std::io::Write as _;
 
+    const VLLM: &str = include_str!("../../../tests/fixtures/metrics/vllm.txt");
+    const TGI: &str = include_str!("../../../tests/fixtures/metrics/tgi.txt");
+    const SGLANG: &str = include_str!("../../../tests/fixtures/metrics/sglang.txt");
+    const TRITON: &str = include_str!("../../../tests/fixtures/metrics/triton.txt");
+
     const PAGE: &[u8] = br#"# HELP tokens_total Tokens.
 # TYPE tokens_total counter
 tokens_total{model="a",engine="0"} 1.25e+03
@@ -198,6 +203,45 @@ spaces_total { model = "a" , } 3 # {trace="x"} 1
         assert_eq!(read(r#"tokens_total{model="a"}"#), Ok(1_250.0));
         assert_eq!(read(r#"tokens_total{engine="0", model="b \"quoted\\\" }, x=1"}"#), Ok(7.0));
         assert_eq!((read("tokens"), read("spaces_total")), (Ok(5.0), Ok(3.0)));
+    }
+
+    /// Pages as inference servers show them: the series that is meant, of all engines or of those with the labels, and not its histograms, times of
+    /// creation, buckets, or others whose names begin alike; a histogram's sum and count are counters too.
+    #[test]
+    fn pages_of_servers() {
+        for (page, metric, number) in [
+            (VLLM, "vllm:generation_tokens_total", Some(1_001_000.0)),
+            (VLLM, r#"vllm:generation_tokens_total{engine="1"}"#, Some(352.0)),
+            (
+                VLLM,
+                r#"vllm:prompt_tokens_total{model_name="meta-llama/Llama-3.1-8B-Instruct"}"#,
+                Some(8_129_000.0),
+            ),
+            (VLLM, r#"vllm:request_success_total{finished_reason="stop"}"#, Some(516.0)),
+            (VLLM, "vllm:request_generation_tokens_sum", Some(998_001.0)),
+            // Its type is a histogram, whose name ends as those of counters do.
+            (VLLM, "vllm:iteration_tokens_total_count", Some(4_021.0)),
+            (VLLM, "vllm:iteration_tokens_total", None),
+            (VLLM, "vllm:generation_tokens", None),
+            (VLLM, r#"vllm:generation_tokens_total{model_name="other"}"#, None),
+            (TGI, "tgi_request_generated_tokens_sum", Some(22_841.0)),
+            (TGI, "tgi_request_generated_tokens_count", Some(118.0)),
+            (TGI, "tgi_request_success", Some(118.0)),
+            (TGI, r#"tgi_batch_inference_count{method="decode"}"#, Some(20_311.0)),
+            (TGI, "tgi_request_generated_tokens", None),
+            (SGLANG, "sglang:generation_tokens_total", Some(7_557_572.0)),
+            (SGLANG, r#"sglang:generation_tokens_total{is_streaming="true"}"#, Some(572.0)),
+            (SGLANG, "sglang:num_requests_total", Some(10_114.0)),
+            (TRITON, r#"nv_inference_request_success{model="resnet50"}"#, Some(8_192.0)),
+            (TRITON, "nv_inference_request_success", Some(11_593.0)),
+            (TRITON, r#"nv_inference_count{version="1",model="resnet50"}"#, Some(65_536.0)),
+            (TRITON, r#"vllm:generation_tokens_total{model="llama"}"#, Some(160.0)),
+        ] {
+            for bytes in [1, 7, page.len()] {
+                let read = read_in(metric, page.as_bytes(), bytes).map(WorkUnits::as_number);
+                assert_eq!(read, number.ok_or(WorkFailure::NoMetric), "{metric} in pieces of {bytes}");
+            }
+        }
     }
 
     /// What is not there, what is no number, and lines that are cut or broken.
