@@ -5,6 +5,7 @@
 //! know no energies: each step of the counter by launches, and by durations (which this tier does not even have).
 
 mod kernels;
+mod without_launches;
 
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::UnattributedReason;

@@ -5,7 +5,7 @@
 
 use super::basis::Basis;
 use super::busy_baseline::{Before, Idle, estimate};
-use crate::gpu::regular;
+use crate::gpu::{power_without_work, regular};
 use crate::ledger::result::Metered;
 use crate::split::by_time::idle_of;
 use crate::time::busy_cpus::activity;
@@ -15,10 +15,12 @@ use crate::timeline::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
+    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote, without_work as still,
 };
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 
+/// A counter of work that stands still for so long shows a GPU at rest: units may take as long as that.
+const STILL_NS: u64 = 1_000_000_000;
 /// Standard deviation of a baseline that was measured for a second before the start, as a part of it.
 const IDLE_SD: f64 = 0.01;
 
@@ -28,7 +30,8 @@ pub(super) fn meter(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) ->
     let held = held_by_gpu(domain, basis);
     let timeline = held.iter().fold(timeline, |of_all, held| of_all.less(held));
     let busy_before = busy_before(domain, &timeline, basis);
-    let power = busy_before.map_or_else(|| basis.recording.idle_power(domain), |idle| idle.power);
+    let power = busy_before.map(|idle| idle.power).or_else(|| without_work(domain, &timeline, basis));
+    let power = power.unwrap_or_else(|| basis.recording.idle_power(domain));
     let idle = idle_of(power, &timeline.intervals);
     let above = timeline.intervals.iter().zip(&idle);
     let dynamic: Vec<MicroJoules> = above.map(|(interval, &idle)| interval.energy - idle).collect();
@@ -162,6 +165,20 @@ fn busy_before(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> Optio
     let (seconds, busy) = (*over_ns as f64 / 1e9, cpus * percent as f64 / 100.0);
     let before = Before { power: baseline.power, seconds, cpus, busy };
     Some(estimate(before, &timeline.intervals, basis.segments_of(domain).busy()))
+}
+
+/// The idle power of a GPU that a recorded program used before the start and of which no launches are known, where its counters of work stand still
+/// now and then.
+fn without_work(domain: &Domain, timeline: &Timeline, basis: &Basis<'_>) -> Option<MicroWatts> {
+    let (Scope::Gpu(device), recording) = (domain.scope, basis.recording) else { return None };
+    let gpu = &recording.gpu;
+    let has_launches =
+        gpu.launches.iter().any(|of| of.device == device) || gpu.busy.iter().any(|of| of.device == device);
+    let (_, then) = domain.in_use().filter(|_| !has_launches && recording.used(domain))?;
+    let still: Vec<Span> =
+        still(&recording.work, STILL_NS).into_iter().map(|(from, to)| Span::new(from, to)).collect();
+    let found = power_without_work(&timeline.intervals, (&still, basis.span.start), then.as_watts())?;
+    MicroWatts::from_watts(found)
 }
 
 /// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start

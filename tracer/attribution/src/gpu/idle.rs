@@ -5,15 +5,16 @@
 //! after its end (1.4 s there). That is nobody's launch. Windows in which nothing runs show it: those between
 //! launches, or where there are too few, those just before the first launch and after the last. What the
 //! lowest of these agree on is idle power for as long as the device is open. What is above it in such windows
-//! was somebody else's work.
+//! was somebody else's work. Where no launches are known, pauses are stretches without units of work.
 
 use super::batches::{Batches, TimeRange};
 use super::constants::{
     AFTER_WORK, BEFORE_WORK, FAR_FROM_WORK, FEWEST_AROUND, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON,
-    LEAST_IDLE, LEAST_OPEN,
+    LEAST_IDLE, LEAST_OPEN, MOST_IDLE,
 };
-use super::meter::{Meter, Step, Window};
-use crate::timeline::EnergyInterval;
+use super::meter::{Meter, Step, Window, steps_of, time_range_of, windows_of};
+use crate::timeline::{EnergyInterval, Span};
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Power of a device that is open and at rest, beyond its baseline, in watts.
@@ -48,6 +49,30 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
     let rests = resting.iter().filter(|window| is_after(window)).count() >= FEWEST_AROUND;
     let found = awake.iter().find_map(|&low| agreed(&awake, low, FEWEST_AROUND, most));
     found.or_else(|| rests.then(Open::default))
+}
+
+/// The power at rest of a device of which no launches are known, in watts: what windows agree on that lie in stretches without work, where that is
+/// less than what it draws elsewhere, and no more than `then`, which it drew before the start.
+pub(crate) fn power_without_work(
+    intervals: &[EnergyInterval],
+    (still, start): (&[Span], KtimeNs),
+    then: f64,
+) -> Option<f64> {
+    let most = (then * (1.0 + IDLE_AGREES.1)).min(MOST_IDLE);
+    let still: Vec<TimeRange> = still.iter().map(|span| time_range_of(*span, start)).collect();
+    let joules: Vec<f64> = intervals.iter().map(|interval| interval.energy.as_joules()).collect();
+    let windows = windows_of(&steps_of(intervals, start), &joules);
+    let is_still = |window: &&Window| still.iter().any(|still| is_in(window.time, *still));
+    let (at_rest, elsewhere): (Vec<&Window>, Vec<&Window>) = windows.iter().partition(is_still);
+    let [at_rest, elsewhere] = [at_rest, elsewhere].map(|windows| {
+        let watts = windows.iter().map(|window| window.joules / window.time.length().max(1e-9));
+        let mut watts: Vec<f64> = watts.collect();
+        watts.sort_by(f64::total_cmp);
+        watts
+    });
+    let found = agreed(&at_rest, *at_rest.get(at_rest.len() / 10)?, FEWEST_EMPTY, most)?.watts;
+    let working = elsewhere.get(elsewhere.len() / 2)?;
+    (found > 0.0 && found * (1.0 + IDLE_AGREES.1) < *working).then_some(found)
 }
 
 /// What those windows agree on whose power is about `low`, if they are enough.
@@ -112,9 +137,10 @@ pub(super) fn take(
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Meter, MicroJoules, Open, Step, TimeRange, Window, open_power, take};
-    use crate::timeline::{EnergyInterval, Span};
-    use energy_trace_model::clock::KtimeNs;
+    use super::{
+        Batches, EnergyInterval, KtimeNs, Meter, MicroJoules, Open, Span, Step, TimeRange, Window,
+        open_power, power_without_work, take,
+    };
 
     fn work(from: f64, until: f64) -> Batch {
         let executed = TimeRange { from, until };
@@ -146,6 +172,33 @@ mod tests {
         assert_eq!(found(&windows[..5], &batches), None, "too few of them");
         let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
         assert_eq!(found(&apart, &batches), None, "no power that they agree on");
+    }
+
+    /// Of stretches without units those windows say what the device draws at rest that agree, though it works on for a while in each; where it
+    /// works all the time, where they are too few, and where it would be more than it may be, nothing is known.
+    #[test]
+    fn stretches_without_units() {
+        let at = |tenths: u64| KtimeNs::from_ns(tenths * 100_000_000);
+        let intervals = |rest: f64, work: f64| -> Vec<EnergyInterval> {
+            let watts = |tenth: u64| if tenth % 40 < 25 { work } else { rest };
+            let step = |tenth| EnergyInterval {
+                span: Span::new(at(tenth), at(tenth + 1)),
+                energy: MicroJoules::from_uj((watts(tenth) * 1e5) as i64),
+            };
+            (0..200).map(step).collect()
+        };
+        let still: Vec<Span> = (0..5).map(|turn| Span::new(at(40 * turn + 20), at(40 * turn + 40))).collect();
+        let found = |watts: (f64, f64), still: &[Span], then| {
+            power_without_work(&intervals(watts.0, watts.1), (still, at(0)), then).map(f64::round)
+        };
+        let served = (60.0, 300.0);
+        assert_eq!([found(served, &still, 300.0), found(served, &still, 59.0)], [Some(60.0); 2]);
+        assert_eq!(found((60.0, 66.0), &still, 150.0), None);
+        assert_eq!((found(served, &still, 50.0), found((160.0, 300.0), &still, 300.0)), (None, None));
+        assert_eq!(
+            (found(served, &[], 150.0), found(served, &[Span::new(at(26), at(29))], 150.0)),
+            (None, None)
+        );
     }
 
     /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of

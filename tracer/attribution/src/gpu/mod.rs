@@ -42,4 +42,5 @@ mod timed;
 mod uncertainty;
 
 pub(crate) use charge::Gpu;
+pub(crate) use idle::power_without_work;
 pub(crate) use meter::regular;

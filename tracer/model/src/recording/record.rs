@@ -37,7 +37,9 @@ pub use super::thermal::{
     Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,
 };
 
-pub use super::work::{WorkCounter, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
+pub use super::work::{
+    WorkCounter, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits, without_work,
+};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -189,7 +189,44 @@ pub struct WorkSeries {
     pub readings: Vec<WorkReading>,
 }
 
+/// From one moment to another.
+type Span = (KtimeNs, KtimeNs);
+
+/// When nothing was done of any of these for so long: their numbers stood still. A counter that never moves says nothing of that, nor does one
+/// that is not looked at.
+pub fn without_work(all: &[WorkSeries], least_ns: u64) -> Vec<Span> {
+    let is_long = |(from, to): &Span| to.ns_since(*from) >= least_ns;
+    let still = all.iter().filter(|series| series.moves()).map(WorkSeries::still);
+    let long = still.map(|spans| spans.into_iter().filter(is_long).collect::<Vec<Span>>());
+    long.reduce(common).unwrap_or_default().into_iter().filter(is_long).collect()
+}
+
+/// What is in both, each in order of time.
+fn common(one: Vec<Span>, other: Vec<Span>) -> Vec<Span> {
+    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+    let mut found = Vec::new();
+    while let (Some(a), Some(b)) = (one.peek().copied(), other.peek().copied()) {
+        found.push((a.0.max(b.0), a.1.min(b.1)));
+        let _passed = if a.1 < b.1 { one.next() } else { other.next() };
+    }
+    found.retain(|(from, to)| from < to);
+    found
+}
+
 impl WorkSeries {
+    /// Whether it is looked at, and moved.
+    fn moves(&self) -> bool {
+        let is_looked_at = matches!(self.counter.source, WorkSource::File(_) | WorkSource::Prometheus { .. });
+        is_looked_at && self.readings.windows(2).any(|pair| matches!(pair, [WorkReading { value: Ok(one), .. }, WorkReading { value: Ok(other), .. }] if one < other))
+    }
+
+    /// From the first to the last of readings of one number that follow each other.
+    fn still(&self) -> Vec<Span> {
+        let alike = |one: &WorkReading, other: &WorkReading| one.value.is_ok() && one.value == other.value;
+        let runs = self.readings.chunk_by(alike);
+        runs.filter_map(|run| Some((run.first()?.at, run.last()?.at))).collect()
+    }
+
     /// What was done between two moments, from the last reading before them on; `None` where there was no number
     /// for a part of the time.
     pub fn done(&self, from: KtimeNs, to: KtimeNs) -> Option<WorkUnits> {
@@ -231,6 +268,43 @@ mod tests {
             |(from, to)| series.done(KtimeNs::from_ns(from), KtimeNs::from_ns(to)).map(WorkUnits::as_number);
         assert_eq!([(0, 4), (4, 5), (5, 7), (11, 12)].map(done), [2.0, 2.0, 4.0, 1.0].map(Some));
         assert_eq!([(7, 9), (9, 11), (12, 20), (0, 0), (2, 1)].map(done), [None; 5]);
+    }
+
+    /// Stretches in which all numbers that ever move stand still; a number that is told when it moves, and one that is gone, say nothing.
+    #[test]
+    fn standing_still() {
+        let series = |source, numbers: &[(u64, Option<u64>)]| {
+            let reading = |&(at, number): &(u64, Option<u64>)| {
+                let value = number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
+                WorkReading { at: KtimeNs::from_ns(at), within_ns: 0, value }
+            };
+            let counter = WorkCounter { name: "token".into(), source };
+            WorkSeries { counter, readings: numbers.iter().map(reading).collect() }
+        };
+        let file = |numbers: &[(u64, Option<u64>)]| series(WorkSource::File("x".into()), numbers);
+        let found = |all: &[WorkSeries]| {
+            super::without_work(all, 20)
+                .into_iter()
+                .map(|(from, to)| (from.as_ns(), to.as_ns()))
+                .collect::<Vec<_>>()
+        };
+        let one = [
+            (0, Some(1)),
+            (10, Some(1)),
+            (30, Some(1)),
+            (40, Some(2)),
+            (50, Some(3)),
+            (60, Some(3)),
+            (80, Some(3)),
+            (90, None),
+            (100, Some(3)),
+            (150, Some(3)),
+        ];
+        assert_eq!(found(&[file(&one)]), [(0, 30), (50, 80), (100, 150)]);
+        let other = file(&[(0, Some(4)), (65, Some(5)), (120, Some(5)), (145, Some(5))]);
+        let never = file(&[(0, Some(4)), (5, Some(4)), (6, None)]);
+        assert_eq!(found(&[file(&one), other, never.clone()]), [(100, 145)]);
+        assert_eq!(found(&[never, series(WorkSource::Stdout("(.)".into()), &one)]), []);
     }
 
     /// Numbers are exact to a millionth; what nobody can count with is none.
