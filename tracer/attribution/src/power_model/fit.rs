@@ -20,7 +20,7 @@ use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::map;
 use crate::numerics::shares::predicted;
 use crate::parts::Part;
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that
 /// draws next to nothing had 3 % of the target's energy.)
@@ -33,6 +33,10 @@ const ROUNDS: usize = 4;
 const HUBER: f64 = 2.5;
 /// The median of the square of a standard normal variable.
 pub(crate) const MEDIAN_SQUARE: f64 = 0.4549;
+/// What longer windows differ by is chance up to so many standard deviations of its square.
+const CHANCE: f64 = 2.0;
+/// What is common to short and long windows is no chance; a tenth of a standard deviation is no matter.
+const MATTERS: f64 = 0.99;
 /// No window is known better than to this part of its energy: a model's limit, not a counter's.
 const LEAST_SPREAD: f64 = 0.002;
 
@@ -83,17 +87,29 @@ impl Fit {
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }
 
-    /// The powers that fit windows best which are so many times as long. Where a moment's work is taken to be
-    /// in the window beside its own, short windows are as precise as before and more wrong: what they and
-    /// long ones differ by shows how much that may be (Hausman: Specification tests in econometrics, 1978).
+    /// The powers as windows have them which are so many times as long. Where a moment's work is taken to be in
+    /// the window beside its own, short windows are as precise as before and more wrong: what they and long
+    /// ones differ by beyond chance shows how much that may be. Chance is by how much less longer ones show
+    /// (Hausman: Specification tests in econometrics, 1978).
     pub(crate) fn solve_longer(&self, design: &Design, prior: &Prior, times: usize) -> Vec<f64> {
+        let (here, longer) = (self.observed(design), self.observed_longer(design, times));
+        let covariance = |of: &NormalEquations| Some(self.with_prior(of.clone(), prior).factor()?.inverse());
+        let covariances = covariance(&here).zip(covariance(&longer));
+        let [here, longer] = [here, longer].map(|of| DVector::from_vec(self.powers(of, prior)));
+        let apart = longer - here;
+        let beyond = covariances.map_or(1.0, |(here, longer)| beyond_chance(&apart, longer - here * MATTERS));
+        self.watts.iter().zip(&apart).map(|(watts, apart)| watts + beyond * apart).collect()
+    }
+
+    /// What windows say that are so many times as long.
+    fn observed_longer(&self, design: &Design, times: usize) -> NormalEquations {
         let together = |number: usize| {
             let windows = (number * times..design.len()).take(times);
             let variance: f64 = windows.clone().map(|k| 1.0 / self.weights[k]).sum();
             let joules: f64 = windows.clone().map(|k| design.windows.joules[k]).sum();
             (design.rows_together(windows), joules, 1.0 / variance)
         };
-        self.powers(summed(design, design.len().div_ceil(times), together), prior)
+        summed(design, design.len().div_ceil(times), together)
     }
 
     /// What windows say of the powers, and what is believed.
@@ -162,6 +178,16 @@ fn summed<R: AsRef<[(usize, f64)]>>(
     equations
 }
 
+/// Which part of a difference is beyond chance, whose covariance is given: H = dᵀ C⁻¹ d is as large as there are
+/// columns, give or take two standard deviations.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn beyond_chance(apart: &DVector<f64>, covariance: DMatrix<f64>) -> f64 {
+    let Some(factor) = covariance.cholesky() else { return 1.0 };
+    let (squares, columns) = (factor.solve(apart).dot(apart), apart.len() as f64);
+    let by_chance = columns + CHANCE * (2.0 * columns).sqrt();
+    if squares > by_chance { (1.0 - by_chance / squares).sqrt() } else { 0.0 }
+}
+
 /// Σ (w x)² of a window.
 fn square(row: &[(usize, f64)], watts: &[f64]) -> f64 {
     row.iter().map(|entry| predicted(std::slice::from_ref(entry), watts).powi(2)).sum()
@@ -179,10 +205,10 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
+    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, beyond_chance, fluctuation};
     use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
-    use nalgebra::DMatrix;
+    use nalgebra::{DMatrix, DVector};
 
     /// Residuals of 10 % beyond physics are a fluctuation of 10 %; what physics explains is none.
     #[test]
@@ -242,7 +268,9 @@ mod tests {
         let of_four: Vec<f64> =
             weights.chunks(4).map(|four| 1.0 / four.iter().map(|w| 1.0 / w).sum::<f64>()).collect();
         let prior = (DMatrix::identity(2, 2) * 1e-3).into();
-        let short = weighed(weights).solve_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), &prior, 4);
+        let short = weighed(weights);
+        let longer = short.observed_longer(&Toy::new(20.0, &ms, &energies, 0.0).design(), 4);
+        let short = short.powers(longer, &prior);
         let long = weighed(of_four).solve(&Toy::new(80.0, &long_ms, &long_energies, 0.0).design(), &prior);
         near(&short, &long, 1e-9);
     }
@@ -260,11 +288,22 @@ mod tests {
         let toy = Toy::new(20.0, &ms, &[0.1; 400], 0.0);
         let prior = (DMatrix::identity(2, 2) * 1e-3).into();
         let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
-        let (short, long) = (fit.solve(&design, &prior), fit.solve_longer(&design, &prior, 4));
+        let (short, long) = (fit.solve(&design, &prior), fit.powers(fit.observed_longer(&design, 4), &prior));
         assert!(
             short[0] < long[0] - 0.3 && long[0] < 40.0 && 10.0 < long[1] && long[1] < short[1] - 0.3,
             "{short:?} {long:?}"
         );
+    }
+
+    /// Three standard deviations in one of two directions are 9, of which chance makes 2 + 2 · √4; one in each is
+    /// chance alone. What has no covariance is no chance.
+    #[test]
+    fn chance_is_no_difference() {
+        let of = |apart: [f64; 2], variance: f64| {
+            beyond_chance(&DVector::from_row_slice(&apart), DMatrix::identity(2, 2) * variance)
+        };
+        near(&[of([3.0, 0.0], 1.0), of([1.0, 1.0], 1.0)], &[(1.0_f64 - 6.0 / 9.0).sqrt(), 0.0], 1e-12);
+        near(&[of([3.0, 0.0], 4.0), of([0.1, 0.0], 0.0), of([60.0, 0.0], 1.0)], &[0.0, 1.0, 0.9992], 1e-4);
     }
 
     /// Without energy there is no power to speak of, nor with less than none.
