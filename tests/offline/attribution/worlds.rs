@@ -2,6 +2,9 @@
 //!
 //! Leaves out how well the attribution does in these worlds (`worlds_table.rs`).
 
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::recording::record::{CounterValue, CpuOwner, Origin};
 use energy_trace_scenarios::worlds::catalogue::{Entry, all};
 use energy_trace_scenarios::worlds::floors::{with_true_times, with_true_watts};
@@ -10,7 +13,7 @@ use energy_trace_scenarios::worlds::real::{Chip, vary};
 use energy_trace_scenarios::worlds::recording::{Recorded, Recorder};
 use energy_trace_scenarios::worlds::schedule::{Bound, Piece, Who};
 use energy_trace_scenarios::worlds::table::{median, most};
-use energy_trace_scenarios::worlds::{MS, SECOND, record};
+use energy_trace_scenarios::worlds::{MS, SECOND, record, run};
 use energy_trace_tests::random::Random;
 use std::collections::BTreeSet;
 
@@ -168,4 +171,25 @@ fn half_of_the_truth_finds_the_rest() {
         assert!(errors.len() >= 3 && most(&errors) < limit, "{errors:?}");
         assert!(median(errors) > 0.0);
     }
+}
+
+/// The stages of a loop of 10 ms are hidden at the usual rates; those that the report names show them: each that has 5 % of the energy is within
+/// 5 %, and not flagged.
+#[test]
+fn rates_that_are_named_show_a_short_loop() {
+    let entry = entry("W1a");
+    let profile = attribute(&record(&entry, USUAL, 0).recording, &Options::default());
+    let rates = |found: &Diagnostic| match found {
+        Diagnostic::ShortLoop { hz, power_hz, .. } => Some((u64::from(*hz), power_hz.map(u64::from))),
+        _ => None,
+    };
+    let (hz, read_hz) = profile.diagnostics.iter().find_map(rates).expect("rates");
+    assert!(run(&entry, USUAL, 0).flagged > 0.99);
+    let shown = run(&entry, Recorder { read_hz, ..Recorder::usual(hz) }, 0);
+    assert!(
+        shown.flagged < 0.2 && shown.worst_function() < 5.0,
+        "{} {}",
+        shown.flagged,
+        shown.worst_function()
+    );
 }

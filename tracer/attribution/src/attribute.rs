@@ -10,7 +10,7 @@ use crate::charging::basis::Basis;
 use crate::charging::domain::charge;
 use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::result::DomainResult;
-use crate::ledger::{diagnostics, rows};
+use crate::ledger::{diagnostics, rows, short_loops};
 use crate::numerics::parallel::both;
 use crate::over_time;
 use crate::parts::{LeftOut, Part};
@@ -231,6 +231,7 @@ impl Attribution {
         if let Some(carried) = carried {
             results.iter().for_each(|result| carrying::carry(carried, result, &tree, span));
         }
+        found.extend(short_loops::find(recording, &time.points, &tree));
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
         found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));

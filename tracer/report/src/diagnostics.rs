@@ -4,10 +4,11 @@
 
 use super::calls::calls_not_named;
 use super::counts::with_functions;
+use super::functions::{Function, functions};
 use super::jit_code::jit_not_named;
 use super::rows::process_of;
 use super::thermal::slowdowns;
-use super::uncertainty::of_program;
+use super::uncertainty::{UNIDENTIFIED, of_program};
 use super::{DomainChoice, run, work};
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
@@ -47,7 +48,8 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
     let of_work = work::diagnostics(profile);
     for diagnostic in found.chain(whole.into_iter().flatten()).chain(of_work).chain(slowed) {
         let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
-        if !cut_twice && !all.contains(&diagnostic) {
+        let is_harmless = matches!(diagnostic, Diagnostic::ShortLoop { .. }) && !is_mostly_unknown(profile);
+        if !cut_twice && !is_harmless && !all.contains(&diagnostic) {
             all.push(diagnostic);
         }
     }
@@ -101,6 +103,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
         | Diagnostic::NoEnergySource
         | Diagnostic::UnsampledTime { .. }
         | Diagnostic::ProgramUncertain { .. }
+        | Diagnostic::ShortLoop { .. }
         | Diagnostic::FewSamples { .. }
         | Diagnostic::ResidualLarge(_)
         | Diagnostic::Work { .. }
@@ -257,6 +260,16 @@ fn not_whole(profile: &Profile) -> Option<Diagnostic> {
 fn program_uncertain(profile: &Profile) -> Option<Diagnostic> {
     let (least, most) = of_program(profile)?.bounds?;
     Some(Diagnostic::ProgramUncertain { least, most })
+}
+
+/// Whether functions that the run does not show have half of the energy.
+fn is_mostly_unknown(profile: &Profile) -> bool {
+    let choice = run::headline(profile);
+    let energy = |function: &Function| run::chosen(&function.spent.own.energy, choice);
+    let functions = functions(profile);
+    let unknown = functions.iter().filter(|function| function.flags.contains(&UNIDENTIFIED)).map(energy);
+    let [unknown, all] = [unknown.sum(), functions.iter().map(energy).sum::<MicroJoules>()];
+    !run::is_modelled(profile, choice) && unknown + unknown > all
 }
 
 fn few_samples(profile: &Profile) -> Option<Diagnostic> {

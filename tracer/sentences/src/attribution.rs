@@ -57,6 +57,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
             "the program's own energy is somewhere between {least} and {most}, because other programs ran beside it, or the machine was \
              busy while its idle power was measured; record on a quieter machine, for longer, or with --idle-watts"
         ),
+        Diagnostic::ShortLoop { loop_ns, hz, power_hz } => short_loop(*loop_ns, *hz, *power_hz),
         Diagnostic::FewSamples { samples, cpu_ns } => few_samples(*samples, *cpu_ns),
         Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
             calls_not_named(not_named, not_public, *of_ns)
@@ -77,6 +78,17 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::LedgerImbalance(broken) => imbalance(broken),
         Diagnostic::SlowedDown { part, by, ns, times, of_ns } => slowed_down(*part, *by, *ns, *times, *of_ns),
     }
+}
+
+/// Its first part is what the first screen says.
+fn short_loop(loop_ns: u64, hz: u32, power_hz: Option<u32>) -> String {
+    let ms = in_seconds(loop_ns) * 1e3;
+    let turn = if ms < 4.95 { format!("{ms:.1}") } else { format!("{ms:.0}") };
+    let power = power_hz.map(|power_hz| format!(" --power-hz {power_hz}")).unwrap_or_default();
+    format!(
+        "loop of {turn} ms, too short for this: record with -F {hz}{power}; its functions alternate faster than samples and readings show, so \
+         that what each of them draws is not known"
+    )
 }
 
 fn few_samples(samples: u64, cpu_ns: u64) -> String {

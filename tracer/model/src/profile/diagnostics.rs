@@ -85,6 +85,15 @@ pub enum Diagnostic {
         /// At most.
         most: MicroJoules,
     },
+    /// A thread does its stages over and over, faster than samples and readings show.
+    ShortLoop {
+        /// How long one turn takes.
+        loop_ns: u64,
+        /// Samples a second that show them.
+        hz: u32,
+        /// Readings a second that show them, where the usual ones do not.
+        power_hz: Option<u32>,
+    },
     /// So few samples that shares are rough.
     FewSamples {
         /// How many.
@@ -418,6 +427,7 @@ impl Diagnostic {
             Self::StacksNotWhole { .. } => "stacks-not-whole",
             Self::JitNotNamed { .. } => "jit-not-named",
             Self::ProgramUncertain { .. } => "program-uncertain",
+            Self::ShortLoop { .. } => "short-loop",
             Self::FewSamples { .. } => "few-samples",
             Self::CallsNotNamed { .. } => "calls-not-named",
             Self::GraphsNotKnown(_) => "gpu-graphs-not-known",

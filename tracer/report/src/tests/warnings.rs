@@ -3,10 +3,12 @@
 use super::all_diagnostics::all;
 use crate::diagnostics;
 use crate::summary::{self, SummaryOptions};
-use energy_trace_model::profile::Profile;
+use crate::tests::training_runs::measured_training;
+use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, InColumn};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{
-    CallDiagnostic, PythonLoss, RecordingDiagnostic, StackStatus, Truncation,
+    CallDiagnostic, DomainClass, PythonLoss, RecordingDiagnostic, StackStatus, Truncation,
 };
 use energy_trace_sentences::in_brief;
 
@@ -56,13 +58,37 @@ fn counting_that_costs() {
             stepped_ns: 9_000,
             functions: 1,
         };
-        let mut profile = crate::tests::training_runs::measured_training();
+        let mut profile = measured_training();
         profile.rows.truncate(1);
         profile.rows[0].time_ns = 1_000_000_000;
         diagnostics::changes_numbers(&Diagnostic::Recorded(RecordingDiagnostic::Calls(cost)), &profile)
     };
     // 5 µs each.
     assert_eq!([0, 3_990, 4_010].map(says), [false, false, true]);
+}
+
+/// Rates that show a short loop are named where functions that the run does not show have half of the energy, and nowhere else.
+#[test]
+fn rates_for_a_short_loop() {
+    let says = |identified: bool| {
+        let mut profile = measured_training();
+        let column = Column { identified, bounds: (0.5, 2.0), group: None };
+        let joules = |row: &ProfileRow| row.energy[DomainClass::Package].as_joules();
+        let of_row = |row| vec![InColumn { joules: joules(row), ..InColumn::default() }];
+        let domain = DomainCertainty {
+            class: Some(DomainClass::Package),
+            energy: profile.rows.iter().map(of_row).collect(),
+            columns: vec![column],
+            ..DomainCertainty::default()
+        };
+        profile.certainty = Certainty { domains: vec![domain] };
+        let found = Diagnostic::ShortLoop { loop_ns: 9_960_000, hz: 2_999, power_hz: Some(1_000) };
+        profile.diagnostics.push(found);
+        let said = diagnostics_of(&profile);
+        in_brief(said.iter().filter(|found| found.code() == "short-loop")).concat()
+    };
+    let line = "loop of 10 ms, too short for this: record with -F 2999 --power-hz 1000";
+    assert_eq!([true, false].map(says), ["", line]);
 }
 
 fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {

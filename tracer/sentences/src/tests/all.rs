@@ -176,6 +176,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::StacksNotWhole { samples: 1, of: 2, most: StackStatus::Truncated(Truncation::Bits32) },
         Diagnostic::JitNotNamed { programs: vec![("node".to_owned(), 1), ("a".to_owned(), 1)], of_ns: 9 },
         Diagnostic::ProgramUncertain { least: MicroJoules::ZERO, most: MicroJoules::from_uj(9) },
+        Diagnostic::ShortLoop { loop_ns: 10_020_000, hz: 2_999, power_hz: Some(1_000) },
         Diagnostic::FewSamples { samples: 3, cpu_ns: 9 },
         Diagnostic::CallsNotNamed {
             not_named: vec![("numpy".to_owned(), 5)],
