@@ -276,6 +276,12 @@ impl PowerSet {
         Ok(ids)
     }
 
+    /// NVML's numbers of GPUs, and the processes that compute on each now.
+    pub fn gpu_users(&mut self) -> Vec<(u32, Vec<u32>)> {
+        let meters = self.live.iter_mut().filter_map(|live| live.source.gpu_meters());
+        meters.flat_map(|meters| meters.users()).collect()
+    }
+
     /// Measures the idle power of every counter that has none yet, over a period before the run starts. Returns at once when there is
     /// none. Needs a tokio runtime.
     pub async fn measure_idle(&mut self, over: Duration) {

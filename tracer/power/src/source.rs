@@ -48,6 +48,9 @@ pub trait GpuMeters {
     /// Takes what the calibrator has read, in the order of `domains`, and says what follows.
     fn learn(&mut self, tracks: Vec<Vec<(KtimeNs, u64)>>) -> Learned;
 
+    /// NVML's numbers of devices, and the processes that compute on each now.
+    fn users(&self) -> Vec<(u32, Vec<u32>)>;
+
     /// Whether a device still draws extra power for a program that has ended, so that its idle power cannot be measured yet.
     fn is_settling(&self) -> bool;
 

@@ -119,7 +119,8 @@ async fn start_stages(
     }
     python.start();
     target.follow(&mut tracer)?;
-    tracer.set_gpus(power.domains().iter().filter_map(gpu_of));
+    let users = power.gpu_users();
+    tracer.set_gpus(power.domains().iter().filter_map(gpu_of), &users);
     let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
     prefetch(&mut tracer, plan, files);
     tracer.leave_out(roles.pids())?;

@@ -17,7 +17,7 @@ const LONGEST: u64 = 4096;
 const PIECE: u64 = 64;
 
 /// The variables that say which GPUs a process sees, and in which order.
-const NAMES: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"];
+const NAMES: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"];
 
 /// What a process's environment says about GPUs; `None` where its environment cannot be read.
 pub(crate) fn read_variables(
@@ -26,13 +26,13 @@ pub(crate) fn read_variables(
     worker: &Worker,
     peeker: &Peeker,
 ) -> Option<DeviceVariables> {
-    let [visible, order] = match read_now(pid, mappings, worker, peeker) {
+    let [visible, order, given] = match read_now(pid, mappings, worker, peeker) {
         Some(variables) => NAMES.map(|name| {
             variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
         }),
         None => peeker.variables(pid, &NAMES).ok()??.try_into().ok()?,
     };
-    Some(DeviceVariables { visible, order })
+    Some(DeviceVariables { visible, order, given })
 }
 
 fn read_now(pid: Pid, mappings: &[Mapping], worker: &Worker, peeker: &Peeker) -> Option<Vec<String>> {

@@ -22,9 +22,12 @@ pub(super) fn since(since: KtimeNs, nvml: &Nvml, index: u32) -> Option<InUse> {
     let device = nvml.device_by_index(index).ok()?;
     // The mean of the driver's last period: a sixth of a second to a second (nvml.h).
     let now = device.utilization_rates().ok().map(|rates| u64::from(rates.gpu));
-    let computing: Vec<u32> =
-        device.running_compute_processes().unwrap_or_default().iter().map(|p| p.pid).collect();
-    judge(&computing, by_process(since, &device), now)
+    judge(&computing(&device), by_process(since, &device), now)
+}
+
+/// The processes that compute on a device.
+pub(super) fn computing(device: &Device<'_>) -> Vec<u32> {
+    device.running_compute_processes().unwrap_or_default().iter().map(|process| process.pid).collect()
 }
 
 /// Whether nobody has a device open, and its clock is still up from when somebody had. Where the driver does not say, it is not.

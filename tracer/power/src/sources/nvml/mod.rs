@@ -300,6 +300,11 @@ impl GpuMeters for Gpus {
         longest.map_or(Duration::ZERO, |longest| longest.mul_f64(STEPS_AFTER_END))
     }
 
+    fn users(&self) -> Vec<(u32, Vec<u32>)> {
+        let users = |index| self.nvml.device_by_index(index).ok().map(|device| in_use::computing(&device));
+        self.gpus.iter().filter_map(|gpu| Some((gpu.index, users(gpu.index)?))).collect()
+    }
+
     fn is_settling(&self) -> bool {
         let stays_up =
             |gpu: &Gpu| self.nvml.device_by_index(gpu.index).is_ok_and(|device| in_use::stays_up(&device));
