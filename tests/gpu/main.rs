@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and shows its figures with --nocapture"
 )]
 
+mod agent;
 mod bad_input;
 mod kernel_tier;
 mod launches;

@@ -101,6 +101,9 @@ pub const NESTED: u32 = 4;
 /// In `GpuEvent::flags`, with `call::LAUNCHED`: no launch of this thread was seen since the library last reported one.
 pub const UNMATCHED: u32 = 8;
 
+/// In `GpuEvent::flags`, from this bit on: for how many launches it stands, where some were drawn of many; 0: one.
+pub const STANDS_FOR_SHIFT: u32 = 8;
+
 /// A call of a GPU library. What `a` and `b` are stands with `call`; of a launch they are the function and the amount.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

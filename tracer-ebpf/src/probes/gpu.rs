@@ -8,10 +8,10 @@
 
 use super::gpu_arguments::{Arguments, arguments, launched, node, register_of, word};
 use super::gpu_stack;
-use super::maps::{current, head, is_target};
+use super::maps::{count, current, head, is_always_on, is_target};
 use super::open_calls::{OPEN_CALLS, OpenCall};
 use super::ranges;
-use super::rings::{NO_WAKEUP, reserve_event, send_event};
+use super::rings::{Events, NO_WAKEUP, WAKEUP, is_filling, is_full, reserve_event, send_event};
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32};
@@ -20,14 +20,20 @@ use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use core::ffi::c_void;
 use tracer_ebpf::arch::{call::has_not_returned, register};
-use tracer_ebpf::gpu::{GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, WAITS, call};
+use tracer_ebpf::gpu::{
+    GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STANDS_FOR_SHIFT, UNMATCHED, WAITS, call,
+};
 use tracer_ebpf::wire::{kind, lost};
 
-/// A thread's stacks: so many in each window.
+/// A thread's stacks: so many in each window, which is longer for an agent.
 const WINDOW_NS: u64 = 10_000_000;
+const AGENT_WINDOW_NS: u64 = 500_000_000;
 const IN_WINDOW: u64 = 10;
+/// Launches of a thread that an agent is told one by one in its window; of more some are drawn, each for several.
+const MOST_IN_WINDOW: u64 = 5_000;
 /// Stacks of new sites, by thread: in the long run and at once.
 const EVERY_NS: u64 = 1_000_000;
+const AGENT_EVERY_NS: u64 = 10_000_000;
 const BURST_NS: u64 = 4_000_000_000;
 /// Shorter waits tell nothing.
 const SHORTEST_WAIT_NS: u64 = 20_000;
@@ -195,7 +201,13 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) -> 
     if event.flags & NESTED == 0 {
         // What is put into a graph runs many times.
         let counts = of_node || state.capturing != 0;
-        due = stack_is_due(site ^ u64::from(tid), now, state, counts);
+        let most = count_launch(now, state);
+        let stands_for = if is_always_on() && !counts { 1 + most / MOST_IN_WINDOW } else { 1 };
+        if stands_for > 1 && u64::from(random()) % stands_for != 0 {
+            return NOT_DUE;
+        }
+        event.flags |= (stands_for as u32) << STANDS_FOR_SHIFT;
+        due = stack_is_due(site ^ u64::from(tid), now, state, (most, counts));
     }
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
@@ -224,7 +236,8 @@ fn launched_with(arguments: &Arguments, pid: u32, tid: u32) -> u32 {
     if state.unmatched == 0 {
         event.flags |= UNMATCHED;
         let counts = state.capturing != 0;
-        due = stack_is_due(site ^ u64::from(tid), now, state, counts);
+        let most = count_launch(now, state);
+        due = stack_is_due(site ^ u64::from(tid), now, state, (most, counts));
     }
     state.unmatched = 0;
     if !known {
@@ -248,26 +261,38 @@ const NOT_DUE: u32 = 2;
 const KNOWN: u32 = 0;
 const NEW: u32 = 1;
 
-/// Whether a launch's stack is to be taken. `counts`: each stack of the place counts.
+/// Counts a launch of a thread; how many it makes in a window.
 #[inline(always)]
-fn stack_is_due(site: u64, now: u64, state: &mut Caller, counts: bool) -> u32 {
-    if now - state.since_ns > WINDOW_NS {
+fn count_launch(now: u64, state: &mut Caller) -> u64 {
+    let window_ns = if is_always_on() { AGENT_WINDOW_NS } else { WINDOW_NS };
+    if now - state.since_ns > window_ns {
         // A rest longer than a window tells nothing of the rate before it.
-        state.before = if now - state.since_ns > 2 * WINDOW_NS { 0 } else { state.count };
+        state.before = if now - state.since_ns > 2 * window_ns { 0 } else { state.count };
         (state.since_ns, state.count) = (now, 0);
     }
     state.count += 1;
+    if state.before > state.count { state.before } else { state.count }
+}
+
+/// Whether the stack of a launch is to be taken, of which its thread makes `most` in a window. `counts`: each stack of the place counts.
+#[inline(always)]
+fn stack_is_due(site: u64, now: u64, state: &mut Caller, (most, counts): (u64, bool)) -> u32 {
     if SITES.get_ptr(&site).is_none() || counts {
-        if !is_due(&mut state.due_ns, now, EVERY_NS, BURST_NS) {
+        let every_ns = if is_always_on() { AGENT_EVERY_NS } else { EVERY_NS };
+        if !is_due(&mut state.due_ns, now, every_ns, BURST_NS) {
             return NOT_DUE;
         }
         let _full = SITES.insert(&site, &1, 0);
         return NEW;
     }
-    let most = if state.before > state.count { state.before } else { state.count };
-    // SAFETY: the helper takes nothing.
-    let drawn = most <= IN_WINDOW || u64::from(unsafe { bpf_get_prandom_u32() }) % most < IN_WINDOW;
+    let drawn = most <= IN_WINDOW || u64::from(random()) % most < IN_WINDOW;
     if drawn { KNOWN } else { NOT_DUE }
+}
+
+#[inline(always)]
+fn random() -> u32 {
+    // SAFETY: the helper takes nothing.
+    unsafe { bpf_get_prandom_u32() }
 }
 
 #[inline(always)]
@@ -335,7 +360,16 @@ fn send_name(pid: u32, tid: u32, function: u64, name: u64) {
     entry.submit(NO_WAKEUP);
 }
 
+/// An agent looks seldom, as nothing is to be read of a process that launches: it is to look before much of the ring buffer is full, and half of that
+/// is left for what tells who lives.
 #[inline(always)]
 fn send(event: &GpuEvent) {
-    send_event(event, NO_WAKEUP, lost::LAUNCHES);
+    if !is_always_on() {
+        send_event(event, NO_WAKEUP, lost::LAUNCHES);
+    } else if is_full::<Events>() {
+        count(lost::LAUNCHES);
+    } else {
+        let flags = if is_filling::<Events>() { WAKEUP } else { NO_WAKEUP };
+        send_event(event, flags, lost::LAUNCHES);
+    }
 }

@@ -126,10 +126,10 @@ pub(crate) fn is_filling<R: Ring>() -> bool {
     waiting > size / 4
 }
 
-/// Whether an event was lost for want of room: the helper says the same (`-EAGAIN`) where it did not get the lock. More than half is full,
-/// because the reader may have taken some since.
+/// Whether more than half of the ring buffer is full. An event was lost for want of room then, and else as the helper did not get the lock, of which it
+/// says the same (`-EAGAIN`): the reader may have taken some since.
 #[inline(always)]
-fn is_full<R: Ring>() -> bool {
+pub(crate) fn is_full<R: Ring>() -> bool {
     let (waiting, size) = fill::<R>();
     waiting > size / 2
 }

@@ -174,9 +174,14 @@ impl Tracer {
         self.gpu_libraries = files;
     }
 
-    /// Sets which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
-    pub fn set_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+    /// Sets which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`; and which processes have used
+    /// each before the start.
+    pub fn set_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>, users: &[(u32, Vec<u32>)]) {
         self.gpu_devices = gpus.map(|(index, place)| GpuDevice::parse(index, place)).collect();
+        for device in &mut self.gpu_devices {
+            let of_device = users.iter().filter(|(index, _)| *index == device.index);
+            device.users = of_device.flat_map(|(_, pids)| pids).copied().map(Pid::new).collect();
+        }
     }
 
     /// Whether launches on GPUs can be traced; kernels can be timed only then. Says why not.
@@ -285,7 +290,8 @@ impl Tracer {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
             let (worker, hasty) = (&collector.stacks.worker, Arc::clone(&collector.stacks.hasty));
             let whom = (&**worker, hasty, peeker.clone());
-            collector.gpu.start(probes, whom, &self.gpu_libraries, &self.gpu_devices, injected);
+            let how = (injected, self.config.is_always_on());
+            collector.gpu.start(probes, whom, &self.gpu_libraries, &self.gpu_devices, how);
             if let Some((_, socket)) = self.injected.take() {
                 collector.gpu.listen(Listener::start(socket)?);
             }
@@ -347,7 +353,7 @@ impl Tracer {
         // Slices have an end to be seen; what is summed does not.
         let cpus = if self.time.is_none() { self.cpus.online() } else { Vec::new() };
         let mut live = LiveNames::start(cpus, self.config.naming, self.config.reader, worker, start)?;
-        live.forgets = self.time.is_some() && !self.config.gpu && !self.config.ranges && !self.config.count;
+        live.forgets = self.time.is_some() && !self.config.ranges && !self.config.count;
         Ok(Some(live))
     }
 

@@ -173,7 +173,7 @@ impl Page {
         }
         self.gauge(
             "energy_trace_domain_by_power",
-            "1: learned powers divided the last window; 0: CPU time alone.",
+            "1: learned powers divided the last window; 0: CPU time or launches alone.",
         );
         for domain in &totals.domains {
             self.of_domain("energy_trace_domain_by_power", domain, &[], u8::from(domain.by_power));

@@ -72,8 +72,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = parse_share)]
     pub own_cpu: u32,
 
-    /// How CPU time is recorded. Sums cost far less where threads switch very often; of GPUs they leave the device's energy, not whose
-    /// launches used it
+    /// How CPU time is recorded. Sums cost far less where threads switch very often
     #[arg(long, value_name = "WHETHER", action = ArgAction::Set, value_parser = choices::slices(), default_value = "no")]
     pub slices: bool,
 

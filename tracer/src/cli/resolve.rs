@@ -151,12 +151,11 @@ fn probed_ranges(args: &RecordArgs) -> Result<Vec<RangeProbe>, PlanError> {
     twice.map_or_else(|| Ok(args.range_probes.clone()), |probe| Err(PlanError::RangeProbeTwice(probe)))
 }
 
-/// How far GPU energy is followed: launches are told with the switches of their threads.
+/// How far GPU energy is followed: kernels are timed in a command, which an agent has none of.
 fn gpu(args: &RecordArgs) -> Result<GpuLevel, PlanError> {
     match args.gpu {
-        level if args.slices => Ok(level),
-        GpuLevel::Kernel => Err(PlanError::NeedsSlices("--gpu kernel")),
-        level => Ok(level.min(GpuLevel::Device)),
+        GpuLevel::Kernel if !args.slices => Err(PlanError::NeedsSlices("--gpu kernel")),
+        level => Ok(level),
     }
 }
 

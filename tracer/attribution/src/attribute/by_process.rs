@@ -2,7 +2,7 @@
 //!
 //! Leaves out threads and stacks (`ledger::rows`).
 
-use crate::ledger::result::DomainResult;
+use crate::ledger::result::{DomainResult, SplitBasis};
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::DomainByProcess;
@@ -33,6 +33,15 @@ fn of_domain(result: &DomainResult, owners: &[OwnerTime], threads: &[Thread]) ->
         of_process,
         covered_ns: covered.fold(0, u64::saturating_add),
         missing_ns: result.metered.timeline.missing_ns(),
-        by_power: result.cpu_basis().is_some_and(|basis| basis.weighted),
+        by_power: is_by_power(&result.basis),
+    }
+}
+
+/// Whether powers, or energies of launches, were learned that divide the energy.
+fn is_by_power(basis: &SplitBasis) -> bool {
+    match basis {
+        SplitBasis::CpuTime(basis) => basis.weighted,
+        SplitBasis::Launches(split, _) => split.learned.is_some(),
+        SplitBasis::Nothing => false,
     }
 }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     /// What a GPU drew while the recorded program used it is not idle power; what it drew while others did
-    /// counts as such.
+    /// counts as such. On a whole machine nobody is another, also who has ended and is forgotten.
     #[test]
     fn a_gpu_in_use() {
         let by = InUse { percent: None, pids: vec![7, 8] };
@@ -243,5 +243,8 @@ mod tests {
             Recording { processes: vec![process], ..Recording::default() }.idle_power(&gpu).as_uw()
         };
         assert_eq!((idle(8), idle(9)), (0, 20_000_000));
+        let mut machine = Recording::default();
+        machine.header.system_wide = true;
+        assert_eq!(machine.idle_power(&gpu).as_uw(), 0);
     }
 }

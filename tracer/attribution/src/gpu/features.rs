@@ -41,6 +41,8 @@ struct Key<'a> {
     kind: FrameKind,
     module: &'a str,
     name: &'a str,
+    /// Of what has no name: kernels of which nobody has looked for names yet are different ones.
+    address: u64,
     size: u32,
 }
 
@@ -91,7 +93,8 @@ impl<'a> Sums<'a> {
     ) {
         let Some(frame) = leaf(recording, stack) else { return };
         let size = size(frame.kind);
-        let key = Key { kind: frame.kind, module: &frame.module, name: &frame.name, size };
+        let address = if frame.name.is_empty() { frame.address } else { 0 };
+        let key = Key { kind: frame.kind, module: &frame.module, name: &frame.name, address, size };
         let sum = self.of.entry(key).or_default();
         if self.last.insert((stack, size), key).is_none() {
             sum.stacks.push((stack, size));
@@ -104,7 +107,7 @@ impl<'a> Sums<'a> {
     /// Those with the largest counts come first.
     fn columns(self) -> Features {
         let mut sums: Vec<(Key<'_>, Sum)> = self.of.into_iter().collect();
-        let text = |key: &Key<'_>| (key.name.to_owned(), key.module.to_owned(), key.size);
+        let text = |key: &Key<'_>| (key.name.to_owned(), key.module.to_owned(), key.address, key.size);
         sums.sort_by(|a, b| b.1.count.total_cmp(&a.1.count).then_with(|| text(&a.0).cmp(&text(&b.0))));
         let mut columns = Features::default();
         for (key, sum) in sums {
@@ -246,6 +249,17 @@ mod tests {
             assert!((cell.units - expected).abs() < 1e-12 && cell.owner == 5, "{cell:?}");
         }
         assert!(features.cell(&recording, &launched(0, 1, 9), 5).is_none(), "of a size that nobody launched");
+    }
+
+    /// Kernels whose names nobody has looked for yet are different ones by their addresses.
+    #[test]
+    fn kernels_without_names() {
+        let mut recording = recording(&[(FrameKind::Gpu, ""), (FrameKind::Gpu, ""), (FrameKind::Gpu, "")]);
+        recording.frames.iter_mut().zip([1, 2, 1]).for_each(|(frame, address)| frame.address = address);
+        let work = [launched(0, 3, 0), launched(1, 2, 0), launched(2, 4, 0)];
+        let features = features(&recording, &work);
+        assert_eq!(features.counts, [7.0, 2.0]);
+        assert_eq!(work.map(|work| features.cell(&recording, &work, 0).unwrap().column), [0, 1, 0]);
     }
 
     /// A copy of 128 bytes is believed to take next to nothing of a launch's 500 µs, one of a gigabyte no more than a

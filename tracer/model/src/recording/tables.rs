@@ -120,7 +120,7 @@ impl Recording {
     /// Whether one of the programs used a GPU while its idle power was to be measured.
     pub fn used(&self, gpu: &Domain) -> bool {
         let is_program = |pid: &u32| self.processes.iter().any(|process| process.pid.get() == *pid);
-        gpu.in_use().is_some_and(|(by, _)| by.pids.iter().any(is_program))
+        gpu.in_use().is_some_and(|(by, _)| self.header.system_wide || by.pids.iter().any(is_program))
     }
 
     /// The idle baseline: what was found before the start, or the model's own. What a GPU drew while a recorded program used it is no idle power. What it

@@ -182,10 +182,11 @@ impl Collector {
         }
     }
 
-    /// An agent reads nothing of processes that begin or end: who is sampled is read, and samples say so.
+    /// An agent reads nothing of processes that begin or end, or launch: who is sampled is read, and samples say so.
     fn is_nobodys_work(&self, event: &Event<'_>) -> bool {
         let is_life = matches!(event, Event::Fork(..) | Event::Exec(..) | Event::Exit(..));
-        is_life && self.stacks.processes.scope == Scope::Agent
+        let is_launch = matches!(event, Event::Gpu(..) | Event::GpuStack(..));
+        (is_life || is_launch) && self.stacks.processes.scope == Scope::Agent
     }
 
     fn exec(&mut self, head: EventContext, name: String) {
@@ -267,7 +268,9 @@ impl Collector {
         self.samples.forget_stacks(self.stacks.records());
         self.stacks.processes.forget_frames();
         self.stacks.jit.clear();
-        self.stacks.out.begin_anew();
+        let kept = self.gpu.forget_stacks(&mut self.stacks);
+        let moved = self.stacks.out.begin_anew(&kept);
+        self.gpu.move_stacks(&moved);
         self.stacks.libraries.begin_anew();
         self.live.iter_mut().for_each(LiveNames::begin_anew);
         trim();

@@ -6,9 +6,10 @@ use super::graphs::Operation;
 use super::launch::{Launch, Work};
 use super::replays::Replays;
 use super::{
-    Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, demangled,
-    index_of, read_variables,
+    Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, index_of,
+    only_index, read_variables,
 };
+use crate::processes::registry::Scope;
 use crate::stacks::builder::StackBuilder;
 use crate::stacks::interner::{Interner, bare};
 use energy_trace_bpf::decode::EventContext;
@@ -21,7 +22,7 @@ use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
 use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_unwind::address_space::Mapping;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, WITH_STACK, call};
@@ -53,18 +54,19 @@ pub(super) struct LaunchCollector {
 }
 
 impl LaunchCollector {
-    /// Begins to probe, first what targets will find; `injected` is the library that will be loaded into them.
+    /// Begins to probe, first what targets will find; `injected` is the library that will be loaded into them, `always_on` whether for an agent.
     pub(super) fn start(
         &mut self,
         probes: LaunchProbes,
         (worker, hasty, peeker): (&Worker, Arc<Worker>, Peeker),
         seen: &[SeenFile],
         devices: &[GpuDevice],
-        injected: Option<&Path>,
+        (injected, always_on): (Option<&Path>, bool),
     ) {
         self.devices = devices.to_vec();
         self.seen_in_both = Some(0);
-        let mut libraries = GpuLibraries::new(probes, Arc::clone(&hasty), peeker);
+        self.launches.are_agents = always_on;
+        let mut libraries = GpuLibraries::new(probes, Arc::clone(&hasty), peeker, always_on);
         self.worker = Some(hasty);
         libraries.prefetch(seen, worker);
         if let Some(library) = injected {
@@ -90,10 +92,24 @@ impl LaunchCollector {
 
     /// The index of a GPU by its number in a process; `u32::MAX`: not known. Its environment is read once, right after CUDA read it.
     pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping], peeker: &Peeker) -> u32 {
+        index_of(number, self.variables_of(pid, mappings, peeker).as_ref(), &self.devices)
+    }
+
+    /// What a process's environment says of GPUs.
+    fn variables_of(&mut self, pid: Pid, mappings: &[Mapping], peeker: &Peeker) -> Option<DeviceVariables> {
         let worker = self.worker.as_deref();
         let read = || worker.and_then(|worker| read_variables(pid, mappings, worker, peeker));
-        let variables = self.variables.entry(pid).or_insert_with(read);
-        index_of(number, variables.as_ref(), &self.devices)
+        self.variables.entry(pid).or_insert_with(read).clone()
+    }
+
+    /// Finds out which GPU a process means that launches first, in case no call is seen that says so.
+    fn know_device(&mut self, pid: Pid, stacks: &StackBuilder) {
+        if self.launches.is_new(pid) {
+            let space = stacks.processes.get(pid).map(|process| process.space.mappings());
+            let (mappings, peeker) = (space.unwrap_or_default(), &stacks.processes.peeker);
+            let index = only_index(pid, self.variables_of(pid, mappings, peeker).as_ref(), &self.devices);
+            self.launches.set_only_device(pid, index);
+        }
     }
 
     /// The stack that was sent with a call.
@@ -173,6 +189,7 @@ impl LaunchCollector {
     }
 
     pub(super) fn count(&mut self, launch: &Launch, stacks: &mut StackBuilder) {
+        self.know_device(launch.head.pid, stacks);
         let caller = self.caller(launch, stacks);
         self.launches.count_stack(launch);
         let frame = self.launched_frame(launch, stacks);
@@ -194,7 +211,7 @@ impl LaunchCollector {
             return stacks.out.frame(mark.frame());
         }
         if let Some(name) = self.launches.name_of(launch) {
-            return stacks.out.frame(bare(FrameKind::Gpu, &demangled(name), "", 0));
+            return stacks.out.frame(bare(FrameKind::Gpu, name, "", 0));
         }
         if launch.stub != 0 {
             let place = stacks.native_frame(launch.head, launch.stub);
@@ -214,7 +231,7 @@ impl LaunchCollector {
         match launch.call {
             call::NODE_COPY => Some(Operation::Copy),
             call::NODE_MEMSET => Some(Operation::Memset),
-            _ => self.launches.name_of(launch).map(|name| Operation::Named(demangled(name))),
+            _ => self.launches.name_of(launch).map(|name| Operation::Named(name.to_owned())),
         }
     }
 
@@ -238,7 +255,10 @@ impl LaunchCollector {
                 continue;
             }
             let peeker = &stacks.processes.peeker;
-            if let Some(NewProgram { search, installed }) = self.containers.new_program(pid, peeker) {
+            // An agent keeps no container's root open, and waits until its program has mapped a driver.
+            let is_looked_below = stacks.processes.scope != Scope::Agent;
+            let new = is_looked_below.then(|| self.containers.new_program(pid, peeker)).flatten();
+            if let Some(NewProgram { search, installed }) = new {
                 libraries.prefetch_below(&search, (pid, read_at));
                 if let Some((library, socket)) = installed {
                     libraries.probe_injected_file(&library);
@@ -271,6 +291,14 @@ impl LaunchCollector {
     /// Whether libraries are probed.
     pub(super) const fn is_on(&self) -> bool {
         self.libraries.is_some()
+    }
+
+    /// Sends what was counted and forgets the stacks that it stands in; those of graphs, which are still to be told.
+    pub(super) fn forget_stacks(&mut self, stacks: &mut StackBuilder) -> BTreeSet<StackId> {
+        self.send(KtimeNs::default(), None, stacks);
+        (self.taken, self.replays) = (HashMap::new(), Replays::default());
+        self.launches.forget_sites();
+        self.launches.graphs.stacks_in_use()
     }
 
     /// Forgets a process that ended.

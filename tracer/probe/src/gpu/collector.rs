@@ -6,7 +6,7 @@ use super::calls::LaunchCollector;
 use super::graphs::{NodeWork, Pending};
 use super::kernel_calls::{KernelCollector, without_ours};
 use super::launch::{Launch, Work, is_of_node};
-use super::{GpuDevice, Listener};
+use super::{GpuDevice, Listener, demangled};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_bpf::object::LaunchProbes;
@@ -14,12 +14,13 @@ use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::Pid;
+use energy_trace_model::ids::{Pid, StackId};
 use energy_trace_model::recording::record::{RecordingDiagnostic, StackStatus};
 use energy_trace_unwind::merge::WalkedStack;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
+use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, STANDS_FOR_SHIFT, call};
 
 /// Launches on GPUs, and kernels that are timed.
 #[derive(Default)]
@@ -29,16 +30,16 @@ pub(crate) struct GpuCollector {
 }
 
 impl GpuCollector {
-    /// Begins to probe, with those that are asked about files before and after the start, first what targets will find; `injected` is the library that will be loaded into them.
+    /// Begins to probe, with those that are asked about files before and after the start, first what targets will find; `injected` is the library that will be loaded into them, `always_on` whether for an agent.
     pub(crate) fn start(
         &mut self,
         probes: LaunchProbes,
         whom: (&Worker, Arc<Worker>, Peeker),
         seen: &[SeenFile],
         devices: &[GpuDevice],
-        injected: Option<&Path>,
+        (injected, always_on): (Option<&Path>, bool),
     ) {
-        self.launches.start(probes, whom, seen, devices, injected);
+        self.launches.start(probes, whom, seen, devices, (injected, always_on));
     }
 
     /// Begins to listen to injected libraries.
@@ -70,7 +71,7 @@ impl GpuCollector {
 
     /// The name of a function in a module of a process.
     pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
-        self.launches.launches.set_name(pid, function, name);
+        self.launches.launches.set_name(pid, function, demangled(&name));
     }
 
     /// A call of a GPU library.
@@ -89,7 +90,8 @@ impl GpuCollector {
         let is_stub = of_runtime && matches!(event.call, call::STUB | call::STUB_EX);
         let (function, stub) = if is_stub { (0, event.a) } else { (event.a, 0) };
         let GpuEvent { call, b: amount, site, stream, .. } = *event;
-        let launch = Launch { head, call, function, stub, amount, site, stream, own_stack };
+        let stands_for = (event.flags >> STANDS_FOR_SHIFT).max(1).into();
+        let launch = Launch { head, call, function, stub, amount, site, stream, own_stack, stands_for };
         if of_runtime {
             self.kernels.note_launch(launch);
             self.launches.hold(launch, stacks);
@@ -110,7 +112,7 @@ impl GpuCollector {
             self.launches.launches.prepare(head.tid, Pending::Child(function));
             return;
         }
-        let launch = Launch { head, call, function, stub: 0, amount, site, stream, own_stack };
+        let launch = Launch { head, call, function, stub: 0, amount, site, stream, own_stack, stands_for: 1 };
         self.kernels.note_launch(launch);
         let caller = self.launches.caller(&launch, stacks);
         let frame = self.launches.launched_frame(&launch, stacks);
@@ -138,6 +140,16 @@ impl GpuCollector {
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.launches.forget(pid);
         self.kernels.forget(pid);
+    }
+
+    /// Sends what was counted, for frames and stacks will have other numbers; those stacks that have to be known still.
+    pub(crate) fn forget_stacks(&mut self, stacks: &mut StackBuilder) -> BTreeSet<StackId> {
+        if self.launches.is_on() { self.launches.forget_stacks(stacks) } else { BTreeSet::new() }
+    }
+
+    /// These have other numbers now.
+    pub(crate) fn move_stacks(&mut self, to: &HashMap<StackId, StackId>) {
+        self.launches.launches.graphs.move_stacks(to);
     }
 
     /// Launches whose device is not known.

@@ -7,8 +7,8 @@
 
 use super::launch::Work;
 use energy_trace_bpf::decode::EventContext;
-use energy_trace_model::ids::{Pid, Tid};
-use std::collections::{BTreeMap, HashMap};
+use energy_trace_model::ids::{Pid, StackId, Tid};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
@@ -105,6 +105,21 @@ impl Content {
             let own = self.named.entry(what.clone()).or_default();
             captures.iter().for_each(|(&caller, count)| *own.entry(caller).or_default() += count);
         }
+    }
+
+    /// The same work in other stacks; `None` where one of its stacks has no other. Nothing of it is named by records.
+    fn moved(&self, to: &HashMap<StackId, StackId>) -> Option<Self> {
+        let place = |work: &Work| Some(Work { stack: *to.get(&work.stack)?, ..*work });
+        let mut new = Self::default();
+        for (work, &(count, amount)) in &self.work {
+            let sum = new.work.entry(place(work)?).or_default();
+            *sum = (sum.0 + count, sum.1.saturating_add(amount));
+        }
+        for (&node, piece) in &self.pieces {
+            let work = place(&piece.work)?;
+            new.pieces.insert(node, NodeWork { work, caller: work, what: None, ..*piece });
+        }
+        Some(new)
     }
 
     /// Who put in what records name so: a kernel by number or by name.
@@ -271,6 +286,36 @@ impl Graphs {
         self.nodes.remove(&pid);
     }
 
+    /// The stacks that work in graphs stands in.
+    pub(super) fn stacks_in_use(&self) -> BTreeSet<StackId> {
+        let open = self.open.values().flatten().map(|capture| &capture.content);
+        let contents = open.chain(self.graphs.values()).chain(self.launchable.values().map(AsRef::as_ref));
+        contents.flat_map(|content| content.work.keys()).map(|work| work.stack).collect()
+    }
+
+    /// Work stands in other stacks from now on. A graph with work that has no other is not known any more.
+    pub(super) fn move_stacks(&mut self, to: &HashMap<StackId, StackId>) {
+        let stays = |content: &mut Content| {
+            let moved = content.moved(to);
+            let stays = moved.is_some();
+            *content = moved.unwrap_or_default();
+            stays
+        };
+        self.open.values_mut().for_each(|open| open.retain_mut(|capture| stays(&mut capture.content)));
+        self.graphs.retain(|_, content| stays(content));
+        self.launchable.retain(|_, content| stays(Arc::make_mut(content)));
+        self.nodes.clear();
+        self.pending.clear();
+    }
+
+    /// Forgets a process that ended.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.open.remove(&pid);
+        self.nodes.remove(&pid);
+        self.graphs.retain(|(of, _), _| *of != pid);
+        self.launchable.retain(|(of, _), _| *of != pid);
+    }
+
     /// The capture that a launch into this stream by this thread belongs to.
     fn of(&mut self, pid: Pid, tid: Tid, stream: u64) -> Option<&mut Capture> {
         let captures = self.open.get_mut(&pid)?;
@@ -382,6 +427,28 @@ mod tests {
         graphs.called(call::ADD_CHILD, 100, 999);
         graphs.called(call::INSTANTIATE, 201, 100);
         assert_eq!(graphs.stacks(201), None);
+    }
+
+    /// When stacks have other numbers, graphs have them too: work that comes to stand in one is added up. What would stand in none is forgotten, as
+    /// is all of a process that ended.
+    #[test]
+    fn stacks_move() {
+        let mut graphs = Graphs::default();
+        for (graph, pieces) in [(100, [1, 2]), (101, [1, 3])] {
+            graphs.called(call::CREATE_GRAPH, graph, 0);
+            for (node, stack) in (11..).zip(pieces) {
+                graphs.puts(call::ADD_NODE, (node, graph), piece(stack, "a"));
+            }
+            graphs.called(call::INSTANTIATE, graph + 100, graph);
+        }
+        let ids = [1, 2, 3, 7].map(StackId::new);
+        assert!(graphs.stacks_in_use().into_iter().eq(ids[..3].iter().copied()));
+        graphs.move_stacks(&[(ids[0], ids[3]), (ids[1], ids[3])].into());
+        assert_eq!((graphs.stacks(200), graphs.stacks(201)), (Some(vec![(7, 2, 10)]), None));
+        graphs.puts(call::SET_NODE, (11, 200), piece(4, "b"));
+        assert_eq!(graphs.stacks(200), Some(vec![(4, 1, 5), (7, 1, 5)]));
+        graphs.forget(PID);
+        assert_eq!((graphs.stacks(200), graphs.graphs.len()), (None, 0));
     }
 
     /// New work takes the place of a node's in later launches; where the node is not known it is counted and nothing changes. An update replaces all.

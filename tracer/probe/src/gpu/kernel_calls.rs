@@ -277,9 +277,9 @@ impl KernelCollector {
 /// A launch whose call no probe saw: its stack is that of the library's call.
 fn unseen_launch(head: EventContext, event: &GpuEvent, launches: &mut LaunchCollector) -> Launch {
     let own_stack = launches.take_stack(head, event);
-    let (function, stub, amount, stream) = (0, 0, 0, 0);
-    let launch =
-        Launch { head, call: call::LAUNCH, function, stub, amount, site: event.site, stream, own_stack };
+    let (function, stub, amount, stream, stands_for) = (0, 0, 0, 0, 1);
+    let (call, site) = (call::LAUNCH, event.site);
+    let launch = Launch { head, call, function, stub, amount, site, stream, own_stack, stands_for };
     launches.launches.count_stack(&launch);
     launch
 }

@@ -27,6 +27,8 @@ pub(crate) struct Launch {
     pub(crate) stream: u64,
     /// Its own stack was taken, or that of the runtime's call in which it was made.
     pub(crate) own_stack: bool,
+    /// For how many it stands: of very many some are drawn.
+    pub(crate) stands_for: u64,
 }
 
 /// Whether a call puts work into a graph's node.

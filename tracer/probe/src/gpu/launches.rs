@@ -1,4 +1,4 @@
-//! Counts launches by thread, stack and stretches of two milliseconds, one for each launch however many layers it went through.
+//! Counts launches by thread, stack and stretches of milliseconds, one for each launch however many layers it went through.
 //!
 //! A call of the runtime library is held until it is known whether the driver was called within it: then the two are one launch. A launch's
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
@@ -15,8 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
-/// A batch of launches is this long at most.
+/// A batch of launches is this long at most; an agent's, who keeps a minute of them for each GPU, longer.
 const TICK_NS: u64 = 2_000_000;
+const AGENT_TICK_NS: u64 = 10_000_000;
 
 /// Kernels beside the busiest stream of a process that are more than a few, in percent.
 const CONCURRENT_PERCENT: f64 = 2.0;
@@ -41,6 +42,8 @@ pub(crate) struct Launches {
     names: HashMap<(Pid, u64), String>,
     devices: HashMap<(Pid, u64), u32>,
     current: HashMap<(Pid, Tid), u64>,
+    /// The device of each process of which no context was seen.
+    only: HashMap<Pid, u32>,
     /// Launches of kernels and graphs by device, process and stream.
     streams: HashMap<(u32, Pid, u64), u64>,
     open: BTreeMap<u32, (Batch, Sums)>,
@@ -50,6 +53,8 @@ pub(crate) struct Launches {
     stacks: LaunchStacks,
     /// Launches whose device is not known.
     pub(crate) without_device: u64,
+    /// They are an agent's.
+    pub(super) are_agents: bool,
 }
 
 impl Launches {
@@ -92,6 +97,11 @@ impl Launches {
         is_better
     }
 
+    /// Stacks have other numbers from now on.
+    pub(super) fn forget_sites(&mut self) {
+        self.sites.clear();
+    }
+
     pub(crate) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
         let EventContext { pid, tid, .. } = launch.head;
         self.sites.get(&(pid, tid, launch.site)).map(|(stack, _)| *stack)
@@ -104,9 +114,10 @@ impl Launches {
             (false, Some(_)) => &mut self.stacks.thinned,
             (_, None) => &mut self.stacks.none,
         };
-        *whose += 1;
+        *whose += launch.stands_for;
     }
 
+    /// A function is called so from now on.
     pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
         keep(&mut self.names, MOST_KEPT, (pid, function), || name);
     }
@@ -178,6 +189,16 @@ impl Launches {
         }
     }
 
+    /// Whether a process has not launched before.
+    pub(super) fn is_new(&self, pid: Pid) -> bool {
+        !self.only.contains_key(&pid)
+    }
+
+    /// The GPU of a process as long as no context of it was seen.
+    pub(super) fn set_only_device(&mut self, pid: Pid, device: u32) {
+        self.only.insert(pid, device);
+    }
+
     /// The GPU of a thread's current context: its own, or the only one of its process.
     fn device_of(&self, head: EventContext) -> u32 {
         let own = self
@@ -186,13 +207,15 @@ impl Launches {
             .and_then(|context| self.devices.get(&(head.pid, *context)));
         let mut of_process = self.devices.iter().filter(|((pid, _), _)| *pid == head.pid);
         let any = || of_process.next().map(|(_, device)| *device);
-        own.copied().or_else(any).unwrap_or(0)
+        own.copied().or_else(any).or_else(|| self.only.get(&head.pid).copied()).unwrap_or(0)
     }
 
     /// Counts a launch of a frame in a stack, or puts it into a capture. What a graph is known to hold counts for
     /// who `replayed` says of who captured it.
     pub(crate) fn count(&mut self, launch: &Launch, work: Work, mut replayed: impl FnMut(Work) -> Work) {
-        let Launch { head, stream, amount, .. } = *launch;
+        let Launch { head, stream, amount, stands_for, .. } = *launch;
+        let times =
+            |(count, amount): (u64, u64)| [count, amount].map(|of| of.saturating_mul(stands_for)).into();
         let device = self.device_of(head);
         if device == u32::MAX {
             self.without_device += 1;
@@ -202,10 +225,12 @@ impl Launches {
             && let Some(captured) = self.graphs.work_of(head.pid, launch.function).cloned()
         {
             self.stream_into(device, launch);
-            captured.into_iter().for_each(|(work, sum)| self.add(device, head.at, replayed(work), sum));
+            captured
+                .into_iter()
+                .for_each(|(work, sum)| self.add(device, head.at, replayed(work), times(sum)));
         } else if !self.graphs.capture(head.pid, head.tid, stream, work, amount) {
             self.stream_into(device, launch);
-            self.add(device, head.at, work, (1, amount));
+            self.add(device, head.at, work, times((1, amount)));
         }
     }
 
@@ -243,8 +268,12 @@ impl Launches {
         self.graphs.forget_nodes(pid);
     }
 
+    const fn tick_ns(&self) -> u64 {
+        if self.are_agents { AGENT_TICK_NS } else { TICK_NS }
+    }
+
     fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {
-        if self.open.get(&device).is_some_and(|(batch, _)| at.ns_since(batch.from) >= TICK_NS)
+        if self.open.get(&device).is_some_and(|(batch, _)| at.ns_since(batch.from) >= self.tick_ns())
             && let Some((batch, work)) = self.open.remove(&device)
         {
             self.close(batch, work);
@@ -264,7 +293,7 @@ impl Launches {
 
     /// Records that are complete before a moment; with `None` all.
     pub(crate) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
-        let done = |batch: &Batch| before.is_none_or(|before| before.ns_since(batch.from) >= TICK_NS);
+        let done = |batch: &Batch| before.is_none_or(|before| before.ns_since(batch.from) >= self.tick_ns());
         let devices: Vec<u32> =
             self.open.iter().filter(|(_, (batch, _))| done(batch)).map(|(&device, _)| device).collect();
         for device in devices {
@@ -283,10 +312,12 @@ impl Launches {
 
     /// Forgets a process that ended.
     pub(crate) fn forget(&mut self, pid: Pid) {
+        self.graphs.forget(pid);
         self.names.retain(|(of, _), _| *of != pid);
         self.devices.retain(|(of, _), _| *of != pid);
         self.sites.retain(|(of, ..), _| *of != pid);
         self.current.retain(|(of, _), _| *of != pid);
+        self.only.remove(&pid);
         self.held.retain(|_, held| held.head.pid != pid);
         self.outer.retain(|_, outer| outer.head.pid != pid);
     }
@@ -303,7 +334,8 @@ mod tests {
     fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
         let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
         let head = EventContext { cpu: CpuId::new(0), pid, tid, at, range: 0, span: 0 };
-        Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0, own_stack: false }
+        let (site, own_stack, stands_for) = (stub, false, 1);
+        Launch { head, call: what, function, stub, amount: 64, site, stream: 0, own_stack, stands_for }
     }
 
     /// A runtime call and the driver's within it are one launch with the stub and the site of the outer one; a second one within the same is
@@ -358,6 +390,20 @@ mod tests {
         assert_eq!(launches.name_of(&launch(1, call::LAUNCH, 3, 0)), Some("known"));
         launches.forget(head.pid);
         assert_eq!(lengths(&launches), [0, 0, 0, MOST_KEPT]);
+    }
+
+    /// One that was drawn of many counts for them, with their threads and stacks.
+    #[test]
+    fn one_for_several() {
+        let mut launches = Launches::default();
+        let drawn = Launch { stands_for: 3, ..launch(1, call::LAUNCH, 1, 0) };
+        let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
+        launches.count(&drawn, work, |work| work);
+        launches.count_stack(&drawn);
+        let records = launches.take(None);
+        let Record::Launches(batch) = &records[0] else { panic!("{records:?}") };
+        assert_eq!((batch.work[0].count, batch.work[0].amount), (3, 192));
+        assert_eq!(records[1], Record::LaunchStacks(LaunchStacks { none: 3, ..LaunchStacks::default() }));
     }
 
     /// Launches of two milliseconds are one batch; the end of a wait ends it too.

@@ -40,6 +40,8 @@ const DRIVER: &str = "libcuda.so";
 const LAUNCHED: &str = "energy_trace_launched";
 /// Functions that are named in a warning.
 const NAMED: usize = 4;
+/// Files that are probed at most: programs may map any file under such a name.
+const MOST_FILES: usize = 256;
 
 /// The probed files.
 pub(crate) struct Libraries {
@@ -62,11 +64,12 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// None yet. Once programs run, this worker looks into files and this peeker opens them.
-    pub(crate) fn new(probes: LaunchProbes, worker: Arc<Worker>, peeker: Peeker) -> Self {
+    /// None yet. Once programs run, this worker looks into files and this peeker opens them. `always_on`: runtimes are left alone from the
+    /// start; probes keep a file for as long as they are there, and each image has a runtime of its own.
+    pub(crate) fn new(probes: LaunchProbes, worker: Arc<Worker>, peeker: Peeker, always_on: bool) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
         let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
-        let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
+        let (held, of_runtimes, left) = (Vec::new(), Vec::new(), always_on);
         Self {
             probes,
             worker,
@@ -177,7 +180,8 @@ impl Libraries {
         if of_runtime && self.left {
             return;
         }
-        if functions.is_empty() || !self.known.insert(identity) {
+        let is_full = self.known.len() >= MOST_FILES;
+        if functions.is_empty() || is_full || !self.known.insert(identity) {
             return;
         }
         let wanted: Vec<&str> = functions.iter().map(|function| function.name).collect();

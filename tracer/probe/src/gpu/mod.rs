@@ -30,7 +30,7 @@ pub(super) use devices::Device as GpuDevice;
 pub(super) use listener::Listener;
 
 use containers::{Containers, NewProgram};
-use devices::{DeviceVariables, index_of};
+use devices::{DeviceVariables, index_of, only_index};
 use environment::read_variables;
 use graphs::Operation;
 use kernels::{Kernels, Part, Waiting, demangled};

@@ -10,7 +10,7 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Bytes that names of Python functions of one owner may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
@@ -19,6 +19,8 @@ const MOST_STACKS: usize = 1 << 20;
 /// Frames and stacks that are kept of a recording that never ends.
 const LARGE_FRAMES: u32 = 20_000;
 const LARGE_STACKS: usize = 100_000;
+/// Frames that it goes on with.
+const MOST_MOVED: usize = LARGE_FRAMES as usize / 4;
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
@@ -85,11 +87,30 @@ impl Interner {
     }
 
     /// Forgets all, and gives out the first numbers again: to whoever reads while it is written those before
-    /// are others.
-    pub(crate) fn begin_anew(&mut self) {
+    /// are others. Of some stacks the innermost frame is kept, as far as these are few: their new numbers.
+    pub(crate) fn begin_anew(&mut self, kept: &BTreeSet<StackId>) -> HashMap<StackId, StackId> {
         let new = Self::new(self.records.clone());
         let Self { crowded_out, without_callers, .. } = *self;
-        *self = Self { crowded_out, without_callers, cut: self.cut.clone(), ..new };
+        let new = Self { crowded_out, without_callers, cut: self.cut.clone(), ..new };
+        let old = std::mem::replace(self, new);
+        let mut of_frames: HashMap<FrameId, Vec<StackId>> = HashMap::new();
+        for &stack in kept {
+            let node = old.nodes.get(stack.get() as usize);
+            node.into_iter().for_each(|node| of_frames.entry(node.frame).or_default().push(stack));
+        }
+        let mut moved = HashMap::new();
+        for (frame, stacks) in old
+            .frames
+            .into_iter()
+            .filter_map(|(frame, id)| Some((frame, of_frames.remove(&id)?)))
+            .take(MOST_MOVED)
+        {
+            let mark = self.frame(SyntheticFrame::LaunchStackNotTaken.frame());
+            let (above, frame) = (self.stack_on(None, mark), self.frame(frame));
+            let new = self.stack_on(Some(above), frame);
+            moved.extend(stacks.into_iter().map(|stack| (stack, new)));
+        }
+        moved
     }
 
     /// All frames, in no order, and on what their functions were called.
@@ -296,7 +317,7 @@ pub(crate) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> F
 mod tests {
     use super::{Frame, FrameKind, Interner, MOST_STACKS, Owner, RecordSender, ThreadState, bare};
     use energy_trace_model::ids::{FrameId, StackId, Tid};
-    use std::collections::HashMap;
+    use std::collections::{BTreeSet, HashMap};
     use std::sync::mpsc::channel;
 
     /// Names of one user's Python functions take their room and no more; those that are known keep their number, the others are counted, and other
@@ -352,13 +373,30 @@ mod tests {
         let first = interner.stack(of, ThreadState::Running, &[two, one]);
         interner.crowded_out = 3;
         assert!(!interner.is_large() && interner.unnamed.len() == 2);
-        interner.begin_anew();
+        assert!(interner.begin_anew(&BTreeSet::new()).is_empty());
         assert!(interner.unnamed.is_empty() && interner.diagnostics().is_some());
         let again = interner.frame(bare(FrameKind::Native, "", "two", 7));
         let stack = interner.stack(of, ThreadState::Running, &[again]);
         assert_eq!((one, again, first, stack), (again, one, Some(StackId::new(1)), Some(StackId::new(0))));
         drop(interner);
         assert_eq!(written.iter().count(), 2 + 2 + 2);
+    }
+
+    /// Stacks of graphs keep what is launched when all else is forgotten: those of one kernel are one.
+    #[test]
+    fn what_goes_on() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let [gemm, main, relu] =
+            ["gemm", "main", "relu"].map(|name| interner.frame(bare(FrameKind::Gpu, name, "", 0)));
+        let top = interner.stack_on(None, main);
+        let [one, two, other] = [(Some(top), gemm), (None, gemm), (Some(top), relu)]
+            .map(|(on, frame)| interner.stack_on(on, frame));
+        let moved = interner.begin_anew(&[one, two, other, StackId::new(99)].into());
+        assert_eq!((moved.len(), moved[&one]), (3, moved[&two]));
+        assert_ne!(moved[&one], moved[&other]);
+        let gemm = interner.frame(bare(FrameKind::Gpu, "gemm", "", 0));
+        assert_eq!(interner.frames_of(moved[&one]).last(), Some(&gemm));
     }
 
     /// Of a stack that is put below another one those frames are left out with which both begin.

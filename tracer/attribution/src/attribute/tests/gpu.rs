@@ -1,7 +1,7 @@
 //! A GPU's energy by what was launched on it, of runs of ten seconds whose kernels take known energies.
 
 use super::small::{MS, add_counter, add_stack, add_threads, by_time, empty, ms, near};
-use crate::attribute;
+use crate::{CarriedPowers, attribute, attribute_by_process};
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, SplitBy};
@@ -91,6 +91,8 @@ fn launches_of_two_kernels() {
         };
         run.gpu.launches = (0..end).map(batch).collect();
         let profile = attribute(&run, &by_time());
+        let windows = attribute_by_process(run, &by_time(), &mut CarriedPowers::default());
+        assert!(windows[0].by_power && windows[0].row == profile.ledger[0]);
         let sum = |kernel: usize| (0..end).map(|step| counts(step)[kernel].cast_signed()).sum::<i64>();
         near(&millijoules(&profile), &[2_000 * sum(0), 500 * sum(1), 0, 200_000, 0], 300);
         let found = split(&profile);
