@@ -1,6 +1,8 @@
 -- The same for ClickHouse. Of an object store: s3('https://HOST/BUCKET/energy/*/*.parquet', 'KEY', 'SECRET', 'Parquet') for file(…).
 SET join_use_nulls = 1;
 SET schema_inference_make_columns_nullable = 1;
+-- Files of earlier versions have fewer columns.
+SET schema_inference_mode = 'union';
 CREATE OR REPLACE VIEW energy AS SELECT * FROM file('spool/energy/*/*.parquet', 'Parquet');
 CREATE OR REPLACE VIEW ledger AS SELECT * FROM file('spool/ledger/*/*.parquet', 'Parquet');
 CREATE OR REPLACE VIEW work AS SELECT * FROM file('spool/work/*/*.parquet', 'Parquet');

@@ -1,6 +1,6 @@
--- The same for Spark and Sail.
-CREATE OR REPLACE TEMPORARY VIEW energy USING parquet OPTIONS (path 'spool/energy');
-CREATE OR REPLACE TEMPORARY VIEW ledger USING parquet OPTIONS (path 'spool/ledger');
+-- The same for Spark and Sail. Files of earlier versions have fewer columns: `mergeSchema`.
+CREATE OR REPLACE TEMPORARY VIEW energy USING parquet OPTIONS (path 'spool/energy', mergeSchema 'true');
+CREATE OR REPLACE TEMPORARY VIEW ledger USING parquet OPTIONS (path 'spool/ledger', mergeSchema 'true');
 CREATE OR REPLACE TEMPORARY VIEW work USING parquet OPTIONS (path 'spool/work');
 CREATE OR REPLACE TEMPORARY VIEW all_stacks USING parquet OPTIONS (path 'spool/stacks');
 CREATE OR REPLACE TEMPORARY VIEW stacks AS

@@ -1,4 +1,4 @@
--- Pods, containers, units and jobs, and the programs in them.
-SELECT pod_uid, container_id, unit, slurm_job, program, SUM(microjoules) AS uj, SUM(cpu_ns) AS on_cpu_ns,
+-- Pods with their Kubernetes namespaces, containers, units and jobs, and the programs in them.
+SELECT namespace, pod_uid, container_id, unit, slurm_job, program, SUM(microjoules) AS uj, SUM(cpu_ns) AS on_cpu_ns,
        COUNT(DISTINCT host) AS hosts
-FROM energy GROUP BY pod_uid, container_id, unit, slurm_job, program ORDER BY 6 DESC, 5, 1, 2, 3, 4
+FROM energy GROUP BY namespace, pod_uid, container_id, unit, slurm_job, program ORDER BY 7 DESC, 6, 1, 2, 3, 4, 5

@@ -75,6 +75,15 @@ impl Groups {
         self.group(number).map(|group| group.path.as_str())
     }
 
+    /// Namespaces of the pods that are known, by their UIDs.
+    pub(super) fn namespaces(&self) -> HashMap<String, String> {
+        let of = |group: &Arc<Group>| match &group.who {
+            Who::Known(workload, namespace) => workload.pod_uid.clone().zip(namespace.clone()),
+            _ => None,
+        };
+        self.groups.values().filter_map(of).collect()
+    }
+
     fn group(&self, number: Option<u32>) -> Option<&Arc<Group>> {
         self.of.get(&number?)
     }
@@ -340,6 +349,7 @@ mod tests {
         groups.look_at_new(vec![process(0, 7, None)]);
         let Who::Known(workload, namespace) = groups.who(Some(0)) else { panic!("unseen") };
         assert_eq!((workload.pod_uid.as_deref(), namespace.as_deref()), (Some(POD), Some("shop")));
+        assert_eq!(groups.namespaces(), [(POD.to_owned(), "shop".to_owned())].into());
     }
 
     /// A pod's namespace is found when its folder is there, however often its processes were looked at

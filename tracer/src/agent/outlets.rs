@@ -6,7 +6,7 @@ use super::sender::Sender;
 use super::spool::Spool;
 use crate::collector::{Collector, Endpoint};
 use crate::plan::SpoolPlan;
-use energy_trace_export::fleet::Fleet;
+use energy_trace_export::fleet::{AgentFacts, Fleet};
 use energy_trace_export::{ExportOptions, Format, Input, Object};
 use energy_trace_model::profile::Profile;
 use energy_trace_report::agent_page::{SenderCounts, SpoolCounts};
@@ -36,11 +36,11 @@ impl Outlets {
         self.spool.is_some() || self.sender.is_some()
     }
 
-    /// Takes a window.
-    pub(super) fn put(&mut self, window: &Profile) {
+    /// Takes a window, and what else is known of it.
+    pub(super) fn put(&mut self, window: &Profile, facts: AgentFacts) {
         let input = Input { profile: window, over_time: None, bins: 0..0 };
         if let Some(spool) = &mut self.spool {
-            let tables = tables(&input);
+            let tables = tables(&input, facts);
             self.merged_stacks += tables.as_ref().map_or(0, |(_, merged)| *merged as u64);
             spool.put(tables.map(|(objects, _)| objects));
         }
@@ -65,8 +65,8 @@ impl Outlets {
 }
 
 /// The tables of a window, and how many of its stacks have no rows of their own.
-fn tables(input: &Input<'_>) -> io::Result<(Vec<Object>, usize)> {
-    let mut fleet = Fleet::default();
+fn tables(input: &Input<'_>, facts: AgentFacts) -> io::Result<(Vec<Object>, usize)> {
+    let mut fleet = Fleet::of_agent(facts);
     fleet.add(input, &ExportOptions::default())?;
     let merged = fleet.limit_stacks(MOST_STACKS);
     Ok((fleet.objects()?, merged))

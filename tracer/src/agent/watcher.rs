@@ -15,6 +15,7 @@ use crate::collector::Endpoint;
 use crate::live::{LAG, PIECE, Pipe, Watcher};
 use crate::plan::AgentPlan;
 use energy_trace_attribution::{CarriedPowers, attribute_by_process, attribute_with_processes};
+use energy_trace_export::fleet::AgentFacts;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::work::Work;
@@ -282,7 +283,7 @@ impl Watching {
         let work = std::mem::take(&mut window.work).into_iter().map(Work::of).collect();
         let (energy, mut profile) = attribute_with_processes(window, &Options::logical(), &mut self.carried);
         profile.work = work;
-        self.outlets.put(&profile);
+        self.outlets.put(&profile, AgentFacts { namespaces: self.groups.namespaces() });
         energy
     }
 

@@ -125,7 +125,8 @@ impl Gathering<'_> {
             if parts.is_empty() {
                 continue;
             }
-            let program = fleet.programs.insert_full(self.program(row)).0;
+            let program = self.program(row, &fleet.facts.namespaces);
+            let program = fleet.programs.insert_full(program).0;
             let stack = self.add_stack(fleet, number, row, &mut calls);
             for (window, part) in parts {
                 for (class, spent) in spent_of(&part, &classes) {
@@ -177,13 +178,18 @@ impl Gathering<'_> {
         parts
     }
 
-    fn program(&self, row: &ProfileRow) -> Program {
+    fn program(&self, row: &ProfileRow, namespaces: &HashMap<String, String>) -> Program {
         let profile = self.input.profile;
         let thread: ThreadKey = row.on_behalf_of.unwrap_or(row.thread);
         let process = profile.threads.get(thread.index()).map(|thread| thread.process);
         let known = process.and_then(|key| profile.processes.get(key.index()));
         let workload = process.and_then(|key| self.workloads.get(key.index())).cloned().unwrap_or_default();
-        Program { workload, name: shown(process_name(known)).into_owned() }
+        let namespace = workload.pod_uid.as_deref().and_then(|pod| namespaces.get(pod));
+        Program {
+            namespace: namespace.map(|name| shown(name).into_owned()),
+            workload,
+            name: shown(process_name(known)).into_owned(),
+        }
     }
 
     /// The number of a row's stack, which is known from now on. Its frames are folded, its calls are not.

@@ -32,6 +32,7 @@ const OTHER_STACKS: &str = "[other stacks]";
 /// Windows of one machine, to be written as four tables.
 #[derive(Debug, Default)]
 pub struct Fleet {
+    facts: AgentFacts,
     machine: Machine,
     windows: Vec<Window>,
     programs: IndexSet<Program>,
@@ -39,6 +40,13 @@ pub struct Fleet {
     energy: HashMap<Key, Spent>,
     ledger: Vec<Accounts>,
     work: Vec<Done>,
+}
+
+/// What an agent knows beside the profile of its window; of a recording nothing of it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentFacts {
+    /// Kubernetes namespaces, by the UIDs of pods.
+    pub namespaces: HashMap<String, String>,
 }
 
 /// A stretch of time.
@@ -52,6 +60,8 @@ struct Window {
 /// Whose energy it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Program {
+    /// Of its pod.
+    namespace: Option<String>,
     workload: Workload,
     name: String,
 }
@@ -116,6 +126,11 @@ struct Done {
 }
 
 impl Fleet {
+    /// Windows of an agent of which this is known.
+    pub fn of_agent(facts: AgentFacts) -> Self {
+        Self { facts, ..Self::default() }
+    }
+
     /// Adds a profile: by windows of a minute where it is known over time, else as one window.
     ///
     /// # Errors

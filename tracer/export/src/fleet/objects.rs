@@ -11,11 +11,12 @@ use energy_trace_names::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-const ENERGY: [(&str, Kind); 18] = [
+const ENERGY: [(&str, Kind); 19] = [
     ("host", Kind::Text),
     ("window_start", Kind::Moment),
     ("window_ns", Kind::Whole),
     ("class", Kind::Text),
+    ("namespace", Kind::Text),
     ("pod_uid", Kind::Text),
     ("container_id", Kind::Text),
     ("unit", Kind::Text),
@@ -181,6 +182,7 @@ impl<'a> Writer<'a> {
             wholes(&|row| Some(self.window(row.key.window).0)),
             wholes(&|row| Some(self.window(row.key.window).1)),
             texts(&|row| row.key.class.map(DomainClass::name)),
+            texts(&|row| row.program.namespace.as_deref()),
             texts(&|row| row.program.workload.pod_uid.as_deref()),
             texts(&|row| row.program.workload.container_id.as_deref()),
             texts(&|row| row.program.workload.unit.as_deref()),

@@ -5,7 +5,7 @@ use super::parquet::{self, Cell};
 use super::recording_builder::RecordingBuilder;
 use super::training_runs::{gpu_training, measured_training};
 use super::{export, over_time, target};
-use crate::fleet::Fleet;
+use crate::fleet::{AgentFacts, Fleet};
 use crate::{ExportOptions, Format, Input, Object};
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
@@ -163,6 +163,8 @@ fn stacks_are_those_of_the_other_table() {
     assert_eq!(numbers(&table(&objects(&profile, true), "energy"), "stack_id"), numbers(&other, "stack"));
 }
 
+const POD: &str = "7f1d2e3c-0a1b-4c5d-8e9f-001122334455";
+
 /// A run of a pod's process, its child, and a job's rank.
 pub(super) fn workloads() -> Profile {
     let mut b = RecordingBuilder::new("x", 1);
@@ -176,7 +178,7 @@ pub(super) fn workloads() -> Profile {
     b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
     let mut profile = known(b.build());
     profile.processes[1].parent = Some(ProcessKey::new(0));
-    let pod = format!("/kubepods/pod{}/web", "7f1d2e3c-0a1b-4c5d-8e9f-001122334455");
+    let pod = format!("/kubepods/pod{POD}/web");
     profile.control_groups.insert(ProcessKey::new(0), pod);
     profile.control_groups.insert(ProcessKey::new(2), "/slurm/uid_0/job_6/step_0/task_3".into());
     profile
@@ -200,6 +202,21 @@ fn rows_have_their_workload() {
     let mut ranks = of_workloads(&profile, "rank");
     ranks.sort_by_key(|(_, uj)| *uj);
     assert_eq!(ranks, [(nobody.clone(), 21), (Cell::Number(3), 300), (nobody, 4_000)]);
+}
+
+/// Pods have the namespace that an agent knows; nobody else has one.
+#[test]
+fn rows_have_their_namespace() {
+    let profile = workloads();
+    assert!(of_workloads(&profile, "namespace").iter().all(|(name, _)| *name == Cell::Missing));
+    let namespaces = [(POD, "shop"), ("another", "x")].map(|(pod, name)| (pod.to_owned(), name.to_owned()));
+    let mut fleet = Fleet::of_agent(AgentFacts { namespaces: namespaces.into() });
+    let input = Input { profile: &profile, over_time: None, bins: 0..0 };
+    fleet.add(&input, &ExportOptions::default()).unwrap();
+    let energy = table(&fleet.objects().unwrap(), "energy");
+    let of = |pod: &Cell| if *pod == Cell::Missing { Cell::Missing } else { Cell::Text("shop".into()) };
+    assert_eq!(energy["namespace"], energy["pod_uid"].iter().map(of).collect::<Vec<_>>());
+    assert!(energy["namespace"].contains(&Cell::Text("shop".into())));
 }
 
 /// Of a merged recording each part has its rank; of several machines it is refused.
