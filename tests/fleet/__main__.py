@@ -25,7 +25,7 @@ QUESTIONS = sorted(path.stem for path in SQL.glob("*.sql") if "." not in path.st
 POD = "7f1d2e3c-0a1b-4c5d-8e9f-00112233445"
 HOSTS, DAYS = 8, 15
 # Columns that files of earlier versions lack.
-NEW = {"energy": "namespace"}
+NEW = {"energy": "namespace", "ledger": "unattributed_reason, removed_windows, clock_step_ns, clock_error_ns"}
 # For so long an agent runs.
 SECONDS = 13
 
@@ -49,7 +49,8 @@ def add_machines(spool):
     for host in range(HOSTS):
         for day in range(DAYS):
             change = f"'node{host}' AS host, window_start - INTERVAL {day} DAY AS window_start"
-            of = {"energy": ", ".join([change, *filter(None, [whose.get(host % 3, "").replace("$host", str(host))])]), "ledger": change, "work": change}
+            of_ledger = f"{change}, measured_uj + 7 AS measured_uj, unattributed_uj + 7 AS unattributed_uj, 'a reason' AS unattributed_reason, 1::BIGINT AS removed_windows"
+            of = {"energy": ", ".join([change, *filter(None, [whose.get(host % 3, "").replace("$host", str(host))])]), "ledger": of_ledger if host == 0 else change, "work": change}
             for table, paths in first.items():
                 date = duckdb.execute("SELECT CAST(min(window_start) AS DATE) - ? FROM read_parquet(?)", [day, first["ledger"]]).fetchone()[0]
                 place = spool / table / f"date={str(date)[:10]}"
@@ -101,6 +102,9 @@ def look(answers, target_uj):
         assert found == total, f"{question}: {found} of {total} microjoules"
     weeks = [sum(row[column] for row in answers["week_before"]) for column in (1, 2)]
     assert weeks[0] > weeks[1] > 0, weeks
+    removed = {row[:2] for row in answers["machines"] if row[-1]}
+    of_reason = {row[:2] for row in answers["unattributed"] if row[2] == "a reason" and row[3] >= 7 * DAYS}
+    assert removed == of_reason and {host for host, _ in removed} == {"node0"}, (removed, answers["unattributed"])
     namespaces = {row[:2] for row in answers["workloads"] if row[1]}
     assert namespaces == {("shop", f"{POD}{host}") for host in range(0, HOSTS, 3)}, namespaces
     budgets, teams = answers["budgets"], {row[0]: row[1:] for row in answers["budgets_by_team"]}

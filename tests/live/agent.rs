@@ -587,6 +587,9 @@ fn spool_and_collector() {
     let lengths = column(folder.path(), "ledger", "window_ns");
     // The last ones too.
     assert!(lengths.iter().all(|ns| *ns < 1_900_000_000), "{lengths:?}");
+    // The clock stands in each row, what was removed in one of a window.
+    let told = ["clock_step_ns", "removed_windows"].map(|name| column(folder.path(), "ledger", name));
+    assert_eq!((told[0].len(), &told[1]), (lengths.len(), &vec![0; written]));
     let of_crowd = cpu_ns_of(folder.path(), "et-crowd");
     println!("{of_crowd} ns of CPU time of short programs, {crowd} by the kernel");
     // Up to its execution a program has its parent's name.

@@ -77,7 +77,8 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// A spool on a disk of its own that fills up, and cannot be written for a while: the agent goes on, and says once what it loses.
+/// A spool on a disk of its own that fills up, and cannot be written for a while: the agent goes on, and says once what it loses; its tables tell
+/// what was removed.
 #[test]
 fn a_spool_on_a_small_disk() {
     let (simulation, folder) = (simulation(), spool());
@@ -93,4 +94,6 @@ fn a_spool_on_a_small_disk() {
     agent.page_with("windows again", |page| of(page, "written") > of(&lost, "written") + 2_000_000);
     assert_eq!(agent.said().matches("cannot write to the spool").count(), 1, "{}", agent.said());
     assert_eq!(agent.end(), 0);
+    let told = column(folder.path(), "ledger", "removed_windows");
+    assert!(told.iter().any(|removed| *removed > 0), "{told:?}");
 }

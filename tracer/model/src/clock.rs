@@ -67,4 +67,26 @@ impl WallAnchor {
     pub const fn unix_ns_of(self, t: KtimeNs) -> u64 {
         self.unix_ns.saturating_add(t.as_ns()).saturating_sub(self.ktime.as_ns())
     }
+
+    /// By how many nanoseconds the wall clock was set ahead since an earlier anchor; for so long the machine may have slept, too.
+    pub const fn step_since(self, earlier: Self) -> i64 {
+        let expected = earlier.unix_ns_of(self.ktime);
+        self.unix_ns.cast_signed().saturating_sub(expected.cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KtimeNs, WallAnchor};
+
+    /// What the wall clock was set by, ahead or back, is what it is off from where it was going.
+    #[test]
+    fn steps() {
+        let at = |ktime, unix_ns| WallAnchor { ktime: KtimeNs::from_ns(ktime), unix_ns };
+        let before = at(1_000, 5_000_000);
+        for step in [-4_000_000_i64, -1, 0, 7] {
+            let now = at(61_000, 5_060_000_u64.saturating_add_signed(step));
+            assert_eq!(now.step_since(before), step);
+        }
+    }
 }

@@ -36,10 +36,11 @@ impl Outlets {
         self.spool.is_some() || self.sender.is_some()
     }
 
-    /// Takes a window, and what else is known of it.
-    pub(super) fn put(&mut self, window: &Profile, facts: AgentFacts) {
+    /// Takes a window, and what else is known of it but what was removed.
+    pub(super) fn put(&mut self, window: &Profile, mut facts: AgentFacts) {
         let input = Input { profile: window, over_time: None, bins: 0..0 };
         if let Some(spool) = &mut self.spool {
+            facts.removed_windows = Some(spool.untold());
             let tables = tables(&input, facts);
             self.merged_stacks += tables.as_ref().map_or(0, |(_, merged)| *merged as u64);
             spool.put(tables.map(|(objects, _)| objects));

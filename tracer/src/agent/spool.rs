@@ -97,6 +97,8 @@ pub(super) struct Spool {
     bytes: u64,
     looked: Instant,
     counts: SpoolCounts,
+    /// Those removed of which a window that was written tells.
+    told: u64,
     /// Whether somebody was told that nothing can be written.
     said: bool,
 }
@@ -106,7 +108,8 @@ impl Spool {
     pub(super) fn new(plan: SpoolPlan) -> Self {
         let (batches, counts) = (VecDeque::new(), SpoolCounts::default());
         let folder = number_of(&plan.folder);
-        let mut spool = Self { plan, folder, batches, bytes: 0, looked: Instant::now(), counts, said: false };
+        let (looked, told, said) = (Instant::now(), 0, false);
+        let mut spool = Self { plan, folder, batches, bytes: 0, looked, counts, told, said };
         spool.look();
         spool
     }
@@ -115,14 +118,20 @@ impl Spool {
         self.counts
     }
 
+    /// Windows that were removed, for the next one to tell.
+    pub(super) const fn untold(&self) -> u64 {
+        self.counts.removed - self.told
+    }
+
     /// Puts a window's tables there, or counts that they are lost.
     pub(super) fn put(&mut self, objects: io::Result<Vec<Object>>) {
         if self.looked.elapsed() >= LOOK_AGAIN {
             self.look();
         }
+        let removed = self.counts.removed;
         let written = objects.map_err(NotWritten::from).and_then(|objects| self.write(&objects));
         match written {
-            Ok(()) => self.counts.written += 1,
+            Ok(()) => (self.counts.written, self.told) = (self.counts.written + 1, removed),
             Err(why) => {
                 self.counts.lost += 1;
                 if !std::mem::replace(&mut self.said, true) {
@@ -339,6 +348,23 @@ mod tests {
         TABLES.iter().for_each(|table| fs::remove_dir_all(folder.path().join(table)).unwrap());
         next.put(Ok(window(5)));
         assert_eq!(next.counts(), counts(4, 2, 0, 300));
+    }
+
+    /// What was removed is told by the next window that is written, and once.
+    #[test]
+    fn removed_are_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(folder.path(), 600);
+        let mut put = |objects| {
+            let told = spool.untold();
+            spool.put(Ok(objects));
+            told
+        };
+        assert_eq!([0, 1, 2].map(|number| put(window(number))), [0; 3]);
+        let large = || window(3).into_iter().map(|of| Object { bytes: vec![7; 200], ..of }).collect();
+        // It is lost, and tells nobody.
+        assert_eq!(put(large()), 1);
+        assert_eq!([4, 5].map(|number| put(window(number))), [1, 1]);
     }
 
     /// Of far too many windows only so many are removed for each new one, which is lost until there is room.

@@ -16,7 +16,7 @@ use crate::live::{LAG, PIECE, Pipe, Watcher};
 use crate::plan::AgentPlan;
 use energy_trace_attribution::{CarriedPowers, attribute_by_process, attribute_with_processes};
 use energy_trace_export::fleet::AgentFacts;
-use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{DomainByProcess, Options};
@@ -26,7 +26,7 @@ use energy_trace_model::recording::record::{LossReason, Process};
 use energy_trace_report::agent_page::{Format, OwnCost, OwnShare, last_words, page};
 use energy_trace_report::agent_totals::Totals;
 use energy_trace_system::allocator::{RECORDING, return_large_blocks, trim};
-use energy_trace_system::clock::{anchor, now};
+use energy_trace_system::clock::{anchor, now, wall_error_ns};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -157,6 +157,8 @@ struct Watching {
     told: (u64, u64),
     pages: Pages,
     window: Duration,
+    /// When the last window for an outlet was put together, by both clocks.
+    anchor: WallAnchor,
     /// When the window ends.
     end: KtimeNs,
     /// Bytes that came since the last one ended.
@@ -182,6 +184,7 @@ impl Watching {
             told: (0, 0),
             pages: Pages::default(),
             window,
+            anchor: anchor(),
             end: end_after(now(), window, anchor()),
             waiting: 0,
             begun: 0,
@@ -270,7 +273,14 @@ impl Watching {
     /// Attributes a window with its stacks, for whoever takes them; its time is that of the clock now, and
     /// its programs are whose they were at its end.
     fn put(&mut self, mut window: Recording) -> Vec<DomainByProcess> {
-        window.header.anchor = anchor();
+        let before = std::mem::replace(&mut self.anchor, anchor());
+        window.header.anchor = self.anchor;
+        let facts = AgentFacts {
+            namespaces: self.groups.namespaces(),
+            clock_step_ns: Some(self.anchor.step_since(before)),
+            clock_error_ns: wall_error_ns(),
+            removed_windows: None,
+        };
         window.control_groups = self.paths(&window.processes);
         let so_far = (self.lost(), self.cost.now().0);
         let before = std::mem::replace(&mut self.told, so_far);
@@ -283,7 +293,7 @@ impl Watching {
         let work = std::mem::take(&mut window.work).into_iter().map(Work::of).collect();
         let (energy, mut profile) = attribute_with_processes(window, &Options::logical(), &mut self.carried);
         profile.work = work;
-        self.outlets.put(&profile, AgentFacts { namespaces: self.groups.namespaces() });
+        self.outlets.put(&profile, facts);
         energy
     }
 

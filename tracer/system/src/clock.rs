@@ -4,6 +4,7 @@
 //! here is shifted back. Leaves out what times mean. Used where the world is read; attribution is handed times.
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,6 +36,16 @@ pub fn slept_ns() -> u64 {
 pub fn anchor() -> WallAnchor {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     WallAnchor { ktime: now(), unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX) }
+}
+
+/// By how many nanoseconds the wall clock is off at the most, as the kernel reckons (adjtimex(2), `maxerror`); `None`: nobody
+/// keeps it right. The estimate there is 0 for ever where systemd keeps the time.
+pub fn wall_error_ns() -> Option<i64> {
+    let mut known = MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: the pointer is to a `timex` of zeros, whose `modes` say that nothing is set; the kernel writes plain numbers there.
+    let (state, known) = unsafe { (libc::adjtimex(known.as_mut_ptr()), known.assume_init()) };
+    // `TIME_ERROR`: unsynchronised; below 0 the call failed.
+    (0..libc::TIME_ERROR).contains(&state).then(|| known.maxerror.saturating_mul(1_000))
 }
 
 /// CPU time of the calling thread, in nanoseconds.

@@ -12,7 +12,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::over_time::{BinEnergy, OverTime};
-use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, ProfileRow};
+use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, ProfileRow, UnattributedReason};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::process_name;
@@ -23,7 +23,7 @@ use energy_trace_report::calls::CallTable;
 use energy_trace_report::csv::kind_word;
 use energy_trace_report::folded::Per;
 use energy_trace_report::{DomainChoice, run};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Windows begin with the minutes of UTC, as far as bins of time do.
@@ -233,23 +233,29 @@ impl Gathering<'_> {
 
     fn add_ledger(&self, fleet: &mut Fleet) {
         let profile = self.input.profile;
-        let of_run = warnings(profile);
+        let (of_run, before) = (warnings(profile), fleet.ledger.len());
         let rows = profile.ledger.iter().enumerate().filter(|(_, row)| self.domain.includes(row.class));
-        for (at, (number, row)) in rows.enumerate() {
-            for (window, stretch) in self.stretches.iter().enumerate() {
-                let is_end = at == 0 && window + 1 == self.stretches.len();
-                let (lost, tracer_cpu_ns) = if is_end { cost_of(profile) } else { (0, 0) };
-                fleet.ledger.push(Accounts {
-                    window: self.first + window,
+        for (number, row) in rows {
+            for (window, stretch) in (self.first..).zip(self.stretches) {
+                let accounts = self.accounts(number, row, stretch).into_iter();
+                fleet.ledger.extend(accounts.map(|(reason, uj)| Accounts {
+                    window,
                     domain: shown(&row.domain).into_owned(),
                     class: row.class,
                     quality: run::quality_word(row.quality),
-                    uj: self.accounts(number, row, stretch),
-                    lost,
-                    tracer_cpu_ns,
+                    uj,
+                    reason,
+                    lost: 0,
+                    tracer_cpu_ns: 0,
+                    removed: None,
                     warnings: of_run.clone(),
-                });
+                }));
             }
+        }
+        let last = self.first + self.stretches.len().saturating_sub(1);
+        if let Some(row) = fleet.ledger.iter_mut().skip(before).find(|row| row.window == last) {
+            (row.lost, row.tracer_cpu_ns) = cost_of(profile);
+            row.removed = fleet.facts.removed_windows;
         }
     }
 
@@ -264,13 +270,12 @@ impl Gathering<'_> {
         }
     }
 
-    /// None where nothing was read: missing is no zero.
-    fn accounts(&self, number: usize, row: &LedgerRow, stretch: &Stretch) -> Option<[i64; ACCOUNTS]> {
+    /// What rows of a window and domain hold: nothing where nothing was read, as missing is no zero.
+    fn accounts(&self, number: usize, row: &LedgerRow, stretch: &Stretch) -> Vec<Account> {
         let Some(over_time) = self.input.over_time else {
-            let nobodys = row.unattributed.values().copied().sum();
-            let parts = [row.measured, row.target, row.other, row.idle, row.uncore, row.residual, nobodys];
+            let parts = [row.measured, row.target, row.other, row.idle, row.uncore, row.residual];
             let is_known = row.measured != MicroJoules::ZERO || !is_missing(self.input.profile, &row.domain);
-            return is_known.then(|| parts.map(MicroJoules::as_uj));
+            return if is_known { rows_of(parts, &row.unattributed) } else { vec![(None, None)] };
         };
         let bins = over_time.domains.get(number).map_or(&[][..], Vec::as_slice);
         let bins = bins.get(stretch.bins.start as usize..stretch.bins.end as usize).unwrap_or_default();
@@ -283,10 +288,31 @@ impl Gathering<'_> {
             sum(|bin| bin.idle),
             sum(|bin| bin.uncore),
             sum(|bin| bin.residual),
-            sum(|bin| bin.unattributed.values().copied().sum()),
         ];
-        is_known.then(|| parts.map(MicroJoules::as_uj))
+        let mut nobodys = Nobodys::new();
+        for (reason, uj) in bins.iter().flat_map(|bin| &bin.unattributed) {
+            *nobodys.entry(*reason).or_default() += *uj;
+        }
+        if is_known { rows_of(parts, &nobodys) } else { vec![(None, None)] }
     }
+}
+
+/// Numbers of a ledger's row, and why nobody has those of `unattributed`.
+type Account = (Option<&'static str>, Option<[i64; ACCOUNTS]>);
+type Nobodys = BTreeMap<UnattributedReason, MicroJoules>;
+
+/// A row, and one more for each further reason: together they are the ledger's.
+fn rows_of(parts: [MicroJoules; ACCOUNTS - 1], nobodys: &Nobodys) -> Vec<Account> {
+    let zero = MicroJoules::ZERO;
+    let mut nobodys = nobodys.iter().filter(|(_, uj)| **uj != zero);
+    let first = nobodys.next().map_or((None, zero), |(reason, uj)| (Some(reason.name()), *uj));
+    let [measured, target, other, idle, uncore, residual] = parts;
+    let mut rows = vec![(first.0, [measured, target, other, idle, uncore, residual, first.1])];
+    for (reason, &uj) in nobodys {
+        rows.iter_mut().take(1).for_each(|(_, [measured, ..])| *measured -= uj);
+        rows.push((Some(reason.name()), [uj, zero, zero, zero, zero, zero, uj]));
+    }
+    rows.into_iter().map(|(reason, uj)| (reason, Some(uj.map(MicroJoules::as_uj)))).collect()
 }
 
 /// Whether nothing is known of a domain in all of a profile.

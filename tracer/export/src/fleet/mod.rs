@@ -47,6 +47,12 @@ pub struct Fleet {
 pub struct AgentFacts {
     /// Kubernetes namespaces, by the UIDs of pods.
     pub namespaces: HashMap<String, String>,
+    /// By how many nanoseconds the wall clock was set since the window before.
+    pub clock_step_ns: Option<i64>,
+    /// By how many it is off at the most; `None`: nobody keeps it right.
+    pub clock_error_ns: Option<i64>,
+    /// Windows that the spool has removed and no table has told of.
+    pub removed_windows: Option<u64>,
 }
 
 /// A stretch of time.
@@ -110,10 +116,13 @@ struct Accounts {
     /// In the order of their columns: measured, target, other, idle, uncore, residual, unattributed.
     /// None where nothing of the window was read.
     uj: Option<[i64; ACCOUNTS]>,
-    /// Events that were lost and CPU time of energy-trace itself, in the last window and first domain of a
-    /// profile alone.
+    /// Of `unattributed`: what has another reason is a row more.
+    reason: Option<&'static str>,
+    /// Events that were lost, CPU time of energy-trace itself and windows that were removed, in the last window and first domain
+    /// of a profile alone.
     lost: u64,
     tracer_cpu_ns: u64,
+    removed: Option<u64>,
     warnings: Vec<String>,
 }
 

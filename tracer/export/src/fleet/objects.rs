@@ -42,7 +42,7 @@ const STACKS: [(&str, Kind); 6] = [
     ("kinds", Kind::Texts),
 ];
 
-const LEDGER: [(&str, Kind); 20] = [
+const LEDGER: [(&str, Kind); 24] = [
     ("host", Kind::Text),
     ("window_start", Kind::Moment),
     ("window_ns", Kind::Whole),
@@ -56,8 +56,12 @@ const LEDGER: [(&str, Kind); 20] = [
     ("uncore_uj", Kind::Whole),
     ("residual_uj", Kind::Whole),
     ("unattributed_uj", Kind::Whole),
+    ("unattributed_reason", Kind::Text),
     ("lost_events", Kind::Whole),
     ("tracer_cpu_ns", Kind::Whole),
+    ("removed_windows", Kind::Whole),
+    ("clock_step_ns", Kind::Whole),
+    ("clock_error_ns", Kind::Whole),
     ("warnings", Kind::Texts),
     ("boot", Kind::Text),
     ("version", Kind::Text),
@@ -266,9 +270,14 @@ impl<'a> Writer<'a> {
             Values::Text(rows.iter().map(|row| Some(row.quality)).collect()),
         ];
         columns.extend((0..ACCOUNTS).map(part).map(Values::Whole));
+        let facts = &self.fleet.facts;
         columns.extend([
+            Values::Text(rows.iter().map(|row| row.reason).collect()),
             wholes(&|row| signed(row.lost)),
             wholes(&|row| signed(row.tracer_cpu_ns)),
+            Values::Whole(rows.iter().map(|row| row.removed.map(signed)).collect()),
+            Values::Whole(vec![facts.clock_step_ns; rows.len()]),
+            Values::Whole(vec![facts.clock_error_ns; rows.len()]),
             Values::Texts(warnings.iter().map(Vec::as_slice).collect()),
             same(Some(&self.boot)),
             same(Some(&self.version)),

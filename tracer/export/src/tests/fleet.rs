@@ -8,12 +8,14 @@ use super::{export, over_time, target};
 use crate::fleet::{AgentFacts, Fleet};
 use crate::{ExportOptions, Format, Input, Object};
 use energy_trace_model::ids::ProcessKey;
+use energy_trace_model::profile::UnattributedReason::{CounterDoubted, NoLaunchData, SensorBlindSpot};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::work::Work;
-use energy_trace_model::profile::{LedgerRow, PartOfProfile, Profile};
+use energy_trace_model::profile::{LedgerRow, PartOfProfile, Profile, UnattributedReason};
 use energy_trace_model::recording::record::{
     DomainClass, FrameKind, Host, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
 };
+use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
 type Columns = BTreeMap<String, Vec<Cell>>;
@@ -26,6 +28,13 @@ fn objects(profile: &Profile, is_over_time: bool) -> Vec<Object> {
     let bins = over_time.as_ref().map_or(0..0, |over_time| 0..over_time.bins.count());
     let input = Input { profile, over_time: over_time.as_ref(), bins };
     Format::named("parquet-fleet").unwrap().objects(&input, &ExportOptions::default()).unwrap()
+}
+
+/// The tables of an agent's window.
+fn objects_of_agent(profile: &Profile, facts: AgentFacts) -> Vec<Object> {
+    let mut fleet = Fleet::of_agent(facts);
+    fleet.add(&Input { profile, over_time: None, bins: 0..0 }, &ExportOptions::default()).unwrap();
+    fleet.objects().unwrap()
 }
 
 /// The rows of a table, of all days.
@@ -94,6 +103,57 @@ fn missing_is_no_zero() {
     let row = &mut profile.ledger[0];
     *row = LedgerRow::empty(name.clone(), row.class, row.quality);
     assert_eq!(is_missing(&profile), [(true, true)]);
+}
+
+/// What nobody has stands by its reason, with a row more for each further one: each row adds up, and so do all.
+#[test]
+fn nobodys_energy_has_its_reason() {
+    for is_over_time in [false, true] {
+        let mut profile = known(measured_training());
+        let before = table(&objects(&profile, is_over_time), "ledger");
+        let reasons = [(NoLaunchData, 5), (SensorBlindSpot, 0), (CounterDoubted, 70)];
+        let reasons = reasons.map(|(reason, uj)| (reason, MicroJoules::from_uj(uj)));
+        let mut over_time = over_time(&profile);
+        let (row, bin) = (&mut profile.ledger[0], &mut over_time.domains[0][0]);
+        (row.unattributed, bin.unattributed) = (reasons.into(), reasons.into());
+        row.measured += MicroJoules::from_uj(75);
+        bin.measured += MicroJoules::from_uj(75);
+        let domain = Cell::Text(row.domain.clone());
+        let bins = if is_over_time { 0..over_time.bins.count() } else { 0..0 };
+        let input = Input { profile: &profile, over_time: is_over_time.then_some(&over_time), bins };
+        let objects = Format::named("parquet-fleet").unwrap().objects(&input, &ExportOptions::default());
+        let ledger = table(&objects.unwrap(), "ledger");
+        let of = |reason: UnattributedReason| {
+            let of_row = [domain.clone(), Cell::Text(reason.name().into())];
+            let rows =
+                ledger["domain"].iter().zip(&ledger["unattributed_reason"]).zip(&ledger["unattributed_uj"]);
+            let rows = rows.filter(|((domain, reason), _)| [*domain, *reason] == of_row.each_ref());
+            rows.map(|(_, uj)| uj.clone()).collect()
+        };
+        let found: [Vec<Cell>; 3] = [NoLaunchData, SensorBlindSpot, CounterDoubted].map(of);
+        assert_eq!(found, [vec![Cell::Number(5)], vec![], vec![Cell::Number(70)]]);
+        let sum = |ledger: &Columns, column: &str| parquet::sum(&ledger[column]);
+        assert_eq!(sum(&ledger, "measured_uj"), sum(&before, "measured_uj") + 75);
+        assert_eq!(ledger["host"].len(), before["host"].len() + 1);
+    }
+}
+
+/// What only an agent knows stands in its ledger: windows that were removed once, the clock in every row; of a recording it is missing.
+#[test]
+fn facts_of_an_agent() {
+    let profile = known(gpu_training(true));
+    let of = |ledger: &Columns| {
+        ["removed_windows", "clock_step_ns", "clock_error_ns"].map(|column| {
+            let cells = ledger[column].iter().filter(|cell| **cell != Cell::Missing);
+            cells.cloned().collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(of(&table(&objects(&profile, false), "ledger")), [vec![], vec![], vec![]]);
+    let facts = AgentFacts { clock_step_ns: Some(-7), removed_windows: Some(3), ..AgentFacts::default() };
+    let ledger = table(&objects_of_agent(&profile, facts), "ledger");
+    let rows = ledger["host"].len();
+    assert!(rows > 1);
+    assert_eq!(of(&ledger), [vec![Cell::Number(3)], vec![Cell::Number(-7); rows], vec![]]);
 }
 
 /// Microjoules by window and class, where there are any.
@@ -210,10 +270,8 @@ fn rows_have_their_namespace() {
     let profile = workloads();
     assert!(of_workloads(&profile, "namespace").iter().all(|(name, _)| *name == Cell::Missing));
     let namespaces = [(POD, "shop"), ("another", "x")].map(|(pod, name)| (pod.to_owned(), name.to_owned()));
-    let mut fleet = Fleet::of_agent(AgentFacts { namespaces: namespaces.into() });
-    let input = Input { profile: &profile, over_time: None, bins: 0..0 };
-    fleet.add(&input, &ExportOptions::default()).unwrap();
-    let energy = table(&fleet.objects().unwrap(), "energy");
+    let facts = AgentFacts { namespaces: namespaces.into(), ..AgentFacts::default() };
+    let energy = table(&objects_of_agent(&profile, facts), "energy");
     let of = |pod: &Cell| if *pod == Cell::Missing { Cell::Missing } else { Cell::Text("shop".into()) };
     assert_eq!(energy["namespace"], energy["pod_uid"].iter().map(of).collect::<Vec<_>>());
     assert!(energy["namespace"].contains(&Cell::Text("shop".into())));
