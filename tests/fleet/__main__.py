@@ -175,7 +175,7 @@ def of_hosts(program, folder):
 def main(program, recording, folder, engines):
     folder = pathlib.Path(folder)
     spool, again = folder / "spool", folder / "again"
-    for place in (spool, again, *(folder / name for name in ("agent", "hosts", "rows-export", "rows-agent"))):
+    for place in (spool, again, *(folder / name for name in ("agent", "hosts", "rows-export", "rows-agent", "rows-compact"))):
         shutil.rmtree(place, ignore_errors=True)
     first, second = export(program, recording, spool), export(program, recording, again)
     assert first == second and len(first) % 4 == 0 and first, f"two exports differ: {sorted(first)}, {sorted(second)}"
