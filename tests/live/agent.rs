@@ -538,6 +538,15 @@ fn cpu_ns_of(spool: &Path, program: &str) -> i64 {
     sum
 }
 
+/// None is longer than it may be, the last ones too; the clock stands in each row, what was removed in one of a window.
+fn assert_windows(spool: &Path, windows: usize) {
+    let of = |name: &str| column(spool, "ledger", name);
+    let lengths = of("window_ns");
+    assert!(lengths.iter().all(|ns| *ns < 1_900_000_000), "{lengths:?}");
+    let told = (of("clock_step_ns").len(), of("removed_windows"));
+    assert_eq!(told, (lengths.len(), vec![0; windows]));
+}
+
 /// With a spool and a collector: what the tables hold is the counter, to the microjoule, and every window is
 /// sent. Who writes is the folder's owner, without privileges, and the recorder has no file there. Programs
 /// that are over before anybody looks at them have their CPU time.
@@ -584,12 +593,7 @@ fn spool_and_collector() {
     assert!(energy > 0);
     assert_eq!((energy, energy + ledger(&parts)), (ledger(&["target_uj"]), ledger(&["measured_uj"])));
     assert_eq!(ledger(&["measured_uj"]), counter);
-    let lengths = column(folder.path(), "ledger", "window_ns");
-    // The last ones too.
-    assert!(lengths.iter().all(|ns| *ns < 1_900_000_000), "{lengths:?}");
-    // The clock stands in each row, what was removed in one of a window.
-    let told = ["clock_step_ns", "removed_windows"].map(|name| column(folder.path(), "ledger", name));
-    assert_eq!((told[0].len(), &told[1]), (lengths.len(), &vec![0; written]));
+    assert_windows(folder.path(), written);
     let of_crowd = cpu_ns_of(folder.path(), "et-crowd");
     println!("{of_crowd} ns of CPU time of short programs, {crowd} by the kernel");
     // Up to its execution a program has its parent's name.
