@@ -5,7 +5,8 @@
     ctr --namespace k8s.io images import energy-trace.tar       # or: podman load, docker load, skopeo copy
 
 In the image are the program, the C library that this machine has for it, and nothing else. The same files give the
-same bytes. Tried by unpacking it and running the program in it; NOT RUN: containerd, Docker, Podman, a cluster.
+same bytes. `cargo xtask fleet-prometheus` runs the agent in it by runc, as daemonset.yaml has it; NOT RUN:
+containerd, Docker, Podman, a cluster.
 """
 
 import gzip

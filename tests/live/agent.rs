@@ -59,6 +59,11 @@ impl Agent {
         for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(variable);
         }
+        Self::that_runs(command)
+    }
+
+    /// The command has its options.
+    pub(super) fn that_runs(mut command: Command) -> Self {
         let mut process = Started(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
         let mut said = BufReader::new(process.0.stderr.take().unwrap());
         let mut lines = String::new();
@@ -442,7 +447,7 @@ pub(super) fn spool() -> tempfile::TempDir {
 }
 
 /// All files of a table, by name.
-fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
+pub(super) fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
     let of = |folder: PathBuf| {
         std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()).collect::<Vec<_>>()
     };

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where `cargo xtask fleet-prometheus` has put Prometheus and `runc`.
-const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
+pub(super) const PROMETHEUS: &str = "ENERGY_TRACE_PROMETHEUS";
 const RULE: &str = "round(1e6 * (sum by (domain) (energy_trace_workload_joules_total) + sum by (domain) (energy_trace_ended_joules_total) \
      + sum by (domain) (energy_trace_ledger_joules_total))) - round(1e6 * sum by (domain) (energy_trace_domain_joules_total))";
 
@@ -35,9 +35,9 @@ const PLACES: [Draws; 3] = [
 const PERIOD_US: u32 = 100_000;
 
 /// A container of a pod, by `runc`, in one of the places; it goes with the test.
-struct Container<'a> {
+pub(super) struct Container<'a> {
     runc: &'a Path,
-    state: tempfile::TempDir,
+    pub(super) state: tempfile::TempDir,
     pod: &'a str,
     name: &'a str,
     process: Option<Started>,
@@ -46,9 +46,8 @@ struct Container<'a> {
 impl<'a> Container<'a> {
     fn start(runc: &'a Path, simulation: &Simulation, pod: &'a str, name: &'a str, place: usize) -> Self {
         let draws = &PLACES[place];
-        let state = tempfile::tempdir().unwrap();
-        let root = state.path().join("rootfs");
-        std::fs::create_dir(&root).unwrap();
+        let mut container = Self::new(runc, pod, name);
+        let root = container.state.path().join("rootfs");
         for link in ["bin", "sbin", "lib", "lib64"] {
             std::os::unix::fs::symlink(Path::new("usr").join(link), root.join(link)).unwrap();
         }
@@ -74,18 +73,34 @@ impl<'a> Container<'a> {
             "root": {"path": "rootfs"},
             "mounts": mounts,
             "linux": {
-                "cgroupsPath": format!("/kubepods/burstable/pod{pod}/{name}"),
+                "cgroupsPath": container.group(),
                 // Its threads are called by the host's numbers when they declare themselves.
                 "namespaces": [{"type": "mount"}],
                 "resources": {"cpu": {"period": PERIOD_US, "quota": PERIOD_US * draws.percent / 100}},
             },
         });
-        std::fs::write(state.path().join("config.json"), config.to_string()).unwrap();
-        let mut container = Self { runc, state, pod, name, process: None };
-        let mut run = container.command();
-        run.args(["run", "--bundle"]).arg(container.state.path()).arg(name).stdin(Stdio::null());
-        container.process = Some(Started(run.spawn().unwrap()));
+        container.process = Some(Started(container.run(&config).stdin(Stdio::null()).spawn().unwrap()));
         container
+    }
+
+    /// One with an empty root, which nobody has started.
+    pub(super) fn new(runc: &'a Path, pod: &'a str, name: &'a str) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        std::fs::create_dir(state.path().join("rootfs")).unwrap();
+        Self { runc, state, pod, name, process: None }
+    }
+
+    pub(super) fn group(&self) -> String {
+        format!("/kubepods/burstable/pod{}/{}", self.pod, self.name)
+    }
+
+    /// What runs it; the number of its process is in the file `pid` beside its root then.
+    pub(super) fn run(&self, config: &Value) -> Command {
+        let bundle = self.state.path();
+        std::fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+        let mut run = self.command();
+        run.arg("run").arg("--pid-file").arg(bundle.join("pid")).arg("--bundle").arg(bundle).arg(self.name);
+        run
     }
 
     fn command(&self) -> Command {

@@ -32,7 +32,8 @@ pub(crate) struct Options {
 }
 
 /// Tests that are left out unless asked for by name: they write files, fetch programs, or need to be told what to look at.
-const BY_NAME: [&str; 5] = [
+const BY_NAME: [&str; 6] = [
+    "agent_image::daemon_set",
     "agent_prometheus::sum_rule",
     "rows_of_given_files",
     "write_rows_of_this_kernel",

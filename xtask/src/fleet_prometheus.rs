@@ -1,8 +1,8 @@
 //! `cargo xtask fleet-prometheus`: Debian's Prometheus, unpacked into the cache folder, scrapes an agent on simulated power beside containers of
-//! Debian's `runc`, and is asked for the sum rule.
+//! Debian's `runc`, and is asked for the sum rule; before, the agent runs from its image, as its DaemonSet has it.
 //!
 //! Not part of `cargo xtask test`: it fetches 22 MB and watches for more than a minute. What is checked is a test of its own
-//! (`tests/live/agent_prometheus.rs`).
+//! (`tests/live/agent_prometheus.rs`, `agent_image.rs`).
 
 use crate::command::run;
 use crate::private_apt::{BOOKWORM, PrivateApt};
@@ -26,6 +26,9 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
         }
     }
     build_probes(workspace, Purpose::Build)?;
-    let mut test = ignored_test(workspace, Compiled::Debug, "live", "agent_prometheus::sum_rule")?;
-    run(test.env("ENERGY_TRACE_PROMETHEUS", &root))
+    for name in ["agent_image::daemon_set", "agent_prometheus::sum_rule"] {
+        let mut test = ignored_test(workspace, Compiled::Debug, "live", name)?;
+        run(test.env("ENERGY_TRACE_PROMETHEUS", &root))?;
+    }
+    Ok(())
 }
