@@ -99,9 +99,15 @@ fn read(clock: libc::clockid_t) -> KtimeNs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ahead, ahead_at, back, parse_offsets};
+    use super::{Ahead, ahead_at, back, parse_offsets, wall_error_ns};
     use energy_trace_model::clock::KtimeNs;
     use std::os::unix::fs::symlink;
+
+    /// What is kept right is off by no more than the 16 s from which on the kernel calls it unsynchronised.
+    #[test]
+    fn error_of_the_wall_clock() {
+        assert!(wall_error_ns().is_none_or(|ns| (0..=16_000_000_000).contains(&ns)));
+    }
 
     /// Clocks of a time namespace are shifted back by what the kernel says of it; in the first one, whose file may speak of its children,
     /// nothing is.
