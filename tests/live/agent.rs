@@ -456,14 +456,19 @@ pub(super) fn files(spool: &Path, table: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A column of whole numbers of a table, of all files.
+/// The numbers of a column of a table, of all files.
 pub(super) fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
+    cells(spool, table, name).into_iter().flatten().collect()
+}
+
+/// The same with what is missing.
+fn cells(spool: &Path, table: &str, name: &str) -> Vec<Option<i64>> {
     let mut column = Vec::new();
     for file in files(spool, table) {
         let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
         for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
             let mut cells = row.get_column_iter().filter(|(known, _)| known.as_str() == name);
-            column.extend(cells.find_map(|(_, field)| match field {
+            column.push(cells.find_map(|(_, field)| match field {
                 Field::Long(number) | Field::TimestampMicros(number) => Some(*number),
                 Field::Double(number) => Some(*number as i64),
                 _ => None,
@@ -473,14 +478,13 @@ pub(super) fn column(spool: &Path, table: &str, name: &str) -> Vec<i64> {
     column
 }
 
-/// The sum of columns of a table's rows whose window began before this, in microseconds since 1970.
+/// The sum of columns of a table's rows whose window began before this, in microseconds since 1970. A last window may have no reading.
 fn sum(spool: &Path, table: &str, columns: &[&str], before: u128) -> i64 {
     let starts = column(spool, table, "window_start");
     let is_before = |start: &i64| u128::from(start.unsigned_abs()) < before;
     let of = |name: &&str| -> i64 {
-        let column = column(spool, table, name);
-        assert_eq!(column.len(), starts.len());
-        column.iter().zip(&starts).filter(|(_, start)| is_before(start)).map(|(number, _)| number).sum()
+        let cells = cells(spool, table, name).into_iter().zip(&starts);
+        cells.filter_map(|(number, start)| number.filter(|_| is_before(start))).sum()
     };
     columns.iter().map(of).sum()
 }
