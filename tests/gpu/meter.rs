@@ -282,6 +282,61 @@ async fn power_without_a_counter() {
     assert!(refused.contains("--measured-only refuses sums of power"), "{refused}");
 }
 
+/// A meter of a device that tells neither energy nor power.
+fn without_power() -> Meter {
+    let unsupported = vec!["nvmlDeviceGetPowerUsage".to_owned()];
+    Meter { counter: false, instant: false, sample_ms: 0, unsupported, ..Meter::default() }
+}
+
+/// Power of which nobody knows what it is a mean of is taken for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn power_without_a_field() {
+    let _one = ENVIRONMENT.lock().await;
+    let unsupported = vec!["field 186".to_owned()];
+    let gpu = machine(vec![Meter { counter: false, unsupported, ..model("IDEAL") }]);
+    let ended = with_workload(&gpu, power::open(&plan(&gpu)).unwrap(), &["1"]).await;
+    assert_eq!(ended.meters[&DomainId::new(0)].kind, GpuMeterKind::AveragedPower);
+    let values = good(&ended.readings[&DomainId::new(0)]);
+    let ((from, first), (to, last)) = (values[0], values[values.len() - 1]);
+    let truth = gpu.place().energy_uj(0, to) - gpu.place().energy_uj(0, from);
+    assert!(((last - first) as f64 / truth - 1.0).abs() < 0.1, "{first} to {last}, in truth {truth}");
+}
+
+/// A device that tells neither energy nor power: the time that kernels ran on it times its limit, said to be an estimate wherever it is
+/// shown. It rests for longer than a counter may stand still.
+#[test]
+fn a_gpu_that_tells_how_busy_it_is() {
+    let mut scenario = one_gpu(without_power());
+    scenario.devices[0].limit_watts = Some(300.0);
+    let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
+    let script = format!("'{}' 3; sleep 3", program.display());
+    let output = gpu.env(&mut record).arg(&library).args(["--", "sh", "-c", &script]).output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    let summary = String::from_utf8_lossy(&output.stderr);
+    assert!(summary.contains("estimated") && summary.contains("0.2 to 1 times that"), "{summary}");
+    assert!(!summary.contains("CPU time times a constant"), "{summary}");
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let row = &json["ledger"][0];
+    let busy = gpu.truth().unwrap().into_iter().filter(|launch| launch.kind == "kernel");
+    let truth: u64 = busy.map(|launch| (launch.end_ns - launch.start_ns) * 3 / 10).sum();
+    let error = row["measured_uj"].as_f64().unwrap() / truth as f64 - 1.0;
+    assert!(error.abs() < 0.08 && row["quality"] == "estimated", "{error:+.3}: {row}");
+    let [low, high] = [0, 1].map(|end| row["target_ci95_uj"][end].as_f64().unwrap());
+    assert!(
+        low > 0.0 && (low / high - 0.167).abs() < 0.001 && high == row["target_uj"].as_f64().unwrap(),
+        "{row}"
+    );
+    let warnings = json["meta"]["warnings"].to_string();
+    assert!(warnings.contains("\"gpu-utilization\"") && !warnings.contains("\"no-reading\""), "{warnings}");
+    let page = place.run(&["export", "--format", "html", "energy-trace.data"]).stdout;
+    assert!(String::from_utf8_lossy(&page).contains("times its power limit, an estimate"));
+}
+
 /// MIG, a virtual GPU and a module's counter each have their finding.
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_devices() {
@@ -336,7 +391,7 @@ async fn counter_that_is_reset() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_supported() {
     let _one = ENVIRONMENT.lock().await;
-    let bare = Meter { counter: false, instant: false, average_ms: 0, ..Meter::default() };
+    let bare = Meter { mig: true, ..without_power() };
     let broken = Meter { lost_after_s: Some(0.0), ..Meter::default() };
     let gpu = machine(vec![bare, broken, Meter::default()]);
     let set = power::open(&plan(&gpu)).unwrap();

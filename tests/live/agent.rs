@@ -4,6 +4,7 @@
 //! (`agent_prometheus.rs`).
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::gpu::{Gpu, Meter, Prologue, one_gpu};
 use energy_trace_tests::place::eventually;
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process;
@@ -678,4 +679,18 @@ fn an_address_in_use() {
         .unwrap();
     let said = String::from_utf8_lossy(&agent.stderr);
     assert!(!agent.status.success() && said.contains(&address) && said.contains("--listen"), "{said}");
+}
+
+/// A GPU that tells neither energy nor power has joules by how busy it is, which the page calls estimated.
+#[test]
+fn joules_by_use_are_estimated() {
+    let unsupported = vec!["nvmlDeviceGetPowerUsage".to_owned()];
+    let meter = Meter { counter: false, instant: false, sample_ms: 0, unsupported, ..Meter::default() };
+    let mut scenario = one_gpu(meter);
+    scenario.devices[0].limit_watts = Some(300.0);
+    let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
+    let agent = Agent::started_by(gpu.command(PROGRAM), &["--power", "nvml"]);
+    let joules = r#"domain_joules_total{domain="gpu-0",class="gpu",quality="estimated"}"#;
+    eventually("an estimate", || agent.text("application/openmetrics-text").contains(joules));
+    assert_eq!(agent.end(), 0);
 }

@@ -123,6 +123,7 @@ fn of_a_gpu() -> Vec<Record> {
             origin,
             idle: None,
         }),
+        Record::GpuMeter(gpu, GpuMeter { kind: GpuMeterKind::Utilization, ..meter }),
         Record::GpuMeter(gpu, meter),
         Record::Readings(gpu, vec![reading(1_000, 0), reading(9_000, 70)]),
         Record::GpuUses(

@@ -102,8 +102,8 @@ pub(crate) fn of_total(profile: &Profile) -> Option<Uncertainty> {
     Some(sure)
 }
 
-/// The range of a model's joules in one domain. None where a counter or sensor has them, and where the watts
-/// were given.
+/// The range of an estimate's joules in one domain. None where a counter or sensor has them, and where the
+/// watts were given.
 fn of_model(profile: &Profile, row: &LedgerRow) -> Option<(MicroJoules, MicroJoules)> {
     let mut sources = profile.run.header.sources.iter();
     let source = sources.find(|source| source.domains.contains(&row.domain))?;
@@ -111,7 +111,7 @@ fn of_model(profile: &Profile, row: &LedgerRow) -> Option<(MicroJoules, MicroJou
         let uj = i128::from(row.target.as_uj()) * i128::from(part) / 1_000;
         MicroJoules::from_uj(i64::try_from(uj).unwrap_or(i64::MAX))
     };
-    let [low, high] = source.range_of_model()?.map(times);
+    let [low, high] = source.range_of(&row.domain)?.map(times);
     Some((low, high))
 }
 

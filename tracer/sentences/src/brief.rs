@@ -17,8 +17,8 @@ use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, w
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, IdleInUse};
 use energy_trace_model::recording::record::{
-    CallDiagnostic, KernelFallback, LaunchDiagnostic, PowerDiagnostic, PythonNotCounted, Quality,
-    RecordingDiagnostic, Source,
+    CallDiagnostic, DomainClass, KernelFallback, LaunchDiagnostic, PowerDiagnostic, PythonNotCounted,
+    Quality, RecordingDiagnostic, Source,
 };
 
 /// What was found, in lines that fit a terminal of 80 columns: what is the same of several domains or processes is said once.
@@ -173,6 +173,9 @@ fn power_in_brief(found: &PowerDiagnostic) -> String {
         PowerDiagnostic::GpuNoCounter { domain } => {
             format!("{domain}: no energy counter: joules are a sum of power readings")
         }
+        PowerDiagnostic::GpuUtilization { domain } => {
+            format!("{domain}: joules are its busy time times its power limit: may be 0.2 to 1 times that")
+        }
         PowerDiagnostic::GpuAveragedPower { domain } => {
             format!("{domain}: its power is a mean over a second: short work is blurred")
         }
@@ -294,10 +297,10 @@ fn doubt_of_model(source: &Source) -> Option<String> {
     Some(format!("may be {low:.1} to {high:.1} times that: no counter, only CPU time times a constant"))
 }
 
-/// That energy was modelled, and how wrong that may be; `None` where it was counted.
+/// That energy was modelled, and how wrong that may be; `None` where it was counted. Of GPUs a finding says it.
 pub fn model_in_brief(profile: &Profile) -> Option<String> {
     let modelled: Vec<&str> = (profile.ledger.iter())
-        .filter(|row| row.quality == Quality::Estimated)
+        .filter(|row| row.quality == Quality::Estimated && row.class != DomainClass::Gpu)
         .map(|row| row.domain.as_str())
         .collect();
     let mut sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);

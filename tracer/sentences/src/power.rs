@@ -11,6 +11,7 @@ pub fn power_fact(found: &PowerDiagnostic) -> String {
         PowerDiagnostic::GpuModule { domain } => format!("{domain}: {MODULE}"),
         PowerDiagnostic::GpuNoCounter { domain } => format!("{domain}: {NO_COUNTER}"),
         PowerDiagnostic::GpuAveragedPower { domain } => format!("{domain}: {AVERAGED}"),
+        PowerDiagnostic::GpuUtilization { domain } => format!("{domain}: {UTILIZATION}"),
         PowerDiagnostic::GpuUnsupported { domain, missing } => {
             let missing: Vec<&str> = missing.iter().map(|feature| name_feature(*feature)).collect();
             format!("{domain}: not offered here: {}; what depends on it is left out", missing.join(", "))
@@ -47,7 +48,9 @@ pub const fn advice(found: &PowerDiagnostic) -> Option<&'static str> {
             Some("measure on the host, or on a machine with the whole device")
         }
         PowerDiagnostic::GpuModule { .. } => Some("read CPU and memory too, or they are in it"),
-        PowerDiagnostic::GpuNoCounter { .. } => Some("--measured-only leaves such devices out"),
+        PowerDiagnostic::GpuNoCounter { .. } | PowerDiagnostic::GpuUtilization { .. } => {
+            Some("--measured-only leaves such devices out")
+        }
         PowerDiagnostic::GpuAveragedPower { .. } => {
             Some("compare long runs, or use a newer driver, which may have field 186")
         }
@@ -67,6 +70,8 @@ const MODULE: &str = "counts its whole module: what else was read of that is tak
 const NO_COUNTER: &str = "it has no energy counter: its joules are a sum of power readings, an estimate";
 const AVERAGED: &str = "it has no energy counter, and its power is a mean over a second: do not trust joules of functions that run for \
                         less";
+const UTILIZATION: &str = "it has no energy counter and no power: its joules are the time that it was busy times its power limit, an estimate \
+                           that may be 0.2 to 1 times that, without what it draws at rest";
 const LOST: &str = "the device fell off the bus during the run; its energy from then on is unknown and in no number (the driver's \
                     reason is in `dmesg`, as an Xid)";
 

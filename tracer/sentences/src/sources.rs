@@ -65,8 +65,9 @@ const FURTHER_PSYS: &str = "what psys covers on a further socket differs from bo
 const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
 const READ_BY_POWERCAP: &str = "read through powercap; the two are compared before the start";
 const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
-const NO_ENERGY_NO_POWER: &str = "has no energy counter (devices before Volta, virtual GPUs), and its power does not say over what time it is a mean";
-const NO_ENERGY_MEASURED_ONLY: &str = "has no energy counter, and --measured-only refuses sums of power";
+const NO_ENERGY_NO_POWER: &str = "has no energy counter and no power, nor says how busy it is and what its power limit is (virtual GPUs, MIG)";
+const NO_ENERGY_MEASURED_ONLY: &str =
+    "has no energy counter, and --measured-only refuses sums of power and other estimates";
 
 fn root_only(path: &str, real_path: &str, capabilities: &str) -> String {
     format!(
@@ -158,6 +159,7 @@ pub fn source_note(note: &SourceNote) -> String {
             format!("{path}: {}, {since}", counted(*rows, "row"))
         }
         SourceNote::PowerLimit { domain, limit } => format!("{domain}: power limit {limit}"),
+        SourceNote::UtilizationOfLimit { domain } => format!("{domain}: {BY_USE}"),
         SourceNote::PowerReadings { domain, place, mean_ns } => {
             let each = mean_ns.map(|mean| format!(", each a mean of {:.0} ms", in_millis(mean)));
             format!("{domain} is {place}: a sum of power readings{}", each.unwrap_or_default())
@@ -192,6 +194,8 @@ const FILTER_ON: &str = "the processor blurs its energy counters (energy filteri
 const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its energy counters; `sudo modprobe msr` lets energy-trace \
                                look";
 const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
+const BY_USE: &str = "its energy is the time that any kernel ran on it times the power limit, which is 1 to 6 times as much as it draws then; what it \
+                      draws at rest is not in it";
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
 const MAY_INCLUDE_CPU: &str =
     "its module has a CPU too: where its counter includes that, the total has it twice";

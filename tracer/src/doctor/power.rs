@@ -100,8 +100,7 @@ fn estimated(sources: &[Source], get_counter: &str) -> Finding {
 
 /// `CPUs, memory and the whole machine`, or `GPUs; that of CPUs is estimated`.
 fn parts_of(domains: &[Domain]) -> String {
-    let is_counted = |domain: &&Domain| matches!(domain.origin, Origin::Counter { .. });
-    let counted = domains.iter().filter(is_counted);
+    let counted = domains.iter().filter(|domain| domain.quality() != Quality::Estimated);
     let kinds: BTreeSet<(DomainClass, bool)> =
         counted.map(|domain| (domain.class, domain.is_module())).collect();
     let words: Vec<&str> = kinds.into_iter().filter_map(|(class, module)| word_of(class, module)).collect();
@@ -208,9 +207,12 @@ const IN_A_ROW: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use super::{describe, listed};
+    use super::{describe, listed, parts_of};
     use crate::doctor::Level;
-    use energy_trace_model::recording::record::{Ignored, IgnoredReason, Quality, Source, SourceId};
+    use energy_trace_model::ids::DomainId;
+    use energy_trace_model::recording::record::{
+        Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceId,
+    };
 
     fn source(name: &str, quality: Quality, domains: &[&str], ignored: Vec<Ignored>) -> Source {
         let domains = domains.iter().map(ToString::to_string).collect();
@@ -231,6 +233,28 @@ mod tests {
         assert!(measured.iter().all(|f| f.level <= Level::Ok));
         assert!(
             measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))
+        );
+    }
+
+    /// A GPU whose energy is a sum of power, or of how busy it is, has no counter.
+    #[test]
+    fn estimated_gpus_are_not_measured() {
+        let gpu = |quality| Domain {
+            id: DomainId::default(),
+            name: "gpu-0".to_owned(),
+            class: DomainClass::Gpu,
+            scope: Scope::Gpu(0),
+            origin: Origin::Counter {
+                source: SourceId::Nvml,
+                place: String::new(),
+                max_range: None,
+                quality,
+            },
+            idle: None,
+        };
+        assert_eq!(
+            [Quality::Measured, Quality::Estimated].map(|quality| parts_of(&[gpu(quality)])),
+            ["GPUs", ""]
         );
     }
 

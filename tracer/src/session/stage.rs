@@ -21,7 +21,7 @@ use energy_trace_foreign::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
-use energy_trace_model::recording::record::{Domain, DomainClass, Quality, Record, Scope};
+use energy_trace_model::recording::record::{Domain, DomainClass, Record, Scope, SourceId};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
 use energy_trace_probe::{GroupId, LiveNaming, TraceConfig, Tracer, is_counted_by_default, leave_command};
 use energy_trace_sentences::{ignored_reason, no_counter};
@@ -273,11 +273,11 @@ fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> 
     [Record::Header(header), host].into_iter().chain(rank).chain(cores).chain(domains).chain(work).collect()
 }
 
-/// Says of which domains joules are estimated.
+/// Says of which domains joules are a model's.
 fn tell_estimated(power: &PowerSet) {
     let sources = power.sources();
-    let estimated = sources.iter().filter(|source| source.quality == Quality::Estimated);
-    let domains: Vec<&str> = estimated.flat_map(|source| &source.domains).map(String::as_str).collect();
+    let modelled = sources.iter().filter(|source| source.id == SourceId::Model);
+    let domains: Vec<&str> = modelled.flat_map(|source| &source.domains).map(String::as_str).collect();
     if !domains.is_empty() {
         log::warn!("{}; energy-trace doctor says what gives one", no_counter(&domains));
     }

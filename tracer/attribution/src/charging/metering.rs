@@ -89,9 +89,8 @@ fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     let meter = recording.gpu_facts.meters.get(&domain.id);
     let is_power = matches!(&domain.origin, Origin::Counter { source: SourceId::HwmonPower, .. });
     is_power
-        || meter.is_some_and(|meter| {
-            matches!(meter.kind, GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower)
-        })
+        || meter
+            .is_some_and(|meter| !matches!(meter.kind, GpuMeterKind::Counter | GpuMeterKind::ModuleCounter))
 }
 
 /// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its
@@ -99,13 +98,19 @@ fn is_summed(domain: &Domain, recording: &Recording) -> bool {
 fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
     let recording = basis.recording;
     let meter = recording.gpu_facts.meters.get(&domain.id);
-    let is_module = meter.is_some_and(|meter| meter.kind == GpuMeterKind::ModuleCounter);
+    let is = |kind| meter.is_some_and(|meter| meter.kind == kind);
+    let is_module = is(GpuMeterKind::ModuleCounter);
     let mut notes = recording.header.sources.iter().flat_map(|source| &source.notes);
     let limit = notes.find_map(|note| match note {
         SourceNote::PowerLimit { domain: of, limit } if *of == domain.name => Some(*limit),
         _ => None,
     });
-    Physics::of(domain, basis.cpus.count(domain.scope), limit.filter(|_| !is_module))
+    let physics = Physics::of(domain, basis.cpus.count(domain.scope), limit.filter(|_| !is_module));
+    // A GPU that is not busy has nothing for as long as it likes.
+    match is(GpuMeterKind::Utilization) {
+        true => Physics { slow: false, still_ns: u64::MAX, never_ns: u64::MAX, ..physics },
+        false => physics,
+    }
 }
 
 /// For how long any of a domain's CPUs was busy in each of these.

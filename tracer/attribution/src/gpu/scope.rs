@@ -8,10 +8,12 @@ use energy_trace_model::recording::record::{
 };
 
 impl Gpu<'_> {
-    /// Whether the meter is a sum of power readings that are means.
+    /// Whether the meter is a sum of readings that are means.
     pub(super) fn is_averaged(&self) -> bool {
         let meter = self.domain().and_then(|domain| self.recording.gpu_facts.meters.get(&domain.id));
-        meter.is_some_and(|meter| meter.kind == GpuMeterKind::AveragedPower)
+        meter.is_some_and(|meter| {
+            matches!(meter.kind, GpuMeterKind::AveragedPower | GpuMeterKind::Utilization)
+        })
     }
 
     /// Whether what the meter shows is this device's alone, and not that of other instances, hosts or CPUs as

@@ -385,6 +385,11 @@ pub enum PowerDiagnostic {
         /// The log.
         path: String,
     },
+    /// No energy counter and no power: joules are for how much of the time it was busy, times its limit.
+    GpuUtilization {
+        /// The domain.
+        domain: String,
+    },
 }
 
 impl PowerDiagnostic {
@@ -405,6 +410,7 @@ impl PowerDiagnostic {
             Self::ReaderDied { .. } => "power-reader-died",
             Self::ReplayChanged { .. } => "replay-changed",
             Self::ReplayDoesNotCover { .. } => "replay-does-not-cover",
+            Self::GpuUtilization { .. } => "gpu-utilization",
         }
     }
 

@@ -211,6 +211,8 @@ pub enum GpuMeterKind {
     InstantPower,
     /// A sum of power readings, each the mean of a second.
     AveragedPower,
+    /// For how much of the time it was busy, times its power limit.
+    Utilization,
 }
 
 /// How the meter of a GPU behaves, as far as it was found out. A later record of the same domain replaces an earlier one.

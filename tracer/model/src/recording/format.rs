@@ -17,7 +17,7 @@ pub struct Format {
 }
 
 /// What this version writes.
-pub const FORMAT: Format = Format { major: 1, minor: 6 };
+pub const FORMAT: Format = Format { major: 1, minor: 7 };
 
 impl Format {
     /// Whether this version reads it.

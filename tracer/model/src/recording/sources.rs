@@ -470,6 +470,11 @@ pub enum SourceNote {
         /// is.
         guest: bool,
     },
+    /// Energy is for how much of the time the device was busy, times its power limit.
+    UtilizationOfLimit {
+        /// The domain.
+        domain: String,
+    },
 }
 
 /// Where nine in ten of the servers published since 2012 lie, in thousandths of what the model takes for CPUs
@@ -477,7 +482,19 @@ pub enum SourceNote {
 /// (tests/fixtures/server_watts/make.py).
 const ANY_SERVER: [u64; 2] = [354, 2_749];
 
+/// A GPU that is busy draws at least a sixth of its limit, which it draws open and at rest (an H200 120 of
+/// 700 W, docs/results/real-gpus.md), and at most all of it.
+const BUSY_GPU: [u64; 2] = [167, 1_000];
+
 impl Source {
+    /// How far the energy of one of its domains may be off, in thousandths of it; `None` where it is not an
+    /// estimate, or nobody knows.
+    pub fn range_of(&self, domain: &str) -> Option<[u64; 2]> {
+        let is_by_use =
+            |note: &SourceNote| matches!(note, SourceNote::UtilizationOfLimit { domain: of } if of == domain);
+        if self.notes.iter().any(is_by_use) { Some(BUSY_GPU) } else { self.range_of_model() }
+    }
+
     /// How far the model's energy may be off, in thousandths of it, by its notes; `None` where it is not a
     /// model's, or its watts were given.
     pub fn range_of_model(&self) -> Option<[u64; 2]> {

@@ -122,6 +122,7 @@ fn of_power() -> Vec<PowerDiagnostic> {
         P::ReaderDied { error: word() },
         P::ReplayChanged { error: word() },
         P::ReplayDoesNotCover { path: word() },
+        P::GpuUtilization { domain: domain() },
     ]
 }
 

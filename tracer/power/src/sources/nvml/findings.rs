@@ -35,6 +35,7 @@ pub(super) fn of_offer(name: &str, offer: &Offer) -> Vec<PowerDiagnostic> {
         Ok(GpuMeterKind::ModuleCounter) => Some(PowerDiagnostic::GpuModule { domain: domain() }),
         Ok(GpuMeterKind::InstantPower) => Some(PowerDiagnostic::GpuNoCounter { domain: domain() }),
         Ok(GpuMeterKind::AveragedPower) => Some(PowerDiagnostic::GpuAveragedPower { domain: domain() }),
+        Ok(GpuMeterKind::Utilization) => Some(PowerDiagnostic::GpuUtilization { domain: domain() }),
         _ => None,
     };
     let missing = offer.missing();

@@ -1,7 +1,9 @@
 //! What one device offers: a call for each thing, and what follows from it for the choice of its meter. Leaves out what the meter does then.
 //!
 //! Power is read as a field: `NVML_FI_DEV_POWER_INSTANT` (186) is not averaged, `NVML_FI_DEV_POWER_AVERAGE` (185) is the mean over a second
-//! (nvml.h, driver 570). `nvmlDeviceGetPowerUsage` is one or the other by architecture, so it is not used. On a module of CPU and GPU
+//! (nvml.h, driver 570). `nvmlDeviceGetPowerUsage` is one or the other by architecture, so it is used where no field is, and taken for a mean.
+//! Last comes for how much of the time any kernel ran (`nvmlDeviceGetUtilizationRates`, over a sixth of a second to a second), times the
+//! power limit. On a module of CPU and GPU
 //! (GH200, GB200) the energy may exist for the module only, as field 83 with scope 1.
 
 use energy_trace_model::recording::record::{GpuFeature, GpuMeterKind, IgnoredReason, SourceNote};
@@ -28,6 +30,10 @@ pub(super) struct Offer {
     pub(super) instant: bool,
     /// Power averaged over a second.
     pub(super) averaged: bool,
+    /// Power of which it is not known what it is a mean of.
+    pub(super) usage: bool,
+    /// How busy the device is.
+    pub(super) busy: bool,
     /// The driver's own ring of power samples.
     pub(super) ring: bool,
     /// How busy each process keeps the device.
@@ -50,6 +56,8 @@ impl Offer {
             module_counter: field(FIELD_ENERGY, SCOPE_MODULE),
             instant: field(FIELD_INSTANT, SCOPE_GPU),
             averaged: field(FIELD_AVERAGE, SCOPE_GPU),
+            usage: device.power_usage().is_ok(),
+            busy: device.utilization_rates().is_ok(),
             ring: is_answered(&device.samples(Sampling::Power, None)),
             utilization: is_answered(&device.process_utilization_stats(None)),
             // `current` is 1 while MIG is on (NVML_DEVICE_MIG_ENABLE).
@@ -67,10 +75,11 @@ impl Offer {
         if self.module_counter {
             return Ok(GpuMeterKind::ModuleCounter);
         }
-        let summed = match (self.instant, self.averaged) {
-            (true, _) => GpuMeterKind::InstantPower,
-            (false, true) => GpuMeterKind::AveragedPower,
-            (false, false) => return Err(IgnoredReason::NoEnergyNoPower),
+        let summed = match self {
+            Self { instant: true, .. } => GpuMeterKind::InstantPower,
+            Self { averaged: true, .. } | Self { usage: true, .. } => GpuMeterKind::AveragedPower,
+            Self { busy: true, limit_mw: Some(_), .. } => GpuMeterKind::Utilization,
+            _ => return Err(IgnoredReason::NoEnergyNoPower),
         };
         match measured_only {
             true => Err(IgnoredReason::NoEnergyMeasuredOnly),
@@ -86,11 +95,14 @@ impl Offer {
         let mig = self.mig.then(|| SourceNote::MigOn { domain: domain() });
         let averaged =
             (self.counter && self.averaged).then(|| SourceNote::AveragedPowerUnused { domain: domain() });
-        let by_module = self.meter(false) == Ok(GpuMeterKind::ModuleCounter);
+        let kind = self.meter(false);
+        let by_module = kind == Ok(GpuMeterKind::ModuleCounter);
+        let by_use = (kind == Ok(GpuMeterKind::Utilization))
+            .then(|| SourceNote::UtilizationOfLimit { domain: domain() });
         let with_cpu = (superchip && !by_module).then(|| SourceNote::MayIncludeCpu { domain: domain() });
         let limit = self.limit_mw.map(|mw| MicroWatts::from_uw(u64::from(mw) * 1000));
         let limit = limit.map(|limit| SourceNote::PowerLimit { domain: domain(), limit });
-        std::iter::once(model).chain([limit, mig, averaged, with_cpu].into_iter().flatten()).collect()
+        std::iter::once(model).chain([limit, by_use, mig, averaged, with_cpu].into_iter().flatten()).collect()
     }
 
     /// What the device does not offer and would be used.
@@ -134,13 +146,25 @@ pub(super) fn read_energy_mj(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKin
 pub(super) fn read_power_mw(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKind) -> Result<u64, NvmlError> {
     let field = if kind == GpuMeterKind::AveragedPower { FIELD_AVERAGE } else { FIELD_INSTANT };
     let scope = if kind == GpuMeterKind::ModuleCounter { SCOPE_MODULE } else { SCOPE_GPU };
-    read_field(nvml, device, field, scope)
+    match read_field(nvml, device, field, scope) {
+        Err(NvmlError::NotSupported) if kind == GpuMeterKind::AveragedPower => {
+            device.power_usage().map(u64::from)
+        }
+        read => read,
+    }
+}
+
+/// How busy a device is, times its power limit, in milliwatts.
+fn read_busy_mw(device: &Device<'_>) -> Result<u64, NvmlError> {
+    let percent = device.utilization_rates()?.gpu.min(100);
+    Ok(u64::from(percent) * u64::from(device.enforced_power_limit()?) / 100)
 }
 
 /// Whatever the meter steps with: a counter in millijoules, or power in milliwatts.
 pub(super) fn read_meter(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKind) -> Result<u64, NvmlError> {
     match kind {
         GpuMeterKind::Counter | GpuMeterKind::ModuleCounter => read_energy_mj(nvml, device, kind),
+        GpuMeterKind::Utilization => read_busy_mw(device),
         _ => read_power_mw(nvml, device, kind),
     }
 }
