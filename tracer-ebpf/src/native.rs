@@ -208,7 +208,7 @@ pub(crate) fn caller(
     } else if rule.fp() != 0 {
         walk.fp = read(memory, cfa.wrapping_add_signed(rule.fp()))?;
     }
-    arrive(walk, pc, cfa)
+    arrive(walk, frame::code_address(pc), cfa)
 }
 
 /// Moves to the caller by a rule that few frames have; gives the CFA, which is the caller's stack pointer.
@@ -236,10 +236,9 @@ pub fn rare_caller(
     }
 }
 
-/// The caller is found.
+/// The caller is found, its address of code without a signature.
 #[inline(always)]
 const fn arrive(walk: &mut NativeWalk, pc: u64, cfa: u64) -> Result<u64, u8> {
-    let pc = frame::code_address(pc);
     if pc == 0 {
         return Err(end::COMPLETE); // The convention of thread entry points: no return address.
     }
@@ -275,7 +274,7 @@ fn caller_in_full(
         walk.callee_saved_at = if saved { value(place, walk, cfa, tables, memory)? } else { place::UNKNOWN };
     }
     walk.fp = fp;
-    arrive(walk, pc, cfa)
+    arrive(walk, frame::code_address(pc), cfa)
 }
 
 /// The value of an operand in the current frame.

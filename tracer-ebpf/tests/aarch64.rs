@@ -2,7 +2,8 @@
 //! (`cargo xtask test`).
 #![cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
 
-use tracer_ebpf::arch::frame::code_address;
+use std::sync::atomic::Ordering::Relaxed;
+use tracer_ebpf::arch::frame::{ADDRESS_BITS, code_address};
 use tracer_ebpf::arch::{call, signal_frame, thread};
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{Found, NativeWalk, Tables, find_caller, place, step};
@@ -233,7 +234,18 @@ fn instructions() {
     assert_eq!(call::returns_at_once(0xd503_23bf_a8c1_7bfd), Some((8, true)));
     assert_eq!(call::returns_at_once(0xd65f_03c0_a8c2_7bfd), None);
     assert!(call::is_goexit(0x1004, 0xaa00_03e0 << 32, &Words(&[(0x1004, 0x9400_0010)])));
-    assert_eq!(code_address(SIGNED | 0xffff_1234_5678), 0xffff_1234_5678);
+}
+
+/// A signature fills all bits above those of the kernel's addresses, up to the highest byte: 39 with three levels of tables, 42 with pages of 64 KiB,
+/// 48, 52. No other test has an address as large.
+#[test]
+fn signatures_above_addresses_of_each_size() {
+    for bits in [39, 42, 48, 52] {
+        let address = (1 << bits) - 0x1000;
+        ADDRESS_BITS.store((1 << bits) - 1, Relaxed);
+        assert_eq!(code_address(((0x0055_5555_5555_5555 >> bits) << bits) | address), address, "{bits}");
+    }
+    ADDRESS_BITS.store((1 << 48) - 1, Relaxed);
 }
 
 /// A call has not returned while what it called has its return address in a frame further down, and not where the stack was given back.

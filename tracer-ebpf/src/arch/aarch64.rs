@@ -5,7 +5,7 @@
 //! authentication) have other bits above those of an address, which are taken away wherever one is read.
 //!
 //! Sources: AAPCS64 2023Q3; DWARF for the Arm 64-bit Architecture 2023Q3; Arm ARM DDI 0487J; Linux v6.1, `arch/arm64`. Leaves out code of
-//! HotSpot and V8, which is scanned as any code without unwind information, and kernels with less than 48 bits of addresses.
+//! HotSpot and V8, which is scanned as any code without unwind information.
 
 pub mod call;
 pub mod hotspot;
@@ -203,6 +203,7 @@ pub mod thread {
 pub mod frame {
     use super::LINK;
     use crate::memory::Memory;
+    use core::sync::atomic::AtomicU64;
 
     /// Bytes that a call pushes: none.
     pub const PUSHED_BY_CALL: u64 = 0;
@@ -212,9 +213,10 @@ pub mod frame {
     /// end of its frame.
     pub const ENDS_AT_RETURN_ADDRESS: bool = false;
 
-    /// Bits of an address of code: what lies above is a signature. 48 of them are used unless a program asks for more (Documentation/arm64/memory.rst,
-    /// v6.1).
-    const ADDRESS: u64 = (1 << 48) - 1;
+    /// Bits of an address of code: what lies above is a signature. User space writes what this kernel has, 36 to 52 of them, before it loads the
+    /// probes; most have 48 (Documentation/arm64/memory.rst, v6.1).
+    #[unsafe(no_mangle)]
+    pub static ADDRESS_BITS: AtomicU64 = AtomicU64::new((1 << 48) - 1);
 
     /// Whether a frame is one: its CFA lies above the stack pointer, or nothing is on the stack, which can only be where no call was made since
     /// (`is_innermost`). `saved` is the frame pointer's save slot from the CFA, 0 where the return address is in `x30`.
@@ -245,8 +247,9 @@ pub mod frame {
 
     /// The address that a return address means: without its signature.
     #[inline(always)]
-    pub const fn code_address(word: u64) -> u64 {
-        word & ADDRESS
+    pub fn code_address(word: u64) -> u64 {
+        // SAFETY: nobody writes the word while anybody walks; BPF's compiler has no atomic load.
+        word & unsafe { ADDRESS_BITS.as_ptr().read_volatile() }
     }
 
     /// The stack pointer of a function that is known by its frame pointer: by its rule that pointer leads to the slot `saved` from the CFA, which

@@ -2,6 +2,7 @@
 //!
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
+use super::arch::address_bits;
 use super::call_counts::CallCounts;
 use super::error::ProbeError;
 use super::per_cpu;
@@ -463,12 +464,16 @@ fn load_maps(
     entries: &[(&str, u32)],
 ) -> Result<Ebpf, ProbeError> {
     let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
+    let address_bits = address_bits();
     let mut loader = EbpfLoader::new();
     loader
         .verifier_log_level(VerifierLogLevel::STATS)
         .override_global("SETTINGS", settings, true)
         .override_global("GROUP", group, true)
         .override_global(aya_log::LEVEL, &level, false);
+    if let Some(bits) = &address_bits {
+        loader.override_global("ADDRESS_BITS", bits, true);
+    }
     for (map, entries) in entries {
         loader.map_max_entries(map, *entries);
     }

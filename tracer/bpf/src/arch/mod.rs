@@ -7,14 +7,14 @@
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use self::aarch64::{
-    FINDS_REGISTERS, TASK_THREAD_POINTER, emulated, is_pmu_of_cpus, is_virtual, stepped,
+    FINDS_REGISTERS, TASK_THREAD_POINTER, address_bits, emulated, is_pmu_of_cpus, is_virtual, stepped,
 };
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86_64::{
-    FINDS_REGISTERS, TASK_THREAD_POINTER, emulated, is_pmu_of_cpus, is_virtual, stepped,
+    FINDS_REGISTERS, TASK_THREAD_POINTER, address_bits, emulated, is_pmu_of_cpus, is_virtual, stepped,
 };
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

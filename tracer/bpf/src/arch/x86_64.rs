@@ -12,6 +12,11 @@ pub(crate) const TASK_THREAD_POINTER: &str = "thread.fsbase";
 /// Whether it is known where the registers of user mode lie on kernels without a helper that gives them.
 pub(crate) const FINDS_REGISTERS: bool = true;
 
+/// The walkers need not know which bits an address has.
+pub(crate) const fn address_bits() -> Option<u64> {
+    None
+}
+
 /// Whether a folder of a PMU is that of CPUs: it is called `cpu`, or `cpu_core` on hybrid processors (Documentation/ABI/testing, event_source, v6.1).
 pub(crate) fn is_pmu_of_cpus(device: &Path) -> bool {
     ["cpu", "cpu_core"].iter().any(|name| device.ends_with(name))
