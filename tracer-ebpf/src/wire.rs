@@ -181,7 +181,7 @@ pub struct RawHead {
 /// Pages of the user stack in a raw capture: at least 64 KiB above the stack pointer, as far as the stack goes. 16 KiB cut 40 % of
 /// numpy's stacks, for one frame of OpenBLAS alone takes 12 KiB; 32 KiB cut 1 % of those of `import torch`.
 pub const RAW_PAGES: usize = 17;
-/// Bytes of a page.
+/// Bytes of a page, or of a part of a larger one.
 pub const PAGE_BYTES: usize = 4096;
 
 pub use crate::arch::register;

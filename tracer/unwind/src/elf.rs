@@ -154,10 +154,16 @@ impl ElfFacts {
     /// From the code segment that covers the mapping: in files that were patched (auditwheel) another segment may cover the same page of
     /// the file at another address, and a bias from that one makes garbage of every stack.
     pub fn bias(&self, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
+        self.bias_by_pages(page_bytes(), mapping_start, mapping_offset)
+    }
+
+    /// The same where pages have so many bytes. Of two code segments in a page the later one begins a mapping there, the earlier one below.
+    fn bias_by_pages(&self, page: u64, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
+        let mapped_from = |s: &&CodeSegment| s.offset & !(page - 1);
         let covers = |s: &&CodeSegment| {
-            (s.offset & !(PAGE - 1)) <= mapping_offset && mapping_offset < s.offset.saturating_add(s.size)
+            mapped_from(s) <= mapping_offset && mapping_offset < s.offset.saturating_add(s.size)
         };
-        let segment = self.code.iter().find(covers)?;
+        let segment = self.code.iter().filter(covers).max_by_key(mapped_from)?;
         let svma = segment.svma.wrapping_sub(segment.offset).wrapping_add(mapping_offset);
         Some(mapping_start.wrapping_sub(svma))
     }
@@ -482,6 +488,13 @@ fn name_at(strings: &[u8], at: u32) -> Option<&str> {
     name.to_str().ok()
 }
 
+/// Bytes of a page of this machine, of which a mapping has whole ones: on Arm 4, 16 or 64 KiB.
+fn page_bytes() -> u64 {
+    // SAFETY: takes a number.
+    let bytes = unsafe { nix::libc::sysconf(nix::libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(PAGE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{CodeSegment, ElfError, ElfFacts};
@@ -505,6 +518,17 @@ mod tests {
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
         assert!(elf.has_code_in(0, 0x3000) && elf.has_code_in(0x3000, 0x1000));
         assert!(!elf.has_code_in(0, 0x2a40) && !elf.has_code_in(0x4000, 0x1000));
+    }
+
+    /// Which of two code segments a mapping is of hangs on the pages of the machine: those of 64 KiB begin where the file does.
+    #[test]
+    fn bias_by_the_size_of_pages() {
+        let later = CodeSegment { svma: 0x1_2a40, offset: 0x2a40, size: 0x2_0000 };
+        let code = vec![later, CodeSegment { svma: 0x1000, offset: 0x1000, size: 0x1100 }];
+        let elf = ElfFacts { code, ..ElfFacts::default() };
+        let bias = |page, offset| elf.bias_by_pages(page, 0x10_0000 + offset, offset);
+        assert_eq!([0x1000, 0x2000].map(|offset| bias(4096, offset)), [Some(0x10_0000), Some(0xf_0000)]);
+        assert_eq!(bias(1 << 16, 1 << 16), Some(0xf_0000));
     }
 
     /// A file that is not ELF is told from a damaged one, also where it ends within its first word.

@@ -7,6 +7,7 @@ use energy_trace_unwind::cpython::memory::Source;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+/// Bytes of a page, or of a part of a larger one.
 const PAGE: u64 = 4096;
 /// Pages that are read at the most.
 const MOST_PAGES: usize = 4096;
