@@ -689,7 +689,7 @@ fn joules_by_use_are_estimated() {
     let mut scenario = one_gpu(meter);
     scenario.devices[0].limit_watts = Some(300.0);
     let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
-    let agent = Agent::started_by(gpu.command(PROGRAM), &["--power", "nvml"]);
+    let agent = Agent::started_by(gpu.command(PROGRAM), &["--window", "1s", "--power", "nvml"]);
     let joules = r#"domain_joules_total{domain="gpu-0",class="gpu",quality="estimated"}"#;
     eventually("an estimate", || agent.text("application/openmetrics-text").contains(joules));
     assert_eq!(agent.end(), 0);
