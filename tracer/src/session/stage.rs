@@ -119,8 +119,7 @@ async fn start_stages(
     }
     python.start();
     target.follow(&mut tracer)?;
-    let users = power.gpu_users();
-    tracer.set_gpus(power.domains().iter().filter_map(gpu_of), &users);
+    name_gpus(&mut tracer, &mut power);
     let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
     prefetch(&mut tracer, plan, files);
     tracer.leave_out(roles.pids())?;
@@ -253,6 +252,12 @@ fn group_of(plan: &RecordPlan) -> Result<Option<GroupId>, SessionError> {
         Target::Cgroup(name) => Ok(Some(Group::find(name)?.id()?)),
         _ => Ok(None),
     }
+}
+
+/// Which GPUs there are, and who uses them now.
+fn name_gpus(tracer: &mut Tracer, power: &mut PowerSet) {
+    let users = power.gpu_users();
+    tracer.set_gpus(power.domains().iter().filter_map(gpu_of), &users);
 }
 
 /// The number of a GPU and the place of its meter.

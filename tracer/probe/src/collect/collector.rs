@@ -172,7 +172,7 @@ impl Collector {
                 head.span = stacks.span(head, comm, record);
                 self.gpu.stack(head, comm.text(), &stack, stacks);
             }
-            Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, name),
+            Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, &name),
             Event::Codes(head, sights) => {
                 stacks.processes.meet(head.pid, &stacks.out.records);
                 if note_code_objects(&mut stacks.processes, head, &sights) {

@@ -70,8 +70,8 @@ impl GpuCollector {
     }
 
     /// The name of a function in a module of a process.
-    pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
-        self.launches.launches.set_name(pid, function, demangled(&name));
+    pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: &str) {
+        self.launches.launches.set_name(pid, function, demangled(name));
     }
 
     /// A call of a GPU library.
