@@ -320,7 +320,7 @@ fn a_crowd_without_room() {
     agent.page_with("a first window", |page| page.own("windows") > 0);
     let recorder = nix::unistd::Pid::from_raw(agent.process.0.id().cast_signed());
     nix::sys::signal::kill(recorder, Signal::SIGSTOP).unwrap();
-    let mut start =
+    let start =
         || Started(Command::new(&crowd).args(["600", "22000"]).stdout(Stdio::null()).spawn().unwrap());
     let mut crowds = [0, 1].map(|_| start());
     assert!(crowds.iter_mut().all(|crowd| crowd.0.wait().unwrap().success()));
