@@ -174,7 +174,7 @@ fn power_in_brief(found: &PowerDiagnostic) -> String {
             format!("{domain}: no energy counter: joules are a sum of power readings")
         }
         PowerDiagnostic::GpuUtilization { domain } => {
-            format!("{domain}: joules are its busy time times its power limit: may be 0.2 to 1 times that")
+            format!("{domain}: may be 0.2 to 1 times that: its busy time times its power limit")
         }
         PowerDiagnostic::GpuAveragedPower { domain } => {
             format!("{domain}: its power is a mean over a second: short work is blurred")

@@ -471,11 +471,11 @@ mod tests {
             number(&CopyOutcome::ProcessGone),
             number(&SourceId::Bmc),
             number(&IgnoredReason::CardTellsPowerOnly),
-            number(&SourceNote::LoadCurve { tenth: 0, half: 0, guest: false }),
+            number(&SourceNote::UtilizationOfLimit { domain: text() }),
             number(&IdleOrigin::InUse(InUse::default())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        let known = [44, 3, 10, 22, 3, 5, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 18, 3, 2];
-        assert_eq!((FORMAT, last), (Format { major: 1, minor: 6 }, known));
+        let known = [44, 3, 10, 22, 3, 5, 6, 5, 4, 8, 5, 7, 13, 16, 6, 11, 36, 19, 3, 2];
+        assert_eq!((FORMAT, last), (Format { major: 1, minor: 7 }, known));
     }
 }
