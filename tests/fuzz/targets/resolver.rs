@@ -66,7 +66,7 @@ fuzz_target!(|input: Input<'_>| {
             let _facts = answer::<NameFacts>(&ours);
         }
         4 => {
-            let detail = Detail { inlines: input.inlines };
+            let detail = Detail { inlines: input.inlines, ..Detail::default() };
             let question = Question::Names { offsets: wanted, detail, proofs: vec![Proof::Crc32(input.crc)] };
             ask(&question, 2);
             let _names = answer::<Vec<Place>>(&ours);

@@ -224,3 +224,21 @@ fn what_is_refused() {
     assert!(text(&output.stdout).contains(r#""event":"failed""#));
     assert_code(&place.run(&["record", "--attach-socket", "-p", "1"]), 2);
 }
+
+/// Names come from the file itself alone: a debug file beside it may be one that the user may not read.
+#[test]
+fn files_that_the_user_may_not_read() {
+    const SPIN: &str = "#include <time.h>\nvolatile long turns;\n__attribute__((noinline)) void secret(void) \
+                        { while (clock() < CLOCKS_PER_SEC / 2) turns++; }\nint main(void) { secret(); }\n";
+    const SPLIT: &str = "cc -O1 -o split split.c; objcopy --only-keep-debug split split.debug; strip split
+        objcopy --add-gnu-debuglink=split.debug split; chmod 600 split.debug; touch ready";
+    let run = "while not os.path.exists('ready'): time.sleep(.05)\nsubprocess.run(['./split'])\n";
+    let service = Service::start("", "", &format!("{run}{SHUT}"));
+    service.place.write("split.c", 0o644, SPIN);
+    let built = Command::new("sh").args(["-ec", SPLIT]).current_dir(service.place.folder()).status();
+    assert!(built.unwrap().success());
+    assert_code(&service.record(&[]), 0);
+    let recording = service.got();
+    let of_program = recording.frames.iter().filter(|frame| frame.module.ends_with("/split"));
+    assert!(of_program.count() > 0 && !has(&recording, "secret"), "{:?}", recording.frames);
+}

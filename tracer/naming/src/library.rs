@@ -66,11 +66,9 @@ impl Library {
         detail: Detail,
     ) -> Result<Vec<Place>, ResolveError> {
         let facts = worker.name_facts(label, &self.file)?;
-        let candidates = if is_complete(&facts, detail) || self.path.as_os_str().is_empty() {
-            Vec::new()
-        } else {
-            debug_file::find(&self.file, &self.path, &self.root, &facts)
-        };
+        let is_enough = detail.alone || is_complete(&facts, detail) || self.path.as_os_str().is_empty();
+        let candidates =
+            if is_enough { Vec::new() } else { debug_file::find(&self.file, &self.path, &self.root, &facts) };
         worker.names(label, &self.file, &candidates, offsets, detail)
     }
 

@@ -217,7 +217,9 @@ pub fn ended_meanwhile(
 }
 
 fn read_stat(proc: &Path, pid: Pid) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
+    // Its name may be any bytes.
+    let line = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
+    parse_stat(&String::from_utf8_lossy(&line))
 }
 
 /// Fields 3 (state), 4 (parent), 5 (group) and 22 (start) of proc_pid_stat(5). The name before them is in parentheses and may hold some itself.

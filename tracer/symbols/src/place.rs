@@ -24,6 +24,8 @@ pub struct Place {
 pub struct Detail {
     /// Source lines and inlined functions, from debug information.
     pub inlines: bool,
+    /// Of the file itself alone: whoever has the names may have no right to read what else is opened for them.
+    pub alone: bool,
 }
 
 /// What proves that a debug file belongs to a library.

@@ -103,7 +103,7 @@ fn names_of(file: &File, addresses: &[u64], debug_info: bool) -> Option<Vec<Plac
     let image = image_of(file, debug_info).ok()?;
     let mut elf = Elf::new(path_of(&image));
     elf.debug_syms = debug_info;
-    let symbolizer = symbolizer(Detail { inlines: debug_info });
+    let symbolizer = symbolizer(Detail { inlines: debug_info, ..Detail::default() });
     look_up(&symbolizer, &Source::Elf(elf), Input::VirtOffset(addresses))
 }
 
@@ -137,7 +137,7 @@ mod tests {
             let file = File::open(&path).unwrap();
             let facts = ElfFacts::read(&file, &["f"]).unwrap();
             let at = facts.file_offset(facts.symbol("f").unwrap()).unwrap();
-            let places = name_places(&file, [].into_iter(), &[at, at + 1, at + 3], Detail { inlines: false });
+            let places = name_places(&file, [].into_iter(), &[at, at + 1, at + 3], Detail::default());
             places.into_iter().map(|place| place.name.unwrap().name).collect::<Vec<_>>()
         };
         assert_ne!(names(), ["f", "f", "f"]);
@@ -162,7 +162,7 @@ mod tests {
         let mut jump = [0; 5];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut jump, at).unwrap();
         let entry = (at + 5).wrapping_add_signed(i32::from_le_bytes(jump[1..].try_into().unwrap()).into());
-        let places = name_places(&file, [].into_iter(), &[at, entry, entry + 6], Detail { inlines: false });
+        let places = name_places(&file, [].into_iter(), &[at, entry, entry + 6], Detail::default());
         let names: Vec<_> = places.into_iter().map(|place| place.name.unwrap().name).collect();
         assert_eq!(names, ["f", "at::add()@plt", "at::add()@plt"]);
     }

@@ -53,7 +53,7 @@ pub(crate) fn names_of(
     libraries: &BTreeMap<String, naming::Library>,
     worker: &Worker,
 ) -> Vec<Record> {
-    let names = name_frames(frames, libraries, worker, Detail { inlines: false });
+    let names = name_frames(frames, libraries, worker, Detail::default());
     names.into_iter().map(|names| Record::Name(names.frame, names.name)).collect()
 }
 
