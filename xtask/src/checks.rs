@@ -103,6 +103,9 @@ const CPU_EACH: [&str; 20] = [
     "work::pages::a_server",
 ];
 
+/// Tests of `gpu` that run alone: they compare joules of programs that nothing may keep from launching.
+const GPU_ALONE: [&str; 1] = ["agent::two_pods"];
+
 /// The packages of tasks and benchmarks.
 const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
 /// Without unit tests: one has the tests that are run anyway, and would have the product built once more; the other has none.
@@ -160,7 +163,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     let live = built_test(workspace, "live");
     let others = std::thread::scope(|scope| {
         let others = scope.spawn(|| check_others(workspace, options));
-        test(&["--test", "gpu"], &[], AT_A_TIME);
+        test(&["--test", "gpu"], &skip(&GPU_ALONE), AT_A_TIME);
         heading("live, five at a time, and what is still to do of unit tests and benchmarks");
         let live = live.and_then(|live| run(&mut side_by_side(workspace, &live, all)));
         others.join().map(|others| others.into_iter().chain([live]).collect::<Vec<_>>())
@@ -169,6 +172,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
     test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH].concat()), "1");
+    test(&["--test", "gpu"], &GPU_ALONE, "1");
     if options.all {
         heading("slow ones");
         let slow = [&["--ignored"], skip(&BY_NAME).as_slice()].concat();

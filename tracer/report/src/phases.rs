@@ -27,7 +27,7 @@ use energy_trace_names::native_frames::{NativeFrames, folded};
 use energy_trace_names::shown::shown;
 use energy_trace_statistics::stretches::{Limits, Mix, kinds, stretches, sum};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The shortest interval: at 99 Hz a thread has ten samples in it.
@@ -87,10 +87,13 @@ pub fn find(profile: &Profile, over: &OverTime) -> Phases {
     Phases { step_ns, shortest_ns, found: (0..run.count()).map(phase).collect() }
 }
 
-/// How many phases a run has.
+/// How many phases a run has that are worth a look: a program's start is none.
 pub fn count(profile: &Profile, over: &OverTime) -> usize {
-    Cut::of(profile, over).count()
+    Cut::of(profile, over).large()
 }
+
+/// A phase of less than a twentieth of the run is not counted.
+const SMALLEST: usize = 20;
 
 /// A run in stretches.
 struct Cut {
@@ -118,6 +121,15 @@ impl Cut {
 
     fn count(&self) -> usize {
         self.stretches.iter().map(|(_, kind)| kind + 1).max().unwrap_or(0)
+    }
+
+    /// How many phases are no small part of the run.
+    fn large(&self) -> usize {
+        let mut intervals: BTreeMap<usize, usize> = BTreeMap::new();
+        for (stretch, kind) in &self.stretches {
+            *intervals.entry(*kind).or_default() += stretch.len();
+        }
+        intervals.values().filter(|&&of| of * SMALLEST >= self.series.len()).count()
     }
 }
 
@@ -500,6 +512,13 @@ mod tests {
         };
         let text = summary(&profile);
         assert!(text.contains("2 phases, found from what ran: report --by phase\n"), "{text}");
+        assert_eq!(count(&profile, &over), 2);
+        let (begins, over) = run(1, &[(EVALUATE, 12), (TRAIN, 288)], true);
+        assert_eq!(
+            (find(&begins, &over).found.len(), count(&begins, &over)),
+            (2, 1),
+            "its start is no phase of it"
+        );
         let (mut steady, over) = run(1, &[(TRAIN, 300)], true);
         steady.phases = Some(find(&steady, &over));
         assert_eq!((page(&steady, &over), count(&steady, &over)), (serde_json::json!([]), 1));
