@@ -20,6 +20,9 @@ const ENOUGH: usize = 20;
 /// The least r² of a shift that is believed, and the least that it must gain over no shift at all.
 const GOOD: f64 = 0.5;
 const GAIN: f64 = 0.05;
+/// Power that strays by less than this part of it (a standard deviation) is steady: what it seems to follow is its
+/// rounding.
+const STEADY: f64 = 0.01;
 
 /// A shift that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,8 +98,9 @@ fn r_squared(steps: &[(i64, i64, f64)], work: &BusyTime, late_ns: i64, span: Spa
     }
     let count = real(n as u64);
     let (vx, vy, cov) = (xx - x * x / count, yy - y * y / count, xy - x * y / count);
+    let is_steady = vy * count <= (STEADY * y).powi(2);
     // A shift that makes hotter intervals idle is no match, however well it correlates.
-    (n >= ENOUGH && vx > 0.0 && vy > 0.0).then(|| if cov > 0.0 { cov * cov / (vx * vy) } else { 0.0 })
+    (n >= ENOUGH && vx > 0.0 && !is_steady).then(|| if cov > 0.0 { cov * cov / (vx * vy) } else { 0.0 })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a statistic, not an account: 53 bits are plenty")]
@@ -196,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A log that is in time, one that knows nothing of the work, and one of a few rows are left alone.
+    /// A log that is in time, one that knows nothing of the work or next to nothing, and one of a few rows are left alone.
     #[test]
     fn no_reason_to_shift() {
         let busy = busy();
@@ -205,6 +209,15 @@ mod tests {
         assert_eq!(fit_lag(&log(&[], 0), all(), span(20_000, 39_000)), None);
         assert_eq!(fit_lag(&log(&busy, 500)[..12], all(), span(20_000, 39_000)), None);
         assert_eq!(fit_lag(&[], all(), span(20_000, 39_000)), None);
+        // 5 W, and 20 mW more while busy.
+        let faint = (0..).zip(log(&busy, 500)).map(|(n, reading)| match reading.value {
+            CounterValue::MicroJoules(uj) => {
+                let value = CounterValue::MicroJoules(n * 500_000 + (uj - n * 500_000) / 1000);
+                Reading { value, ..reading }
+            }
+            CounterValue::Failed => reading,
+        });
+        assert_eq!(fit_lag(&faint.collect::<Vec<_>>(), all(), span(20_000, 39_000)), None);
     }
 
     /// Readings that would lie before the clock's start go away instead of wrapping round.
