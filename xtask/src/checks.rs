@@ -43,9 +43,8 @@ const BY_NAME: [&str; 6] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 33] = [
+const SIDE_BY_SIDE: [&str; 30] = [
     "agent::an_address_in_use",
-    "agent::its_process",
     "agent::outlets_that_fail",
     "agent_faults::",
     "agent_work::",
@@ -56,7 +55,6 @@ const SIDE_BY_SIDE: [&str; 33] = [
     "power::replay",
     "power::share_told",
     "power::two_sockets",
-    "power::whole_server",
     "probe::sampling::the_event",
     "probe::summed::what_needs",
     "probe::verifier::",
@@ -64,7 +62,6 @@ const SIDE_BY_SIDE: [&str; 33] = [
     "ranges::hostile_marks",
     "ranges::none",
     "session::control::",
-    "session::kill::",
     "session::launch::",
     "session::limits::",
     "session::outputs::",
@@ -80,10 +77,9 @@ const SIDE_BY_SIDE: [&str; 33] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 20] = [
+const CPU_EACH: [&str; 16] = [
     "agent::spool_and_collector",
     "hostile::",
-    "power_files::",
     "probe::jitter::loops",
     "range_probes::ends",
     "range_probes::known_times",
@@ -98,9 +94,6 @@ const CPU_EACH: [&str; 20] = [
     "spans::hostile_records",
     "spans::known_times",
     "unwind::",
-    "work::files::a_counter",
-    "work::files::per_unit",
-    "work::pages::a_server",
 ];
 
 /// Tests of `gpu` that run alone: they compare joules of programs that nothing may keep from launching.
