@@ -2,7 +2,7 @@
 //! queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
-use super::constants::{BEYOND_LIMIT, MOST_IDLE, MOST_OPEN, OPEN_PART};
+use super::constants::{BEYOND_LIMIT, IDLE_AGREES, MOST_IDLE, MOST_OPEN, OPEN_PART};
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope, SourceNote,
 };
@@ -48,10 +48,10 @@ impl Gpu<'_> {
         self.domain().and_then(|domain| self.limit(domain)).map_or(0.0, |limit| OPEN_PART * limit)
     }
 
-    /// Up to how many watts what pauses show is idle power.
+    /// Up to how many watts what pauses show is idle power: about what it drew before the start, where it may have been in a pause too.
     pub(super) fn most_idle(&self) -> f64 {
         let used = self.domain().is_some_and(|domain| self.recording.used(domain));
-        if used { self.idle_in_doubt() } else { MOST_OPEN }
+        if used { (self.idle_in_doubt() * (1.0 + IDLE_AGREES.1)).min(MOST_IDLE) } else { MOST_OPEN }
     }
 
     /// The most that a kernel draws beyond idle power (the baseline and what an open device draws beyond it),
@@ -137,6 +137,19 @@ mod tests {
         assert_eq!(most(0, IdleOrigin::Given), Some(755.0));
         assert_eq!(most(0, IdleOrigin::InUse(InUse { percent: Some(90), pids: vec![7] })), Some(833.0));
         assert_eq!(most(1, IdleOrigin::Given), None);
+    }
+
+    /// A GPU that was in a pause just before the start drew its idle power then: pauses of the run may show a little more.
+    #[test]
+    fn pauses_show_idle_power_of_a_gpu_in_use() {
+        let power = MicroWatts::from_watts(60.0).unwrap();
+        let origin = IdleOrigin::InUse(InUse { percent: Some(90), pids: vec![7] });
+        let domain = Domain { idle: Some(IdleBaseline { power, origin }), ..domain(0) };
+        let recording = Recording { domains: vec![domain], processes: vec![program()], ..limited() };
+        let (launchers, start) = (Launchers::default(), KtimeNs::default());
+        let (recording, launchers) = (&recording, &launchers);
+        let gpu = Gpu { recording, device: 0, launchers, start, intervals: &[], after: &[] };
+        assert!((60.1..75.0).contains(&gpu.most_idle()), "{}", gpu.most_idle());
     }
 
     fn domain(device: u32) -> Domain {
