@@ -117,15 +117,20 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
         );
         return Err(Failure::usage(text));
     }
+    let mut phases = 0;
     let mut profile = match (&args.per_work, by) {
         (name, By::Phase) => read_phases(args, &options, name.is_some())?,
-        (None, _) if args.summary && !args.range.is_part() => read_phases(args, &options, false)?,
+        (None, _) if args.summary && !args.range.is_part() => {
+            let (profile, over_time) = attribute_over_time_owned(read_recording(&args.file)?, &options);
+            phases = phases::count(&profile, &over_time);
+            profile
+        }
         (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,
         (None, _) => part_of(read_of_trace(&args.file, args.trace)?, &options, args.range)?,
     };
     profile.keep_arguments(args.arguments.in_text());
     let checked = budgets::check(&profile, &args.budgets.all());
-    show((args, by), common, &profile, &checked)?;
+    show((args, by, phases), common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {
         log_line(&budget_line::budget(line));
     }
@@ -182,7 +187,7 @@ fn log_line(text: &str) {
 }
 
 fn show(
-    (args, by): (&ReportArgs, By),
+    (args, by, phases): (&ReportArgs, By, usize),
     common: &Common,
     profile: &Profile,
     checked: &[Checked],
@@ -196,7 +201,7 @@ fn show(
             flame_graph: None,
             no_flame_graph: None,
             program: None,
-            phases: profile.phases.as_ref().map_or(0, |phases| phases.found.len()),
+            phases,
         };
         return write_to(None, |out| summary::write(out, profile, &options));
     }

@@ -30,7 +30,6 @@ pub(super) struct Open {
 pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, most: f64) -> Option<Open> {
     let open = batches.extent()?;
     let quiet = |window: &&Window| is_quiet(meter.looked(window.time), batches);
-    let watts = |window: &Window| window.joules / window.time.length().max(1e-9);
     let inside = windows.iter().filter(quiet).filter(|window| is_in(meter.looked(window.time), open));
     let mut inside: Vec<f64> = inside.map(watts).collect();
     if inside.len() >= FEWEST_EMPTY {
@@ -58,21 +57,28 @@ pub(crate) fn power_without_work(
     (still, start): (&[Span], KtimeNs),
     then: f64,
 ) -> Option<f64> {
-    let most = (then * (1.0 + IDLE_AGREES.1)).min(MOST_IDLE);
     let still: Vec<TimeRange> = still.iter().map(|span| time_range_of(*span, start)).collect();
     let joules: Vec<f64> = intervals.iter().map(|interval| interval.energy.as_joules()).collect();
     let windows = windows_of(&steps_of(intervals, start), &joules);
     let is_still = |window: &&Window| still.iter().any(|still| is_in(window.time, *still));
     let (at_rest, elsewhere): (Vec<&Window>, Vec<&Window>) = windows.iter().partition(is_still);
     let [at_rest, elsewhere] = [at_rest, elsewhere].map(|windows| {
-        let watts = windows.iter().map(|window| window.joules / window.time.length().max(1e-9));
-        let mut watts: Vec<f64> = watts.collect();
+        let mut watts: Vec<f64> = windows.into_iter().map(watts).collect();
         watts.sort_by(f64::total_cmp);
         watts
     });
-    let found = agreed(&at_rest, *at_rest.get(at_rest.len() / 10)?, FEWEST_EMPTY, most)?.watts;
+    let found = agreed(&at_rest, *at_rest.get(at_rest.len() / 10)?, FEWEST_EMPTY, most_at_rest(then))?.watts;
     let working = elsewhere.get(elsewhere.len() / 2)?;
     (found > 0.0 && found * (1.0 + IDLE_AGREES.1) < *working).then_some(found)
+}
+
+/// Up to how many watts what pauses show is idle power, where a device in use drew `then` before the start: it may have been in a pause too.
+pub(super) fn most_at_rest(then: f64) -> f64 {
+    (then * (1.0 + IDLE_AGREES.1)).min(MOST_IDLE)
+}
+
+fn watts(window: &Window) -> f64 {
+    window.joules / window.time.length().max(1e-9)
 }
 
 /// What those windows agree on whose power is about `low`, if they are enough.

@@ -2,7 +2,8 @@
 //! queue. Leaves out how late it is (`meter`).
 
 use super::charge::Gpu;
-use super::constants::{BEYOND_LIMIT, IDLE_AGREES, MOST_IDLE, MOST_OPEN, OPEN_PART};
+use super::constants::{BEYOND_LIMIT, MOST_IDLE, MOST_OPEN, OPEN_PART};
+use super::idle::most_at_rest;
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope, SourceNote,
 };
@@ -48,10 +49,10 @@ impl Gpu<'_> {
         self.domain().and_then(|domain| self.limit(domain)).map_or(0.0, |limit| OPEN_PART * limit)
     }
 
-    /// Up to how many watts what pauses show is idle power: about what it drew before the start, where it may have been in a pause too.
+    /// Up to how many watts what pauses show is idle power.
     pub(super) fn most_idle(&self) -> f64 {
         let used = self.domain().is_some_and(|domain| self.recording.used(domain));
-        if used { (self.idle_in_doubt() * (1.0 + IDLE_AGREES.1)).min(MOST_IDLE) } else { MOST_OPEN }
+        if used { most_at_rest(self.idle_in_doubt()) } else { MOST_OPEN }
     }
 
     /// The most that a kernel draws beyond idle power (the baseline and what an open device draws beyond it),

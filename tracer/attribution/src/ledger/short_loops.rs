@@ -71,17 +71,20 @@ fn stages(points: &[SamplePoint], tree: &PathTree) -> Option<(Vec<PathId>, f64)>
     points.iter().for_each(|point| *owners.entry(point.owner).or_default() += 1.0);
     #[expect(clippy::cast_precision_loss, reason = "a count")]
     let all = points.len() as f64;
+    let upwards = |owner: &u32| (*owner, tree.upwards(tree.of_owner(*owner)).collect());
+    let upwards: BTreeMap<u32, Vec<PathId>> = owners.keys().map(upwards).collect();
+    let longest = upwards.values().map(Vec::len).max().unwrap_or(0);
     let at = |depth: usize| {
-        let stage = |owner: u32| {
-            let upwards: Vec<PathId> = tree.upwards(tree.of_owner(owner)).collect();
-            upwards.get(upwards.len().saturating_sub(depth + 1)).copied().unwrap_or_default()
-        };
-        let of_owner: BTreeMap<u32, PathId> = owners.keys().map(|owner| (*owner, stage(*owner))).collect();
+        let stage =
+            |path: &[PathId]| path.get(path.len().saturating_sub(depth + 1)).copied().unwrap_or_default();
+        let of_owner: BTreeMap<u32, PathId> =
+            upwards.iter().map(|(owner, path)| (*owner, stage(path))).collect();
         let mut parts = BTreeMap::<PathId, f64>::new();
         owners.iter().for_each(|(owner, count)| *parts.entry(of_owner[owner]).or_default() += count / all);
         (of_owner, parts.values().map(|part| part * part).sum::<f64>())
     };
-    let (of_owner, by_chance) = (1..DEEPEST).map(at).find(|(_, by_chance)| *by_chance < MOST_ALIKE)?;
+    let (of_owner, by_chance) =
+        (1..DEEPEST.min(longest.max(2))).map(at).find(|(_, by_chance)| *by_chance < MOST_ALIKE)?;
     Some((points.iter().map(|point| of_owner[&point.owner]).collect(), by_chance))
 }
 

@@ -87,18 +87,29 @@ impl Fit {
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }
 
-    /// The powers as windows have them which are so many times as long. Where a moment's work is taken to be in
+    /// The powers as windows have them which are so many times as long, of each. Where a moment's work is taken to be in
     /// the window beside its own, short windows are as precise as before and more wrong: what they and long
     /// ones differ by beyond chance shows how much that may be. Chance is by how much less longer ones show
     /// (Hausman: Specification tests in econometrics, 1978).
-    pub(crate) fn solve_longer(&self, design: &Design, prior: &Prior, times: usize) -> Vec<f64> {
-        let (here, longer) = (self.observed(design), self.observed_longer(design, times));
-        let covariance = |of: &NormalEquations| Some(self.with_prior(of.clone(), prior).factor()?.inverse());
-        let covariances = covariance(&here).zip(covariance(&longer));
-        let [here, longer] = [here, longer].map(|of| DVector::from_vec(self.powers(of, prior)));
-        let apart = longer - here;
-        let beyond = covariances.map_or(1.0, |(here, longer)| beyond_chance(&apart, longer - here * MATTERS));
-        self.watts.iter().zip(&apart).map(|(watts, apart)| watts + beyond * apart).collect()
+    pub(crate) fn solve_longer<const N: usize>(
+        &self,
+        design: &Design,
+        prior: &Prior,
+        times: [usize; N],
+    ) -> [Vec<f64>; N] {
+        let solved = |of: NormalEquations| {
+            let covariance = self.with_prior(of.clone(), prior).factor().map(|factor| factor.inverse());
+            (DVector::from_vec(self.powers(of, prior)), covariance)
+        };
+        let (here, of_here) = solved(self.observed(design));
+        times.map(|times| {
+            let (longer, of_longer) = solved(self.observed_longer(design, times));
+            let apart = longer - &here;
+            let covariances = of_here.as_ref().zip(of_longer);
+            let beyond =
+                covariances.map_or(1.0, |(here, longer)| beyond_chance(&apart, longer - here * MATTERS));
+            self.watts.iter().zip(&apart).map(|(watts, apart)| watts + beyond * apart).collect()
+        })
     }
 
     /// What windows say that are so many times as long.

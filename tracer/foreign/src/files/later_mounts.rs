@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Bytes of the list of mounts that are read.
+/// Bytes of a list of mounts that are read.
 const LONGEST: u64 = 4 << 20;
 
 /// The mounts that were there when we began, by the kernel's numbers; `None`: they could not be read.
@@ -21,12 +21,8 @@ pub struct Mounts(Option<HashSet<u64>>);
 impl Mounts {
     /// Those that are there now.
     pub fn now() -> Self {
-        let mut list = String::new();
-        let read =
-            File::open("/proc/self/mountinfo").and_then(|file| file.take(LONGEST).read_to_string(&mut list));
-        Self(
-            read.ok().map(|_| list.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()),
-        )
+        let number = |line: &str| line.split(' ').next()?.parse().ok();
+        Self(list_of("self").ok().map(|list| list.lines().filter_map(number).collect()))
     }
 
     /// The same file through a mount of our own, where the one that it was opened through came later and the system allows it.
@@ -45,6 +41,13 @@ impl Mounts {
         let is_later = !self.0.as_ref()?.contains(&found.stx_mnt_id);
         if is_later { copied(file).ok() } else { None }
     }
+}
+
+/// The mounts that a process sees (`/proc/PID/mountinfo`); names in it may be any bytes.
+pub(crate) fn list_of(process: &str) -> io::Result<String> {
+    let mut list = Vec::new();
+    File::open(format!("/proc/{process}/mountinfo"))?.take(LONGEST).read_to_end(&mut list)?;
+    Ok(String::from_utf8_lossy(&list).into_owned())
 }
 
 /// The place of a file in a copy of its mount, which goes when all that was opened through it is closed.

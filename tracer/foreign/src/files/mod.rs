@@ -15,6 +15,7 @@ mod root;
 mod seen;
 
 pub use later_mounts::Mounts;
+pub(crate) use later_mounts::list_of as mounts_of;
 pub use mapped::{file_key, open_mapped};
 pub use owner::{owner_of_file, owner_of_files, owner_of_process, user_of_process};
 pub use pool::{Pool, Room};

@@ -7,7 +7,7 @@ use super::question::{
     FileFacts, Known, LONGEST_VALUE, MOST_BYTES, MOST_CODE_BYTES, MOST_COMMAND, MOST_ENVIRONMENT, MOST_OPEN,
     NotOpened, Program, Question, RootFacts, Seen, digest,
 };
-use crate::files::{Mounts, Root, open_mapped, root_facts, user_of_process};
+use crate::files::{Mounts, Root, mounts_of, open_mapped, root_facts, user_of_process};
 use energy_trace_model::ids::Pid;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_unwind::address_space::{AddressSpace, Mapping};
@@ -30,9 +30,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a question at the most.
 const LONGEST_QUESTION: usize = 4 << 20;
-/// Bytes of a file of a user's own file system that are copied, and of the list of mounts that is searched.
+/// Bytes of a file of a user's own file system that are copied.
 const LONGEST_COPY: u64 = 64 << 20;
-const LONGEST_MOUNTS: u64 = 4 << 20;
 /// Words of a command line that are kept.
 const MOST_WORDS: usize = 256;
 
@@ -232,13 +231,11 @@ fn harmless(pid: Pid, file: File) -> io::Result<Harmless> {
 
 /// Whether root answers for a FUSE file system (`user_id=0` among its options, Documentation/filesystems/fuse.rst).
 fn is_mounted_by_root(pid: Pid, device: u64) -> bool {
-    let mut mounts = String::new();
-    let read = File::open(format!("/proc/{pid}/mountinfo"))
-        .and_then(|file| file.take(LONGEST_MOUNTS).read_to_string(&mut mounts));
+    let mounts = mounts_of(&pid.to_string()).unwrap_or_default();
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
     let mut of_device = mounts.lines().filter(|line| line.split(' ').nth(2) == Some(number.as_str()));
     let options = of_device.next().and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
-    read.is_ok() && options.split(',').any(|option| option == "user_id=0")
+    options.split(',').any(|option| option == "user_id=0")
 }
 
 fn send_root(channel: &Channel, pid: Pid, mounts: &Mounts) -> Result<(), ChannelError> {

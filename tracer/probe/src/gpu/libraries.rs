@@ -90,12 +90,10 @@ impl Libraries {
     /// places, which are root's.
     pub(crate) fn prefetch(&mut self, seen: &[SeenFile], worker: &Worker) {
         let first = seen.iter().filter_map(|seen| Some((seen.open().ok()?, seen.path().to_owned())));
-        let usual =
-            candidates(&[]).filter_map(|(path, _)| Some((Root::default().open(&path, true).ok()?, path)));
+        let usual = candidates(&[]).filter_map(|path| Some((Root::default().open(&path, true).ok()?, path)));
         for (file, path) in first.chain(usual) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
             if let Ok(found) = file.metadata() {
-                self.probe(&file, (found.dev(), found.ino()), &name, worker);
+                self.probe(&file, (found.dev(), found.ino()), name_of(&path), worker);
             }
         }
     }
@@ -103,12 +101,12 @@ impl Libraries {
     /// The same for a program below another root, which has just started.
     pub(crate) fn prefetch_below(&mut self, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
         let before = self.attached;
-        let (paths, names): (Vec<PathBuf>, Vec<&str>) = candidates(search).unzip();
+        let paths: Vec<PathBuf> = candidates(search).collect();
         let worker = Arc::clone(&self.worker);
         for (place, OpenedFile { file, identity, .. }) in
             self.peeker.open_some(pid, &paths, true).unwrap_or_default()
         {
-            self.probe(&file, identity, names.get(place).copied().unwrap_or_default(), &worker);
+            self.probe(&file, identity, paths.get(place).map_or("", |path| name_of(path)), &worker);
         }
         if self.attached == before {
             return;
@@ -266,8 +264,12 @@ pub fn gpu_libraries_in(folder: &Path) -> [PathBuf; 3] {
     FILES.map(|file| folder.join(file))
 }
 
-/// Where a program's loader may find the libraries, each with its file's name.
-fn candidates(search: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str)> {
-    let folders = search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new));
-    folders.flat_map(|folder| gpu_libraries_in(folder).into_iter().zip(FILES))
+/// Where a program's loader may find the libraries.
+fn candidates(search: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new)).flat_map(gpu_libraries_in)
+}
+
+/// The name of a library's file.
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

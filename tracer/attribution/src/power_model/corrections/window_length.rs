@@ -16,5 +16,5 @@ pub(super) fn doubt(model: &Model, _: &Evidence<'_>) -> Vec<Vec<f64>> {
     if settings.left_out.has(Part::LongerWindows) {
         return vec![];
     }
-    LONGER.map(|times| design.energies(&fit.solve_longer(design, prior, times))).into()
+    fit.solve_longer(design, prior, LONGER).map(|watts| design.energies(&watts)).into()
 }
