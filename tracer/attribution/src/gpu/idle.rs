@@ -34,7 +34,7 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
     let mut inside: Vec<f64> = inside.map(watts).collect();
     if inside.len() >= FEWEST_EMPTY {
         inside.sort_by(f64::total_cmp);
-        return agreed(&inside, inside[inside.len() / 10], FEWEST_EMPTY, most);
+        return agreed_by_lowest(&inside, most);
     }
     let around = TimeRange { from: open.from - BEFORE_WORK, until: open.until + AFTER_WORK };
     // The ends of a recording are readings, and no steps of the counter.
@@ -67,7 +67,7 @@ pub(crate) fn power_without_work(
         watts.sort_by(f64::total_cmp);
         watts
     });
-    let found = agreed(&at_rest, *at_rest.get(at_rest.len() / 10)?, FEWEST_EMPTY, most_at_rest(then))?.watts;
+    let found = agreed_by_lowest(&at_rest, most_at_rest(then))?.watts;
     let working = elsewhere.get(elsewhere.len() / 2)?;
     (found > 0.0 && found * (1.0 + IDLE_AGREES.1) < *working).then_some(found)
 }
@@ -79,6 +79,13 @@ pub(super) fn most_at_rest(then: f64) -> f64 {
 
 fn watts(window: &Window) -> f64 {
     window.joules / window.time.length().max(1e-9)
+}
+
+/// What the lowest of these windows agree on, in order of their power. A few may be lower: where a counter's step is seen late, a window has too little
+/// and the next one too much.
+fn agreed_by_lowest(watts: &[f64], most: f64) -> Option<Open> {
+    let lows = watts.get(watts.len() / 10..=watts.len() / 2)?;
+    lows.iter().find_map(|&low| agreed(watts, low, FEWEST_EMPTY, most))
 }
 
 /// What those windows agree on whose power is about `low`, if they are enough.
@@ -178,6 +185,20 @@ mod tests {
         assert_eq!(found(&windows[..5], &batches), None, "too few of them");
         let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
         assert_eq!(found(&apart, &batches), None, "no power that they agree on");
+    }
+
+    /// 60 W at rest by a counter whose steps are seen late three times: a window has 48 W then, and the next one 72.
+    #[test]
+    fn steps_that_are_seen_late() {
+        let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
+        let late = |i: u32| match i {
+            4 | 8 | 12 => 48.0,
+            5 | 9 | 13 => 72.0,
+            _ => 60.0,
+        };
+        let window = |i: u32| TimeRange { from: f64::from(i) / 2.0, until: f64::from(i + 1) / 2.0 };
+        let window = |i| Window { time: window(i), ticks: 1, joules: late(i) / 2.0 };
+        assert_eq!(found(&(0..20).map(window).collect::<Vec<_>>(), &batches), Some(60.0));
     }
 
     /// Of stretches without units those windows say what the device draws at rest that agree, though it works on for a while in each; where it
