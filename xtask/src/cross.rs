@@ -1,11 +1,11 @@
 //! What compiles for another processor than this machine's: Debian's rustc with a standard library for it, and Debian's gcc, which links.
 //!
 //! The standard library has to be of the compiler's own version: Debian has one for each of its processors, which is unpacked into the cache folder.
-//! Emulation of single programs (`qemu-user-static`) runs what was made. Leaves out the BPF programs, which are the same compiler's on any machine.
+//! An emulator of single programs (`qemu-user`) runs what was made. Leaves out the BPF programs, which are the same compiler's on any machine.
 
 use crate::apt::{self, package};
 use crate::command::{find, read_output, run};
-use crate::private_apt::{BOOKWORM, PrivateApt};
+use crate::private_apt::{BOOKWORM, PrivateApt, TRIXIE};
 use crate::product;
 use crate::target::Target;
 use crate::toolchain::{DEBIAN_PACKAGES, DEBIAN_RUSTC};
@@ -17,17 +17,77 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Packages whose unit tests the emulator runs. Those that divide energy and print it know no processor.
+const UNITS: [&str; 14] = [
+    "energy-trace-bpf",
+    "energy-trace-counters",
+    "energy-trace-cpu-time",
+    "energy-trace-delegation",
+    "energy-trace-foreign",
+    "energy-trace-model",
+    "energy-trace-names",
+    "energy-trace-naming",
+    "energy-trace-power",
+    "energy-trace-probe",
+    "energy-trace-sentences",
+    "energy-trace-symbols",
+    "energy-trace-system",
+    "energy-trace-unwind",
+];
+
+/// Unit tests that the emulator does not run (QEMU 10), and why: the names of these contain one of those.
+const NOT_EMULATED: [(&str, &[&str]); 3] = [
+    (
+        "as it knows no seccomp, without which a resolver refuses to parse",
+        &[
+            "resolver::sandbox::tests::signals_to_itself_alone",
+            "resolver::worker::tests::",
+            "public_names::files::tests::names_of_a_package",
+            "public_names::installed::tests::packages_in_",
+            "gpu::environment::tests::what_was_set_later_is_read",
+            "tables::lanes::tests::",
+        ],
+    ),
+    (
+        "as it has no bpf(2) and no perf_event_open(2)",
+        &[
+            "privileges::tests::system_calls_are_asked_for",
+            "set::tests::perf_is_compared_with_powercap",
+            "sources::perf::tests::reads_what_the_kernel_counts",
+        ],
+    ),
+    ("as its statx(2) knows no mounts", &["files::later_mounts::tests::others_are_as_they_were"]),
+];
+
 /// `cargo xtask cross`: any words of cargo for a processor. Programs and tests run under an emulator.
 pub(crate) fn task(workspace: &Workspace, target: Target, words: &[OsString]) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args(words);
-    if target != Target::of_machine() {
-        let cross = Cross::install(workspace, target)?;
-        cross.install_emulator(workspace)?;
-        product::build_probes_for(workspace, target)?;
-        cross.apply(workspace, &mut cargo);
+    if target == Target::of_machine() {
+        return run(cargo.args(words));
     }
+    let cross = Cross::install(workspace, target)?;
+    install_emulator(workspace)?;
+    product::build_probes_for(workspace, target)?;
+    cross.apply(workspace, &mut cargo);
+    cargo.args(for_emulator(words));
     run(&mut cargo)
+}
+
+/// The words, and behind those of tests which the emulator cannot run; without any, unit tests of all that it can.
+fn for_emulator(words: &[OsString]) -> Vec<OsString> {
+    let units = ["test", "--no-fail-fast", "--lib"].into_iter();
+    let units = units.chain(UNITS.iter().flat_map(|package| ["--package", package]));
+    let mut words = if words.is_empty() { units.map(OsString::from).collect() } else { words.to_vec() };
+    if words[0] == "test" {
+        if !words.contains(&"--".into()) {
+            words.push("--".into());
+        }
+        for (why, tests) in NOT_EMULATED {
+            eprintln!("cross: not run, {why}: {}", tests.join(", "));
+            words.extend(tests.iter().flat_map(|test| ["--skip", test]).map(OsString::from));
+        }
+    }
+    words
 }
 
 /// A compiler for another processor, installed.
@@ -56,17 +116,12 @@ impl Cross {
         Ok(Self { target, sysroot: ensure_sysroot(&folder, target, &workspace.log())? })
     }
 
-    /// Installs what runs programs of the other processor too.
-    pub fn install_emulator(&self, workspace: &Workspace) -> Result<()> {
-        apt::install(&[package("qemu-user-static", "runs programs of the other processor")], &workspace.log())
-    }
-
     /// Has a cargo command build for the processor, and embed the BPF programs for it.
     pub fn apply(&self, workspace: &Workspace, cargo: &mut Command) {
         self.apply_without_linker(workspace, cargo);
         cargo.env("CARGO_BUILD_TARGET", self.target.triple());
         cargo.env(self.variable("LINKER"), self.target.tool("gcc"));
-        cargo.env(self.variable("RUNNER"), runner(self.target).join(" "));
+        cargo.env(self.variable("RUNNER"), runner(workspace, self.target).join(" "));
     }
 
     /// The same where something else says which target it is, and links.
@@ -85,17 +140,30 @@ impl Cross {
     }
 }
 
+/// Fetches what runs programs of another processor: Debian 13's, as 12's lacks system calls that the product needs (`openat2`).
+pub(crate) fn install_emulator(workspace: &Workspace) -> Result<()> {
+    let folder = emulator(workspace);
+    let apt =
+        PrivateApt { folder: &folder, target: Target::of_machine(), sources: TRIXIE, log: &workspace.log() };
+    apt.unpack_each_alone(&["qemu-user"], &folder.join("root"))
+}
+
+fn emulator(workspace: &Workspace) -> PathBuf {
+    workspace.cross().join("emulator")
+}
+
 /// What a program of another processor is run with on this machine.
-fn runner(target: Target) -> [String; 3] {
-    [format!("qemu-{}-static", target.arch()), "-L".to_owned(), format!("/usr/{}", target.multiarch())]
+fn runner(workspace: &Workspace, target: Target) -> [String; 3] {
+    let program = emulator(workspace).join("root/usr/bin").join(format!("qemu-{}", target.arch()));
+    [program.display().to_string(), "-L".to_owned(), format!("/usr/{}", target.multiarch())]
 }
 
 /// A command that runs a program of a processor on this machine.
-pub(crate) fn command_for(target: Target, program: &Path) -> Command {
+pub(crate) fn command_for(workspace: &Workspace, target: Target, program: &Path) -> Command {
     if target == Target::of_machine() {
         return Command::new(program);
     }
-    let [emulator, words @ ..] = runner(target);
+    let [emulator, words @ ..] = runner(workspace, target);
     let mut command = Command::new(emulator);
     command.args(words).arg(program);
     command
@@ -139,7 +207,7 @@ fn series_of(version: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cross, series_of};
+    use super::{Cross, for_emulator, series_of};
     use crate::target::Target;
     use crate::workspace::Workspace;
     use std::process::Command;
@@ -158,6 +226,22 @@ mod tests {
             told("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"),
             Some("aarch64-linux-gnu-gcc".as_ref())
         );
+    }
+
+    /// Tests are told which are left out, behind what they were told; other words are as they were typed. Without any, packages' unit tests are run.
+    #[test]
+    fn what_is_left_out() {
+        let said = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(Into::into).collect();
+            for_emulator(&words).join(" ".as_ref()).into_string().unwrap()
+        };
+        assert_eq!(said(&["build", "--release"]), "build --release");
+        let tests = said(&["test", "--lib", "--", "vdso"]);
+        assert!(tests.starts_with("test --lib -- vdso --skip resolver::"), "{tests}");
+        assert!(said(&["test"]).starts_with("test -- --skip "));
+        let units = said(&[]);
+        assert!(units.starts_with("test --no-fail-fast --lib --package energy-trace-bpf"), "{units}");
+        assert!(units.contains(" --package energy-trace-unwind -- --skip "), "{units}");
     }
 
     /// The package of the library is named after Rust's version.

@@ -66,7 +66,8 @@ enum Task {
         #[arg(long)]
         target: Option<Target>,
     },
-    /// Run cargo for a processor, such as `cross aarch64 test --package energy-trace-unwind --lib`; what it runs, an emulator does.
+    /// Run cargo for a processor, such as `cross aarch64 test --package energy-trace-unwind --lib`; what it runs, an emulator does. Without words:
+    /// the unit tests, but for some that no emulator can run, which are named.
     Cross {
         /// The processor.
         target: Target,

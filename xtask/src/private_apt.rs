@@ -16,6 +16,8 @@ pub const BOOKWORM: &[&str] = &[
 ];
 /// Where Debian 13's come from.
 pub const TRIXIE: &[&str] = &["http://deb.debian.org/debian trixie main"];
+/// Where Debian 11's come from.
+pub const BULLSEYE: &[&str] = &["http://deb.debian.org/debian bullseye main"];
 /// Where Debian's newest come from.
 pub const SID: &[&str] = &["http://deb.debian.org/debian sid main"];
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -115,6 +117,16 @@ impl PrivateApt<'_> {
         }
         ensure!(found, "apt left no {name}");
         Ok(())
+    }
+
+    /// Unpacks packages without what they depend on, below a folder; once.
+    pub fn unpack_each_alone(&self, packages: &[&str], root: &Path) -> Result<()> {
+        let complete = root.join(".complete");
+        if complete.exists() {
+            return Ok(());
+        }
+        packages.iter().try_for_each(|package| self.unpack_alone(package, root))?;
+        Ok(fs::write(complete, "")?)
     }
 
     /// What `apt-cache show` says of a package.

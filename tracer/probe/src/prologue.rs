@@ -27,6 +27,7 @@ mod tests {
 
     /// `endbr64` is skipped, `push` and jumps are emulated, `sub` and `mov` and nothing at all are not.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn the_cheapest_spot() {
         let endbr = |rest: &[u8]| [&[0xf3, 0x0f, 0x1e, 0xfa][..], rest].concat();
         assert_eq!(spot(&endbr(&[0x55])), Spot { offset: 4, steps: false });

@@ -149,6 +149,7 @@ mod tests {
 
     /// What jumps on to a function of another library is called after that, and not after the function before its table.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn entries_of_linkage_tables() {
         let folder = tempfile::tempdir().unwrap();
         let source = ".globl f\n.type f, @function\nf: jmp _ZN2at3addEv@PLT\n.size f, .-f\n";
@@ -180,6 +181,7 @@ mod tests {
 
     /// Functions of the vDSO are found though it is no file.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "a name of x86-64's")]
     fn names_of_the_vdso() {
         let image = energy_trace_unwind::vdso::open_image().unwrap();
         let facts = ElfFacts::read(&image, &["__vdso_gettimeofday"]).unwrap();

@@ -6,7 +6,7 @@
 use super::floor::{self, FLOOR, Glibc};
 use crate::bpf::{self, Warnings};
 use crate::command::{find, run, run_logged};
-use crate::cross::Cross;
+use crate::cross::{self, Cross};
 use crate::product::split_debug_of;
 use crate::setup::{self, Purpose};
 use crate::target::Target;
@@ -64,7 +64,7 @@ pub(crate) fn build(workspace: &Workspace, tools: &Path, target: Target) -> Resu
     cargo.args(["--package", "energy-trace", "--package", "energy-trace-cupti"]);
     if target != Target::of_machine() {
         let cross = Cross::install(workspace, target)?;
-        cross.install_emulator(workspace)?;
+        cross::install_emulator(workspace)?;
         cross.apply_without_linker(workspace, &mut cargo);
     }
     run(cargo.env("PATH", path))?;

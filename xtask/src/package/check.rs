@@ -159,6 +159,15 @@ fn verify(report: &Value, svg: &str) -> Result<()> {
 
 /// The manual, the completions, the library and the examples came along.
 fn verify_files(prefix: &Path, root: &Path) -> Result<()> {
+    for file in wanted_files(root)? {
+        let there = prefix.join(&file).metadata().is_ok_and(|facts| facts.len() > 0);
+        ensure!(there, "{} is missing", file.display());
+    }
+    Ok(())
+}
+
+/// What each package has to hold besides its program.
+pub(super) fn wanted_files(root: &Path) -> Result<impl Iterator<Item = PathBuf>> {
     let known = [
         "share/man/man1/energy-trace.1.gz",
         "share/man/man1/energy-trace-record.1.gz",
@@ -166,12 +175,7 @@ fn verify_files(prefix: &Path, root: &Path) -> Result<()> {
         "share/fish/vendor_completions.d/energy-trace.fish",
         LIBRARY,
     ];
-    let wanted = known.into_iter().map(PathBuf::from);
-    for file in wanted.chain(examples(root)?.into_iter().map(|(_, to)| to)) {
-        let there = prefix.join(&file).metadata().is_ok_and(|facts| facts.len() > 0);
-        ensure!(there, "{} is missing", file.display());
-    }
-    Ok(())
+    Ok(known.into_iter().map(PathBuf::from).chain(examples(root)?.into_iter().map(|(_, to)| to)))
 }
 
 /// A shell in the folder, with the machine's `/proc`, `/sys` and `/dev`.

@@ -4,7 +4,7 @@
 //! says its version, looks at the machine, and reads a recording that this machine's program has made, to the byte as that one. Leaves out
 //! recording on such a processor (`kernels --arch`).
 
-use super::check::newest;
+use super::check::{newest, wanted_files};
 use super::tree::files_below;
 use crate::command::{read_output, run, run_logged};
 use crate::cross::command_for;
@@ -142,10 +142,13 @@ impl Kind {
         let named = |name: &str| files.iter().find(|file| file.ends_with(name)).cloned();
         let program = named("bin/energy-trace").context("it has no program")?;
         let library = named("libenergy_trace_cupti.so").context("it has no library")?;
+        for file in wanted_files(workspace.root())? {
+            ensure!(files.iter().any(|found| found.ends_with(&file)), "{} is missing", file.display());
+        }
         for file in [&program, &library] {
             ensure_machine(file, target)?;
         }
-        eprintln!("{:>8}: for {says}, program and library too", self.ending);
+        eprintln!("{:>8}: for {says}, program and library too; all files are there", self.ending);
         Ok(program)
     }
 }
@@ -165,9 +168,9 @@ fn ensure_machine(file: &Path, target: Target) -> Result<()> {
 
 /// Runs the program under the emulator, beside this machine's.
 fn run_program(workspace: &Workspace, program: &Path, work: &Path, target: Target) -> Result<()> {
-    let version = read_output(command_for(target, program).arg("--version"))?;
+    let version = read_output(command_for(workspace, target, program).arg("--version"))?;
     ensure!(version.ends_with(env!("CARGO_PKG_VERSION")), "its version is {version}");
-    let doctor = command_for(target, program).arg("doctor").output()?;
+    let doctor = command_for(workspace, target, program).arg("doctor").output()?;
     let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(doctor.starts_with("This machine"), "doctor says {doctor}");
     run(workspace.cargo().args(["build", "--quiet", "--package", "energy-trace"]))?;
@@ -184,7 +187,7 @@ fn run_program(workspace: &Workspace, program: &Path, work: &Path, target: Targe
             ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
             Ok(said.stdout)
         };
-        let (theirs, ours) = (ask(command_for(target, program)), ask(Command::new(&own)));
+        let (theirs, ours) = (ask(command_for(workspace, target, program)), ask(Command::new(&own)));
         let [theirs, ours] = [theirs, ours].map(|said| said.with_context(|| question.join(" ")));
         if theirs? != ours? {
             bail!("{} differs from what this machine's program says", question.join(" "));

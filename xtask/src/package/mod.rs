@@ -15,7 +15,7 @@ mod tree;
 
 use crate::apt::{self, package};
 use crate::command::{find, read_output};
-use crate::cross::Cross;
+use crate::cross;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -57,7 +57,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 fn check_foreign(workspace: &Workspace, out: &Path, target: Target) -> Result<()> {
-    Cross::install(workspace, target)?.install_emulator(workspace)?;
+    cross::install_emulator(workspace)?;
     foreign::check(workspace, &build::tools(workspace)?, out, target)
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn make(
     fs::write(tree.join(DOC).join("THIRD-PARTY"), parts.notices()?)?;
     // The program writes its own manual and completions: they are those of this build.
     let program = tree.join("bin/energy-trace");
-    run(command_for(target, &program).arg("pages").arg(tree.join("share")))?;
+    run(command_for(workspace, target, &program).arg("pages").arg(tree.join("share")))?;
     let manual = files_below(&tree.join("share/man"))?;
     run(Command::new("gzip").args(["-9", "--no-name"]).args(manual).arg(tree.join(DOC).join("THIRD-PARTY")))?;
     for file in files_below(tree)?.iter().filter(|file| !file.starts_with(tree.join("bin"))) {

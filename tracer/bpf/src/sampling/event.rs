@@ -94,17 +94,21 @@ mod tests {
         }
     }
 
-    /// A guest is known by the CPU's own flag, a PMU by its place in sysfs.
+    /// A guest is known by the CPU's own flag or by the firmware, a PMU by its place in sysfs or by a file there.
     #[test]
     fn machines_are_read() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(Machine::read_at(root.path()), Machine::default());
         fs::create_dir_all(root.path().join("proc")).unwrap();
-        fs::create_dir_all(root.path().join("sys/bus/event_source/devices/cpu_core")).unwrap();
+        let pmu = root.path().join("sys/bus/event_source/devices/cpu_core");
+        fs::create_dir_all(&pmu).unwrap();
+        fs::write(pmu.join("cpus"), "0-1\n").unwrap();
         fs::write(root.path().join("proc/cpuinfo"), "model name\t: hypervisor\nflags\t\t: fpu sse\n")
             .unwrap();
         assert_eq!(Machine::read_at(root.path()), Machine { is_virtual: false, has_pmu: true });
         fs::write(root.path().join("proc/cpuinfo"), "flags\t\t: fpu hypervisor sse\n").unwrap();
+        fs::create_dir_all(root.path().join("sys/class/dmi/id")).unwrap();
+        fs::write(root.path().join("sys/class/dmi/id/sys_vendor"), "QEMU\n").unwrap();
         assert!(Machine::read_at(root.path()).is_virtual);
     }
 }

@@ -571,6 +571,7 @@ mod tests {
     /// A guess is proved where the code says the same, ends where the code says that it lies in its own frame, and is a guess otherwise: by the code
     /// that is there now.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn guesses_that_code_proves() {
         let mut world = World::new(1, MOST_KEPT);
         let at = world.at(0);
@@ -602,6 +603,7 @@ mod tests {
 
     /// Of programs that make ever more code no more is kept than was allowed: what is known goes on to prove guesses, and nothing is asked.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn code_without_end() {
         for (most_kept, proves) in [(MOST_KEPT, true), (1, false)] {
             let mut world = World::new(2, most_kept);
@@ -615,6 +617,7 @@ mod tests {
 
     /// A guess waits for its code's turn and for the answer, and for nothing once there is one.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn guesses_that_wait() {
         let mut waits = World::new(1, 0);
         let at = waits.at(0);
@@ -629,6 +632,7 @@ mod tests {
     /// A caller that is missing has its callee's code looked into wherever that stands in the stack; the probes are given rows when there are new ones,
     /// and not all the time.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn rows_for_the_probes() {
         let mut world = World::new(1, MOST_KEPT);
         let native = frames(&[(0x3000, 0x4000), (world.at(0), 0)]);
@@ -643,6 +647,7 @@ mod tests {
     /// A stack that the probes have unwound by rows stands while the code is the same. Where it is other code it ends there, also while they still have
     /// the old rows; from when they were told of newer ones it stands again.
     #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's machine code")]
     fn code_that_changed() {
         let mut world = World::new(1, MOST_KEPT);
         let at = world.at(0);
