@@ -15,8 +15,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const TIMED: Duration = Duration::from_millis(100);
 /// One in so many samples is taken, step by step.
 const STEPS: [u32; 4] = [1, 2, 4, 8];
-/// So many looks in a row are a step down, so many a step up.
-const DOWN: usize = 3;
+/// One look above the limit is a step down, so many far below it a step up.
 const UP: usize = 6;
 
 /// An agent's cost, look by look.
@@ -100,7 +99,7 @@ impl CostWatch {
     }
 }
 
-/// What is to be said of a look, with the mean that made it so.
+/// What is to be said of a look, with the share that made it so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noted {
     Slower(u32),
@@ -145,18 +144,20 @@ impl Steps {
             return None;
         }
         self.looks.push(share);
-        let is_last = self.step + 1 >= STEPS.len();
-        let above = self.mean_of(DOWN).filter(|mean| *mean > self.most);
+        let too_many = self.looks.len().saturating_sub(UP);
+        self.looks.drain(..too_many);
+        let (is_above, is_last) = (share > self.most, self.step + 1 >= STEPS.len());
         // Twice as many samples take twice as much at the most.
-        let below = self.mean_of(UP).filter(|mean| *mean < self.most / 2 && self.step > 0);
-        self.is_above = is_last && above.is_some();
-        match (above, below) {
-            (Some(mean), _) if is_last => return self.above(mean),
-            (Some(mean), _) => return Some(Noted::Slower(self.go(self.step + 1, mean))),
-            (None, Some(mean)) => return Some(Noted::Faster(self.go(self.step - 1, mean))),
-            (None, None) => self.forget_old(),
+        let below = self.mean().filter(|mean| *mean < self.most / 2 && self.step > 0);
+        self.is_above = is_last && is_above;
+        match below {
+            _ if self.is_above => {
+                (!std::mem::replace(&mut self.is_told, true)).then_some(Noted::Above(share))
+            }
+            _ if is_above => Some(Noted::Slower(self.go(self.step + 1, share))),
+            Some(mean) => Some(Noted::Faster(self.go(self.step - 1, mean))),
+            None => None,
         }
-        None
     }
 
     fn go(&mut self, step: usize, mean: u32) -> u32 {
@@ -165,23 +166,11 @@ impl Steps {
         mean
     }
 
-    /// There is no further step: once.
-    fn above(&mut self, mean: u32) -> Option<Noted> {
-        self.forget_old();
-        let is_told = std::mem::replace(&mut self.is_told, true);
-        (!is_told).then_some(Noted::Above(mean))
-    }
-
-    fn forget_old(&mut self) {
-        let too_many = self.looks.len().saturating_sub(UP);
-        self.looks.drain(..too_many);
-    }
-
-    /// Of the last looks.
-    fn mean_of(&self, count: usize) -> Option<u32> {
-        let last = self.looks.len().checked_sub(count).and_then(|first| self.looks.get(first..))?;
-        let sum = last.iter().map(|share| u64::from(*share)).sum::<u64>();
-        u32::try_from(sum / count as u64).ok()
+    /// Of the last looks, where they are as many as a step up takes.
+    fn mean(&self) -> Option<u32> {
+        let sum = self.looks.iter().map(|share| u64::from(*share)).sum::<u64>();
+        let mean = u32::try_from(sum / UP as u64).ok();
+        mean.filter(|_| self.looks.len() == UP)
     }
 }
 
@@ -197,13 +186,13 @@ mod tests {
         shares.iter().map(note).collect()
     }
 
-    /// Half a minute above the limit is a step down, a minute far below it one up; one look, or what lies between, is none.
+    /// The first look above the limit is a step down and said, a minute far below it one up; what lies between is none.
     #[test]
     fn down_and_up() {
         let mut of = Steps { most: 10_000, has_begun: true, ..Steps::default() };
-        assert_eq!(steps(&mut of, &[20_000, 1_000, 1_000, 50_000, 1_000]), [1, 1, 1, 2, 2]);
+        assert_eq!([9_000, 37_000].map(|share| of.note(share)), [None, Some(Noted::Slower(37_000))]);
         assert_eq!(steps(&mut of, &[6_000; 9]), [2; 9]);
-        assert_eq!(steps(&mut of, &[11_000; 6]), [2, 2, 4, 4, 4, 8]);
+        assert_eq!(steps(&mut of, &[11_000; 3]), [4, 8, 8]);
         assert_eq!(steps(&mut of, &[4_000; 18]), [[8; 5].as_slice(), &[4; 6], &[2; 6], &[1]].concat());
     }
 
@@ -211,8 +200,7 @@ mod tests {
     #[test]
     fn the_start_does_not_count() {
         let mut of = Steps { most: 10_000, ..Steps::default() };
-        assert_eq!(steps(&mut of, &[90_000, 9_000, 9_000, 9_000]), [1; 4]);
-        assert_eq!(steps(&mut of, &[90_000]), [2]);
+        assert_eq!(steps(&mut of, &[90_000, 9_000, 90_000]), [1, 1, 2]);
     }
 
     /// There is a last step, and a first.
@@ -234,12 +222,10 @@ mod tests {
             assert_eq!(of.is_above, is_above, "{share} {:?}", of.looks);
             noted
         };
-        assert_eq!([21_000, 21_000].map(|share| look(share, false)), [None; 2]);
         assert_eq!(look(21_000, true), Some(Noted::Above(21_000)));
         assert_eq!([30_000; 5].map(|share| look(share, true)), [None; 5]);
-        assert_eq!(look(0, true), None);
-        assert_eq!([0; 5].map(|share| look(share, false)).last(), Some(&Some(Noted::Faster(0))));
-        let again = [15_000; 6].map(|share| of.note(share));
-        assert_eq!(again, [None, None, Some(Noted::Slower(15_000)), None, None, Some(Noted::Above(15_000))]);
+        assert_eq!([0; 6].map(|share| look(share, false)).last(), Some(&Some(Noted::Faster(0))));
+        let again = [15_000; 2].map(|share| of.note(share));
+        assert_eq!(again, [Some(Noted::Slower(15_000)), Some(Noted::Above(15_000))]);
     }
 }
