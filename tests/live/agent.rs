@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_energy-trace");
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// CPU time is summed over a second at most: so long behind its end all of a program is on the page.
-const LONGEST_SUM_US: u128 = 1_000_000;
+pub(super) const LONGEST_SUM_US: u128 = 1_000_000;
 pub(super) const UIDS: [&str; 2] =
     ["7f1d2e3c-0a1b-4c5d-8e9f-001122334400", "7f1d2e3c-0a1b-4c5d-8e9f-001122334401"];
 
@@ -196,8 +196,8 @@ impl Page {
 
 /// A pod's control group with a program in it that draws so many watts on a CPU of its own; both go with the test.
 pub(super) struct Pod {
-    burns: Option<Started>,
-    group: PathBuf,
+    pub(super) burns: Option<Started>,
+    pub(super) group: PathBuf,
 }
 
 impl Pod {
@@ -209,7 +209,7 @@ impl Pod {
     }
 
     /// The control group, and what starts a program in it.
-    fn begin(cpu: usize) -> (Command, PathBuf) {
+    pub(super) fn begin(cpu: usize) -> (Command, PathBuf) {
         let root = Path::new("/sys/fs/cgroup");
         let mounted = |name: &&str| root.join(name).join("cgroup.procs").exists();
         let mount = ["", "unified", "pids"].into_iter().find(mounted).expect("control groups");

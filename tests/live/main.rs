@@ -12,6 +12,7 @@
 
 mod agent;
 mod agent_faults;
+mod agent_groups;
 mod agent_image;
 mod agent_prometheus;
 mod agent_work;

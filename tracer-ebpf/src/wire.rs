@@ -65,7 +65,7 @@ pub mod kind {
     pub const CODES: u32 = 14;
     /// A `BackgroundEvent`: time of those who are not targets.
     pub const BACKGROUND: u32 = 15;
-    /// A `TaskEvent`: the process of its head came into the recorded control group.
+    /// A `TaskEvent`: the process of its head came into the recorded control group; to an agent, into another one.
     pub const JOIN: u32 = 16;
 }
 

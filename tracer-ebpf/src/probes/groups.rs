@@ -1,11 +1,11 @@
 //! Processes that come into the recorded control group later, or leave it: moved by hand, by a container's runtime, or made there
-//! (`clone3` with `CLONE_INTO_CGROUP`, Linux 5.7).
+//! (`clone3` with `CLONE_INTO_CGROUP`, Linux 5.7). An agent is told of each that moves.
 //!
 //! A group is inside another where that is among its parents. Leaves out who is in the group at the start, which user space reads.
 
 use super::last_process::changed;
-use super::maps::{TARGETS, count, head, settings};
-use super::rings::{WAKEUP, send_event};
+use super::maps::{TARGETS, count, head, is_always_on, settings};
+use super::rings::{Events, NO_WAKEUP, WAKEUP, is_filling, send_event};
 use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_probe_read_kernel};
 use tracer_ebpf::wire::{GroupSettings, TaskEvent, kind, lost};
 
@@ -39,6 +39,9 @@ fn group() -> GroupSettings {
 /// A process was moved to a group: into the recorded one, out of it, or within it.
 #[inline(always)]
 pub(crate) fn moved(to: *const u8, task: *const u8) {
+    if is_always_on() {
+        return tell(task);
+    }
     let group = group();
     let hierarchy = pointer(to, group.root).and_then(|root| word32(root, group.root_hierarchy));
     if group.id == 0 || hierarchy != Some(group.hierarchy) {
@@ -61,6 +64,18 @@ pub(crate) fn moved(to: *const u8, task: *const u8) {
         }
         (true, true) => stay(pid),
         _ => (),
+    }
+}
+
+/// Tells of a process that was moved; a thread alone still counts for its process.
+#[inline(always)]
+fn tell(task: *const u8) {
+    let (Some(pid), Some(tid)) = (word32(task, settings().task_tgid), word32(task, settings().task_pid))
+    else {
+        return;
+    };
+    if pid == tid && pid != settings().tracer_pid {
+        send_join(pid, tid);
     }
 }
 
@@ -112,8 +127,14 @@ pub(crate) fn follow(pid: u32, tid: u32) {
         return;
     }
     changed();
+    send_join(pid, tid);
+}
+
+#[inline(always)]
+fn send_join(pid: u32, tid: u32) {
     let event = TaskEvent { head: head(kind::JOIN, pid, tid), comm: [0; 16], other: 0, reserved: 0 };
-    send_event(&event, WAKEUP, lost::TASKS);
+    let wakes = if !is_always_on() || is_filling::<Events>() { WAKEUP } else { NO_WAKEUP };
+    send_event(&event, wakes, lost::TASKS);
 }
 
 /// Whether a group is the recorded one, or below it.

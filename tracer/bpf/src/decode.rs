@@ -54,7 +54,7 @@ pub enum Event<'a> {
     Background(EventContext, KtimeNs, Comm),
     /// A target made a process.
     Fork(EventContext, Pid),
-    /// A process came into the recorded control group.
+    /// A process came into the recorded control group; to an agent, into another one.
     Join(EventContext),
     /// A target became another program.
     Exec(EventContext, Comm),

@@ -106,12 +106,16 @@ fn switches(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'stati
     SWITCHES.into_iter().filter(|_| !config.sum_time)
 }
 
-/// The one for a control group.
+/// The one for a control group, and for an agent.
 const ATTACH: (&str, &str) = ("on_attach", "cgroup_attach_task");
+
+fn attach(config: &TraceConfig) -> Option<(&'static str, &'static str)> {
+    (config.group.is_some() || config.is_always_on()).then_some(ATTACH)
+}
 
 fn tracepoints(config: &TraceConfig) -> impl Iterator<Item = (&'static str, &'static str)> {
     let on_reading = config.sum_time.then_some(ON_READING);
-    switches(config).chain(LIVES).chain(config.group.is_some().then_some(ATTACH)).chain(on_reading)
+    switches(config).chain(LIVES).chain(attach(config)).chain(on_reading)
 }
 
 /// Loaded programs and the maps that user space writes.
@@ -290,7 +294,7 @@ impl Object {
 
     /// What follows the life of processes. Gives a doubt where the mmap hook is not to be had.
     pub fn attach_lives(&mut self, config: &TraceConfig) -> Result<Option<String>, ProbeError> {
-        self.attach_raw(LIVES.into_iter().chain(config.group.is_some().then_some(ATTACH)))?;
+        self.attach_raw(LIVES.into_iter().chain(attach(config)))?;
         let mut ebpf = lock(&self.ebpf);
         mount_tracefs();
         let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;

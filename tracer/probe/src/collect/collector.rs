@@ -143,11 +143,7 @@ impl Collector {
                 self.housekeeping.began(child);
                 stacks.processes.fork(head, child, &mut stacks.maps, &stacks.out.records);
             }
-            Event::Join(head) => {
-                self.housekeeping.began(head.pid);
-                stacks.processes.get_or_insert(head.pid, &stacks.out.records);
-                stacks.processes.touch(head.pid, head.at);
-            }
+            Event::Join(head) => self.joined(head),
             Event::Exec(head, comm) => {
                 if !stacks.processes.exec_young(head.pid, comm) {
                     self.exec(head, comm.text());
@@ -182,9 +178,21 @@ impl Collector {
         }
     }
 
-    /// An agent reads nothing of processes that begin or end, or launch: who is sampled is read, and samples say so.
+    /// A process came into the recorded control group; or into another one, which concerns an agent alone.
+    fn joined(&mut self, head: EventContext) {
+        let stacks = &mut self.stacks;
+        let (processes, out) = (&mut stacks.processes, &stacks.out.records);
+        if processes.scope == Scope::Agent {
+            return processes.moved(head.pid, &mut stacks.maps, out);
+        }
+        self.housekeeping.began(head.pid);
+        processes.get_or_insert(head.pid, out);
+        processes.touch(head.pid, head.at);
+    }
+
+    /// An agent reads nothing of processes that begin, move or end, or launch: who is sampled is read, and samples say so.
     fn is_nobodys_work(&self, event: &Event<'_>) -> bool {
-        let is_life = matches!(event, Event::Fork(..) | Event::Exec(..) | Event::Exit(..));
+        let is_life = matches!(event, Event::Fork(..) | Event::Join(..) | Event::Exec(..) | Event::Exit(..));
         let is_launch = matches!(event, Event::Gpu(..) | Event::GpuStack(..));
         (is_life || is_launch) && self.stacks.processes.scope == Scope::Agent
     }

@@ -73,7 +73,7 @@ pub(crate) struct Processes {
     pub(crate) met_late: Vec<Pid>,
     /// Processes whose mappings found no room in the pool, or are too many.
     pub(crate) without_room: HashSet<Pid>,
-    next_process: u32,
+    pub(super) next_process: u32,
     next_thread: u32,
 }
 
@@ -692,7 +692,7 @@ fn told_group(pid: Pid, key: ProcessKey, known: Arc<str>, out: &RecordSender) ->
     path.into()
 }
 
-fn next_key(next: &mut u32) -> ProcessKey {
+pub(super) fn next_key(next: &mut u32) -> ProcessKey {
     let key = ProcessKey::new(*next);
     *next += 1;
     key
