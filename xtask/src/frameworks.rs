@@ -149,6 +149,12 @@ pub fn install_newest_torch(workspace: &Workspace) -> Result<PathBuf> {
 /// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).
 pub fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
     ensure(workspace, &CODECARBON)?;
+    let scaphandre = install_scaphandre(workspace)?;
+    Ok((workspace.venvs().join(CODECARBON.folder).join("bin/python"), scaphandre))
+}
+
+/// The same of Scaphandre alone.
+pub fn install_scaphandre(workspace: &Workspace) -> Result<PathBuf> {
     let scaphandre = workspace.tools().join("bin/scaphandre");
     if !scaphandre.is_file() {
         eprintln!(
@@ -159,7 +165,7 @@ pub fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
             ["install", "scaphandre", "--version", SCAPHANDRE, "--no-default-features", "--features", "json"];
         run_logged(workspace.cargo().args(options).arg("--root").arg(workspace.tools()), &workspace.log())?;
     }
-    Ok((workspace.venvs().join(CODECARBON.folder).join("bin/python"), scaphandre))
+    Ok(scaphandre)
 }
 
 /// The Python of an environment with these packages, which is made where it is not there yet.

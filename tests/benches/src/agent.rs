@@ -10,11 +10,13 @@ use anyhow::{Context as _, Result};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 use xtask::command::run;
+use xtask::frameworks;
 use xtask::product;
 use xtask::setup::Purpose;
 use xtask::workspace::Workspace;
@@ -37,7 +39,7 @@ pub(crate) struct Options {
     /// An energy-trace that is there, instead of building one; several have their turns by turns.
     #[arg(long, value_name = "FILE")]
     binary: Vec<PathBuf>,
-    /// Another program that runs meanwhile, measured alike.
+    /// Another program that runs meanwhile, measured alike; scaphandre: that energy agent by its defaults, compiled first.
     #[arg(long, value_name = "PROGRAM")]
     beside: Option<PathBuf>,
     /// As it is always on: windows of a minute, a spool, and its page read every 15 s.
@@ -85,11 +87,15 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     run(Command::new("cc").args(["-O1", "-o"]).arg(&load).arg(source))?;
     let mut command = Command::new(load);
     command.args(options.load.iter().map(u32::to_string));
+    let beside = match &options.beside {
+        Some(program) if program == Path::new("scaphandre") => Some(scaphandre(workspace, folder.path())?),
+        program => program.clone(),
+    };
     let mut found = vec![Vec::new(); binaries.len()];
     for _ in 0..options.turns {
         for (binary, found) in binaries.iter().zip(&mut found) {
             let _load = if options.idle { None } else { Some(Running::start(&mut command)?) };
-            found.push(turn(Command::new(binary), options)?);
+            found.push(turn(Command::new(binary), options, beside.as_deref())?);
         }
     }
     for (binary, found) in binaries.iter().zip(&found) {
@@ -129,8 +135,29 @@ impl Drop for Running {
     }
 }
 
+/// What starts Scaphandre where the kernel has no counter: one that stands still is mounted in its place for it alone, and a list of modules, without
+/// which it does not start. There it sees the processes that run already and no others.
+fn scaphandre(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    const SCRIPT: &str = r#"#!/bin/sh -e
+[ -n "$1" ] || exec unshare --mount "$0" mounted
+cd "$(mktemp -d -p "${0%/*}")" && mkdir -p class/powercap/intel-rapl:0
+echo package-0 > class/powercap/intel-rapl:0/name && echo 1 > class/powercap/intel-rapl:0/energy_uj
+mount --bind class /sys/class
+if [ ! -e /proc/modules ]; then
+    mkdir real proc && mount --rbind /proc real && ln -s "$PWD"/real/* proc/
+    : > proc/modules && mount --bind proc /proc
+fi
+exec SCAPHANDRE --no-header json --file /dev/null
+"#;
+    let program = frameworks::install_scaphandre(workspace)?.display().to_string();
+    let script = folder.join("scaphandre");
+    fs::write(&script, SCRIPT.replace("SCAPHANDRE", &program))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    Ok(script)
+}
+
 /// One turn of an agent.
-fn turn(mut command: Command, options: &Options) -> Result<Figures> {
+fn turn(mut command: Command, options: &Options, beside: Option<&Path>) -> Result<Figures> {
     let spool = tempfile::tempdir()?;
     // Nobody's but the agent's, as the documentation says.
     std::os::unix::fs::chown(spool.path(), Some(SPOOL_OWNER), Some(SPOOL_OWNER))?;
@@ -147,8 +174,7 @@ fn turn(mut command: Command, options: &Options) -> Result<Figures> {
     command.args(["--power", "model", "--model-watts", "idle=5,core=20"]);
     let mut agent = Running::start(command.stderr(Stdio::piped()))?;
     let address = address(&mut agent.0)?;
-    let beside =
-        options.beside.as_ref().map(|program| Running::start(Command::new(program).stderr(Stdio::null())));
+    let beside = beside.map(|program| Running::start(Command::new(program).stderr(Stdio::null())));
     let beside = beside.transpose()?;
     let trees = [Some(agent.0.id()), beside.as_ref().map(|beside| beside.0.id())];
     sleep(if options.always_on { WARM_ALWAYS_ON } else { WARM });
