@@ -21,29 +21,42 @@ const GAUGES: u32 = u32::MAX - 1;
 
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let timed = input.over_time.map(|over_time| Timed::new(input, over_time, options));
-    let mut events = Vec::new();
+    let stacks = timed.as_ref().map(|timed| &timed.stacks);
+    let about = stacks.map(|stacks| json!({ "title": stacks.title(), "quality": stacks.quality() }));
+    write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[", text(&about.into())?)?;
+    let mut events = Events { out, comma: "" };
     let tracks = input.over_time.map(|over_time| domains(input, over_time)).unwrap_or_default();
     let gauges = input.over_time.map(|over_time| gauge_tracks(input, over_time)).unwrap_or_default();
     if !tracks.is_empty() {
-        events.push(name("process_name", (COUNTERS, 0), "power"));
+        events.push(&name("process_name", (COUNTERS, 0), "power"))?;
     }
-    tracks.iter().for_each(|track| counter(&mut events, track));
+    tracks.iter().try_for_each(|track| counter(&mut events, track))?;
     if !gauges.is_empty() {
-        events.push(name("process_name", (GAUGES, 0), "temperatures and clocks"));
+        events.push(&name("process_name", (GAUGES, 0), "temperatures and clocks"))?;
     }
-    gauges.iter().for_each(|track| gauge(&mut events, track));
-    let mut about = Value::Null;
+    gauges.iter().try_for_each(|track| gauge(&mut events, track))?;
     if let Some(timed) = &timed {
-        timed.threads.iter().for_each(|(&thread, stretches)| slices(&mut events, timed, thread, stretches));
-        about = json!({ "title": timed.stacks.title(), "quality": timed.stacks.quality() });
+        for (&thread, stretches) in &timed.threads {
+            slices(&mut events, timed, thread, stretches)?;
+        }
     }
-    write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[", text(&about)?)?;
-    for (number, event) in events.iter().enumerate() {
-        let comma = if number == 0 { "" } else { "," };
-        write!(out, "{comma}\n{}", text(event)?)?;
+    writeln!(events.out, "\n]}}")?;
+    events.out.flush()
+}
+
+/// Events, each written when it is made: all at once take ten times as much memory as their text.
+struct Events<'a> {
+    out: &'a mut dyn Write,
+    /// What stands before the next one.
+    comma: &'static str,
+}
+
+impl Events<'_> {
+    fn push(&mut self, event: &Value) -> io::Result<()> {
+        write!(self.out, "{}\n{}", self.comma, text(event)?)?;
+        self.comma = ",";
+        Ok(())
     }
-    writeln!(out, "\n]}}")?;
-    out.flush()
 }
 
 fn text(value: &Value) -> io::Result<String> {
@@ -55,31 +68,32 @@ fn name(what: &str, (pid, tid): (u32, u32), name: &str) -> Value {
 }
 
 /// Watts in each bin, and none behind the last.
-fn counter(events: &mut Vec<Value>, track: &DomainTrack) {
+fn counter(events: &mut Events<'_>, track: &DomainTrack) -> io::Result<()> {
     let name = format!("{} (W, {})", track.name, track.quality);
     let mut event = |at_ns, watts: [f64; 3]| {
         let [program, others, rest] = watts;
         let args = json!({ "this program": program, "other programs": others, "idle and nobody": rest });
-        events.push(json!({ "ph": "C", "name": name, "pid": COUNTERS, "ts": micros(at_ns), "args": args }));
+        events.push(&json!({ "ph": "C", "name": name, "pid": COUNTERS, "ts": micros(at_ns), "args": args }))
     };
     let mut end = 0;
     for bin in &track.bins {
         let DomainBin { span_ns, target, others, rest, .. } = bin;
         let seconds = (span_ns.end - span_ns.start).max(1) as f64 / 1e9;
-        event(span_ns.start, [*target, *others, *rest].map(|part| part.as_joules() / seconds));
+        event(span_ns.start, [*target, *others, *rest].map(|part| part.as_joules() / seconds))?;
         end = span_ns.end;
     }
-    event(end, [0.0; 3]);
+    event(end, [0.0; 3])
 }
 
 /// The mean of each bin in which it is known.
-fn gauge(events: &mut Vec<Value>, track: &GaugeTrack) {
+fn gauge(events: &mut Events<'_>, track: &GaugeTrack) -> io::Result<()> {
     let name = format!("{} ({})", track.name, track.unit);
     for (at_ns, value) in &track.bins {
         let Some(value) = value else { continue };
-        let args = json!({ track.unit: value });
-        events.push(json!({ "ph": "C", "name": name, "pid": GAUGES, "ts": micros(*at_ns), "args": args }));
+        let (ts, args) = (micros(*at_ns), json!({ track.unit: value }));
+        events.push(&json!({ "ph": "C", "name": name, "pid": GAUGES, "ts": ts, "args": args }))?;
     }
+    Ok(())
 }
 
 fn micros(ns: u64) -> f64 {
@@ -102,29 +116,34 @@ struct Slices<'a> {
     end_ns: u64,
 }
 
-fn slices(events: &mut Vec<Value>, timed: &Timed<'_>, thread: ThreadKey, stretches: &[Stretch]) {
+fn slices(
+    events: &mut Events<'_>,
+    timed: &Timed<'_>,
+    thread: ThreadKey,
+    stretches: &[Stretch],
+) -> io::Result<()> {
     let profile = &timed.stacks.profile;
     let known = profile.threads.get(thread.index());
     let process = known.and_then(|thread| profile.processes.get(thread.process.index()));
     let pid = process.map_or(u32::MAX, |process| process.pid.get());
     let holder = (pid, known.map_or(thread.get(), |thread| thread.tid.get()));
     let (process, thread) = timed.stacks.holder_names(thread);
-    events.push(name("process_name", holder, &process));
-    events.push(name("thread_name", holder, &thread));
+    events.push(&name("process_name", holder, &process))?;
+    events.push(&name("thread_name", holder, &thread))?;
     let mut slices = Slices { timed, holder, open: Vec::new(), end_ns: 0 };
-    stretches.iter().for_each(|stretch| slices.add(events, stretch));
-    slices.close(events, 0);
+    stretches.iter().try_for_each(|stretch| slices.add(events, stretch))?;
+    slices.close(events, 0)
 }
 
 impl Slices<'_> {
-    fn add(&mut self, events: &mut Vec<Value>, stretch: &Stretch) {
+    fn add(&mut self, events: &mut Events<'_>, stretch: &Stretch) -> io::Result<()> {
         let span = &stretch.span_ns;
         // Rounding and the kernel's own short work on a CPU break no slice.
         let gap = span.start.saturating_sub(self.end_ns);
         let follows = gap <= MOST_GAP_NS;
         let same =
             self.open.iter().zip(&stretch.path).take_while(|(open, frame)| open.frame == **frame).count();
-        self.close(events, if follows { same } else { 0 });
+        self.close(events, if follows { same } else { 0 })?;
         for &frame in stretch.path.iter().skip(self.open.len()) {
             self.open.push(Open { frame, from_ns: span.start, energy: MicroJoules::ZERO });
         }
@@ -133,20 +152,22 @@ impl Slices<'_> {
             innermost.energy += stretch.energy;
         }
         self.end_ns = self.end_ns.max(span.end);
+        Ok(())
     }
 
     /// Ends all slices but the outermost `keep`.
-    fn close(&mut self, events: &mut Vec<Value>, keep: usize) {
+    fn close(&mut self, events: &mut Events<'_>, keep: usize) -> io::Result<()> {
         while self.open.len() > keep {
-            let Some(slice) = self.open.pop() else { return };
+            let Some(slice) = self.open.pop() else { break };
             let (pid, tid) = self.holder;
             let dur = micros(self.end_ns.saturating_sub(slice.from_ns));
-            events.push(json!({
+            events.push(&json!({
                 "ph": "X", "name": self.timed.stacks.name(slice.frame), "cat": "sampled",
                 "pid": pid, "tid": tid, "ts": micros(slice.from_ns), "dur": dur,
                 "args": { "self_uj": slice.energy.as_uj() },
-            }));
+            }))?;
         }
+        Ok(())
     }
 }
 
