@@ -22,7 +22,7 @@ void spin(void) { while (clock() < CLOCKS_PER_SEC / 4) turns++; }
 int main(void) { spin(); }
 ";
 /// Mounts something, runs a program of it, also with it as root, and unmounts it.
-const MOUNTS: &str = "mkdir mnt; mount -t tmpfs none mnt; trap 'umount -l mnt' EXIT
+const MOUNTS: &str = "mkdir -p mnt; mount -t tmpfs none mnt; trap 'umount -l mnt' EXIT
 cp spin mnt; mnt/spin; chroot mnt /spin; umount mnt; trap - EXIT";
 
 /// Computes for a quarter of a second of its own CPU time.
@@ -247,7 +247,7 @@ impl Drop for Started {
     }
 }
 
-/// What a program mounts it can unmount: files of ours that are open do not keep it, and have their names.
+/// What a program mounts it can unmount, also in a mount namespace of its own: files of ours that are open do not keep it, and have their names.
 #[test]
 fn what_is_mounted_can_be_unmounted() {
     let place = place();
@@ -255,12 +255,15 @@ fn what_is_mounted_can_be_unmounted() {
     let cc =
         Command::new("cc").args(["-static", "-o", "spin", "spin.c"]).current_dir(place.folder()).status();
     assert!(cc.unwrap().success());
-    assert_code(&place.run(&["record", "--power", "none", "--no-svg", "--", "sh", "-ec", MOUNTS]), 0);
-    let recording = recording(&place);
-    let named = recording.frames.iter().filter(|frame| frame.name == "spin").map(|frame| &*frame.module);
-    let mut modules: Vec<_> = named.map(|module| module.rsplit('/').next().unwrap()).collect();
-    modules.dedup();
-    assert_eq!(modules, ["spin"], "{:?}", recording.frames);
+    for within in [&["env"][..], &["unshare", "-m"]] {
+        let options = ["record", "--power", "none", "--no-svg", "--"];
+        assert_code(&place.run(&[&options[..], within, &["sh", "-ec", MOUNTS]].concat()), 0);
+        let recording = recording(&place);
+        let named = recording.frames.iter().filter(|frame| frame.name == "spin").map(|frame| &*frame.module);
+        let mut modules: Vec<_> = named.map(|module| module.rsplit('/').next().unwrap()).collect();
+        modules.dedup();
+        assert_eq!(modules, ["spin"], "{:?}", recording.frames);
+    }
 }
 
 fn move_to(group: &Path, process: &Started) {

@@ -1,11 +1,14 @@
 //! Files on what was mounted after we began, opened so that it can be unmounted again: an open file keeps the mount busy that it was opened
 //! through, and a script that mounts an image, runs its programs and unmounts it would fail because of us.
 //!
-//! Such a file is opened once more, through a copy of its mount that nobody else has (`open_tree(2)`, which takes CAP_SYS_ADMIN and a mount of
-//! this program's own namespace). What lies below, a disk or its image, stays in use until the file is closed.
+//! Such a file is opened once more, through a copy of its mount that nobody else has (`open_tree(2)`, which takes CAP_SYS_ADMIN). The copy is made
+//! in the mount's own namespace. What lies below, a disk or its image, stays in use until the file is closed.
 
 use super::regular::open_place;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use energy_trace_model::ids::Pid;
+use nix::sched::{CloneFlags, setns};
+use nix::unistd::{chroot, fchdir};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::HashSet;
 use std::fs::File;
@@ -25,20 +28,19 @@ impl Mounts {
         Self(list_of("self").ok().map(|list| list.lines().filter_map(number).collect()))
     }
 
-    /// The same file through a mount of our own, where the one that it was opened through came later and the system allows it.
-    pub fn apart(&self, file: File) -> File {
-        let reopened = |file: &File| open_place(&copy(file, OpenTreeFlags::empty())?, |_| true);
+    /// The same file of a process through a mount of our own, where the one that it was opened through came later and the system allows it.
+    pub fn apart(&self, pid: Pid, file: File) -> File {
+        let reopened = |file: &File| open_place(&copy_of(pid, file, OpenTreeFlags::empty())?, |_| true);
         self.of_later(&file, reopened).unwrap_or(file)
     }
 
     /// The same folder, and all that is mounted below it.
-    pub fn folder_apart(&self, folder: File) -> File {
-        self.of_later(&folder, |folder| copy(folder, OpenTreeFlags::AT_RECURSIVE)).unwrap_or(folder)
+    pub fn folder_apart(&self, pid: Pid, folder: File) -> File {
+        self.of_later(&folder, |folder| copy_of(pid, folder, OpenTreeFlags::AT_RECURSIVE)).unwrap_or(folder)
     }
 
     fn of_later(&self, file: &File, copied: impl FnOnce(&File) -> io::Result<File>) -> Option<File> {
-        let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-        let is_later = !self.0.as_ref()?.contains(&found.stx_mnt_id);
+        let is_later = !self.0.as_ref()?.contains(&mount_of(file)?);
         if is_later { copied(file).ok() } else { None }
     }
 }
@@ -50,7 +52,32 @@ pub(crate) fn list_of(process: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&list).into_owned())
 }
 
-/// The place of a file in a copy of its mount, which goes when all that was opened through it is closed.
+/// The kernel's number of the mount that a file was opened through.
+fn mount_of(file: &File) -> Option<u64> {
+    statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok().map(|found| found.stx_mnt_id)
+}
+
+/// The place of a process's file in a copy of its mount, which goes when all that was opened through it is closed.
+fn copy_of(pid: Pid, file: &File, more: OpenTreeFlags) -> io::Result<File> {
+    copy(file, more).or_else(|_| copy_there(pid, file, more))
+}
+
+/// The same in the process's mount namespace, where this thread is for that call alone; not of what is the root there, which nobody unmounts.
+fn copy_there(pid: Pid, file: &File, more: OpenTreeFlags) -> io::Result<File> {
+    let there = File::open(format!("/proc/{pid}/ns/mnt"))?;
+    let (here, root) = (File::open("/proc/thread-self/ns/mnt")?, File::open("/")?);
+    setns(there, CloneFlags::CLONE_NEWNS)?;
+    let at_root = statx(CWD, "/", AtFlags::empty(), StatxFlags::MNT_ID).map(|found| found.stx_mnt_id);
+    let is_at_root = at_root.ok() == mount_of(file);
+    let copied = if is_at_root { Err(io::ErrorKind::Unsupported.into()) } else { copy(file, more) };
+    let back = setns(here, CloneFlags::CLONE_NEWNS).and_then(|()| fchdir(&root)).and_then(|()| chroot("."));
+    if back.is_err() {
+        // Whoever follows paths elsewhere would be led astray. Another process takes its place.
+        std::process::abort();
+    }
+    copied
+}
+
 fn copy(file: &File, more: OpenTreeFlags) -> io::Result<File> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
@@ -59,7 +86,7 @@ fn copy(file: &File, more: OpenTreeFlags) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::Mounts;
+    use super::{Mounts, Pid};
     use nix::mount::{MsFlags, mount, umount};
     use std::fs::File;
     use std::io::Read as _;
@@ -73,8 +100,9 @@ mod tests {
         std::fs::write(place.join("file"), "text").unwrap();
         let plain = File::open(place.join("file")).unwrap();
         assert!(umount(place).is_err(), "an open file keeps it");
-        let mut file = mounts.apart(plain);
-        let root = mounts.folder_apart(File::open(place).unwrap());
+        let pid = Pid::new(std::process::id());
+        let mut file = mounts.apart(pid, plain);
+        let root = mounts.folder_apart(pid, File::open(place).unwrap());
         umount(place).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();

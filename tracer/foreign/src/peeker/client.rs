@@ -478,8 +478,8 @@ mod tests {
         let has = |line: &str| assert!(status.lines().any(|found| found == line), "{line} in {status}");
         has("Name:\tet-peeker");
         has("NoNewPrivs:\t1");
-        // CAP_DAC_READ_SEARCH, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE
-        let rights: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 19 | 1 << 21 | 1 << 40;
+        // CAP_DAC_READ_SEARCH, CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE
+        let rights: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 18 | 1 << 19 | 1 << 21 | 1 << 40;
         has(&format!("CapEff:\t{rights:016x}"));
         has(&format!("CapPrm:\t{rights:016x}"));
         has("CapBnd:\t0000000000000000");

@@ -77,10 +77,10 @@ fn answer(
         Question::Mappings { holding: Some(at) } => send(channel, &AddressSpace::read_holding(pid, at)),
         Question::Open { mapping, or_here } => {
             let opened = open(pid, &mapping, or_here, copies);
-            send_file(channel, opened.map(|(facts, file)| (facts, mounts.apart(file))))
+            send_file(channel, opened.map(|(facts, file)| (facts, mounts.apart(pid, file))))
         }
         Question::OpenSome { paths, below } => {
-            let apart = |(place, (facts, file))| (place, (facts, mounts.apart(file)));
+            let apart = |(place, (facts, file))| (place, (facts, mounts.apart(pid, file)));
             let opened: Vec<_> = open_some(pid, &paths, below).into_iter().map(apart).collect();
             send_files(channel, &opened)
         }
@@ -240,7 +240,7 @@ fn is_mounted_by_root(pid: Pid, device: u64) -> bool {
 
 fn send_root(channel: &Channel, pid: Pid, mounts: &Mounts) -> Result<(), ChannelError> {
     let found = root_facts(pid).map(|(folder, (namespace, device, inode), place)| {
-        (mounts.folder_apart(folder), RootFacts { namespace, device, inode, place })
+        (mounts.folder_apart(pid, folder), RootFacts { namespace, device, inode, place })
     });
     let files: Vec<BorrowedFd<'_>> = found.iter().map(|(folder, _)| folder.as_fd()).collect();
     channel.send(&found.as_ref().map(|(_, facts)| facts), &files, None)

@@ -36,14 +36,16 @@ pub(super) enum Order {
 }
 
 const LONGEST_ORDER: usize = 64;
-/// Read memory and mappings of others, follow paths to their files, become a user who may read what root may not, and copy mounts.
-const RIGHTS: [Capability; 6] = [
+/// Read memory and mappings of others, follow paths to their files, become a user who may read what root may not, and copy mounts, in the
+/// namespaces that they are in.
+const RIGHTS: [Capability; 7] = [
     Capability::CAP_SYS_PTRACE,
     Capability::CAP_DAC_READ_SEARCH,
     Capability::CAP_CHECKPOINT_RESTORE,
     Capability::CAP_SETUID,
     Capability::CAP_SETGID,
     Capability::CAP_SYS_ADMIN,
+    Capability::CAP_SYS_CHROOT,
 ];
 
 /// Serves until the recorder ends; the status to end with.
