@@ -4,15 +4,16 @@
 //! driver's library is prefetched where loaders find it. Leaves out what probes say (`launches`).
 
 use super::functions::{Function, functions_of};
+use super::kept::Shares;
 use crate::prologue::{Spot, spot};
 use energy_trace_bpf::object::{Attached, LaunchProbes};
 use energy_trace_bpf::uprobe_multi::drop_together;
-use energy_trace_foreign::files::{Root, SeenFile};
+use energy_trace_foreign::files::{Root, SeenFile, owner_of_process};
 use energy_trace_foreign::peeker::{OpenedFile, Peeker};
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::{LaunchDiagnostic, Names, ProbeFailure};
+use energy_trace_model::recording::record::{LaunchDiagnostic, Names, Owner, ProbeFailure};
 use energy_trace_system::arch::LIBRARIES;
 use energy_trace_unwind::address_space::{FileKey, Mapping};
 use energy_trace_unwind::elf::path_of;
@@ -40,8 +41,8 @@ const DRIVER: &str = "libcuda.so";
 const LAUNCHED: &str = "energy_trace_launched";
 /// Functions that are named in a warning.
 const NAMED: usize = 4;
-/// Files that are probed at most: programs may map any file under such a name.
-const MOST_FILES: usize = 256;
+/// Files that are probed at most, half of them of one owner: programs may map any file under such a name.
+const MOST_FILES: usize = 512;
 
 /// The probed files.
 pub(crate) struct Libraries {
@@ -49,6 +50,9 @@ pub(crate) struct Libraries {
     worker: Arc<Worker>,
     peeker: Peeker,
     known: HashSet<(u64, u64)>,
+    /// Of the owners of the processes that map them.
+    shares: Shares,
+    refused: HashSet<Owner>,
     seen: HashSet<FileKey>,
     /// Functions on whose first instruction the kernel has to step.
     steps: Vec<String>,
@@ -75,6 +79,8 @@ impl Libraries {
             worker,
             peeker,
             known,
+            shares: Shares::new(MOST_FILES),
+            refused: HashSet::new(),
             seen,
             steps,
             failed,
@@ -93,7 +99,7 @@ impl Libraries {
         let usual = candidates(&[]).filter_map(|path| Some((Root::default().open(&path, true).ok()?, path)));
         for (file, path) in first.chain(usual) {
             if let Ok(found) = file.metadata() {
-                self.probe(&file, (found.dev(), found.ino()), name_of(&path), worker);
+                self.probe(&file, (found.dev(), found.ino()), (name_of(&path), Owner::Root), worker);
             }
         }
     }
@@ -102,11 +108,12 @@ impl Libraries {
     pub(crate) fn prefetch_below(&mut self, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
         let before = self.attached;
         let paths: Vec<PathBuf> = candidates(search).collect();
-        let worker = Arc::clone(&self.worker);
+        let (worker, owner) = (Arc::clone(&self.worker), owner_of_process(pid));
         for (place, OpenedFile { file, identity, .. }) in
             self.peeker.open_some(pid, &paths, true).unwrap_or_default()
         {
-            self.probe(&file, identity, paths.get(place).map_or("", |path| name_of(path)), &worker);
+            let name = paths.get(place).map_or("", |path| name_of(path));
+            self.probe(&file, identity, (name, owner), &worker);
         }
         if self.attached == before {
             return;
@@ -122,16 +129,21 @@ impl Libraries {
     pub(crate) fn probe_mapped(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
-            if !name.starts_with("libcuda") {
+            let Some(key) = mapping.file.as_ref().filter(|_| !functions_of(name).is_empty()) else {
+                continue;
+            };
+            if self.seen.contains(key) {
                 continue;
             }
-            let Some(key) = &mapping.file else { continue };
-            if self.seen.insert(key.clone())
+            let owner = owner_of_process(pid);
+            // What one may not have probed, another may.
+            if self.is_room(owner, name)
+                && self.seen.insert(key.clone())
                 && let Ok(Ok(OpenedFile { file, identity, .. })) = self.peeker.open(pid, mapping, false)
             {
                 let before = self.attached;
                 let worker = Arc::clone(&self.worker);
-                self.probe(&file, identity, name, &worker);
+                self.probe(&file, identity, (name, owner), &worker);
                 // What goes through a runtime that is probed late is still seen in the driver.
                 if self.attached > before && name.starts_with(DRIVER) {
                     self.late.push((
@@ -160,28 +172,39 @@ impl Libraries {
     fn probe_own(&mut self, file: &File, worker: &Worker) {
         let functions = vec![Function { name: LAUNCHED, cookie: u64::from(call::LAUNCHED), returns: false }];
         let Ok(found) = file.metadata() else { return };
-        self.probe_all(file, (found.dev(), found.ino()), (LAUNCHED, functions), worker);
+        self.probe_all(file, (found.dev(), found.ino()), (LAUNCHED, Owner::Root, functions), worker);
     }
 
-    fn probe(&mut self, file: &File, identity: (u64, u64), name: &str, worker: &Worker) {
-        self.probe_all(file, identity, (name, functions_of(name)), worker);
+    fn probe(&mut self, file: &File, identity: (u64, u64), (name, owner): (&str, Owner), worker: &Worker) {
+        self.probe_all(file, identity, (name, owner, functions_of(name)), worker);
+    }
+
+    /// Whether one more file of an owner can be probed; says once where not.
+    fn is_room(&mut self, owner: Owner, name: &str) -> bool {
+        let has_room = self.shares.has_room(owner);
+        if !has_room && self.refused.insert(owner) {
+            self.failed.push(format!("{name} of {owner}, who has too many such files"));
+        }
+        has_room
     }
 
     fn probe_all(
         &mut self,
         file: &File,
         identity: (u64, u64),
-        (name, functions): (&str, Vec<Function>),
+        (name, owner, functions): (&str, Owner, Vec<Function>),
         worker: &Worker,
     ) {
         let of_runtime = functions.iter().any(|function| function.cookie & RUNTIME != 0);
         if of_runtime && self.left {
             return;
         }
-        let is_full = self.known.len() >= MOST_FILES;
-        if functions.is_empty() || is_full || !self.known.insert(identity) {
+        let is_done = functions.is_empty() || self.known.contains(&identity);
+        if is_done || !self.is_room(owner, name) {
             return;
         }
+        self.known.insert(identity);
+        self.shares.take(owner);
         let wanted: Vec<&str> = functions.iter().map(|function| function.name).collect();
         let facts = match worker.facts(name, file, &wanted) {
             Ok(facts) => facts,
