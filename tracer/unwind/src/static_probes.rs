@@ -4,6 +4,7 @@
 //! A note of type 3 has three words (where the `nop` is, where `.stapsdt.base` was when that was written, where the program looks whether anybody listens)
 //! and three texts: provider, name, arguments (SystemTap, UserSpaceProbeImplementation). Leaves out arguments.
 
+use super::arch::instruction::begins_at;
 use super::arch::is_nop;
 use super::elf::{ENDIAN, ElfError};
 use super::file_bytes::FileBytes;
@@ -18,6 +19,8 @@ use std::os::unix::fs::FileExt as _;
 /// Notes of a file that are looked at, and probes that are found: the largest programs have some thousand.
 const MOST_NOTES: usize = 1 << 16;
 const MOST_FOUND: usize = 4096;
+/// Bytes before a probe by which it is known where instructions begin.
+const BEFORE: u64 = 64;
 const OWNER: &[u8] = b"stapsdt";
 const TYPE: u32 = 3;
 
@@ -76,11 +79,13 @@ pub fn find_probes(file: &File, wanted: &[ProbeName]) -> Result<Vec<StaticProbe>
     Ok(found)
 }
 
-/// Whether a file has an instruction there that does nothing.
+/// Whether a file has an instruction there that does nothing; the same bytes within another one are none.
 fn is_at_nop(file: &File, offset: u64) -> bool {
-    let mut code = [0; 4];
-    let read = file.read_at(&mut code, offset).unwrap_or(0);
-    is_nop(code.get(..read).unwrap_or_default())
+    let before = offset.min(BEFORE);
+    let mut code = [0; BEFORE as usize + 16];
+    let read = file.read_at(&mut code, offset - before).unwrap_or(0);
+    let (code, place) = (code.get(..read).unwrap_or_default(), before as usize);
+    is_nop(code.get(place..).unwrap_or_default()) && begins_at(code, place)
 }
 
 /// Where things are in a file.
@@ -213,8 +218,22 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let nothing: &[u8] =
             if cfg!(target_arch = "x86_64") { &[0x90] } else { &0xd503_201f_u32.to_le_bytes() };
-        file.write_all(&[&[0xb8; 8], nothing].concat()).unwrap();
+        file.write_all(&[&[0x50; 8], nothing].concat()).unwrap();
         assert!(is_at_nop(&file, 8) && ![0, 7, 99].into_iter().any(|offset| is_at_nop(&file, offset)));
+    }
+
+    /// A number in an instruction is none, though it looks like one; behind it one is. Also near the file's begin.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn nothing_within_an_instruction() {
+        for before in [1, 3, 200] {
+            let mut file = tempfile::tempfile().unwrap();
+            // push %rax; mov $0x90909090, %ecx; nop
+            file.write_all(&[&vec![0x50; before][..], &[0xb9, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3]].concat())
+                .unwrap();
+            let nops: Vec<_> = (0..7).map(|at| is_at_nop(&file, before as u64 + at)).collect();
+            assert_eq!(nops, [false, false, false, false, false, true, false], "{before}");
+        }
     }
 
     /// What lies in no code, has its counter in code, is cut, is not text or has no end is passed over; so many are found.

@@ -100,6 +100,21 @@ fn ends_at(code: &[u8], start: u64, end: usize) -> Option<Instruction> {
     decoder.into_iter().find(|does| does.next_ip() == start + end as u64)
 }
 
+/// Bytes of the longest instruction.
+const LONGEST: usize = 15;
+
+/// Whether an instruction begins at a place of some code, as most say that begin to decode some bytes before it.
+pub(crate) fn begins_at(code: &[u8], place: usize) -> bool {
+    let starts = place.saturating_sub(IN_STEP)..=place.saturating_sub(IN_STEP - LONGEST);
+    let meets = |&start: &usize| {
+        let code = code.get(start..).unwrap_or_default();
+        let mut decoder = Decoder::with_ip(64, code, start as u64, DecoderOptions::NONE);
+        decoder.iter().map(|does| does.ip()).find(|at| *at >= place as u64) == Some(place as u64)
+    };
+    let (yes, no): (Vec<usize>, Vec<usize>) = starts.partition(meets);
+    yes.len() > no.len()
+}
+
 /// Where an instruction says that code begins: a direct call, or the address of something.
 fn leads_to(does: &Instruction) -> Option<u64> {
     match does.mnemonic() {
