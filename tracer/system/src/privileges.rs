@@ -24,11 +24,15 @@ const CAP_SYS_PTRACE: Capability = Capability {
     purpose: "read memory maps and interpreters of other processes",
 };
 const CAP_SYS_ADMIN: Capability = Capability { bit: 21, name: "cap_sys_admin", purpose: "" };
+const CAP_SETGID: Capability = Capability { bit: 6, name: "cap_setgid", purpose: "become other users" };
+const CAP_SETUID: Capability = Capability { bit: 7, name: "cap_setuid", purpose: "the same" };
 const CAP_PERFMON: Capability = Capability { bit: 38, name: "cap_perfmon", purpose: "sample on every CPU" };
 const CAP_BPF: Capability = Capability { bit: 39, name: "cap_bpf", purpose: "load BPF programs" };
 
 /// Everything recording uses, in the order in which messages name it.
 const USED: [Capability; 4] = [CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH];
+/// What root needs beside it: its helpers give up root.
+const USED_BY_ROOT: [Capability; 2] = [CAP_SETGID, CAP_SETUID];
 
 /// Why a recording cannot start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +53,9 @@ pub enum PrivilegeError {
         /// The program that `setcap` would be run on.
         program: PathBuf,
     },
+    /// Root, whom a container or a service leaves too few of root's capabilities.
+    #[error("this root lacks capabilities that recording needs: {}\n  {}", list(.0), cap_add_advice(.0))]
+    RootLacks(Vec<Capability>),
     /// The caller's privileges are the program's, and this option would let the caller use them for something else.
     #[error(
         "{option} is refused, because this program has capabilities that its caller lacks (setcap, or ambient ones): the option would \
@@ -99,6 +106,8 @@ pub enum PrivilegeError {
 pub struct Privileges {
     /// Effective capabilities, one bit each.
     effective: u64,
+    /// Whether this is root.
+    pub is_root: bool,
     /// `kernel.perf_event_paranoid`, where the kernel has perf events and shows it.
     pub perf_event_paranoid: Option<i64>,
     /// Whether the kernel has perf events.
@@ -128,6 +137,7 @@ impl Privileges {
         let is_here = root == Path::new("/");
         Ok(Self {
             effective,
+            is_root: is_root(&status),
             perf_event_paranoid,
             perf: perf_event_paranoid.is_some() || is_here && has(libc::SYS_perf_event_open),
             unprivileged_bpf_disabled,
@@ -149,6 +159,9 @@ impl Privileges {
         // Without the last one some files cannot be read, which those who read them say; without the others nothing works.
         if missing.iter().all(|&capability| capability == CAP_DAC_READ_SEARCH) {
             return Ok(());
+        }
+        if self.is_root {
+            return Err(PrivilegeError::RootLacks(missing));
         }
         let words = command_line.iter().map(|word| shell_word(Path::new(word)));
         let sudo = std::iter::once("sudo".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
@@ -172,7 +185,8 @@ impl Privileges {
     pub fn missing(&self) -> Vec<Capability> {
         let stands_in = self.has(CAP_SYS_ADMIN);
         let lacks = |c: &Capability| !(self.has(*c) || stands_in && matches!(*c, CAP_BPF | CAP_PERFMON));
-        USED.into_iter().filter(lacks).collect()
+        let of_root = USED_BY_ROOT.into_iter().filter(|_| self.is_root);
+        USED.into_iter().chain(of_root).filter(lacks).collect()
     }
 
     const fn has(&self, capability: Capability) -> bool {
@@ -188,6 +202,17 @@ pub fn setcap_advice(program: &Path) -> String {
          (for a group `tracers` of people who are trusted with root: whoever may run the program then can read the memory of any \
          process and any file, which equals root)",
         names(&USED)
+    )
+}
+
+/// How a root that is in a container, or a service, is given what it lacks.
+pub fn cap_add_advice(missing: &[Capability]) -> String {
+    let add = |c: &Capability| format!("--cap-add {}", c.name.trim_start_matches("cap_").to_uppercase());
+    let add: Vec<String> = missing.iter().map(add).collect();
+    format!(
+        "give them to its container (docker: {}; Kubernetes: securityContext.capabilities.add) or service (systemd: \
+         CapabilityBoundingSet=)",
+        add.join(" ")
     )
 }
 
@@ -246,6 +271,12 @@ fn parse_effective(status: &str) -> Option<u64> {
     u64::from_str_radix(hex.trim(), 16).ok()
 }
 
+/// By the effective user, the second number.
+fn is_root(status: &str) -> bool {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    users.and_then(|users| users.split_whitespace().nth(1)) == Some("0")
+}
+
 fn read_number(path: &Path) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -293,6 +324,23 @@ mod tests {
             text.contains("setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep /"),
             "{text}"
         );
+    }
+
+    /// A root in a container that lacks some is not told to become root, and needs those by which its helpers give it up.
+    #[test]
+    fn a_root_that_lacks_some() {
+        let check_root = |effective: &str| {
+            let root = machine(effective);
+            let status = format!("Name:\tx\nUid:\t1000\t0\t0\t0\nCapEff:\t{effective}\n");
+            std::fs::write(root.path().join("proc/self/status"), status).unwrap();
+            check(root.path())
+        };
+        check_root("000000c0000800c4").unwrap();
+        let text = check_root("00000080000800c4").unwrap_err().to_string();
+        assert!(text.contains("CAP_PERFMON (sample") && text.contains("--cap-add PERFMON;"), "{text}");
+        assert!(!text.contains("sudo") && !text.contains("BPF"), "{text}");
+        let text = check_root("000000c000080004").unwrap_err().to_string();
+        assert!(text.contains("--cap-add SETGID --cap-add SETUID;"), "{text}");
     }
 
     /// Without CAP_DAC_READ_SEARCH alone a recording may be tried.
