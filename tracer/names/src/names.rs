@@ -72,12 +72,16 @@ fn stand_in(frame: &Frame) -> String {
     }
 }
 
-/// Whether the name is only a place in a file, because no symbol was found.
+/// Whether the name is only a place in a file or an address of the kernel, because no symbol was found.
 pub fn is_nameless(frame: &Frame) -> bool {
     let library = file_name(&frame.module);
     let placed =
         !library.is_empty() && frame.name.strip_prefix(library).is_some_and(|rest| rest.starts_with("+0x"));
-    matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) && (frame.name.is_empty() || placed)
+    match frame.kind {
+        FrameKind::Native => frame.name.is_empty() || placed,
+        FrameKind::Kernel => frame.name.is_empty() || placed || frame.name.starts_with("0x"),
+        _ => false,
+    }
 }
 
 /// The library, Python package or mark that a frame belongs to.
@@ -451,6 +455,7 @@ mod tests {
         assert_eq!(name(FrameKind::Native, "/usr/lib/libfoo.so", "libfoo.so+0x1f40"), "[libfoo.so]");
         assert_eq!(name(FrameKind::Native, "[jit]", ""), "[jit]");
         assert_eq!(name(FrameKind::Kernel, "", "do_syscall_64"), "do_syscall_64_[k]");
+        assert_eq!(name(FrameKind::Kernel, "", "0xffffffff81d335f7"), "[unknown code]_[k]");
         assert_eq!(name(FrameKind::Gpu, "", "sgemm"), "sgemm_[g]");
         assert_eq!(name(FrameKind::Special, "", "[no unwind info]"), "[no unwind info]");
         assert_eq!(name(FrameKind::Inlined, "/usr/lib/libfoo.so", "at"), "at_[i]");

@@ -15,11 +15,12 @@ use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imb
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::ranges::RangeDiagnostic;
 use energy_trace_model::recording::record::{
-    AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, OwnerDiagnostic,
-    Process, PythonLoss, Quality, RecordingDiagnostic, Runtime, StackStatus,
+    AccountDiagnostic, CallDiagnostic, CutReason, DomainClass, FrameKind, HiddenFile, LaunchDiagnostic,
+    LossReason, OwnerDiagnostic, Process, PythonLoss, Quality, RecordingDiagnostic, Runtime, StackStatus,
 };
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_names::is_nameless;
 use energy_trace_sentences::source_note;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +117,9 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic, profile: &Profile) -> b
         RecordingDiagnostic::Calls(
             found @ (CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. }),
         ) => is_costly(found, profile),
+        RecordingDiagnostic::Account(AccountDiagnostic::Hidden { files }) => {
+            files.contains(&HiddenFile::KernelSymbols) && kernel_lacks_names(profile)
+        }
         RecordingDiagnostic::NoMmapEvents { .. }
         | RecordingDiagnostic::SampleEventRefused { .. }
         | RecordingDiagnostic::UnwindTablesFull { .. }
@@ -123,9 +127,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic, profile: &Profile) -> b
         | RecordingDiagnostic::Owners(OwnerDiagnostic::NamesCut { .. })
         | RecordingDiagnostic::PushTimes { .. }
         | RecordingDiagnostic::Calls(CallDiagnostic::InputSizes { .. })
-        | RecordingDiagnostic::Account(
-            AccountDiagnostic::RecorderStarved { .. } | AccountDiagnostic::Hidden { .. },
-        )
+        | RecordingDiagnostic::Account(AccountDiagnostic::RecorderStarved { .. })
         | RecordingDiagnostic::Launches(LaunchDiagnostic::InjectionChained { .. }) => false,
         RecordingDiagnostic::RecordingCut { .. }
         | RecordingDiagnostic::SampleRateLimited { .. }
@@ -152,6 +154,18 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic, profile: &Profile) -> b
         | RecordingDiagnostic::Account(_)
         | RecordingDiagnostic::Power(_) => true,
     }
+}
+
+/// Whether kernel functions without names have more than a twentieth of the time.
+fn kernel_lacks_names(profile: &Profile) -> bool {
+    let is_unnamed = |stack: StackId| {
+        let frame = profile.stacks.get(stack.index()).and_then(|node| profile.frames.get(node.frame.index()));
+        frame.is_some_and(|frame| frame.kind == FrameKind::Kernel && is_nameless(frame))
+    };
+    let sum = |sum: u64, row: &ProfileRow| sum.saturating_add(row.time_ns);
+    let all_ns = profile.rows.iter().fold(0, sum);
+    let unnamed_ns = profile.rows.iter().filter(|row| row.stack.is_some_and(is_unnamed)).fold(0, sum);
+    unnamed_ns > all_ns / 20
 }
 
 /// What counting takes is in the program's joules, and is said from a fiftieth of its CPU time on.

@@ -26,7 +26,7 @@ pub(super) fn account_fact(found: &AccountDiagnostic) -> String {
         AccountDiagnostic::Hidden { files } => {
             let each: Vec<String> =
                 files.iter().map(|file| format!("{} ({})", file.path(), without(*file))).collect();
-            format!("this container does not show {}; all else is recorded as usual", each.join(", "))
+            format!("hidden from energy-trace: {}; all else is recorded as usual", each.join(", "))
         }
     }
 }
@@ -59,6 +59,9 @@ pub(super) fn account_in_brief(found: &AccountDiagnostic) -> String {
                 "energy-trace waited up to {:.1} s for a CPU: names may be missing",
                 in_seconds(*longest_ns)
             )
+        }
+        AccountDiagnostic::Hidden { files } if files.contains(&HiddenFile::KernelSymbols) => {
+            "kernel functions have no names: CAP_SYSLOG shows them".to_owned()
         }
         AccountDiagnostic::Hidden { files } => {
             format!("{} not shown in this container", counted(files.len() as u64, "kernel file"))
@@ -117,7 +120,9 @@ fn still_running(processes: u64, name: &str, pid: u32) -> String {
 
 const fn without(file: HiddenFile) -> &'static str {
     match file {
-        HiddenFile::KernelSymbols => "kernel functions have no names",
+        HiddenFile::KernelSymbols => {
+            "kernel functions have no names; CAP_SYSLOG shows them, where no container or kernel.kptr_restrict hides them"
+        }
         HiddenFile::CpuTimes => "whether the machine was idle before the start is not known",
         HiddenFile::CpuModel => "the CPU's model is not known",
         HiddenFile::KernelSettings => "the kernel's limit on samples is not known",

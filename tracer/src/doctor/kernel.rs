@@ -5,8 +5,8 @@ use energy_trace_model::recording::record::Unwinding;
 use energy_trace_probe::event::{EventChoice, Machine, decide};
 use energy_trace_probe::{LiveNaming, Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
 use energy_trace_symbols::Detail;
-use energy_trace_system::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
-use energy_trace_system::privileges::{Privileges, setcap_advice};
+use energy_trace_system::host::kernel::{is_first_pid_namespace_at, read_kernel_at, shows_kernel_symbols_at};
+use energy_trace_system::privileges::{Privileges, cap_add_advice, setcap_advice};
 use std::path::Path;
 
 /// Maps of unwind tables differ in size, which Linux allows from 5.10 on (`BPF_F_INNER_MAP`); all else that has no other way is older.
@@ -97,14 +97,15 @@ fn rights(privileges: &Privileges) -> Finding {
             "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are available",
         );
     }
-    let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+    let advice = if privileges.is_root {
+        cap_add_advice(&missing)
+    } else {
+        let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+        format!("run energy-trace with sudo, or grant the capabilities once: {}", setcap_advice(&program))
+    };
     let each =
         missing.iter().map(|c| format!("{} ({})", c.name.to_uppercase(), c.purpose)).collect::<Vec<_>>();
-    Finding::fail(
-        "privileges",
-        format!("missing: {}", each.join(", ")),
-        format!("run energy-trace with sudo, or grant the capabilities once: {}", setcap_advice(&program)),
-    )
+    Finding::fail("privileges", format!("missing: {}", each.join(", ")), advice)
 }
 
 /// Loads the programs and drops them again.
@@ -202,7 +203,14 @@ fn kernel_symbols(root: &Path) -> Finding {
             "kernel.kptr_restrict = 2 hides the names of kernel functions",
             "sudo sysctl kernel.kptr_restrict=1",
         ),
-        _ => Finding::ok("kernel symbols", "kernel function names are readable"),
+        _ if shows_kernel_symbols_at(root) => {
+            Finding::ok("kernel symbols", "kernel function names are readable")
+        }
+        _ => Finding::warn(
+            "kernel symbols",
+            "the names of kernel functions are hidden from this process (/proc/kallsyms)",
+            "run it with sudo, or give it CAP_SYSLOG",
+        ),
     }
 }
 

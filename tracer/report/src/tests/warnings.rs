@@ -8,7 +8,8 @@ use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty,
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{
-    CallDiagnostic, DomainClass, PythonLoss, RecordingDiagnostic, StackStatus, Truncation,
+    AccountDiagnostic, CallDiagnostic, DomainClass, FrameKind, HiddenFile, PythonLoss, RecordingDiagnostic,
+    StackStatus, Truncation,
 };
 use energy_trace_sentences::in_brief;
 
@@ -65,6 +66,24 @@ fn counting_that_costs() {
     };
     // 5 µs each.
     assert_eq!([0, 3_990, 4_010].map(says), [false, false, true]);
+}
+
+/// That kernel functions have no names is on the first screen where they have a twentieth of the time.
+#[test]
+fn kernel_functions_without_names() {
+    let says = |(name, time_ns): (&str, u64)| {
+        let mut profile = measured_training();
+        profile.rows.retain(|row| row.stack.is_some());
+        profile.rows.truncate(1);
+        let stack = profile.rows[0].stack.unwrap();
+        let frame = &mut profile.frames[profile.stacks[stack.index()].frame.index()];
+        (frame.kind, frame.name) = (FrameKind::Kernel, name.to_owned());
+        profile.rows.push(ProfileRow { stack: None, time_ns: 1_000, ..profile.rows[0].clone() });
+        profile.rows[0].time_ns = time_ns;
+        let hidden = AccountDiagnostic::Hidden { files: vec![HiddenFile::KernelSymbols] };
+        diagnostics::changes_numbers(&Diagnostic::Recorded(hidden.into()), &profile)
+    };
+    assert_eq!([("0x10", 60), ("0x10", 50), ("vfs_read", 60)].map(says), [true, false, false]);
 }
 
 /// Rates that show a short loop are named where functions that the run does not show have half of the energy, and nowhere else.

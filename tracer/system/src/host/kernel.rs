@@ -32,11 +32,23 @@ fn hidden_files_at(root: &Path) -> Vec<HiddenFile> {
         match file {
             HiddenFile::KernelSettings => place.join("osrelease").exists(),
             HiddenFile::CpuList => place.join("online").exists(),
+            HiddenFile::KernelSymbols => shows_kernel_symbols_at(root),
             // Of an empty one there is no first byte.
             _ => File::open(place).and_then(|mut file| file.read(&mut [0])).is_ok_and(|bytes| bytes > 0),
         }
     };
     HiddenFile::ALL.into_iter().filter(|&file| !shows(file)).collect()
+}
+
+/// Whether names of kernel functions can be looked up: who lacks CAP_SYSLOG sees them at address 0 (`kallsyms_show_value`, kernel/kallsyms.c, v6.1).
+pub fn shows_kernel_symbols_at(root: &Path) -> bool {
+    /// Bytes of the beginning, where some symbols are at 0 for everybody.
+    const BEGINNING: u64 = 1 << 18;
+    let mut list = Vec::new();
+    let read =
+        File::open(root.join("proc/kallsyms")).and_then(|file| file.take(BEGINNING).read_to_end(&mut list));
+    let has_address = |line: &[u8]| line.iter().take_while(|&&byte| byte != b' ').any(|&byte| byte != b'0');
+    read.is_ok() && list.split(|&byte| byte == b'\n').any(has_address)
 }
 
 /// Whether processes have the numbers here that the kernel reports. What cannot be read is taken for the first one.
@@ -49,9 +61,9 @@ pub fn is_first_pid_namespace_at(root: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{HiddenFile, hidden_files_at};
+    use super::{HiddenFile, hidden_files_at, shows_kernel_symbols_at};
 
-    /// What is missing, or empty, is hidden.
+    /// What is missing, or empty, is hidden; so are symbols without addresses.
     #[test]
     fn what_containers_hide() {
         let root = tempfile::tempdir().unwrap();
@@ -64,5 +76,11 @@ mod tests {
         }
         let hidden = [HiddenFile::KernelSymbols, HiddenFile::CpuModel, HiddenFile::CpuList];
         assert_eq!(hidden_files_at(root.path()), hidden);
+        for (text, shown) in
+            [("0000000000000000 A a\n0000000000000000 T b\n", false), ("0 A a\nffffffff81000000 T b\n", true)]
+        {
+            std::fs::write(root.path().join("proc/kallsyms"), text).unwrap();
+            assert_eq!(shows_kernel_symbols_at(root.path()), shown, "{text}");
+        }
     }
 }
