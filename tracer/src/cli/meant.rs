@@ -301,7 +301,11 @@ impl<'a> Typed<'a> {
             return format!("there is no such file in {}; where it is: `{line}`", folder.display());
         }
         if first.contains('/') {
-            return "there is no such file".to_owned();
+            // A virtual environment whose Python was removed.
+            return match std::fs::read_link(first) {
+                Ok(target) => format!("it is a link to {}, which is not there", shell_word(&target)),
+                Err(_) => "there is no such file".to_owned(),
+            };
         }
         if std::env::var_os("SUDO_UID").is_some() {
             return format!(
@@ -479,6 +483,16 @@ mod tests {
             let said = said(word, why).unwrap();
             assert!(said.contains(&part), "{said}");
         }
+    }
+
+    /// Of a link it is said where it leads, as the link is there.
+    #[test]
+    fn links_to_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("python");
+        std::os::unix::fs::symlink("/nowhere/python3", &link).unwrap();
+        let said = said(&[link.to_str().unwrap()]);
+        assert!(said.contains("it is a link to /nowhere/python3, which is not there"), "{said}");
     }
 
     /// An interpreter that does not report calls is known by the file that its name leads to, before anything runs.
