@@ -88,8 +88,30 @@ fn copy(file: &File, more: OpenTreeFlags) -> io::Result<File> {
 mod tests {
     use super::{Mounts, Pid};
     use nix::mount::{MsFlags, mount, umount};
+    use nix::sched::{CloneFlags, unshare};
     use std::fs::File;
     use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    /// The same in a mount namespace of another process, which this thread leaves again.
+    fn can_be_unmounted_elsewhere(mounts: &Mounts) {
+        const MOUNTS: &str = "mount -t tmpfs none $0; echo text > $0/file; echo; read line || umount $0";
+        let folder = tempfile::tempdir().unwrap();
+        // Threads share a root; the peeker has one thread.
+        unshare(CloneFlags::CLONE_FS).unwrap();
+        let mut other = Command::new("unshare");
+        other.args(["-m", "sh", "-ec", MOUNTS]).arg(folder.path());
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let inside = format!("/proc/{}/root{}/file", other.id(), folder.path().display());
+        let mut file = mounts.apart(Pid::new(other.id()), File::open(inside).unwrap());
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success(), "it is busy");
+        assert!(!folder.path().join("file").exists());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text\n");
+    }
 
     /// What was mounted later can be unmounted while its files and folders are open, and they can still be read. Needs root.
     #[test]
@@ -107,6 +129,8 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), root.metadata().unwrap().is_dir()), ("text", true));
+        // Not beside this: a process that is being made has what is open here.
+        can_be_unmounted_elsewhere(&mounts);
     }
 
     /// What was there before is left as it is.
