@@ -252,6 +252,17 @@ class Recorder(unittest.TestCase):
                 with self.assertRaisesRegex(energy_trace.EnergyTraceError, "sudo -n.* was refused .it is not there.*\n.*\n.*" + _service.PLACE):
                     _recorder.Recorder().start()
 
+    def test_options_keep_the_service_away(self):
+        with script("energy-trace", "") as program, tempfile.TemporaryDirectory() as folder:
+            changed = {"ENERGY_TRACE": program, "PATH": "/nowhere"}
+            with socket.socket(socket.AF_UNIX) as listens, mock.patch.dict(os.environ, changed):
+                listens.bind(folder + "/socket")
+                served = mock.patch.object(_service, "PLACE", folder + "/socket")
+                with served, mock.patch.object(os, "geteuid", return_value=1000):
+                    told = "may record with options, and .*\n.*\nThe service at .*socket records without options: leave them out"
+                    with self.assertRaisesRegex(energy_trace.EnergyTraceError, told):
+                        _recorder.Recorder(["-F", "99"]).start()
+
 
 class Service(unittest.TestCase):
     """Against a socket that only does as if."""

@@ -123,11 +123,15 @@ def _refusal(words: List[str], said: str) -> str:
     if words[0] != "sudo" or not said.startswith("sudo:"):
         return said
     program = words[2]
+    # Without options it would have been asked before sudo.
+    is_served = os.access(_service.PLACE, os.W_OK)
+    service = f"a service at {_service.PLACE} records whom its group lets connect, without options (docs/python.md)."
     return (
-        f"only root may record, and `sudo -n {program}` was refused ({said.splitlines()[0][6:]}).\n"
+        f"only root may record{' with options' if is_served else ''}, "
+        f"and `sudo -n {program}` was refused ({said.splitlines()[0][6:]}).\n"
         f"A line in /etc/sudoers.d allows it: `{_user()} ALL=(root) NOPASSWD: {program}`; "
         "only root may be able to write that file and its folder.\n"
-        f"Without sudo a service at {_service.PLACE} records whom its group lets connect, without options (docs/python.md)."
+        + (f"The service at {_service.PLACE} records without options: leave them out." if is_served else f"Without sudo {service}")
     )
 
 
