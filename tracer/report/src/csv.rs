@@ -46,7 +46,7 @@ fn row_fields(profile: &Profile, row: &Row) -> Vec<String> {
     ];
     fields.extend(numbers(&row.spent, row.uncertainty, &row.flags));
     fields.extend(calls(profile, row.calls.as_ref()));
-    fields.extend(per_unit(profile, &row.spent));
+    fields.extend(per_unit(profile, row.phase, &row.spent));
     fields
 }
 
@@ -56,9 +56,9 @@ fn columns_per_unit(profile: &Profile) -> Vec<String> {
     profile.per_work.as_ref().map_or_else(Vec::new, |_| names.into())
 }
 
-fn per_unit(profile: &Profile, spent: &Spent) -> Vec<String> {
+fn per_unit(profile: &Profile, phase: Option<usize>, spent: &Spent) -> Vec<String> {
     let choice = run::headline(profile);
-    let each = |cost: &Cost| uj_per_unit(profile, run::chosen(&cost.energy, choice));
+    let each = |cost: &Cost| uj_per_unit(profile, phase, run::chosen(&cost.energy, choice));
     [&spent.own, &spent.total].into_iter().filter_map(each).map(|uj| format!("{uj:.3}")).collect()
 }
 
@@ -82,7 +82,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
 /// What stands beside the rows of a unit of work, behind these first columns.
 fn beside_fields<const N: usize>(profile: &Profile, first: [&str; N], spent: &Spent) -> Vec<String> {
     let numbers = numbers(spent, None, &[]).into_iter().chain(calls(profile, None));
-    first.map(str::to_owned).into_iter().chain(numbers).chain(per_unit(profile, spent)).collect()
+    first.map(str::to_owned).into_iter().chain(numbers).chain(per_unit(profile, None, spent)).collect()
 }
 
 fn columns() -> Vec<String> {
@@ -129,7 +129,7 @@ fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     ];
     fields.extend(numbers(&function.spent, function.uncertainty, &function.flags));
     fields.extend(calls(profile, function.calls.as_ref()));
-    fields.extend(per_unit(profile, &function.spent));
+    fields.extend(per_unit(profile, None, &function.spent));
     fields
 }
 

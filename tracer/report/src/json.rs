@@ -253,9 +253,9 @@ pub(super) struct SpentLine {
 }
 
 impl SpentLine {
-    pub(super) fn of(profile: &Profile, Spent { own, total }: &Spent) -> Self {
+    pub(super) fn of(profile: &Profile, phase: Option<usize>, Spent { own, total }: &Spent) -> Self {
         let choice = run::headline(profile);
-        let each = |cost: &Cost| uj_per_unit(profile, run::chosen(&cost.energy, choice));
+        let each = |cost: &Cost| uj_per_unit(profile, phase, run::chosen(&cost.energy, choice));
         Self {
             self_uj_per_unit: each(own),
             total_uj_per_unit: each(total),
@@ -279,7 +279,7 @@ struct BesideLine {
 
 impl BesideLine {
     fn all(profile: &Profile) -> Vec<Self> {
-        let line = |(name, spent)| Self { name, spent: SpentLine::of(profile, &spent) };
+        let line = |(name, spent)| Self { name, spent: SpentLine::of(profile, None, &spent) };
         beside(profile).into_iter().map(line).collect()
     }
 }
@@ -491,7 +491,7 @@ impl<'a> FunctionLine<'a> {
             kind: function.kind,
             api: function.api,
             build_id: function.build_id.as_deref(),
-            spent: SpentLine::of(profile, &function.spent),
+            spent: SpentLine::of(profile, None, &function.spent),
             calls: CallsLine::of(profile, function.calls.as_ref()),
             ci95_uj: ci95_uj(function.uncertainty.as_ref()),
             bounds_uj: bounds_uj(function.uncertainty.as_ref()),

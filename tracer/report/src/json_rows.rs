@@ -9,6 +9,7 @@ use super::{By, Level};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::phases::ToldBy;
+use energy_trace_model::recording::record::WorkUnits;
 use serde::Serialize;
 
 /// Rows of one kind.
@@ -46,6 +47,8 @@ struct PhaseLine {
     step_ns: u64,
     stretches_ns: Vec<[u64; 2]>,
     told_by: Vec<ToldByLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +77,7 @@ impl RowLine {
         Self {
             kind: row.kind.map(super::Kind::name),
             call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
-            spent: SpentLine::of(profile, &row.spent),
+            spent: SpentLine::of(profile, row.phase, &row.spent),
             calls: CallsLine::of(profile, row.calls.as_ref()),
             ci95_uj: ci95_uj(row.uncertainty.as_ref()),
             bounds_uj: bounds_uj(row.uncertainty.as_ref()),
@@ -100,6 +103,7 @@ impl PhaseLine {
             step_ns: phases.step_ns,
             stretches_ns: phase.stretches.iter().map(|(from, to)| [since(*from), since(*to)]).collect(),
             told_by: phase.told_by.iter().map(told_by).collect(),
+            units: phase.units.map(WorkUnits::as_number),
         })
     }
 }

@@ -17,11 +17,11 @@ use super::rows::{mark, notes, rows_at};
 use super::run;
 use super::table::TableOptions;
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent};
-use super::work::{sentence, work_named};
-use super::{By, Level, diagnostics};
+use super::work::{number, sentence, work_named};
+use super::{By, Level, diagnostics, phases};
 use anstyle::Style;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::record::DomainClass;
+use energy_trace_model::recording::record::{DomainClass, WorkUnits};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::short_names;
@@ -29,9 +29,15 @@ use energy_trace_names::shown::shown;
 use energy_trace_sentences as sentences;
 use std::io::{self, Write};
 
-/// Microjoules of a unit, where a profile is shown by one.
-pub(crate) fn uj_per_unit(profile: &Profile, energy: MicroJoules) -> Option<f64> {
-    profile.per_work.as_ref()?.units.uj_each(energy)
+/// Microjoules of a unit, where a profile is shown by one: of those of a phase, of all in any other row.
+pub(crate) fn uj_per_unit(profile: &Profile, phase: Option<usize>, energy: MicroJoules) -> Option<f64> {
+    let all = profile.per_work.as_ref()?.units;
+    units_of(profile, phase).unwrap_or(all).uj_each(energy)
+}
+
+/// What was done in a phase.
+fn units_of(profile: &Profile, phase: Option<usize>) -> Option<WorkUnits> {
+    profile.phases.as_ref()?.found.get(phase?)?.units
 }
 
 /// What stands beside a unit's rows.
@@ -67,6 +73,8 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, done.name());
     table.grid(options.rows).write(out, look)?;
     look.bullets(out, " ", &table.notes(options.rows))?;
+    let about: Vec<String> = profile.phases.iter().map(phases::about).collect();
+    look.bullets(out, " ", &about)?;
     let found = diagnostics::diagnostics(profile);
     let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, profile));
     let warnings: Vec<String> = changing.map(sentences::diagnostic).collect();
@@ -82,7 +90,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
 fn by_domain(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     let of = |class: DomainClass| profile.rows.iter().map(|row| row.energy[class]).sum::<MicroJoules>();
     let part = |class: DomainClass| {
-        let each = uj_per_unit(profile, of(class)).filter(|each| *each != 0.0)?;
+        let each = uj_per_unit(profile, None, of(class)).filter(|each| *each != 0.0)?;
         Some(format!("{} {}", class.name(), in_unit(each / 1e6, "J")))
     };
     let parts: Vec<String> = DomainClass::ALL.into_iter().filter_map(part).collect();
@@ -99,7 +107,7 @@ pub(crate) struct UnitTable {
     pub(crate) beside: Vec<UnitRow>,
 }
 
-/// A row: its part of the energy, and joules of a unit without and with what it calls.
+/// A row: its part of the energy, and joules of a unit without and with what it calls; of a phase its units and joules of each.
 pub(crate) struct UnitRow {
     pub(crate) cells: [String; 3],
     pub(crate) name: String,
@@ -123,25 +131,38 @@ impl UnitTable {
         let whole = run::target(profile, choice).as_uj();
         let is_modelled = run::is_modelled(profile, choice);
         let at_most = profile.per_work.as_ref().is_some_and(|per| per.at_least);
-        let each = |energy| match uj_per_unit(profile, energy) {
+        let each = |phase, energy| match uj_per_unit(profile, phase, energy) {
             Some(uj) => format!("{}{}", if at_most { "≤" } else { "" }, in_unit(uj / 1e6, "J")),
             None => "-".to_owned(),
         };
         let rows = rows_at(profile, by, level).into_iter().map(|row| {
             let [own, total] =
                 [&row.spent.own, &row.spent.total].map(|cost| run::chosen(&cost.energy, choice));
-            let cells = [percent(own.as_uj(), whole), each(own), each(total)];
-            let (mark, name) = (mark(&row.flags, is_modelled), shown(&(row.name + &row.inside)).into_owned());
+            let joules = match units_of(profile, row.phase) {
+                Some(units) => [number(units), each(row.phase, own)],
+                None => [each(None, own), each(None, total)],
+            };
+            let [first, second] = joules;
+            let cells = [percent(own.as_uj(), whole), first, second];
+            let mark = mark(&row.flags, is_modelled);
+            let name = match row.phase {
+                Some(number) => phases::lines(profile, number).join("\n"),
+                None => shown(&(row.name + &row.inside)).into_owned(),
+            };
             UnitRow { cells, mark, special: row.special, name }
         });
         let beside = beside(profile).into_iter().map(|(name, spent)| {
             let energy = run::chosen(&spent.own.energy, choice);
-            let cells = [format!("+{}", percent(energy.as_uj(), whole)), each(energy), each(energy)];
+            let own = if by == By::Phase { String::new() } else { each(None, energy) };
+            let cells = [format!("+{}", percent(energy.as_uj(), whole)), own, each(None, energy)];
             UnitRow { cells, mark: "", name: name.to_owned(), special: true }
         });
-        let by = if by == By::Function { "function" } else { by.name() };
-        let heads =
-            ["self".to_owned(), format!("J per {}", shown(unit)), "with callees".to_owned(), by.to_owned()];
+        let (unit, each) = (shown(unit).into_owned(), format!("J per {}", shown(unit)));
+        let heads = match by {
+            By::Phase => ["energy".to_owned(), unit, each, "phase".to_owned()],
+            By::Function => ["self".to_owned(), each, "with callees".to_owned(), "function".to_owned()],
+            by => ["self".to_owned(), each, "with callees".to_owned(), by.name().to_owned()],
+        };
         Self { heads, rows: rows.collect(), beside: beside.collect() }
     }
 

@@ -21,6 +21,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::over_time::RowBin;
 use energy_trace_model::profile::phases::{Phase, Phases, ToldBy};
 use energy_trace_model::profile::stretches::Span;
+use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{OverTime, Profile, ProfileRow};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{NativeFrames, folded};
@@ -139,7 +140,23 @@ fn within(profile: &Profile, over: &OverTime, spans: Vec<Span>) -> Phase {
     let mut all = Cost::default();
     part.rows.iter().for_each(|row| all += Cost::from(row));
     let Cost { energy, by_time, time_ns, samples } = all;
-    Phase { stretches: spans, energy, by_time, time_ns, samples, told_by: Vec::new() }
+    Phase { stretches: spans, energy, by_time, time_ns, samples, told_by: Vec::new(), units: None }
+}
+
+/// The same phases in the time alone in which this work was done, each with what was done in it.
+pub fn of_work(phases: Phases, profile: &Profile, over: &OverTime, work: &Work) -> Phases {
+    let of_phase = |phase: Phase| {
+        let common = |(from, to): &Span| {
+            let stretches = work.stretches.iter();
+            let spans = stretches.map(|stretch| (stretch.from.max(*from), stretch.to.min(*to)));
+            spans.filter(|(from, to)| from < to).collect::<Vec<_>>()
+        };
+        let spans: Vec<Span> = phase.stretches.iter().flat_map(common).collect();
+        let units = Some(work.units_within(&spans));
+        let Phase { stretches, told_by, .. } = phase;
+        Phase { stretches, told_by, units, ..within(profile, over, spans) }
+    };
+    Phases { found: phases.found.into_iter().map(of_phase).collect(), ..phases }
 }
 
 /// What each interval is made of: by energy, by CPU time where there is none.
@@ -360,7 +377,7 @@ pub(crate) fn about(phases: &Phases) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phases, count, find, phase_rows, without_imports};
+    use super::{Phases, Work, count, find, of_work, phase_rows, without_imports};
     use crate::By;
     use crate::json::{self, JsonOptions};
     use crate::summary::{self, SummaryOptions};
@@ -369,7 +386,7 @@ mod tests {
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::StackId;
     use energy_trace_model::profile::over_time::{Bins, RowBin};
-    use energy_trace_model::profile::work::{Work, WorkFindings};
+    use energy_trace_model::profile::work::{PerWork, WorkFindings};
     use energy_trace_model::profile::{OverTime, Profile};
     use energy_trace_model::recording::record::{
         DomainClass, FrameKind, Quality, WorkCounter, WorkReading, WorkSeries, WorkSource, WorkUnits,
@@ -553,6 +570,54 @@ mod tests {
                 && (by.elsewhere - 0.2).abs() < 0.03,
             "{by:?}"
         );
+    }
+
+    /// Each phase has its units with the joules of each, in text, JSON and CSV: its energy is that of the time in which the unit was done, all units are
+    /// the run's, and the rest is not lost.
+    #[test]
+    fn units_of_phases() {
+        let (mut profile, over) = run(1, &[(TRAIN, 200), (EVALUATE, 100)], true);
+        let reading = |(tenths, number): (u64, u64)| WorkReading {
+            at: profile.run.start + Duration::from_millis(100 * tenths),
+            within_ns: 0,
+            value: Ok(WorkUnits::whole(number)),
+        };
+        let found = find(&profile, &over);
+        let counter = WorkCounter { name: "step".to_owned(), source: WorkSource::Stdout("(.*)".into()) };
+        let readings = [(50, 0), (200, 60), (250, 70)].map(reading).to_vec();
+        let series = [WorkSeries { counter, readings }];
+        profile.work = over.work(&series, &profile.ledger, profile.run.start, profile.run.end);
+        let work = profile.work[0].clone();
+        let phases = of_work(found, &profile, &over, &work);
+        let units: Vec<f64> = phases.found.iter().map(|of| of.units.unwrap().as_number()).collect();
+        assert!((units[0] - 60.0).abs() < 0.5 && (units[1] - 10.0).abs() < 0.5, "{units:?}");
+        let energy: MicroJoules = phases.found.iter().map(|of| of.energy.total()).sum();
+        assert_eq!(energy, work.sum(|of| of.energy).total());
+        let done = crate::work::work_named(&profile, "step").unwrap();
+        let (all, rest, each) =
+            (done.units, done.rest, phases.found[1].energy.total().as_uj() as f64 / units[1]);
+        let mut profile =
+            over.within_stretches(profile.clone(), &[(work.stretches[0].from, work.stretches[0].to)]);
+        profile.phases = Some(phases);
+        profile.per_work = Some(PerWork { name: "step".into(), units: all, rest, ..PerWork::default() });
+        let options = TableOptions { by: By::Phase, width: Some(80), ..TableOptions::default() };
+        let mut text = Vec::new();
+        crate::per_work::write(&mut text, &profile, &options).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("J per step  phase\n") && text.contains("phase 2: 20.0 to 30.0 s\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let mut out = Vec::new();
+        let options = JsonOptions { rows: Some((By::Phase, crate::Level::All)), ..JsonOptions::default() };
+        json::write(&mut out, &profile, &options).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let (row, work) = (&report["rows"][1], &report["work"][0]);
+        assert_eq!(row["phase"]["units"], units[1]);
+        assert!((row["self_uj_per_unit"].as_f64().unwrap() / each - 1.0).abs() < 1e-9, "{row} {each}");
+        // Joules outside of the stretches are in both lists.
+        assert_eq!(work["rest_uj"], report["beside"][0]["self_uj"]);
+        let mut lines = Vec::new();
+        crate::csv::write_rows(&mut lines, &profile, By::Phase, crate::Level::All).unwrap();
+        assert!(String::from_utf8(lines).unwrap().contains(&format!(",{each:.3}\n")));
     }
 
     /// What modules run while others import them is one; what a module runs later is not.

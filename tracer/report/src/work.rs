@@ -122,8 +122,9 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty }
 }
 
+/// That of the run, also where rows are of the stretches of one kind of work alone.
 fn all_energy(profile: &Profile) -> EnergyByClass {
-    let mut all = EnergyByClass::default();
+    let mut all = profile.per_work.as_ref().map(|per| per.rest).unwrap_or_default();
     profile.rows.iter().for_each(|row| all += row.energy);
     all
 }

@@ -109,7 +109,7 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
             .iter()
             .map(|file| {
                 let mut profile = match &args.per_work {
-                    Some(name) => per_work::read(file, &options, RangeArgs::default(), name)?,
+                    Some(name) => per_work::read(file, &options, RangeArgs::default(), (name, By::Function))?,
                     None => attribute_owned(read_recording(file)?, &options),
                 };
                 profile.keep_arguments(args.arguments.in_files());

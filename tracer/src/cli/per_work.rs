@@ -11,10 +11,16 @@ use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::record::{WorkSource, WorkUnits};
 use energy_trace_names::shown::shown;
 use energy_trace_report::work::work_named;
+use energy_trace_report::{By, phases};
 use std::path::Path;
 
-/// The recording by this unit.
-pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str) -> Result<Profile, Failure> {
+/// The recording by this unit, for rows of this kind.
+pub(super) fn read(
+    path: &Path,
+    options: &Options,
+    range: RangeArgs,
+    (name, by): (&str, By),
+) -> Result<Profile, Failure> {
     let (mut profile, over_time) = attribute_over_time_owned(read_recording(path)?, options);
     if !profile.parts.is_empty() {
         let text = format!("{} is merged: --per-work takes one recording alone", path.display());
@@ -30,15 +36,25 @@ pub(super) fn read(path: &Path, options: &Options, range: RangeArgs, name: &str)
     if done.units == WorkUnits::ZERO || is_whole && range.is_part() {
         return Err(Failure::usage(nothing(done.name(), path, (range.is_part(), is_whole))));
     }
+    if is_whole && by == By::Phase {
+        return Err(Failure::usage(shown(&NO_PHASES.replace("{}", done.name())).into_owned()));
+    }
     let spans: Vec<_> = done.work.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect();
     let (units, at_least, open) = (done.units, done.at_least, done.open);
     let (idle, rest, ci95) = (done.idle, done.rest, done.uncertainty.map(|of| of.ci95));
+    let of_work = || phases::of_work(phases::find(&profile, &over_time), &profile, &over_time, done.work);
+    let phases = (by == By::Phase).then(of_work);
     if !is_whole {
         profile = over_time.within_stretches(profile, &spans);
     }
+    profile.phases = phases;
     profile.per_work = Some(PerWork { name: name.to_owned(), units, at_least, ci95, open, idle, rest });
     Ok(profile)
 }
+
+/// Why calls have no phases.
+const NO_PHASES: &str =
+    "{} is counted in the whole run, not in its phases: leave out --by phase or --per-work";
 
 fn unknown(profile: &Profile, path: &Path, name: &str) -> Failure {
     let known: Vec<&str> = profile.work.iter().map(|work| work.series.counter.name.as_str()).collect();

@@ -119,13 +119,14 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
     }
     let mut phases = 0;
     let mut profile = match (&args.per_work, by) {
-        (name, By::Phase) => read_phases(args, &options, name.is_some())?,
+        (_, By::Phase) if args.range.is_part() => return Err(Failure::usage(PHASES_OF_ALL.to_owned())),
+        (None, By::Phase) => read_phases(args, &options)?,
         (None, _) if args.summary && !args.range.is_part() => {
             let (profile, over_time) = attribute_over_time_owned(read_recording(&args.file)?, &options);
             phases = phases::count(&profile, &over_time);
             profile
         }
-        (Some(name), _) => per_work::read(&args.file, &options, args.range, name)?,
+        (Some(name), by) => per_work::read(&args.file, &options, args.range, (name, by))?,
         (None, _) => part_of(read_of_trace(&args.file, args.trace)?, &options, args.range)?,
     };
     profile.keep_arguments(args.arguments.in_text());
@@ -170,12 +171,11 @@ fn read_of_trace(path: &Path, trace: Option<TraceId>) -> Result<Recording, Failu
     Err(Failure::usage(shown(&text).into_owned()))
 }
 
+/// Why a part has none.
+const PHASES_OF_ALL: &str = "--by phase is of the whole run: leave out --from and --to";
+
 /// A recording with its phases, which are of the whole run.
-fn read_phases(args: &ReportArgs, options: &Options, is_per_work: bool) -> Result<Profile, Failure> {
-    if is_per_work || args.range.is_part() {
-        let text = "--by phase is of the whole run: leave out --from, --to and --per-work";
-        return Err(Failure::usage(text.to_owned()));
-    }
+fn read_phases(args: &ReportArgs, options: &Options) -> Result<Profile, Failure> {
     let (mut profile, over_time) = attribute_over_time_owned(read_recording(&args.file)?, options);
     profile.phases = Some(phases::find(&profile, &over_time));
     Ok(profile)

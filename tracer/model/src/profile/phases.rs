@@ -4,6 +4,7 @@
 
 use super::stretches::Span;
 use super::tables::EnergyByClass;
+use crate::recording::record::WorkUnits;
 
 /// All phases, which together are the run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +30,8 @@ pub struct Phase {
     pub time_ns: u64,
     /// Samples.
     pub samples: u64,
+    /// What was done in it of the unit that a profile is shown by, where it is: its energy is that of the time in which that was done.
+    pub units: Option<WorkUnits>,
     /// What runs more in it than elsewhere, most so first.
     pub told_by: Vec<ToldBy>,
 }

@@ -18,6 +18,7 @@
 
 use super::diagnostics::{Diagnostic, WorkDiagnostic};
 use super::over_time::OverTime;
+use super::stretches::Span;
 use super::tables::{EnergyByClass, LedgerRow, Profile};
 use crate::clock::KtimeNs;
 use crate::recording::record::{WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
@@ -138,10 +139,44 @@ impl Work {
         Some(sum)
     }
 
+    /// What was done in some spans of time: from one move to the next as much at any moment.
+    pub fn units_within(&self, spans: &[Span]) -> WorkUnits {
+        let done = |moves: Vec<(KtimeNs, WorkUnits)>| -> f64 {
+            moves.windows(2).map(|pair| done_within(pair[0], pair[1], spans)).sum()
+        };
+        let all: f64 = self.stretches.iter().map(|stretch| done(self.moves(stretch))).sum();
+        WorkUnits::from_number(all).unwrap_or(WorkUnits::MOST)
+    }
+
+    /// The begin of a stretch, and when its number moved, to what.
+    fn moves(&self, stretch: &Stretch) -> Vec<(KtimeNs, WorkUnits)> {
+        let readings = self.series.readings.iter();
+        let mut moves: Vec<(KtimeNs, WorkUnits)> = Vec::new();
+        for reading in readings.filter(|reading| (stretch.from..=stretch.to).contains(&reading.at)) {
+            let Ok(units) = reading.value else { continue };
+            match moves[..] {
+                [.., (_, before)] if units <= before => (),
+                [.., _, (at, _)] if at == reading.at => {
+                    moves.last_mut().into_iter().for_each(|last| last.1 = units)
+                }
+                [(at, _)] if at == reading.at => (),
+                _ => moves.push((reading.at, units)),
+            }
+        }
+        moves
+    }
+
     /// Time of all stretches in nanoseconds.
     pub fn covered_ns(&self) -> u64 {
         self.stretches.iter().fold(0, |sum, stretch| sum.saturating_add(stretch.to.ns_since(stretch.from)))
     }
+}
+
+/// What of the units between two moves was done in some spans of time.
+fn done_within(from: (KtimeNs, WorkUnits), to: (KtimeNs, WorkUnits), spans: &[Span]) -> f64 {
+    let units = to.1.checked_sub(from.1).unwrap_or_default().as_number();
+    let here = spans.iter().map(|span| to.0.min(span.1).ns_since(from.0.max(span.0)));
+    units * here.fold(0, u64::saturating_add) as f64 / to.0.ns_since(from.0).max(1) as f64
 }
 
 impl WorkFindings {
@@ -491,6 +526,19 @@ mod tests {
             (vec![(0, 90)], WorkUnits::whole(7))
         );
         assert_eq!(of_file(&left), (vec![], WorkUnits::ZERO));
+    }
+
+    /// What was done in parts of the run is what was done in all of it; of a unit each part has its time.
+    #[test]
+    fn units_of_parts() {
+        let work = work(&[(20, Some(0)), (60, Some(0)), (100, Some(1)), (100, Some(3)), (140, Some(5))]);
+        let within = |spans: &[(u64, u64)]| {
+            let spans: Vec<_> = spans.iter().map(|&(from, to)| (at(from), at(to))).collect();
+            work.units_within(&spans).as_number()
+        };
+        assert_eq!(within(&[(0, 40), (120, 200)]), 0.75 + 1.0);
+        assert_eq!(within(&[(0, 40), (120, 200)]) + within(&[(40, 120)]), work.units().as_number());
+        assert_eq!((within(&[]), within(&[(150, 200)])), (0.0, 0.0));
     }
 
     /// Where an end lies within a bin its part by time counts, and how far that may be off is said.
