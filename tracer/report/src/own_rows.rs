@@ -48,6 +48,12 @@ impl Own {
 
 /// Whether a program is mostly Python; `python`: its profile without native frames.
 pub(crate) fn is_python_program(python: &Profile) -> bool {
+    let (in_python, all) = in_python(python);
+    in_python > 0 && in_python >= all / PYTHON_PART
+}
+
+/// What Python functions have with what they call, and what the program has.
+pub(crate) fn in_python(python: &Profile) -> (i64, i64) {
     let weight = weight(python);
     let is_python = |stack: StackId| {
         let innermost = python.frames_of(stack).next_back();
@@ -55,8 +61,7 @@ pub(crate) fn is_python_program(python: &Profile) -> bool {
     };
     let all: i64 = python.rows.iter().map(&weight).sum();
     let in_python = python.rows.iter().filter(|row| row.stack.is_some_and(is_python));
-    let in_python: i64 = in_python.map(&weight).sum();
-    in_python > 0 && in_python >= all / PYTHON_PART
+    (in_python.map(&weight).sum(), all)
 }
 
 /// The profile with the frames of native code that rows of this kind show: those that were asked for; else lines of a Python program are lines

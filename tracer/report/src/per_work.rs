@@ -26,6 +26,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
+use energy_trace_names::{shorten, wrap};
 use energy_trace_sentences as sentences;
 use std::io::{self, Write};
 
@@ -66,8 +67,10 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     let Some(done) = profile.per_work.as_ref().and_then(|per| work_named(profile, &per.name)) else {
         return Ok(());
     };
-    look.line(out, TITLE, &run::what_was_recorded(profile))?;
-    look.line(out, TITLE, &sentence(profile, &done).unwrap_or_default())?;
+    let width = look.width.unwrap_or(FILE_WIDTH);
+    look.line(out, TITLE, &shorten(&shown(&run::what_was_recorded(profile)), width))?;
+    let each = sentence(profile, &done).unwrap_or_default();
+    wrap(&each, width).iter().try_for_each(|line| look.line(out, TITLE, line))?;
     by_domain(out, profile, look)?;
     writeln!(out)?;
     let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, done.name());
@@ -258,6 +261,19 @@ mod tests {
         assert_eq!([of(0, "name"), of(1, "name")], ["[idle baseline]", "[rest of the run]"]);
         assert_eq!([of(0, "self_uj_per_unit"), of(1, "total_uj_per_unit")], [5e6, 2e5]);
         assert_eq!(of(0, "self_uj")["package"], 50_000_000);
+    }
+
+    /// However long names are, no line is wider than the terminal.
+    #[test]
+    fn narrow() {
+        let mut profile = of_ten();
+        profile.run.header.command = vec!["python3".into(), "x".repeat(100)];
+        profile.work[0].series.counter.name = "request".repeat(8);
+        profile.per_work.as_mut().unwrap().name = "request".repeat(8);
+        let options = TableOptions { width: Some(80), ..TableOptions::default() };
+        let table = text(|out| write(out, &profile, &options));
+        let head: Vec<&str> = table.lines().take_while(|line| !line.is_empty()).collect();
+        assert!(head.len() > 2 && head.iter().all(|line| line.chars().count() <= 80), "{table}");
     }
 
     /// Rows that are left out are counted, and numbers from few samples are marked, as in other tables.

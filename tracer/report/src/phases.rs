@@ -191,10 +191,12 @@ impl Functions {
         let imports = table.count();
         let is_module: Vec<bool> =
             (0..imports).map(|function| table.symbol(function).ends_with("<module>")).collect();
+        let starts = |function: usize| function < imports && is_start(&table.symbol(function));
         let path = |row: &ProfileRow| without_imports(path(&table, row), &is_module);
         let paths: Vec<Vec<usize>> = profile.rows.iter().map(path).collect();
         let mut numbers: Vec<Option<usize>> = vec![None; imports + 1];
-        let chosen = chosen(profile, &paths, imports + 1);
+        let may_be: Vec<bool> = (0..=imports).map(|function| !starts(function)).collect();
+        let chosen = chosen(profile, &paths, &may_be);
         let name = |known: &Known| match known.number == imports {
             true => IMPORTS.to_owned(),
             false => table.name(known.number),
@@ -224,8 +226,17 @@ impl Functions {
         }
     }
 
-    /// What has more of a phase than of the rest of the run; of functions with the same parts the outermost.
+    /// What has more of a phase than of the rest of the run, or where nothing does, what has less; of functions with the same parts the outermost.
     fn told_by(&self, here: &Mix, elsewhere: &Mix) -> Vec<ToldBy> {
+        let more = self.told_by_more(here, elsewhere);
+        if !more.is_empty() {
+            return more;
+        }
+        let turned = |by: ToldBy| ToldBy { here: by.elsewhere, elsewhere: by.here, ..by };
+        self.told_by_more(elsewhere, here).into_iter().map(turned).collect()
+    }
+
+    fn told_by_more(&self, here: &Mix, elsewhere: &Mix) -> Vec<ToldBy> {
         let parts = |at: usize| [here.part(at), elsewhere.part(at)];
         let percent = |part: f64| (100.0 * part).round() as i64;
         let more = |at: &usize| percent(parts(*at)[0] - parts(*at)[1]);
@@ -263,12 +274,18 @@ fn without_imports(mut path: Vec<usize>, is_module: &[bool]) -> Vec<usize> {
     path
 }
 
-/// The functions that are looked at.
-fn chosen(profile: &Profile, paths: &[Vec<usize>], count: usize) -> Vec<Known> {
+/// Whether a function only starts others, whatever they are: no phase is told by it.
+fn is_start(symbol: &str) -> bool {
+    let is_of_libc = symbol.starts_with("__libc_start") || symbol.starts_with("clone3");
+    is_of_libc || matches!(symbol, "_start" | "start_thread" | "__clone") || symbol.ends_with("<module>")
+}
+
+/// The functions that are looked at: of those that may be.
+fn chosen(profile: &Profile, paths: &[Vec<usize>], may_be: &[bool]) -> Vec<Known> {
     let choice = run::headline(profile);
     let is_measured = run::target(profile, choice) > MicroJoules::ZERO;
     let mut known: Vec<Known> =
-        (0..count).map(|number| Known { number, depth: usize::MAX, ..Known::default() }).collect();
+        (0..may_be.len()).map(|number| Known { number, depth: usize::MAX, ..Known::default() }).collect();
     for ((row, path), code) in profile.rows.iter().zip(paths).zip(row_codes()) {
         let energy = run::chosen(&row.energy, choice).as_uj() as f64;
         let amount = if is_measured { energy } else { row.time_ns as f64 };
@@ -281,7 +298,7 @@ fn chosen(profile: &Profile, paths: &[Vec<usize>], count: usize) -> Vec<Known> {
             }
         }
     }
-    known.retain(|known| known.amount > 0.0);
+    known.retain(|known| known.amount > 0.0 && may_be[known.number]);
     known.sort_by(|a, b| a.rows.cmp(&b.rows).then(a.depth.cmp(&b.depth)).then(a.number.cmp(&b.number)));
     known.dedup_by_key(|known| known.rows);
     known.sort_by(|a, b| b.amount.total_cmp(&a.amount).then(a.number.cmp(&b.number)));
@@ -398,12 +415,15 @@ mod tests {
     type Doing = &'static [(usize, f64)];
 
     /// `main` calls `train`, of which a third is `forward` and the rest `backward`, and `evaluate`, which is `forward` alone; `save` beside.
-    const STACKS: [&[&str]; 5] = [
+    const STACKS: [&[&str]; 8] = [
         &["main", "train", "forward", "gemm"],
         &["main", "train", "backward", "gemm"],
         &["main", "evaluate", "forward", "gemm"],
         &["main", "save"],
         &["main", "train", "optimizer"],
+        &["_start", "__libc_start_main", "app.<module>", "solve"],
+        &["_start", "__libc_start_main", "app.<module>"],
+        &["clone3", "start_thread", "serve"],
     ];
     const TRAIN: Doing = &[(0, 0.3), (1, 0.5), (3, 0.02), (4, 0.18)];
     const EVALUATE: Doing = &[(2, 0.95), (3, 0.05)];
@@ -618,6 +638,23 @@ mod tests {
         let mut lines = Vec::new();
         crate::csv::write_rows(&mut lines, &profile, By::Phase, crate::Level::All).unwrap();
         assert!(String::from_utf8(lines).unwrap().contains(&format!(",{each:.3}\n")));
+    }
+
+    /// A phase is told by what runs in it, or what does not, and never by what starts a program, a thread or a module.
+    #[test]
+    fn told_by_no_start() {
+        let told = |plan: &[(Doing, u32)]| {
+            let (profile, over) = run(2, plan, true);
+            let told = |phase: &super::Phase| {
+                let of = phase.told_by.iter().map(|by| (by.function.clone(), by.here > by.elsewhere));
+                of.collect::<Vec<_>>()
+            };
+            find(&profile, &over).found.iter().map(told).collect::<Vec<_>>()
+        };
+        let by = |name: &str, more| vec![(name.to_owned(), more)];
+        let (solve, module, serve): (Doing, Doing, Doing) = (&[(5, 1.0)], &[(6, 1.0)], &[(7, 1.0)]);
+        assert_eq!(told(&[(solve, 150), (serve, 150)]), [by("solve", true), by("serve", true)]);
+        assert_eq!(told(&[(solve, 150), (module, 150)]), [by("solve", true), by("solve", false)]);
     }
 
     /// What modules run while others import them is one; what a module runs later is not.

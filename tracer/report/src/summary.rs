@@ -7,6 +7,7 @@ use super::diagnostics;
 use super::meters::basis;
 use super::missing::unread_ns;
 use super::outer_line::outer_line;
+use super::own_rows::{in_python, is_python_program};
 use super::ranges::has_ranges;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
@@ -19,6 +20,7 @@ use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names as names;
+use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::{in_brief, model_in_brief};
@@ -35,6 +37,9 @@ const FUNCTIONS: usize = 8;
 const FEWEST_FUNCTIONS: usize = 3;
 /// Most functions of the program's own that are shown with all that they call.
 const OWN_FUNCTIONS: usize = 3;
+
+/// Python has a line where it has one in so many joules, and less than half of them.
+const PYTHON_LEAST: i64 = 50;
 
 /// How a summary looks, and which files it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +145,18 @@ impl Summary<'_> {
         lines.extend(outer_line(self.profile).map(|line| plain(format!("  {}", line.sentence()))));
         lines.extend(self.work().map(|line| plain(format!("  {line}"))));
         lines.extend(self.phases().map(plain));
+        lines.extend(self.python().map(plain));
         lines
+    }
+
+    /// What Python has of a program that is mostly something else: the rows below are of machine code then.
+    fn python(&self) -> Option<String> {
+        let python = native_frames::folded(self.profile, NativeFrames::None);
+        let (in_python, all) = in_python(&python);
+        let is_some = in_python.saturating_mul(PYTHON_LEAST) >= all && in_python > 0;
+        let is_shown = is_some && !is_python_program(&python) && self.options.recording.is_some();
+        let part = percent(in_python, all);
+        is_shown.then(|| format!("  {part} in Python functions and what they call: report --by python"))
     }
 
     /// Joules per unit of work: their lines are broken, not cut.
@@ -381,11 +397,36 @@ fn unread_of(profile: &Profile, choice: DomainChoice) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::used;
+    use super::{DomainClass, SummaryOptions, used, write};
+    use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
     use energy_trace_model::profile::over_time::PartOfRun;
+    use energy_trace_model::recording::record::{FrameKind, Quality};
     use std::collections::BTreeMap;
+
+    /// A program that is less than half Python has a line that says how much is, and what shows it; of one that is mostly Python the rows say it.
+    #[test]
+    fn a_part_in_python() {
+        let of = |percent: i64| {
+            let mut b = RecordingBuilder::new("app", 9);
+            let process = b.process(7, "app", None);
+            let thread = b.thread(process, 7, "app");
+            let start = b.frame(FrameKind::Native, "/bin/app", "main");
+            let python = b.python("job", "run", "/home/me/job.py", 3);
+            let (native, both) = (b.stack(&[start]), b.stack(&[start, python]));
+            b.spent(thread, Some(native), 1_000_000 - 10_000 * percent, 100, 900);
+            b.spent(thread, Some(both), 10_000 * percent, 100, 900);
+            b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+            let options = SummaryOptions { recording: Some("a.data".into()), ..SummaryOptions::default() };
+            let mut out = Vec::new();
+            write(&mut out, &b.build(), &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let line = "\n  31.0% in Python functions and what they call: report --by python\n";
+        assert!(of(31).contains(line), "{}", of(31));
+        assert!(!of(1).contains("--by python") && !of(60).contains("--by python"), "{}", of(60));
+    }
 
     /// Mean power is of the time in which something was read; of a part of the run it is of that part, whatever is missing elsewhere.
     #[test]

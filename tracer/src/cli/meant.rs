@@ -4,13 +4,11 @@
 //! the first two bytes of a script. Leaves out commands of energy-trace that are mistyped (`first_word.rs`).
 
 use super::closed::closed_folder;
-use crate::doctor::version_in_name;
 use crate::plan::RecordPlan;
 use crate::session::SessionError;
 use crate::tracee::lookup::{Found, find, locate};
 use crate::tracee::user::path_before_sudo;
 use energy_trace_foreign::files::Root;
-use energy_trace_probe::python_names;
 use energy_trace_system::privileges::shell_word;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Read as _};
@@ -24,8 +22,6 @@ const OF_SHELL: [&str; 43] = [
     "declare", "local", "readonly", "shopt", "type", "hash", "builtin", "if", "for", "while", "until",
     "case", "function", "[[", "{", "(", "conda", "nvm",
 ];
-/// The first CPython that reports calls.
-const FIRST_TO_COUNT: (u32, u32) = (3, 12);
 /// Words before a program that do nothing that a recording needs.
 const BEFORE_PROGRAM: [&str; 11] = [
     "time",
@@ -89,21 +85,6 @@ pub(super) fn other_program(plan: &RecordPlan) -> Option<(PathBuf, String)> {
         );
         (here, warning)
     })
-}
-
-/// That calls of Python functions are wanted, and the program is an interpreter that does not report them, as its file's name says.
-pub(super) fn too_old_to_count(plan: &RecordPlan) -> Option<String> {
-    let is_wanted =
-        plan.input_sizes || plan.count.as_ref().is_some_and(|names| python_names(names).is_some());
-    let program = locate(plan.target.command().first()?, std::env::var_os("PATH"))?;
-    is_wanted.then(|| older_python(&program)).flatten()
-}
-
-fn older_python(program: &Path) -> Option<String> {
-    let (major, minor) = version_in_name(program).filter(|version| *version < FIRST_TO_COUNT)?;
-    Some(format!(
-        "calls of Python functions cannot be counted here: Python {major}.{minor} does not report them (3.12 and later do)"
-    ))
 }
 
 /// That a program is text of another language than the shell's, of which nothing says so: a shell would run it.
@@ -402,7 +383,7 @@ fn interpreter_of(file: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Typed, is_assignment, older_python};
+    use super::{Typed, is_assignment};
     use std::ffi::OsString;
     use std::io::ErrorKind;
 
@@ -493,22 +474,6 @@ mod tests {
         std::os::unix::fs::symlink("/nowhere/python3", &link).unwrap();
         let said = said(&[link.to_str().unwrap()]);
         assert!(said.contains("it is a link to /nowhere/python3, which is not there"), "{said}");
-    }
-
-    /// An interpreter that does not report calls is known by the file that its name leads to, before anything runs.
-    #[test]
-    fn interpreters_that_do_not_report_calls() {
-        let place = tempfile::tempdir().unwrap();
-        let said = |file: &str| {
-            let [file, link] = [file, "python3"].map(|name| place.path().join(name));
-            std::fs::write(&file, "").unwrap();
-            let _ = std::fs::remove_file(&link);
-            std::os::unix::fs::symlink(&file, &link).unwrap();
-            older_python(&link)
-        };
-        assert!(said("python3.11").unwrap().contains("Python 3.11 does not report them"));
-        assert!(said("python3.9").is_some() && said("python3.12").is_none() && said("python3.13t").is_none());
-        assert!(said("pypy3.9").is_none());
     }
 
     /// Names of variables are those of shells.

@@ -233,8 +233,7 @@ pub(super) fn refused(error: PlanError) -> Failure {
 /// Records as planned.
 pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
     let other = meant::other_program(plan);
-    let warnings = other.iter().map(|(_, warning)| warning.clone()).chain(meant::too_old_to_count(plan));
-    warnings.for_each(|warning| log::warn!("{warning}"));
+    other.iter().for_each(|(_, warning)| log::warn!("{warning}"));
     let plan = &RecordPlan { program: other.map(|(program, _)| program), ..plan.clone() };
     let ended = meant::refusal(plan).map_or_else(|| session::run(plan), Err);
     ended.map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {

@@ -117,7 +117,7 @@ fn parse_version(text: &str) -> Option<Version> {
 }
 
 /// The version in the name of the file that a link leads to: `python3 -> python3.11`.
-pub(crate) fn version_in_name(path: &Path) -> Option<Version> {
+fn version_in_name(path: &Path) -> Option<Version> {
     let file = path.canonicalize().ok()?;
     parse_version(file.file_name()?.to_str()?.strip_prefix("python")?)
 }

@@ -14,6 +14,5 @@ mod show;
 
 pub use examine::examine;
 pub use finding::{DoctorPlan, Energy, Finding, Level, can_record};
-pub(crate) use interpreters::version_in_name;
 pub use power::examine as examine_power;
 pub use show::{write_json, write_text};

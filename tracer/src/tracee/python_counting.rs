@@ -26,6 +26,10 @@ const MODULE: &str = concat!(
 const PATH: &str = "PYTHONPATH";
 /// What it loads where sizes of arguments are wanted.
 const SIZES: &str = include_str!("../../data/python_input_sizes.py");
+/// How an interpreter begins that does not report calls, and what is said as the first one starts, when its user can still choose another.
+const OLD: &[u8] = b"O\t";
+const NOT_COUNTED: &str =
+    "calls of Python functions cannot be counted here: this Python does not report them (3.12 and later do)";
 /// Milliseconds after which it is looked whether the recording has ended.
 const LOOK_MS: u16 = 200;
 /// How long a process may take to tell, and all that have not been heard at the end.
@@ -105,13 +109,19 @@ pub(super) fn load_first(environment: &mut Vec<(&'static str, OsString)>, folder
 fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool) -> Vec<u8> {
     let mut told = Vec::new();
     let mut since: Option<Instant> = None;
+    let mut was_said = false;
     loop {
         if stop.load(Ordering::Acquire) && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
             return told;
         }
         match listener.accept() {
             Ok((from, _)) => {
+                let begin = told.len();
                 let _unheard = hear(&from, user, &mut told);
+                let is_old = told.get(begin..).is_some_and(|told| told.starts_with(OLD));
+                if is_old && !std::mem::replace(&mut was_said, true) {
+                    log::warn!("{NOT_COUNTED}");
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if since.is_some() {

@@ -32,7 +32,7 @@ pub struct Phase {
     pub samples: u64,
     /// What was done in it of the unit that a profile is shown by, where it is: its energy is that of the time in which that was done.
     pub units: Option<WorkUnits>,
-    /// What runs more in it than elsewhere, most so first.
+    /// What runs more in it than elsewhere, most so first; less, where nothing does.
     pub told_by: Vec<ToldBy>,
 }
 
