@@ -1,7 +1,8 @@
 """Counts calls of Python functions for energy-trace: loaded as `sitecustomize` where `record --count` put it.
 
 `next_sitecustomize.py` stands before it. What was counted is told when the process ends,
-over a socket that is open only while it is told.
+units of work (`--work NAME=calls:…`) as they are done, ten times a second at most; sockets are open only
+while something is told.
 """
 
 import sys
@@ -26,6 +27,13 @@ def _count(place):
     now, of_thread = time.perf_counter_ns, time.thread_time_ns
     # Nanoseconds of CPU time that looking at new code objects took.
     firsts = 0
+
+    # Units of work: patterns of names by number, each with the entries of functions that are one.
+    place_of_units = os.environ.get("ENERGY_TRACE_UNITS")
+    wanted_units = os.environ.get("ENERGY_TRACE_UNIT_NAMES", "").split(",") if place_of_units else []
+    units = [(wanted, []) for wanted in wanted_units]
+    # Units are told when one is done after this.
+    due = 0
 
     def tell(text):
         try:
@@ -53,6 +61,19 @@ def _count(place):
         sizes = Sizes()
         del sys.modules["energy_trace_input_sizes"]
 
+    def tell_units(patience):
+        counts = (sum(entry[0] - entry[1] for entry in entries) for _, entries in units)
+        text = "".join("%d %d\n" % (number, count) for number, count in enumerate(counts))
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+                to.settimeout(patience)
+                to.sendto(text.encode(), place_of_units)
+        except OSError:
+            pass
+
+    def dotted_name(code):
+        return code.co_filename.removesuffix(".py").removesuffix("/__init__").replace("/", ".") + "." + code.co_qualname
+
     def is_wanted(code):
         """Public functions of packages, or those that were asked for."""
         name, file = code.co_qualname, code.co_filename
@@ -62,7 +83,7 @@ def _count(place):
         if names:
             import fnmatch
 
-            dotted = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") + "." + name
+            dotted = dotted_name(code)
             return any(fnmatch.fnmatchcase(dotted, "*." + wanted) for wanted in names)
         if "-packages/" not in file or "<" in name:
             return False
@@ -77,9 +98,12 @@ def _count(place):
             return None
         thread, number = get_ident(), id(code)
         # Calls, those within another, how deep it is now, since when, times by length, when its arguments were looked at; generators come and
-        # go: no times.
+        # go: no times. Last, whether it is a unit of work.
         function = thread, code.co_qualname, code.co_filename, code.co_firstlineno
-        entry = functions.setdefault(function, [0, 0, 0, 0, {}, 0])
+        entry = functions.get(function)
+        if entry is None:
+            entry = functions[function] = [0, 0, 0, 0, {}, 0, False]
+            find_units(code, entry)
         # Called with the dead reference, before another code object can have this number: it is what `pop` returns where there is no entry.
         of = thread, number
         deaths[of] = ref(code, partial(mine.pop, number)), ref(code, partial(deaths.pop, of))
@@ -88,8 +112,16 @@ def _count(place):
             monitoring.set_local_events(tool, code, events.PY_RETURN)
         return entry
 
+    def find_units(code, entry):
+        for wanted, entries in units:
+            import fnmatch
+
+            if wanted and fnmatch.fnmatchcase(dotted_name(code), "*." + wanted):
+                entries.append(entry)
+                entry[6] = True
+
     def start(code, offset):
-        nonlocal firsts
+        nonlocal firsts, due
         mine = threads.get(get_ident())
         if mine is None:
             mine = threads[get_ident()] = {}
@@ -104,12 +136,16 @@ def _count(place):
         if sizes is not None and code is not own_code:
             entry[5] = sizes.look(code, entry[0], entry[5])
         if code.co_flags & 0x2A0:
-            return None
-        entry[2] += 1
-        if entry[2] > 1:
-            entry[1] += 1
+            begun = now() if entry[6] else 0
         else:
-            entry[3] = now()
+            entry[2] += 1
+            if entry[2] > 1:
+                entry[1] += 1
+                return None
+            begun = entry[3] = now()
+        if entry[6] and begun >= due:
+            due = begun + 100_000_000
+            tell_units(0)
 
     def end(code, offset, result):
         mine = threads.get(get_ident())
@@ -126,7 +162,7 @@ def _count(place):
     def report():
         monitoring.set_events(tool, 0)
         lines = ["C\t%d\t%d\n" % (cost(), firsts)]
-        for (_, name, file, line), (calls, nested, _, _, times, _) in list(functions.items()):
+        for (_, name, file, line), (calls, nested, _, _, times, _, _) in list(functions.items()):
             times = " ".join("%d:%d" % pair for pair in times.items())
             text = "\t".join((name, file, str(line)))
             if text.count("\t") == 2 and "\n" not in text:
@@ -135,11 +171,13 @@ def _count(place):
             lines += sizes.lines()
         lines.append("E\n")
         tell("".join(lines))
+        if units:
+            tell_units(2)
 
     def cost():
         """Nanoseconds of counting a call: of the fastest of some batches, as others only waited for a CPU."""
         mine, code = threads.setdefault(get_ident(), {}), own_code
-        mine[id(code)] = [0, 0, 0, 0, {}, 0]
+        mine[id(code)] = [0, 0, 0, 0, {}, 0, False]
         turns, fastest = range(100), []
         for _ in range(20):
             begin = now()
@@ -154,11 +192,13 @@ def _count(place):
     def child():
         nonlocal firsts
         firsts = 0
-        for some in (threads, functions, deaths):
+        for some in (threads, functions, deaths, *(entries for _, entries in units)):
             some.clear()
         if sizes is not None:
             sizes.forget()
         tell("S\n")
+        if units:
+            tell_units(0)
 
     def before_fork():
         """Children of multiprocessing leave without atexit; its own finalizers run."""
@@ -169,6 +209,8 @@ def _count(place):
 
     marks = []
     tell("S\n")
+    if units:
+        tell_units(0)
     atexit.register(report)
     os.register_at_fork(before=before_fork, after_in_child=child)
     monitoring.register_callback(tool, events.PY_START, start)

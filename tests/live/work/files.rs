@@ -6,8 +6,9 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// What the recording of 20 units counts beside the file: calls; what was never there, a FIFO that nobody writes to, a function that nobody calls.
-const BESIDE: [&str; 4] = [
+const BESIDE: [&str; 5] = [
     "--work=call=calls:unit",
+    "--work=rename=calls:rename@libc.so",
     "--work=absent=file:absent",
     "--work=stuck=file:fifo",
     "--work=uncalled=calls:nobody",
@@ -30,6 +31,13 @@ fn a_file_and_calls(summary: &str, report: &Value, truth: f64) {
     // Calls are of the whole run, with the start of the interpreter.
     assert!(call["uj_per_unit"].as_f64().unwrap() > 0.99 * unit["uj_per_unit"].as_f64().unwrap(), "{call}");
     assert_eq!(call["covered_ns"], report["meta"]["duration_ns"]);
+    // Over time too, all of them, those of machine code as well.
+    for counted in [&call, &work(report, "rename")] {
+        let steps = counted["over_time"].as_array().unwrap().iter();
+        let units: Vec<f64> = steps.map(|step| step["units"].as_f64().unwrap()).collect();
+        assert_eq!(Some(units.iter().sum::<f64>()), counted["units"].as_f64(), "{counted}");
+        assert!(units.len() > 10 && units.iter().all(|units| *units < 10.0), "{counted}");
+    }
     for name in ["absent", "stuck", "uncalled"] {
         assert!(work(report, name)["uj_per_unit"].is_null());
     }
@@ -89,6 +97,11 @@ fn per_unit() {
         summaries.push(text(&output.stderr));
     }
     a_file_and_calls(&summaries[1], &json(&place, &["b.data"]), truths[1]);
+    let part = json(&place, &["b.data", "--per-work", "call", "--to", "2"]);
+    assert!((1.0..20.0).contains(&part["meta"]["per_work"]["units"].as_f64().unwrap()), "{part}");
+    let phases = json(&place, &["b.data", "--per-work", "call", "--by", "phase"]);
+    let units = phases["rows"].as_array().unwrap().iter().map(|row| row["phase"]["units"].as_f64().unwrap());
+    assert!((units.sum::<f64>() - 20.0).abs() < 0.01, "{phases}");
     let (whole, per) = (json(&place, &["a.data"]), json(&place, &["a.data", "--per-work", "unit"]));
     let functions = per["functions"].as_array().unwrap();
     let own: i64 = functions.iter().filter_map(|function| function["self_uj"]["package"].as_i64()).sum();

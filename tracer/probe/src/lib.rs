@@ -34,7 +34,7 @@ mod stacks;
 mod tables;
 mod tracer;
 
-pub use count::{CountName, count_names_of, is_counted_by_default, python_names};
+pub use count::{CountName, UnitsOfCalls, count_names_of, is_counted_by_default, python_names};
 pub use energy_trace_bpf::config::{
     GroupId, LiveCounts, LiveNaming, OtherProcess, TraceAccount, TraceConfig, TraceEnd,
 };

@@ -11,7 +11,7 @@ use super::collect::losses::{
 };
 use super::collect::reader::Reader;
 use super::collect::totals::TimeReader;
-use super::count::{CountName, Counting, ToCount, send_python_counts};
+use super::count::{CountName, Counting, ToCount, UnitsOfCalls, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::{Processes, Scope};
 use super::range_library::place_in;
@@ -159,9 +159,15 @@ impl Tracer {
         self.to_prefetch = files;
     }
 
-    /// Has calls counted, if the configuration says so: of these functions, in the command's program and these libraries before the start.
-    pub fn count(&mut self, names: Vec<CountName>, program: Option<SeenFile>, libraries: Vec<SeenFile>) {
-        self.to_count = ToCount { names, program, libraries };
+    /// Has calls counted, if the configuration says so: of these functions, of which the first may be units of work, in the command's program and
+    /// these libraries before the start.
+    pub fn count(
+        &mut self,
+        (names, units): (Vec<CountName>, UnitsOfCalls),
+        program: Option<SeenFile>,
+        libraries: Vec<SeenFile>,
+    ) {
+        self.to_count = ToCount { names, program, libraries, units };
     }
 
     /// Records ranges between static probes, if the configuration says so; in these files before the start.

@@ -1,7 +1,7 @@
 //! How many units of work were done per joule over time: what tells phases apart beside functions.
 //!
 //! Units are spread over what was spent since the counter moved last: one that moves now and then has a steady rate, and neither pauses nor
-//! neighbours change it. Counted calls, and counters of merged recordings, have no readings and no rate. Leaves out phases themselves (`phases.rs`).
+//! neighbours change it. Counters of merged recordings have no readings and no rate. Leaves out phases themselves (`phases.rs`).
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Profile;

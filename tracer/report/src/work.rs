@@ -6,7 +6,7 @@
 //! ```
 //!
 //! √f: as if errors of different moments had nothing to do with each other; if they go together, f would do. Edges: what the ends of stretches
-//! may be off (`profile::work`). Units that are done are exact, and how much of the next was under way at an end is not known. Counted calls have no readings: theirs is the whole run. Leaves out functions (`per_work.rs`).
+//! may be off (`profile::work`). Units that are done are exact, and how much of the next was under way at an end is not known. Counted calls are those of the whole run. Leaves out functions (`per_work.rs`).
 
 use super::counts::may_be_more;
 use super::run;
@@ -101,7 +101,7 @@ fn done<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
 fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let program = of_program(profile);
     let all = all_energy(profile);
-    if let WorkSource::Calls(function) = &work.series.counter.source {
+    if let Some(function) = counted_as_whole(profile, work) {
         let (calls, at_least) = calls_of(profile, function);
         let units = WorkUnits::whole(calls);
         let at_least = at_least || units == WorkUnits::MOST;
@@ -120,6 +120,12 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let (units, idle, covered_ns) = (work.units(), work.sum(|of| of.idle), work.covered_ns());
     let (open, at_least) = (work.open(), units == WorkUnits::MOST);
     WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty }
+}
+
+/// The function whose calls are known of the whole run: of a part of it what was read over time counts.
+fn counted_as_whole<'a>(profile: &Profile, work: &'a Work) -> Option<&'a str> {
+    let WorkSource::Calls(function) = &work.series.counter.source else { return None };
+    (work.stretches.is_empty() || profile.part.is_none()).then_some(function.as_str())
 }
 
 /// That of the run, also where rows are of the stretches of one kind of work alone.
@@ -212,7 +218,7 @@ fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
     }
     let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
     match &done.work.series.counter.source {
-        WorkSource::Calls(_) => format!("the whole run of {all} s, its start and end too"),
+        WorkSource::Calls(_) if covered == all => format!("the whole run of {all} s, its start and end too"),
         _ if covered == all => format!("{covered} s"),
         _ => format!("{covered} s of the run's {all} s"),
     }

@@ -32,7 +32,9 @@ pub(super) fn read(
         over_time.count_work(&mut profile, from, to);
     }
     let done = work_named(&profile, name).ok_or_else(|| unknown(&profile, path, name))?;
-    let is_whole = matches!(done.work.series.counter.source, WorkSource::Calls(_));
+    let is_calls = matches!(done.work.series.counter.source, WorkSource::Calls(_));
+    // Older recordings do not say when calls were.
+    let is_whole = is_calls && done.work.stretches.is_empty();
     if done.units == WorkUnits::ZERO || is_whole && range.is_part() {
         return Err(Failure::usage(nothing(done.name(), path, (range.is_part(), is_whole))));
     }
@@ -44,7 +46,7 @@ pub(super) fn read(
     let (idle, rest, ci95) = (done.idle, done.rest, done.uncertainty.map(|of| of.ci95));
     let of_work = || phases::of_work(phases::find(&profile, &over_time), &profile, &over_time, done.work);
     let phases = (by == By::Phase).then(of_work);
-    if !is_whole {
+    if !is_calls || range.is_part() {
         profile = over_time.within_stretches(profile, &spans);
     }
     profile.phases = phases;
@@ -52,9 +54,8 @@ pub(super) fn read(
     Ok(profile)
 }
 
-/// Why calls have no phases.
-const NO_PHASES: &str =
-    "{} is counted in the whole run, not in its phases: leave out --by phase or --per-work";
+/// Why calls of an older recording have no phases.
+const NO_PHASES: &str = "calls of {} are known of the whole run alone: leave out --by phase or --per-work";
 
 fn unknown(profile: &Profile, path: &Path, name: &str) -> Failure {
     let known: Vec<&str> = profile.work.iter().map(|work| work.series.counter.name.as_str()).collect();
@@ -73,7 +74,9 @@ fn unknown(profile: &Profile, path: &Path, name: &str) -> Failure {
 fn nothing(name: &str, path: &Path, (is_part, is_calls): (bool, bool)) -> String {
     let (of, why) = match (is_part, is_calls) {
         (false, _) => ("", "`energy-trace report` says why"),
-        (true, true) => ("this part of ", "calls are counted in whole runs: leave out --from and --to"),
+        (true, true) => {
+            ("this part of ", "its calls are known of the whole run alone: leave out --from and --to")
+        }
         (true, false) => ("this part of ", "its number did not move there, or was not read twice"),
     };
     shown(&format!("nothing was counted of {name} in {of}{}: {why}", path.display())).into_owned()

@@ -11,7 +11,7 @@ use super::tips::parse_pid;
 use super::work;
 use crate::plan::{GpuLevel, ProgressStyle};
 use clap::Args;
-use energy_trace_model::recording::record::{WorkCounter, WorkSource};
+use energy_trace_model::recording::record::WorkCounter;
 use energy_trace_power::SourceChoice;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stdin, stdout};
@@ -58,7 +58,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "idle=W,core=W", value_parser = parse_model)]
     pub model_watts: Option<ModelWatts>,
 
-    /// Show joules per unit of work, as `record` does, of the last window and since the start; not by calls
+    /// Show joules per unit of work, as `record` does, of the last window and since the start
     #[arg(long, value_name = "NAME=SOURCE", value_parser = work::parse)]
     pub work: Vec<WorkCounter>,
 
@@ -75,16 +75,10 @@ pub(super) struct TopArgs {
 const NO_TERMINAL: &str = "top draws on a terminal and reads keys from it, and standard input or output is none, \
      or TERM is dumb; to keep what is measured in a file, use `energy-trace record`";
 
-/// Why calls are no units here.
-const NO_CALLS: &str = "calls are counted at the end: --work …=calls:FUNCTION is for `energy-trace record`; top takes stdout:, file: and prometheus:";
-
 /// Shows.
 pub(super) fn run(args: &TopArgs, common: &Common) -> Result<ExitCode, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() || is_dumb() {
         return Err(Failure::usage(NO_TERMINAL.to_owned()));
-    }
-    if args.work.iter().any(|counter| matches!(counter.source, WorkSource::Calls(_))) {
-        return Err(Failure::usage(NO_CALLS.to_owned()));
     }
     let mut plan = resolve(&recording(args)?, common).map_err(record::refused)?;
     plan.live = true;

@@ -14,8 +14,8 @@ const SOURCES: &str =
     "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX, NAME=file:PATH or NAME=prometheus:URL#METRIC";
 
 /// Why others are no units of an agent.
-const OF_AGENT: &str = "calls: are counted when a recording ends, and stdout: is that of a program which is started here; an agent, which does \
-     neither, takes file: and prometheus:";
+const OF_AGENT: &str = "calls: are counted, and stdout: is read, where energy-trace starts a program; an agent, which starts none, takes file: and \
+     prometheus:";
 
 /// A counter that an agent can read.
 pub(super) fn parse_of_agent(text: &str) -> Result<WorkCounter, String> {

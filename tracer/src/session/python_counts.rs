@@ -5,10 +5,11 @@
 use crate::plan::RecordPlan;
 use crate::tracee::Target;
 use crate::tracee::python_counting::PythonCounting;
-use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
-use energy_trace_probe::python_names;
+use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted, WorkSource};
+use energy_trace_probe::{count_names_of, python_names};
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// What counts, and what the reader must know about it.
 #[derive(Debug, Default)]
@@ -28,11 +29,20 @@ impl PythonCounts {
             counts.found.push(CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached));
             return counts;
         }
-        match PythonCounting::prepare(names, plan.input_sizes, plan.run_as.as_ref().map(|user| user.uid)) {
+        match PythonCounting::prepare(
+            (names, units(plan)),
+            plan.input_sizes,
+            plan.run_as.as_ref().map(|user| user.uid),
+        ) {
             Ok(counting) => counts.counting = Some(counting),
             Err(error) => counts.fail(&error),
         }
         counts
+    }
+
+    /// Where calls that are units of work are told, if anything is.
+    pub(super) fn take_told(&mut self) -> Option<OwnedFd> {
+        self.counting.as_mut().and_then(PythonCounting::take_told)
     }
 
     /// Sets what belongs into the command's environment.
@@ -56,4 +66,14 @@ impl PythonCounts {
     pub(super) fn finish(self) -> (Option<Vec<u8>>, Vec<CallDiagnostic>) {
         (self.counting.map(PythonCounting::finish), self.found)
     }
+}
+
+/// Names of functions that are units of work, by number; an empty one can be none of Python.
+fn units(plan: &RecordPlan) -> Vec<String> {
+    let words = plan.work.iter().filter_map(|counter| match &counter.source {
+        WorkSource::Calls(words) => Some(words.clone()),
+        _ => None,
+    });
+    let of_python = |words| python_names(&count_names_of(&[words])).and_then(|mut names| names.pop());
+    words.map(|words| of_python(words).unwrap_or_default()).collect()
 }

@@ -23,10 +23,13 @@ use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Record, Scope, SourceId};
 use energy_trace_power::{self as power, PowerSet, PowerTask};
-use energy_trace_probe::{GroupId, LiveNaming, TraceConfig, Tracer, is_counted_by_default, leave_command};
+use energy_trace_probe::{
+    GroupId, LiveNaming, TraceConfig, Tracer, UnitsOfCalls, is_counted_by_default, leave_command,
+};
 use energy_trace_sentences::{ignored_reason, no_counter};
 use energy_trace_system::host::kernel::read_host_at;
 use nix::unistd::Uid;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -121,7 +124,7 @@ async fn start_stages(
     target.follow(&mut tracer)?;
     name_gpus(&mut tracer, &mut power);
     let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
-    prefetch(&mut tracer, plan, files);
+    prefetch(&mut tracer, plan, files, units_of_calls(roles)?);
     tracer.leave_out(roles.pids())?;
 
     let (records, receiver) = channel();
@@ -135,7 +138,7 @@ async fn start_stages(
     let power = start_power(power, &tracer, &records)?;
     control.check()?;
     let start = energy_trace_system::clock::now();
-    let work = start_work(roles, &records)?;
+    let work = start_work(roles, python.take_told(), &records)?;
     let account = Account::begin(&target, tracer.living());
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
@@ -157,9 +160,13 @@ async fn start_stages(
 }
 
 /// Units of work are read from now on, where there are any.
-fn start_work(roles: &mut Roles, records: &Sender<Record>) -> Result<Option<WorkReadings>, SessionError> {
+fn start_work(
+    roles: &mut Roles,
+    told: Option<OwnedFd>,
+    records: &Sender<Record>,
+) -> Result<Option<WorkReadings>, SessionError> {
     let copies = roles.forward.as_mut().and_then(Forward::take_copies);
-    let work = roles.work.take().map(|work| work.start(copies, records.clone())).transpose();
+    let work = roles.work.take().map(|work| work.start(copies, told, records.clone())).transpose();
     work.map_err(|source| SessionError::System { doing: "start to read units of work", source })
 }
 
@@ -190,8 +197,15 @@ fn start_tracing(
     heard
 }
 
+/// Where numbers of calls that are units of work are put.
+fn units_of_calls(roles: &Roles) -> Result<UnitsOfCalls, SessionError> {
+    let units = roles.work.as_ref().map(WorkReader::units_of_calls).transpose();
+    let failed = |source| SessionError::System { doing: "start to read units of work", source };
+    units.map(Option::unwrap_or_default).map_err(failed)
+}
+
 /// Has the files that the command will map looked into before it starts.
-fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: CommandFiles) {
+fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: CommandFiles, units: UnitsOfCalls) {
     let CommandFiles { program, libraries, of_gpus } = files;
     tracer.prefetch_libraries(of_gpus);
     let all: Vec<SeenFile> = program.iter().chain(&libraries).cloned().collect();
@@ -200,7 +214,7 @@ fn prefetch(tracer: &mut Tracer, plan: &RecordPlan, files: CommandFiles) {
     }
     tracer.prefetch(all.into_iter().filter(|file| !is_mapped_later(file)).collect());
     if let Some(names) = &plan.count {
-        tracer.count(names.clone(), program, libraries);
+        tracer.count((names.clone(), units), program, libraries);
     }
 }
 

@@ -4,14 +4,18 @@
 //! resolver's worker reads. Leaves out the module itself (`data/count_python_calls.py`) and what it tells (`symbolize/python_calls.rs`).
 
 use super::named_folder::{Holds, NamedFolder};
-use energy_trace_foreign::files::install::{SOCKET_FILE, listen_in, open_to_all, put};
+use energy_trace_foreign::files::install::{
+    SOCKET_FILE, by_descriptor, listen_in, open_socket_to_all, open_to_all, put,
+};
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::socket::sockopt::{PassCred, PeerCredentials};
+use nix::sys::socket::{getsockopt, setsockopt};
 use nix::unistd::{Uid, geteuid};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +28,8 @@ const MODULE: &str = concat!(
 );
 /// Where Python looks for modules.
 const PATH: &str = "PYTHONPATH";
+/// The socket for units of work, in the same folder.
+const UNITS: &str = "units";
 /// What it loads where sizes of arguments are wanted.
 const SIZES: &str = include_str!("../../data/python_input_sizes.py");
 /// How an interpreter begins that does not report calls, and what is said as the first one starts, when its user can still choose another.
@@ -43,6 +49,9 @@ const MOST_IN_ALL: usize = 64 << 20;
 pub struct PythonCounting {
     folder: NamedFolder,
     names: Vec<String>,
+    /// Names that are units of work, by number, and where these are told over time.
+    units: Vec<String>,
+    told: Option<UnixDatagram>,
     sizes: bool,
     listener: UnixListener,
     user: Uid,
@@ -52,20 +61,25 @@ pub struct PythonCounting {
 
 impl PythonCounting {
     /// Puts the module in place, for processes of this user; `None`: of the one who runs this. It notes the sizes of arguments where they are
-    /// wanted.
+    /// wanted, and tells calls of these units of work over time.
     ///
     /// # Errors
     /// When there is no folder or socket to be had.
-    pub fn prepare(names: Vec<String>, sizes: bool, user: Option<Uid>) -> io::Result<Self> {
+    pub fn prepare(
+        (names, units): (Vec<String>, Vec<String>),
+        sizes: bool,
+        user: Option<Uid>,
+    ) -> io::Result<Self> {
         let folder = NamedFolder::make(Holds::Text)?;
         for (name, text) in [("sitecustomize.py", MODULE), ("energy_trace_input_sizes.py", SIZES)] {
             put(folder.open(), name.as_ref(), &mut text.as_bytes(), 0o644)?;
         }
         let listener = listen_in(folder.open())?;
         listener.set_nonblocking(true)?;
+        let told = if units.is_empty() { None } else { Some(socket_of_units(folder.open())?) };
         open_to_all(folder.open())?;
         let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
-        Ok(Self { folder, names, sizes, listener, user, stop, thread: None })
+        Ok(Self { folder, names, units, told, sizes, listener, user, stop, thread: None })
     }
 
     /// Begins to listen, on a thread of its own; what is told before waits.
@@ -79,12 +93,21 @@ impl PythonCounting {
         Ok(())
     }
 
+    /// Where units of work are told.
+    pub fn take_told(&mut self) -> Option<OwnedFd> {
+        self.told.take().map(OwnedFd::from)
+    }
+
     /// Sets what belongs into the command's environment.
     pub fn set_in(&self, environment: &mut Vec<(&'static str, OsString)>) {
         load_first(environment, self.folder.path());
         let socket = self.folder.path().join(SOCKET_FILE).into_os_string();
         environment.push(("ENERGY_TRACE_COUNT", socket));
         environment.push(("ENERGY_TRACE_COUNT_NAMES", self.names.join(",").into()));
+        if !self.units.is_empty() {
+            environment.push(("ENERGY_TRACE_UNITS", self.folder.path().join(UNITS).into_os_string()));
+            environment.push(("ENERGY_TRACE_UNIT_NAMES", self.units.join(",").into()));
+        }
         environment.extend(self.sizes.then(|| ("ENERGY_TRACE_INPUT_SIZES", "1".into())));
     }
 
@@ -93,6 +116,14 @@ impl PythonCounting {
         self.stop.store(true, Ordering::Release);
         self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
+}
+
+/// A socket in a folder to which everybody may send, and which tells who did.
+fn socket_of_units(folder: &File) -> io::Result<UnixDatagram> {
+    let told = UnixDatagram::bind(by_descriptor(folder).join(UNITS))?;
+    setsockopt(&told, PassCred, &true)?;
+    open_socket_to_all(folder, UNITS)?;
+    Ok(told)
 }
 
 /// Has Python look into this folder first: before others of ours, and those of the user. Each `sitecustomize` loads the next one.
@@ -172,7 +203,7 @@ mod tests {
     /// What processes tell is kept, each on lines of its own, also what comes as the recording ends; the folder goes.
     #[test]
     fn what_is_told_is_kept() {
-        let mut counting = PythonCounting::prepare(vec!["f".into()], false, None).unwrap();
+        let mut counting = PythonCounting::prepare((vec!["f".into()], vec![]), false, None).unwrap();
         counting.start().unwrap();
         let mut environment = Vec::new();
         counting.set_in(&mut environment);

@@ -3,16 +3,20 @@
 //! Nothing that it says is believed but its form: a time or a counter that makes no sense is left out when the recording is read. Nobody
 //! waits for it longer than a moment. Leaves out the process's own side (`role.rs`).
 
+use super::calls::calls_of;
 use super::message::{Answer, MOST, Request};
 use super::role;
 use crate::plan::RecordPlan;
 use energy_trace_model::ids::{Pid, WorkId};
-use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading, WorkSource};
+use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading};
+use energy_trace_probe::UnitsOfCalls;
 use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_system::roles::child::{Child, fork_role};
 use energy_trace_system::threads::on_thread;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -32,6 +36,8 @@ pub struct WorkReader {
     child: Child,
     /// The counters that it reads.
     read: Vec<WorkId>,
+    /// Those that are calls, and memory for numbers of calls of machine code.
+    calls: Option<(Vec<WorkId>, File)>,
 }
 
 /// Readings that become records.
@@ -48,14 +54,24 @@ impl WorkReader {
     /// # Errors
     /// When no process can be had.
     pub fn fork(plan: &RecordPlan) -> io::Result<Option<Self>> {
-        let counters = (0..).zip(&plan.work);
-        let read = counters.filter(|(_, counter)| !matches!(counter.source, WorkSource::Calls(_)));
-        let read: Vec<WorkId> = read.map(|(id, _)| WorkId::new(id)).collect();
+        let read: Vec<WorkId> = (0..).zip(&plan.work).map(|(id, _)| WorkId::new(id)).collect();
         if read.is_empty() {
             return Ok(None);
         }
+        let ids = calls_of(&plan.work);
+        let memory = || memfd_create("calls", MFdFlags::MFD_CLOEXEC).map(File::from);
+        let calls = if ids.is_empty() { None } else { Some((ids, memory()?)) };
         let child = fork_role(c"et-work", |parent| role::serve(plan, &parent))?;
-        Ok(Some(Self { child, read }))
+        Ok(Some(Self { child, read, calls }))
+    }
+
+    /// Where numbers of calls of machine code are to be put.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn units_of_calls(&self) -> io::Result<UnitsOfCalls> {
+        let Some((ids, file)) = &self.calls else { return Ok(UnitsOfCalls::default()) };
+        Ok(UnitsOfCalls::new(ids.clone(), file.try_clone()?))
     }
 
     /// Its process.
@@ -63,16 +79,23 @@ impl WorkReader {
         self.child.id()
     }
 
-    /// Begins to read, and what the command prints where that comes as copies. Readings go to `records`.
+    /// Begins to read, and what the command prints where that comes as copies, and what processes tell of their calls. Readings go to `records`.
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn start(self, copies: Option<OwnedFd>, records: Sender<Record>) -> io::Result<WorkReadings> {
+    pub fn start(
+        self,
+        copies: Option<OwnedFd>,
+        told: Option<OwnedFd>,
+        records: Sender<Record>,
+    ) -> io::Result<WorkReadings> {
         let channel = Channel::over(self.child.channel.as_fd().try_clone_to_owned()?);
+        let native = self.calls.as_ref().map(|(_, file)| file.as_fd());
+        let files = [copies.as_ref().map(AsFd::as_fd), native, told.as_ref().map(AsFd::as_fd)];
+        let passed: Vec<BorrowedFd<'_>> = files.into_iter().flatten().collect();
         // That it is gone shows when it is listened to.
-        let files: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
-        let _ = channel.send(&Request::Start, &files, Some(PATIENCE));
-        drop(copies);
+        let _ = channel.send(&Request::Start(files.map(|file| file.is_some())), &passed, Some(PATIENCE));
+        drop((copies, told));
         let stopping = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stopping);
         let done = on_thread("work", move || self.listen(&records, &stops))?;

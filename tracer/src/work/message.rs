@@ -14,8 +14,8 @@ pub(super) const BATCH: usize = 256;
 /// What the recorder asks for.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Begin to read.
-    Start,
+    /// Begin to read, with files: what the command prints, numbers of calls of machine code, and where those of Python are told.
+    Start([bool; 3]),
     /// Look once more, and end.
     Stop,
 }

@@ -15,10 +15,12 @@
 //! * `client`: the recorder's side; `role`: the process; `message`: what they say to each other.
 //! * `forward`: what the command prints on its way; `watch`: where it comes from for whoever counts; `lines`: numbers in it.
 //! * `http`: a page of metrics; `exposition`: a metric on it.
+//! * `calls`: how often functions were called.
 //! * `file`: a number in a file; `number`: a number in a text; `telling`: which looks are worth a record.
 //!
-//! Leaves out counted calls (`probe`), and what units are worth in joules (`report::work`).
+//! Leaves out how calls are counted (`probe`), and what units are worth in joules (`report::work`).
 
+mod calls;
 mod client;
 mod exposition;
 mod file;

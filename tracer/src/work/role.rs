@@ -3,6 +3,7 @@
 //!
 //! Leaves out the parent's side (`client.rs`).
 
+use super::calls::{Calls, calls_of};
 use super::exposition::Metric;
 use super::file;
 use super::http::{PATIENCE, Page};
@@ -19,6 +20,7 @@ use energy_trace_system::roles::channel::ChannelError;
 use energy_trace_system::roles::child::Parent;
 use energy_trace_system::roles::own_user::OwnUser;
 use energy_trace_system::roles::renounce::renounce;
+use nix::unistd::{Uid, geteuid};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -59,24 +61,34 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
         Some(_) => OwnUser::find().identity().cloned(),
         None => plan.owner.as_ref().map(|user| user.role()),
     };
+    // Before it is another one.
+    let runs_command = plan.run_as.as_ref().map_or_else(geteuid, |user| user.uid);
     let ready = renounce(identity.as_ref()).and_then(|()| parent.die_with_it());
-    i32::from(ready.is_err() || read(plan, parent).is_err())
+    i32::from(ready.is_err() || read(plan, parent, runs_command).is_err())
 }
 
-fn read(plan: &RecordPlan, parent: &Parent) -> Result<(), ChannelError> {
-    let (Request::Start | Request::Stop, files) = parent.channel.receive(MOST, None)?;
+fn read(plan: &RecordPlan, parent: &Parent, runs_command: Uid) -> Result<(), ChannelError> {
+    let (request, files) = parent.channel.receive(MOST, None)?;
+    let (Request::Start(passed), mut files) = (request, files.into_iter()) else { return Ok(()) };
+    let [copies, native, of_python] = passed.map(|is_there| if is_there { files.next() } else { None });
     let (sender, told) = sync_channel::<Event>(WAITING);
     let pace = if plan.agent.is_some() { OF_AGENT } else { OF_RECORD };
-    let looks = looks(&plan.work).into_iter();
+    let mut looks = looks(&plan.work);
+    let of_calls = calls_of(&plan.work);
+    if !of_calls.is_empty() {
+        let calls = Calls::new(of_calls.len(), native, of_python, runs_command.as_raw());
+        looks.push((of_calls, Box::new(move || calls.look())));
+    }
+    let looks = looks.into_iter();
     let mut readers: Vec<Reader> =
         looks.map(|(ids, look)| Reader::start(ids, look, pace, sender.clone())).collect();
-    readers.extend(Reader::watch(plan, files.into_iter().next(), &sender));
+    readers.extend(Reader::watch(plan, copies, &sender));
     drop(sender);
     loop {
         pass_on(parent, &told, PERIOD)?;
         readers.iter().map(Reader::slow).try_for_each(|told| send(parent, &told))?;
         if parent.channel.is_answering(Duration::ZERO)? {
-            let (Request::Start | Request::Stop, _) = parent.channel.receive(MOST, None)?;
+            let (Request::Start(_) | Request::Stop, _) = parent.channel.receive(MOST, None)?;
             break;
         }
     }

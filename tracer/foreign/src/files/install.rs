@@ -68,13 +68,21 @@ pub fn put(folder: &File, name: &OsStr, from: &mut dyn io::Read, mode: u32) -> i
 /// When the system does not let us, or somebody has put something else in its place.
 pub fn listen_in(folder: &File) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(by_descriptor(folder).join(SOCKET_FILE))?;
+    open_socket_to_all(folder, SOCKET_FILE)?;
+    Ok(listener)
+}
+
+/// Everybody may talk to the socket of this name that was made in a folder.
+///
+/// # Errors
+/// When the system does not let us, or somebody has put something else in its place.
+pub fn open_socket_to_all(folder: &File, name: &str) -> io::Result<()> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let socket = openat(folder, SOCKET_FILE, flags, Mode::empty())?;
+    let socket = openat(folder, name, flags, Mode::empty())?;
     if SFlag::from_bits_truncate(fstat(&socket)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFSOCK {
         return Err(io::Error::other("somebody has put something else in the place of the socket"));
     }
-    fs::set_permissions(by_descriptor(&socket), Permissions::from_mode(0o666))?;
-    Ok(listener)
+    fs::set_permissions(by_descriptor(&socket), Permissions::from_mode(0o666))
 }
 
 /// Everybody may look into a folder.

@@ -14,7 +14,8 @@
 //!
 //! A counter tells when a unit is done, not how much of the next is: at either end a step of the counter may be under way (`open`).
 //!
-//! Leaves out counted calls, which have no readings (`energy_trace_report::work`), and how sure the energy itself is (`certainty`).
+//! Calls are counted from one end of the run to the other, from when they begin: theirs is one stretch. Leaves out how sure the energy itself is
+//! (`certainty`).
 
 use super::diagnostics::{Diagnostic, WorkDiagnostic};
 use super::over_time::OverTime;
@@ -197,6 +198,12 @@ struct Point {
     units: WorkUnits,
 }
 
+impl Point {
+    const fn reading(self) -> WorkReading {
+        WorkReading { at: self.at, within_ns: self.within_ns, value: Ok(self.units) }
+    }
+}
+
 /// What is known at a moment of the run: sums from its start on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Until {
@@ -224,10 +231,17 @@ impl OverTime {
     }
 
     fn work_of(&self, series: &WorkSeries, ledger: &[LedgerRow], span: (KtimeNs, KtimeNs)) -> Work {
-        let (runs, mut found) = runs(&series.readings, span);
-        let is_told = matches!(series.counter.source, WorkSource::Stdout(_));
-        let runs: Vec<Vec<Point>> =
-            if is_told { runs } else { runs.iter().filter_map(|run| worked(run)).collect() };
+        let (mut runs, mut found) = runs(&series.readings, span);
+        let mut series = series.clone();
+        match series.counter.source {
+            WorkSource::Stdout(_) => (),
+            WorkSource::Calls(_) => {
+                let called = self.called(&series.readings, span);
+                series.readings = called.iter().map(|point| point.reading()).collect();
+                runs = if called.is_empty() { vec![] } else { vec![called] };
+            }
+            _ => runs = runs.iter().filter_map(|run| worked(run)).collect(),
+        }
         found.still_ns = still_ns(&runs);
         let cut = |runs: &[Vec<Point>]| -> Vec<Stretch> {
             let ends: Vec<Point> =
@@ -237,7 +251,24 @@ impl OverTime {
             ends.map(|((ends, until), run)| Stretch { open: open(run), ..stretch(ends, until) }).collect()
         };
         let (stretches, steps) = (cut(&runs), cut(&steps(&runs)));
-        Work { series: series.clone(), stretches, steps, found }
+        Work { series, stretches, steps, found }
+    }
+
+    /// Numbers of calls, from one end to the other: the last number is that of the end of the run, whenever it was read.
+    fn called(&self, readings: &[WorkReading], (from, to): (KtimeNs, KtimeNs)) -> Vec<Point> {
+        let numbers = readings.iter().filter_map(|reading| {
+            let &WorkReading { at, within_ns, value: Ok(units) } = reading else { return None };
+            Some(Point { at, within_ns, units })
+        });
+        let numbers: Vec<Point> = numbers.collect();
+        let Some(last) = numbers.last() else { return Vec::new() };
+        let until = |moment| numbers.iter().rev().find(|point| point.at <= moment).map(|point| point.units);
+        let is_end = to >= self.bins.span(self.bins.count().saturating_sub(1)).1;
+        let end = if is_end { last.units } else { until(to).unwrap_or_default() };
+        let point = |at, units| Point { at, within_ns: 0, units };
+        let inner = numbers.iter().filter(|number| from < number.at && number.at < to).copied();
+        let first = point(from, until(from).unwrap_or_default());
+        [first].into_iter().chain(inner).chain([point(to, end)]).collect()
     }
 
     /// The target's energy from the start up to each of these moments.
@@ -539,6 +570,21 @@ mod tests {
         assert_eq!(within(&[(0, 40), (120, 200)]), 0.75 + 1.0);
         assert_eq!(within(&[(0, 40), (120, 200)]) + within(&[(40, 120)]), work.units().as_number());
         assert_eq!((within(&[]), within(&[(150, 200)])), (0.0, 0.0));
+    }
+
+    /// Calls are of all of the time that is asked for, also before the first reading and after the last; without readings nothing is known over time.
+    #[test]
+    fn calls_over_time() {
+        let readings = [(10, Some(0)), (60, Some(4)), (120, Some(6)), (210, Some(9))];
+        let whole = read_from(WorkSource::Calls("f".into()), &readings);
+        let [all] = whole.stretches[..] else { panic!("{:?}", whole.stretches) };
+        assert_eq!((all.from, all.to, all.units), (at(0), at(200), WorkUnits::whole(9)));
+        assert_eq!((package(all.energy), package(all.edges)), (10 * 1_037, 0));
+        let units: f64 = whole.steps.iter().map(|step| step.units.as_number()).sum();
+        assert_eq!((units, whole.units_within(&[(at(120), at(200))]).as_number()), (9.0, 3.0));
+        let part = &run().work(&[whole.series], &[package_row()], at(60), at(130))[0];
+        assert_eq!((part.units(), part.covered_ns()), (WorkUnits::whole(2), 70 * MS));
+        assert_eq!(read_from(WorkSource::Calls("f".into()), &[(50, None)]).stretches, []);
     }
 
     /// Where an end lies within a bin its part by time counts, and how far that may be off is said.

@@ -241,6 +241,7 @@ impl Collector {
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
             counting.look(&mut self.stacks);
+            counting.tell_units(now);
         }
         if let Some(probes) = &mut self.range_probes {
             probes.look(&self.stacks);

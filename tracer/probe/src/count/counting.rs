@@ -4,6 +4,7 @@
 //! is said. Leaves out the probes themselves (`bpf/call_counts.rs`).
 
 use super::names::CountName;
+use super::units::UnitsOfCalls;
 use crate::mapped_files::{FileName, MappedFiles, NewFile};
 use crate::prologue::{Spot, spot};
 use crate::stacks::builder::StackBuilder;
@@ -13,12 +14,14 @@ use energy_trace_bpf::uprobe_multi::{MultiLink, drop_together};
 use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind, Record};
 use energy_trace_unwind::address_space::FileKey;
 use energy_trace_unwind::elf::path_of;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Instant;
 use tracer_ebpf::count::{Counted, MOST_FUNCTIONS};
 
 /// The last number is the recorder's own.
@@ -35,6 +38,7 @@ pub(crate) struct Counting {
     found: BTreeSet<usize>,
     mapped: MappedFiles,
     diagnostics: Vec<CallDiagnostic>,
+    units: UnitsOfCalls,
 }
 
 /// A file with functions that are probed.
@@ -50,6 +54,8 @@ struct Function {
     offset: u64,
     name: String,
     steps: bool,
+    /// Which units of work its calls are.
+    units: Vec<usize>,
 }
 
 /// What was counted in all.
@@ -65,6 +71,8 @@ pub(crate) struct ToCount {
     pub(crate) names: Vec<CountName>,
     pub(crate) program: Option<SeenFile>,
     pub(crate) libraries: Vec<SeenFile>,
+    /// Of the names the first ones, which are told over time.
+    pub(crate) units: UnitsOfCalls,
 }
 
 impl Counting {
@@ -72,7 +80,7 @@ impl Counting {
     pub(crate) fn start(
         counts: CallCounts,
         worker: &Worker,
-        ToCount { names: wanted, program, libraries }: ToCount,
+        ToCount { names: wanted, program, libraries, units }: ToCount,
     ) -> Self {
         let mut counting = Self {
             counts,
@@ -83,6 +91,7 @@ impl Counting {
             found: BTreeSet::new(),
             mapped: MappedFiles::default(),
             diagnostics: Vec::new(),
+            units,
         };
         let libraries = libraries.iter().map(|seen| (seen, false));
         for (seen, is_program) in program.iter().map(|seen| (seen, true)).chain(libraries) {
@@ -154,7 +163,10 @@ impl Counting {
         let numbered = functions.into_iter().zip(first..).map(|(function, number)| {
             let Spot { offset: within, steps } = spot(&function.code);
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            (Function { number, offset: function.offset, name: function.name, steps }, within)
+            let named = function.patterns.iter().filter_map(|&pattern| wanted.get(pattern));
+            let units = named.map(|(position, _)| *position).filter(|unit| *unit < self.units.count());
+            let (units, offset, name) = (units.collect(), function.offset, function.name);
+            (Function { number, offset, name, steps, units }, within)
         });
         let (functions, within): (Vec<Function>, Vec<u64>) = numbered.unzip();
         if functions.is_empty() {
@@ -174,6 +186,28 @@ impl Counting {
         self.functions += functions.len();
         self.files.push(Probed { file: of, module: None, functions });
         true
+    }
+
+    /// Tells how often units of work were called so far, ten times a second.
+    pub(crate) fn tell_units(&mut self, now: KtimeNs) {
+        if self.units.is_due(now) {
+            let begun = Instant::now();
+            let calls = self.calls_of_units();
+            self.units.put(&calls, now, begun.elapsed());
+        }
+    }
+
+    fn calls_of_units(&self) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.units.count()];
+        let functions = self.files.iter().flat_map(|file| &file.functions);
+        for function in functions.filter(|function| !function.units.is_empty()) {
+            let Counted { calls, nested } = self.counts.read(function.number);
+            for &unit in &function.units {
+                let Some(sum) = sums.get_mut(unit) else { continue };
+                *sum = sum.saturating_add(calls.saturating_sub(nested));
+            }
+        }
+        sums
     }
 
     /// Takes the probes away and sends what they counted. `any_python`: functions of Python were counted too.
@@ -196,6 +230,11 @@ impl Counting {
         }
         if !counted.is_empty() {
             stacks.out.send(Record::Calls(counted));
+        }
+        if !any_python {
+            let calls = self.calls_of_units();
+            let last = self.units.records(&calls, energy_trace_system::clock::now());
+            last.for_each(|record| stacks.out.send(record));
         }
         self.diagnose(&sums, any_python)
     }

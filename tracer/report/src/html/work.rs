@@ -1,7 +1,7 @@
 //! Joules per unit of work over time, as the page draws them below the power: in each bin those of the steps
 //! of the counter that touch it.
 //!
-//! Leaves out counted calls, which are of the whole run, and all but the first units.
+//! Leaves out all but the first units.
 
 use crate::run;
 use energy_trace_model::profile::Profile;
