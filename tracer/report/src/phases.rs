@@ -393,4 +393,5 @@ pub(crate) fn about(phases: &Phases) -> String {
 }
 
 #[cfg(test)]
+#[path = "phases_tests.rs"]
 mod tests;

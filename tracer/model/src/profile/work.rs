@@ -158,7 +158,7 @@ impl Work {
             match moves[..] {
                 [.., (_, before)] if units <= before => (),
                 [.., _, (at, _)] if at == reading.at => {
-                    moves.last_mut().into_iter().for_each(|last| last.1 = units)
+                    moves.last_mut().into_iter().for_each(|last| last.1 = units);
                 }
                 [(at, _)] if at == reading.at => (),
                 _ => moves.push((reading.at, units)),

@@ -78,7 +78,7 @@ fn kernel_functions_without_names() {
         let stack = profile.rows[0].stack.unwrap();
         let frame = &mut profile.frames[profile.stacks[stack.index()].frame.index()];
         (frame.kind, frame.name) = (FrameKind::Kernel, name.to_owned());
-        profile.rows.push(ProfileRow { stack: None, time_ns: 1_000, ..profile.rows[0].clone() });
+        profile.rows.push(ProfileRow { stack: None, time_ns: 1_000, ..profile.rows[0] });
         profile.rows[0].time_ns = time_ns;
         let hidden = AccountDiagnostic::Hidden { files: vec![HiddenFile::KernelSymbols] };
         diagnostics::changes_numbers(&Diagnostic::Recorded(hidden.into()), &profile)
