@@ -98,7 +98,7 @@ fn per_unit() {
     }
     a_file_and_calls(&summaries[1], &json(&place, &["b.data"]), truths[1]);
     let part = json(&place, &["b.data", "--per-work", "call", "--to", "2"]);
-    assert!((1.0..20.0).contains(&part["meta"]["per_work"]["units"].as_f64().unwrap()), "{part}");
+    assert!((1.0..20.0).contains(&part["meta"]["per_work"]["units"].as_f64().unwrap()), "{}", part["meta"]);
     let phases = json(&place, &["b.data", "--per-work", "call", "--by", "phase"]);
     let units = phases["rows"].as_array().unwrap().iter().map(|row| row["phase"]["units"].as_f64().unwrap());
     assert!((units.sum::<f64>() - 20.0).abs() < 0.01, "{phases}");

@@ -291,6 +291,12 @@ const fn only_starts(beyond: u64, spent: &Spent) -> bool {
     spent.total.samples > 0 && beyond.saturating_mul(20) < spent.total.samples
 }
 
+/// Whether a function only starts others, whatever they are: no phase is told by it.
+pub(crate) fn is_start(symbol: &str) -> bool {
+    let is_of_libc = symbol.starts_with("__libc_start") || symbol.starts_with("clone3");
+    is_of_libc || matches!(symbol, "_start" | "start_thread" | "__clone") || symbol.ends_with("<module>")
+}
+
 /// Most own energy first, then most energy in total, then most time, then the name.
 pub(crate) fn order(choice: DomainChoice, spent: &Spent, name: &str) -> impl Ord + use<> {
     let energy = |cost: &Cost| Reverse(run::chosen(&cost.energy, choice));

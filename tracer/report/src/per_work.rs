@@ -20,7 +20,10 @@ use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, i
 use super::work::{number, sentence, work_named};
 use super::{By, Level, diagnostics, phases};
 use anstyle::Style;
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::phases::{Phase, Phases};
+use energy_trace_model::profile::stretches::Span;
+use energy_trace_model::profile::work::Work;
+use energy_trace_model::profile::{OverTime, Profile};
 use energy_trace_model::recording::record::{DomainClass, WorkUnits};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::NativeFrames;
@@ -98,6 +101,22 @@ fn by_domain(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<(
     };
     let parts: Vec<String> = DomainClass::ALL.into_iter().filter_map(part).collect();
     if parts.len() < 2 { Ok(()) } else { look.line(out, Style::new(), &format!("  {}", parts.join(", "))) }
+}
+
+/// The same phases in the time alone in which this work was done, each with what was done in it.
+pub fn phases_of(phases: Phases, profile: &Profile, over: &OverTime, work: &Work) -> Phases {
+    let of_phase = |phase: Phase| {
+        let common = |(from, to): &Span| {
+            let stretches = work.stretches.iter();
+            let spans = stretches.map(|stretch| (stretch.from.max(*from), stretch.to.min(*to)));
+            spans.filter(|(from, to)| from < to).collect::<Vec<_>>()
+        };
+        let spans: Vec<Span> = phase.stretches.iter().flat_map(common).collect();
+        let units = Some(work.units_within(&spans));
+        let Phase { stretches, told_by, .. } = phase;
+        Phase { stretches, told_by, units, ..phases::within(profile, over, spans) }
+    };
+    Phases { found: phases.found.into_iter().map(of_phase).collect(), ..phases }
 }
 
 /// What a unit is made of.

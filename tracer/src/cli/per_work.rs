@@ -6,10 +6,13 @@ use super::failure::Failure;
 use super::output::read_recording;
 use super::range::RangeArgs;
 use energy_trace_attribution::attribute_over_time_owned;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::work::PerWork;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::record::{WorkSource, WorkUnits};
 use energy_trace_names::shown::shown;
+use energy_trace_report::per_work::phases_of;
 use energy_trace_report::work::work_named;
 use energy_trace_report::{By, phases};
 use std::path::Path;
@@ -30,6 +33,10 @@ pub(super) fn read(
         let bins = range.bins(&over_time.bins)?;
         let (from, to) = (over_time.bins.span(bins.start).0, over_time.bins.span(bins.end - 1).1);
         over_time.count_work(&mut profile, from, to);
+        // Calls of a part are those that were counted in it.
+        let since = |at: KtimeNs| at.ns_since(profile.run.start);
+        let (of_ns, bin_ns) = (over_time.bins.length_ns(), over_time.bins.width_ns());
+        profile.part = Some(PartOfRun { from_ns: since(from), to_ns: since(to), of_ns, bin_ns });
     }
     let done = work_named(&profile, name).ok_or_else(|| unknown(&profile, path, name))?;
     let is_calls = matches!(done.work.series.counter.source, WorkSource::Calls(_));
@@ -44,7 +51,7 @@ pub(super) fn read(
     let spans: Vec<_> = done.work.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect();
     let (units, at_least, open) = (done.units, done.at_least, done.open);
     let (idle, rest, ci95) = (done.idle, done.rest, done.uncertainty.map(|of| of.ci95));
-    let of_work = || phases::of_work(phases::find(&profile, &over_time), &profile, &over_time, done.work);
+    let of_work = || phases_of(phases::find(&profile, &over_time), &profile, &over_time, done.work);
     let phases = (by == By::Phase).then(of_work);
     if !is_calls || range.is_part() {
         profile = over_time.within_stretches(profile, &spans);
