@@ -34,7 +34,9 @@ pub(super) fn open_power(windows: &[Window], batches: &Batches, meter: Meter, mo
     let mut inside: Vec<f64> = inside.map(watts).collect();
     if inside.len() >= FEWEST_EMPTY {
         inside.sort_by(f64::total_cmp);
-        return agreed_by_lowest(&inside, most);
+        if let Some(found) = agreed_by_lowest(&inside, most) {
+            return Some(found);
+        }
     }
     let around = TimeRange { from: open.from - BEFORE_WORK, until: open.until + AFTER_WORK };
     // The ends of a recording are readings, and no steps of the counter.
