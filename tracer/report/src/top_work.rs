@@ -64,8 +64,10 @@ impl WorkSoFar {
     fn add(&mut self, work: &Work, profile: &Profile, over_time: &OverTime) {
         self.now = Done::default();
         let (start, end) = (profile.run.start, profile.run.end);
-        // A reading at the start was in the window before.
-        let is_new = |reading: &&WorkReading| start < reading.at && reading.at <= end;
+        // A reading at the start was in the window before; calls' at the end is made up of what was read later.
+        let is_calls = matches!(work.series.counter.source, WorkSource::Calls(_));
+        let is_read = |at: KtimeNs| at < end || (at == end && !is_calls);
+        let is_new = |reading: &&WorkReading| start < reading.at && is_read(reading.at);
         let readings: Vec<&WorkReading> = work.series.readings.iter().filter(is_new).collect();
         let moments: Vec<KtimeNs> = readings.iter().map(|reading| reading.at).chain([end]).collect();
         let choice = run::headline(profile);

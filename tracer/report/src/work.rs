@@ -103,8 +103,12 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     let all = all_energy(profile);
     if let Some(function) = counted_as_whole(profile, work) {
         let (calls, at_least) = calls_of(profile, function);
-        let units = WorkUnits::whole(calls);
-        let at_least = at_least || units == WorkUnits::MOST;
+        // Who was killed told its calls over time alone.
+        let told =
+            work.series.readings.iter().filter_map(|reading| reading.value.as_ref().ok().copied()).max();
+        let (counted, told) = (WorkUnits::whole(calls), told.unwrap_or_default());
+        let units = counted.max(told);
+        let at_least = at_least || told > counted || units == WorkUnits::MOST;
         let (covered_ns, rest, idle) =
             (profile.run.duration_ns(), EnergyByClass::default(), all_idle(profile));
         let open = <[WorkUnits; 2]>::default();
@@ -334,7 +338,7 @@ mod tests {
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
     use energy_trace_model::ids::FrameId;
-    use energy_trace_model::recording::record::CallDiagnostic;
+    use energy_trace_model::recording::record::{CallDiagnostic, WorkReading};
 
     /// A training with so many kinds of work.
     fn training_with(kinds: usize) -> Profile {
@@ -402,6 +406,11 @@ mod tests {
         profile.work = vec![steps];
         let line = &sentences(&profile)[0];
         assert!(line.contains(" J per step: 10 counted in the whole run of "), "{line}");
+        // Over time more was told than at the end: by who was killed.
+        let told = WorkReading { at: profile.run.end, within_ns: 0, value: Ok(WorkUnits::whole(12)) };
+        profile.work[0].series.readings = vec![told];
+        assert!(sentences(&profile)[0].contains(" J per step: ≥12 counted in "), "{:?}", sentences(&profile));
+        profile.work[0].series.readings.clear();
         profile.calls[0].calls = u64::MAX;
         assert!(
             sentences(&profile)[0].contains("per step: ≥18,446,744,073,709.55"),

@@ -5,7 +5,7 @@
 
 use super::named_folder::{Holds, NamedFolder};
 use energy_trace_foreign::files::install::{
-    SOCKET_FILE, by_descriptor, listen_in, open_socket_to_all, open_to_all, put,
+    SOCKET_FILE, by_descriptor, listen_in, open_socket_to, open_to_all, put,
 };
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::sockopt::{PassCred, PeerCredentials};
@@ -76,9 +76,9 @@ impl PythonCounting {
         }
         let listener = listen_in(folder.open())?;
         listener.set_nonblocking(true)?;
-        let told = if units.is_empty() { None } else { Some(socket_of_units(folder.open())?) };
-        open_to_all(folder.open())?;
         let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
+        let told = if units.is_empty() { None } else { Some(socket_of_units(folder.open(), user)?) };
+        open_to_all(folder.open())?;
         Ok(Self { folder, names, units, told, sizes, listener, user, stop, thread: None })
     }
 
@@ -118,11 +118,11 @@ impl PythonCounting {
     }
 }
 
-/// A socket in a folder to which everybody may send, and which tells who did.
-fn socket_of_units(folder: &File) -> io::Result<UnixDatagram> {
+/// A socket in a folder to which this user may send, and which tells who did: whoever else sent would keep the user's own from being heard.
+fn socket_of_units(folder: &File, user: Uid) -> io::Result<UnixDatagram> {
     let told = UnixDatagram::bind(by_descriptor(folder).join(UNITS))?;
     setsockopt(&told, PassCred, &true)?;
-    open_socket_to_all(folder, UNITS)?;
+    open_socket_to(folder, UNITS, user)?;
     Ok(told)
 }
 

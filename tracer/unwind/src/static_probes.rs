@@ -236,6 +236,14 @@ mod tests {
         }
     }
 
+    /// A function may begin behind zeros, which fill a section up: as instructions these would reach into it.
+    #[test]
+    fn behind_what_fills_a_section() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[&[0; 80][..], &[0x90, 0x51, 0x90, 0xc3]].concat()).unwrap();
+        assert!(is_at_nop(&file, 80) && is_at_nop(&file, 82));
+    }
+
     /// What lies in no code, has its counter in code, is cut, is not text or has no end is passed over; so many are found.
     #[test]
     fn hostile_notes() {

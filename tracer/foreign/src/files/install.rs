@@ -7,11 +7,11 @@
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -77,12 +77,26 @@ pub fn listen_in(folder: &File) -> io::Result<UnixListener> {
 /// # Errors
 /// When the system does not let us, or somebody has put something else in its place.
 pub fn open_socket_to_all(folder: &File, name: &str) -> io::Result<()> {
+    fs::set_permissions(by_descriptor(&socket_in(folder, name)?), Permissions::from_mode(0o666))
+}
+
+/// This user alone may talk to the socket of this name that was made in a folder.
+///
+/// # Errors
+/// When the system does not let us, or somebody has put something else in its place.
+pub fn open_socket_to(folder: &File, name: &str, user: Uid) -> io::Result<()> {
+    let socket = socket_in(folder, name)?;
+    std::os::unix::fs::chown(by_descriptor(&socket), Some(user.as_raw()), None)?;
+    fs::set_permissions(by_descriptor(&socket), Permissions::from_mode(0o600))
+}
+
+fn socket_in(folder: &File, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let socket = openat(folder, name, flags, Mode::empty())?;
     if SFlag::from_bits_truncate(fstat(&socket)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFSOCK {
         return Err(io::Error::other("somebody has put something else in the place of the socket"));
     }
-    fs::set_permissions(by_descriptor(&socket), Permissions::from_mode(0o666))
+    Ok(socket)
 }
 
 /// Everybody may look into a folder.
@@ -127,7 +141,7 @@ pub fn by_descriptor(file: &impl AsFd) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{File, OsStr, identity_below, install_into, make_folder, remove};
+    use super::{File, OsStr, Uid, identity_below, install_into, make_folder, open_socket_to, remove};
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
@@ -137,6 +151,20 @@ mod tests {
         let path = folder.join("original");
         fs::write(&path, "code").unwrap();
         path
+    }
+
+    /// A socket that one user may talk to is that user's, and what is no socket is nobody's.
+    #[test]
+    fn a_socket_of_one_user() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = File::open(place.path()).unwrap();
+        let _socket = std::os::unix::net::UnixDatagram::bind(place.path().join("units")).unwrap();
+        let user = Uid::from_raw(if Uid::effective().is_root() { 12_345 } else { Uid::effective().as_raw() });
+        open_socket_to(&folder, "units", user).unwrap();
+        let found = fs::metadata(place.path().join("units")).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (user.as_raw(), 0o600));
+        library(place.path());
+        assert!(open_socket_to(&folder, "original", user).is_err());
     }
 
     /// The folder is swapped for a link after it was made: what follows still goes to the folder, and nothing to where the link leads.

@@ -103,9 +103,17 @@ fn ends_at(code: &[u8], start: u64, end: usize) -> Option<Instruction> {
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
 
+/// So many zeros fill something up.
+const FILLED: usize = 8;
+
 /// Whether an instruction begins at a place of some code, as most say that begin to decode some bytes before it.
 pub(crate) fn begins_at(code: &[u8], place: usize) -> bool {
     let starts = place.saturating_sub(IN_STEP)..=place.saturating_sub(IN_STEP - LONGEST);
+    // Behind zeros that fill a section up code begins anew; as instructions they would reach into it.
+    let before = code.get(*starts.start()..place).unwrap_or_default();
+    let filled = before.windows(FILLED).rposition(|bytes| bytes.iter().all(|byte| *byte == 0));
+    let behind = filled.map(|at| starts.start() + at + FILLED);
+    let starts = behind.map_or(starts, |behind| behind..=behind);
     let meets = |&start: &usize| {
         let code = code.get(start..).unwrap_or_default();
         let mut decoder = Decoder::with_ip(64, code, start as u64, DecoderOptions::NONE);
