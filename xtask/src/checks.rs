@@ -97,7 +97,7 @@ const CPU_EACH: [&str; 16] = [
 ];
 
 /// Tests of `gpu` that run alone: they compare joules of programs that nothing may keep from launching.
-const GPU_ALONE: [&str; 1] = ["agent::two_pods"];
+const GPU_ALONE: [&str; 2] = ["agent::two_pods", "shared::tokens_of_two"];
 
 /// The packages of tasks and benchmarks.
 const TASKS: [&str; 3] = ["xtask", "energy-trace-tidy", "energy-trace-benches"];
