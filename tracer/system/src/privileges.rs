@@ -25,7 +25,7 @@ const CAP_SYS_PTRACE: Capability = Capability {
 };
 const CAP_SYS_ADMIN: Capability = Capability { bit: 21, name: "cap_sys_admin", purpose: "" };
 const CAP_SETGID: Capability = Capability { bit: 6, name: "cap_setgid", purpose: "become other users" };
-const CAP_SETUID: Capability = Capability { bit: 7, name: "cap_setuid", purpose: "the same" };
+const CAP_SETUID: Capability = Capability { bit: 7, name: "cap_setuid", purpose: "become other users" };
 const CAP_PERFMON: Capability = Capability { bit: 38, name: "cap_perfmon", purpose: "sample on every CPU" };
 const CAP_BPF: Capability = Capability { bit: 39, name: "cap_bpf", purpose: "load BPF programs" };
 

@@ -68,16 +68,8 @@ pub fn put(folder: &File, name: &OsStr, from: &mut dyn io::Read, mode: u32) -> i
 /// When the system does not let us, or somebody has put something else in its place.
 pub fn listen_in(folder: &File) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(by_descriptor(folder).join(SOCKET_FILE))?;
-    open_socket_to_all(folder, SOCKET_FILE)?;
+    fs::set_permissions(by_descriptor(&socket_in(folder, SOCKET_FILE)?), Permissions::from_mode(0o666))?;
     Ok(listener)
-}
-
-/// Everybody may talk to the socket of this name that was made in a folder.
-///
-/// # Errors
-/// When the system does not let us, or somebody has put something else in its place.
-pub fn open_socket_to_all(folder: &File, name: &str) -> io::Result<()> {
-    fs::set_permissions(by_descriptor(&socket_in(folder, name)?), Permissions::from_mode(0o666))
 }
 
 /// This user alone may talk to the socket of this name that was made in a folder.

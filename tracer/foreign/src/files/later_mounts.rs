@@ -13,6 +13,7 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd;
 
 /// Bytes of a list of mounts that are read.
 const LONGEST: u64 = 4 << 20;
@@ -54,7 +55,13 @@ pub(crate) fn list_of(process: &str) -> io::Result<String> {
 
 /// The kernel's number of the mount that a file was opened through.
 fn mount_of(file: &File) -> Option<u64> {
-    statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok().map(|found| found.stx_mnt_id)
+    mount_at(file, "", AtFlags::EMPTY_PATH)
+}
+
+/// The same of a path. A file system is asked nothing: it may be one that never answers.
+fn mount_at(folder: impl AsFd, path: &str, how: AtFlags) -> Option<u64> {
+    let found = statx(folder, path, how | AtFlags::STATX_DONT_SYNC, StatxFlags::MNT_ID);
+    found.ok().map(|found| found.stx_mnt_id)
 }
 
 /// The place of a process's file in a copy of its mount, which goes when all that was opened through it is closed.
@@ -67,8 +74,7 @@ fn copy_there(pid: Pid, file: &File, more: OpenTreeFlags) -> io::Result<File> {
     let there = File::open(format!("/proc/{pid}/ns/mnt"))?;
     let (here, root) = (File::open("/proc/thread-self/ns/mnt")?, File::open("/")?);
     setns(there, CloneFlags::CLONE_NEWNS)?;
-    let at_root = statx(CWD, "/", AtFlags::empty(), StatxFlags::MNT_ID).map(|found| found.stx_mnt_id);
-    let is_at_root = at_root.ok() == mount_of(file);
+    let is_at_root = mount_at(CWD, "/", AtFlags::empty()) == mount_of(file);
     let copied = if is_at_root { Err(io::ErrorKind::Unsupported.into()) } else { copy(file, more) };
     let back = setns(here, CloneFlags::CLONE_NEWNS).and_then(|()| fchdir(&root)).and_then(|()| chroot("."));
     if back.is_err() {

@@ -157,9 +157,7 @@ impl Work {
             let Ok(units) = reading.value else { continue };
             match moves[..] {
                 [.., (_, before)] if units <= before => (),
-                [.., _, (at, _)] if at == reading.at => {
-                    moves.last_mut().into_iter().for_each(|last| last.1 = units);
-                }
+                [.., _, ref mut last] if last.0 == reading.at => last.1 = units,
                 [(at, _)] if at == reading.at => (),
                 _ => moves.push((reading.at, units)),
             }
