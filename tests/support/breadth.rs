@@ -10,6 +10,19 @@ pub fn seeds(first: u64, some: u64, all: u64) -> Range<u64> {
     first..first + count
 }
 
+/// How many cases a property is tried with: `all` with `cargo xtask test --all`, else `some`, which are others in each run.
+pub fn cases(some: u32, all: u32) -> u32 {
+    std::env::var_os("ENERGY_TRACE_ALL").map_or(some, |_| all)
+}
+
+/// Pairs to try: with `cargo xtask test --all` each with each, else the first with the first, the second with the second and so on.
+pub fn pairs<A: Copy, B: Copy>(first: &[A], second: &[B]) -> Vec<(A, B)> {
+    if std::env::var_os("ENERGY_TRACE_ALL").is_none() {
+        return first.iter().copied().zip(second.iter().copied()).collect();
+    }
+    first.iter().flat_map(|&one| second.iter().map(move |&other| (one, other))).collect()
+}
+
 /// The cases to try: all with `cargo xtask test --all`, else the first, the third and so on.
 pub fn half_or_all<T>(cases: Vec<T>) -> impl Iterator<Item = T> {
     cases.into_iter().step_by(if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 1 } else { 2 })

@@ -18,6 +18,7 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_sentences as sentences;
+use energy_trace_tests::breadth::cases;
 use proptest::prelude::*;
 
 /// Times in the properties below are small numbers of these, so that slices, samples and readings meet.
@@ -177,6 +178,8 @@ fn as_readings(readings: &[(u64, Option<u64>)]) -> Vec<Reading> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(96, 256)))]
+
     /// Any slices, stretches that nobody saw, samples and readings, in any order and overlapping: energy to 0 µJ, time to 0 ns, every sample counted, twice the same.
     #[test]
     fn nothing_appears_or_disappears(

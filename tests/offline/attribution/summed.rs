@@ -7,6 +7,7 @@ use energy_trace_model::recording::record::CpuTotals;
 use energy_trace_scenarios::cpu::measure::{Outcome, run_changed};
 use energy_trace_scenarios::cpu::scenarios::{self, Scenario};
 use energy_trace_scenarios::cpu::summed::{sum, sum_over, thin, totals};
+use energy_trace_tests::breadth::some_or_all;
 use std::time::Duration;
 
 const HZ: u32 = 19;
@@ -61,7 +62,7 @@ fn times_between_readings_stay() {
 /// Processes beside strangers have their energy as with slices, within one part in a hundred.
 #[test]
 fn processes_have_their_energy() {
-    for name in ["B11", "B11b"] {
+    for name in some_or_all(&["B11", "B11b"]) {
         let [with, without] = means(name, |outcome| outcome.process);
         println!("{name}: processes {with:.2} % from the truth with slices, {without:.2} % without");
         assert!(without < with + 1.0, "{name}: {with} {without}");

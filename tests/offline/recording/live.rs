@@ -156,12 +156,13 @@ fn short_lived(number: u32, from: u64) -> Vec<Record> {
     ]
 }
 
-/// Hundreds of windows in which processes come and go: tables stay as small as what lives, all of the time
+/// A hundred windows in which processes come and go: tables stay as small as what lives, all of the time
 /// and energy is there, and each process is told of once, by a number that nobody else has. What comes from
 /// who was forgotten is counted, and its time is others'.
 #[test]
 fn what_has_ended_is_forgotten() {
     const EACH: u32 = 50;
+    const WINDOWS: u64 = 120;
     let mut start = header();
     start.anchor.ktime = at(0);
     let mut opening = vec![Record::Header(start), Record::Domain(domain())];
@@ -169,7 +170,7 @@ fn what_has_ended_is_forgotten() {
     let mut live = IncrementalReader::default();
     push(&mut live, &opening);
     let (mut time, mut told, mut most, mut most_code) = (0, 0, 0, 0);
-    for window in 0..300_u64 {
+    for window in 0..WINDOWS {
         let (from, first) = (window * 100, u32::try_from(window).unwrap() * EACH);
         push(
             &mut live,
@@ -197,11 +198,12 @@ fn what_has_ended_is_forgotten() {
         let [processes, threads, frames, stacks] = live.known();
         (most, most_code) = (most.max(processes + threads), most_code.max(frames.max(stacks)));
     }
-    assert_eq!((told, time, most, most_code), (300 * 50, 300 * 50 * MS, 2, 20));
-    let (old, next) = (short_lived(7, 30_000), live.strays());
+    let all = WINDOWS * u64::from(EACH);
+    assert_eq!((told, time, most, most_code), (all, all * MS, 2, 20));
+    let (old, next) = (short_lived(7, WINDOWS * 100), live.strays());
     push(&mut live, &old[3..]);
     assert_eq!((next, live.strays()), (0, 1));
-    let cut = live.window(at(30_090)).unwrap();
+    let cut = live.window(at(WINDOWS * 100 + 90)).unwrap();
     assert!(
         cut.samples.is_empty() && cut.slices.iter().any(|slice| slice.who == CpuOwner::Other),
         "{:?}",

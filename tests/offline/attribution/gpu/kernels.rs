@@ -13,7 +13,7 @@ use energy_trace_scenarios::gpu::recording::{at, recording, stack_of};
 use energy_trace_scenarios::gpu::training::{KINDS, kind, training};
 use energy_trace_scenarios::gpu::world::{Kind, Launch, MS, MeterModel, SECOND, World};
 use energy_trace_sentences::diagnostic;
-use energy_trace_tests::breadth::seeds;
+use energy_trace_tests::breadth::{pairs, seeds};
 
 /// A kernel that ran: which site launched it, and when it ran.
 type Ran = (usize, u64, u64);
@@ -111,9 +111,7 @@ fn kernels_are_known() {
     let (mut inside, mut all) = (0, 0);
     let cases =
         [("a wait each step", 20_000, 1), ("a wait in 4 steps", 20_000, 4), ("host-bound", 500_000, 1)];
-    for (meter, (what, call_ns, wait_each)) in
-        METERS.iter().flat_map(|meter| cases.map(|case| (*meter, case)))
-    {
+    for (meter, (what, call_ns, wait_each)) in pairs(&METERS, &cases) {
         let mut means = vec![];
         for seed in seeds(1, 1, 2) {
             let mut world = training(seed, 60, call_ns, wait_each);

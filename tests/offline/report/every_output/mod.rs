@@ -130,7 +130,7 @@ fn names_stay_names() {
     let wanted = read_all(&place, "plain.data");
     let more =
         ["a;b,c|d", "=1+1", "`code` | \\", "{\"json\": [1, 2]}", "# comment", "'); drop table x; --", " "];
-    for names in [HOSTILE.as_slice(), &more].concat().chunks(6) {
+    for names in [HOSTILE.as_slice(), &more].concat().chunks(12) {
         recordings::named(names).write(&place.path("r.data"));
         assert_eq!(read_all(&place, "r.data"), wanted, "{names:?}");
     }
@@ -181,7 +181,7 @@ fn readers_go_away() {
 #[test]
 fn cut_anywhere() {
     let place = place();
-    Run { steps: 4_000, samples: 4_000, ..Run::usual() }.write(&place.path("whole.data"));
+    Run { steps: 2_000, samples: 2_000, ..Run::usual() }.write(&place.path("whole.data"));
     let bytes = std::fs::read(place.path("whole.data")).unwrap();
     let whole = read_all(&place, "whole.data");
     let cut = |length: usize| std::fs::write(place.path("r.data"), &bytes[..length]).unwrap();
