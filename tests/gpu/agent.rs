@@ -61,7 +61,7 @@ impl Agent {
             std::os::unix::fs::symlink(gpu.libraries().join(library), folder.join(library)).unwrap();
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-        command.args(["agent", "--power", "nvml", "--window", "10s", "--listen", "127.0.0.1:0"]);
+        command.args(["agent", "--power", "nvml", "--window", "5s", "--listen", "127.0.0.1:0"]);
         gpu.env(&mut command).env("LD_LIBRARY_PATH", folder).stdin(Stdio::null()).stderr(Stdio::piped());
         let mut agent = Self(command.spawn().unwrap(), String::new());
         let said = BufReader::new(agent.0.stderr.take().unwrap());
@@ -145,7 +145,7 @@ fn two_pods_share_a_gpu() {
     let agent = Agent::start(&gpu, folder.path());
     let second = pods[1].serve(&gpu, &program, &tokens[1], "activate");
     let before = agent.page_with(|page| UIDS.iter().all(|uid| joules(page, "workload", uid) > 0));
-    let after = agent.page_with(|page| end_of(page) >= end_of(&before) + 19_000_000);
+    let after = agent.page_with(|page| end_of(page) >= end_of(&before) + 9_000_000);
     let anchor = energy_trace_system::clock::anchor();
     let [from, until] = [&before, &after]
         .map(|page| anchor.ktime.as_ns().cast_signed() + 1_000 * end_of(page) - anchor.unix_ns.cast_signed());

@@ -97,10 +97,12 @@ def run_code(path, seconds):
 
 
 def spin(seconds):
+    """Often enough to be sampled."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for _ in range(1000):
+        for _ in range(20000):
             pass
+        time.sleep(0.001)
 
 
 def hide_name(library, file):

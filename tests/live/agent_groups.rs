@@ -16,12 +16,12 @@ for group, seconds in zip(sys.argv[1::2], sys.argv[2::2]):
     end = time.process_time() + float(seconds)
     while time.process_time() < end:
         sum(range(1000))
-    time.sleep(3)
+    time.sleep(1.5)
 ";
 
-const WINDOW: u128 = 10_000_000;
+const WINDOW: u128 = 5_000_000;
 /// Of CPU time, in each pod.
-const SECONDS: [f64; 2] = [2.5, 2.0];
+const SECONDS: [f64; 2] = [1.2, 0.9];
 
 fn now_us() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()
@@ -30,7 +30,7 @@ fn now_us() -> u128 {
 /// All of it is in one window: a process was all its last group's.
 #[test]
 fn each_group_has_its_part() {
-    let agent = Agent::with(&["--window", "10s", "--power", "model", "--model-watts", "idle=5,core=20"]);
+    let agent = Agent::with(&["--window", "5s", "--power", "model", "--model-watts", "idle=5,core=20"]);
     let pods = [0, 1].map(|pod| Pod { burns: None, group: Pod::begin(pod).1 });
     let [one, other] = [0, 1].map(|pod| pods[pod].group.to_str().unwrap().to_owned());
     std::thread::sleep(Duration::from_micros((WINDOW - now_us() % WINDOW) as u64));

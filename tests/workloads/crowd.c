@@ -19,7 +19,7 @@ int main(int count, char **arguments) {
     for (long left = count > 2 ? atol(arguments[2]) : -1; left; left--) {
         if (read_clock(CLOCK_MONOTONIC) > until)
             break;
-        pid_t child = fork();
+        pid_t child = vfork();
         if (child == 0) {
             for (uint64_t from = cpu_ns(); cpu_ns() - from < 100000;);
             _exit(0);

@@ -117,7 +117,7 @@ fn a_cpu_that_comes_late_is_sampled() {
 fn a_low_limit_is_told() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let limit = Changed::new(LIMIT, "500");
-    assert_code(&begin(&place, &["-F", "999"], "2").end(), 0);
+    assert_code(&begin(&place, &["-F", "999"], "1").end(), 0);
     let recording = read(&place);
     assert!(recording.header.sample_hz < 500, "{} Hz", recording.header.sample_hz);
     assert_fits(&recording);

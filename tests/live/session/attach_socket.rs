@@ -162,7 +162,7 @@ fn programs_with_other_rights_are_left_out() {
 assert [int(of.stdout.readline()) for of in early] == [54321, 12345]";
     let body = "for program in ('setuid', 'closed', 'plain'):
     name = ('loud_' if program == 'plain' else 'hush_') + program
-    late = child('./' + program, name, 1.5)
+    late = child('./' + program, name, 0.7)
     assert int(late.stdout.readline()) == (54321 if program == 'setuid' else 12345)
     assert late.wait() == 0
 [of.kill() for of in early]
