@@ -219,6 +219,7 @@ fn record_functions() {
 
 /// The real PyTorch: `record_function` by itself, and within `emit_itt`, where each operator is a range as well, and ITT's own ranges.
 #[test]
+#[ignore = "slow, and needs PyTorch: cargo xtask test --all installs it"]
 fn ranges_of_pytorch() {
     let Some(python) = interpreters::torch() else {
         println!("not tested: PyTorch is not here (`cargo xtask test --all` installs it)");
@@ -255,6 +256,7 @@ fn is_operator(rest: &str) -> bool {
 
 /// The real `nvtx`, on simulated power: nested, overlapping and handed-over ranges have the joules of what ran in them.
 #[test]
+#[ignore = "needs the package nvtx: cargo xtask test --all installs it"]
 fn joules_by_the_real_package() {
     let Some(python) = interpreters::nvtx() else {
         println!("not tested: the package nvtx is not here (`cargo xtask test --all` installs it)");

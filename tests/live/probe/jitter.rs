@@ -7,7 +7,6 @@ use energy_trace_model::ids::CpuId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
 use energy_trace_model::recording::record::{CpuOwner, Jitter, Slice};
-use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::place::{Place, assert_code, text};
 use energy_trace_tests::process::tests_dir;
 use std::collections::BTreeMap;
@@ -61,9 +60,10 @@ fn loops_of_the_period_are_seen_whole() {
 
 /// Loops of a half and of two periods, and one of the mean distance of the sampler's own ticks.
 #[test]
+#[ignore = "the same with other periods: cargo xtask test --all"]
 fn loops_in_other_steps_are_seen_whole() {
     let loops = [(100, 5_000_000), (100, 20_000_000), (499, (1e9 / (499.0 * TICKS)) as u64)];
-    some_or_all(&loops).iter().for_each(|&(hz, loop_ns)| assert_shares(hz, loop_ns));
+    loops.iter().for_each(|&(hz, loop_ns)| assert_shares(hz, loop_ns));
 }
 
 /// The rate of ticks is drawn anew ten times a second on each CPU, so that distances of one stretch are alike.
