@@ -43,8 +43,9 @@ const BY_NAME: [&str; 6] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 30] = [
+const SIDE_BY_SIDE: [&str; 31] = [
     "agent::an_address_in_use",
+    "agent::joules_by_use",
     "agent::outlets_that_fail",
     "agent_faults::",
     "agent_work::",
@@ -88,8 +89,8 @@ const CPU_EACH: [&str; 16] = [
     "ranges::a_process_of",
     "ranges::known_times",
     "ranges::record_functions",
-    "ranges::ranges_of_pytorch",
     "receivers::",
+    "session::attach_socket::",
     "session::elsewhere::",
     "spans::hostile_records",
     "spans::known_times",
@@ -122,14 +123,16 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     // Only the names of the files: the differences are one `cargo fmt --all` away.
     run(workspace.cargo().args(["fmt", "--all", "--check", "--", "-l"]))
         .context("these files want `cargo fmt --all`")?;
-    heading("house rules (tidy)");
-    crate::tidy(workspace)?;
-    portable::check(workspace)?;
-    heading("set-up, and beside it BPF programs, the product, the simulated hardware and the tests");
+    heading("house rules (tidy), set-up, BPF programs, the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
     let programs =
         ["build", "--quiet", "--lib", "--bins", "--test", "offline", "--test", "gpu", "--test", "live"];
-    bpf::build_beside(workspace, Purpose::Test, Warnings::Denied, &mut of_all(workspace, &programs))?;
+    let mut programs = of_all(workspace, &programs);
+    let build = || bpf::build_beside(workspace, Purpose::Test, Warnings::Denied, &mut programs);
+    let rules = || crate::tidy(workspace).and_then(|()| portable::check(workspace));
+    // Tidy uses one CPU for long; what it finds is shown at once.
+    let (rules, built) = beside(rules, build);
+    rules.and(built)?;
     let _alone = wait_for_other_runs(workspace)?;
     let failed = run_tests(workspace, options, &heading);
     heading("done");
