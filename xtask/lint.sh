@@ -4,7 +4,7 @@
 # without optimisation, in a third of the time: they take a few seconds more then. Packages that use these stay optimised.
 # In bash, as dash drops variables with a hyphen in their names (`CARGO_BIN_EXE_energy-trace`).
 ours=energy_trace
-for package in ${ours}_attribution ${ours}_bpf ${ours}_counters ${ours}_cpu_time ${ours}_delegation ${ours}_foreign ${ours}_symbols ${ours}_unwind simgpu; do
+for package in ${ours}_attribution ${ours}_bpf ${ours}_counters ${ours}_cpu_time ${ours}_cupti ${ours}_delegation ${ours}_foreign ${ours}_symbols ${ours}_unwind simgpu; do
     case " $* " in
     *" --crate-name $package "*" --test "*) set -- "$@" -Copt-level=0 ;;
     esac
