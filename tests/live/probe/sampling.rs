@@ -89,7 +89,7 @@ fn warnings<'a>(recording: &'a Recording, code: &str) -> Vec<&'a RecordingDiagno
 fn a_cpu_that_comes_back_is_sampled() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let cpu = Changed::new(SECOND_CPU, "1");
-    let recording = begin(&place, &["-F", "199"], "3");
+    let recording = begin(&place, &["-F", "199"], "2.4");
     std::thread::sleep(Duration::from_millis(700));
     cpu.set("0");
     std::thread::sleep(Duration::from_millis(1000));
@@ -103,7 +103,7 @@ fn a_cpu_that_comes_back_is_sampled() {
 fn a_cpu_that_comes_late_is_sampled() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let cpu = Changed::new(SECOND_CPU, "0");
-    let recording = begin(&place, &["-F", "199"], "3");
+    let recording = begin(&place, &["-F", "199"], "2.4");
     std::thread::sleep(Duration::from_millis(700));
     cpu.set("1");
     assert_code(&recording.end(), 0);

@@ -106,7 +106,7 @@ fn expected<'a>(
 #[test]
 fn both_ways_give_the_same_stacks() {
     let script = tests_dir().join("workloads/calls.py");
-    let command = ["/usr/bin/python3", script.to_str().unwrap(), "3"];
+    let command = ["/usr/bin/python3", script.to_str().unwrap(), "2"];
     let recordings = ["kernel", "user"].map(|unwind| record(unwind, &command));
     let [kernel, user] = &recordings;
     assert_eq!(kernel.summary.as_ref().unwrap().unwinding, Unwinding::Kernel);

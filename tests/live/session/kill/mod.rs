@@ -47,7 +47,7 @@ impl Role {
 /// How many moments there are for each role.
 fn moments() -> u32 {
     let asked = std::env::var("ENERGY_TRACE_KILLS").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 6 } else { 2 })
+    asked.unwrap_or(if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 6 } else { 1 })
 }
 
 fn seed() -> u64 {
