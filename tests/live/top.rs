@@ -186,9 +186,17 @@ fn units_of_work_are_watched() {
     let word = r"--work=step=stdout:step (\d+)";
     let counts = interpreters::found(12..=13).pop();
     let python = counts.clone().unwrap_or_else(|| "/usr/bin/python3".into());
-    let words = [word, "--work=none=file:/nothing", "--work=turn=calls:turn", "--"];
+    let words =
+        [word, "--work=none=file:/nothing", "--work=turn=calls:turn", "--work=absent=calls:absent", "--"];
     let mut screen = Screen::start(&[&words[..], &[python.to_str().unwrap(), "-c", STEPS]].concat());
-    screen.wait_for(&["step: ", " each now, ", " each of ", " so far", "none: no number: nothing is there"]);
+    screen.wait_for(&[
+        "step: ",
+        " each now, ",
+        " each of ",
+        " so far",
+        "none: no number: nothing is there",
+        "absent: no such function yet",
+    ]);
     assert!(screen.page().lines().count() == 24 && !screen.text.contains("step 1"), "{}", screen.text);
     screen.key(b'q');
     let (_, behind) = screen.ended();

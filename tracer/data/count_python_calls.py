@@ -14,7 +14,7 @@ def _count(place):
     import socket
     import time
     from _functools import partial
-    from _thread import get_ident
+    from _thread import allocate_lock, get_ident
     from _weakref import ref
 
     names = [name for name in os.environ.get("ENERGY_TRACE_COUNT_NAMES", "").split(",") if name]
@@ -25,15 +25,15 @@ def _count(place):
     # By thread and code object: what drops its number when it dies. No Python runs for that.
     deaths = {}
     now, of_thread = time.perf_counter_ns, time.thread_time_ns
-    # Nanoseconds of CPU time that looking at new code objects took.
+    # Nanoseconds of CPU time that looking at new code objects, and telling units of work, took.
     firsts = 0
 
     # Units of work: patterns of names by number, each with the entries of functions that are one.
     place_of_units = os.environ.get("ENERGY_TRACE_UNITS")
     wanted_units = os.environ.get("ENERGY_TRACE_UNIT_NAMES", "").split(",") if place_of_units else []
     units = [(wanted, []) for wanted in wanted_units]
-    # Units are told when one is done after this.
-    due = 0
+    # What of each was told, and whether that is being done; units are told when one is begun after this.
+    told, telling, due = [0] * len(units), allocate_lock(), 0
 
     def tell(text):
         try:
@@ -61,15 +61,36 @@ def _count(place):
         sizes = Sizes()
         del sys.modules["energy_trace_input_sizes"]
 
+    def send(text, patience):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            to.settimeout(patience)
+            to.sendto(text.encode(), place_of_units)
+
     def tell_units(patience):
-        counts = (sum(entry[0] - entry[1] for entry in entries) for _, entries in units)
-        text = "".join("%d %d\n" % (number, count) for number, count in enumerate(counts))
+        """What was called since it was told last, and how long ago the last call was: what could not be sent stays untold."""
+        nonlocal firsts
+        if not telling.acquire(timeout=patience):
+            return
+        begin = of_thread()
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-                to.settimeout(patience)
-                to.sendto(text.encode(), place_of_units)
+            news, clock = [], now()
+            for number, (_, entries) in enumerate(units):
+                count = sum(entry[0] - entry[1] for entry in entries)
+                if count > told[number]:
+                    ago = clock - max(entry[3] for entry in entries)
+                    news.append((number, count, max(ago, 0)))
+            # Of more than are read of a datagram there are several.
+            for at in range(0, len(news), 64):
+                some = news[at : at + 64]
+                text = "".join("%d %d %d\n" % (number, count - told[number], ago) for number, count, ago in some)
+                send(text, patience)
+                for number, count, _ in some:
+                    told[number] = count
         except OSError:
             pass
+        finally:
+            firsts += of_thread() - begin
+            telling.release()
 
     def dotted_name(code):
         return code.co_filename.removesuffix(".py").removesuffix("/__init__").replace("/", ".") + "." + code.co_qualname
@@ -132,19 +153,26 @@ def _count(place):
             firsts += of_thread() - begin
             if entry is None:
                 return disable
+        is_due = False
+        if entry[6] and not entry[2]:
+            begun = now()
+            is_due = begun >= due
+            if is_due:
+                if begun > due + 20_000_000:
+                    # What was called before a pause was not called now.
+                    tell_units(0)
+                due = begun + 100_000_000
+            entry[3] = begun
         entry[0] += 1
         if sizes is not None and code is not own_code:
             entry[5] = sizes.look(code, entry[0], entry[5])
-        if code.co_flags & 0x2A0:
-            begun = now() if entry[6] else 0
-        else:
+        if not code.co_flags & 0x2A0:
             entry[2] += 1
             if entry[2] > 1:
                 entry[1] += 1
                 return None
-            begun = entry[3] = now()
-        if entry[6] and begun >= due:
-            due = begun + 100_000_000
+            entry[3] = now()
+        if is_due:
             tell_units(0)
 
     def end(code, offset, result):
@@ -190,15 +218,13 @@ def _count(place):
     own_code = cost.__code__
 
     def child():
-        nonlocal firsts
-        firsts = 0
+        nonlocal firsts, told, telling
+        firsts, told, telling = 0, [0] * len(units), allocate_lock()
         for some in (threads, functions, deaths, *(entries for _, entries in units)):
             some.clear()
         if sizes is not None:
             sizes.forget()
         tell("S\n")
-        if units:
-            tell_units(0)
 
     def before_fork():
         """Children of multiprocessing leave without atexit; its own finalizers run."""
@@ -210,7 +236,11 @@ def _count(place):
     marks = []
     tell("S\n")
     if units:
-        tell_units(0)
+        try:
+            # Nothing was called yet, but there is Python.
+            send("", 0)
+        except OSError:
+            pass
     atexit.register(report)
     os.register_at_fork(before=before_fork, after_in_child=child)
     monitoring.register_callback(tool, events.PY_START, start)

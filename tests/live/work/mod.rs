@@ -2,6 +2,7 @@
 //!
 //! Leaves out how stretches are cut (`energy_trace_model::profile::work`).
 
+mod called;
 mod files;
 mod pages;
 mod printed;

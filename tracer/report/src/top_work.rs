@@ -20,6 +20,9 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::work_failure;
 
+/// That calls are none, for whoever looks at a screen.
+const NO_FUNCTION: &str = "no such function yet: of a library write calls:NAME@LIBRARY";
+
 /// What was done, and what it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Done {
@@ -43,6 +46,8 @@ enum Last {
 #[derive(Debug, Default)]
 pub(crate) struct WorkSoFar {
     name: String,
+    /// Whether it counts calls.
+    is_calls: bool,
     last: Last,
     failure: Option<WorkFailure>,
     all: Done,
@@ -55,7 +60,8 @@ impl WorkSoFar {
         for (at, work) in profile.work.iter().enumerate() {
             if counters.len() <= at {
                 let name = shown(&work.series.counter.name).into_owned();
-                counters.push(Self { name, ..Self::default() });
+                let is_calls = matches!(work.series.counter.source, WorkSource::Calls(_));
+                counters.push(Self { name, is_calls, ..Self::default() });
             }
             counters.get_mut(at).into_iter().for_each(|counter| counter.add(work, profile, over_time));
         }
@@ -65,8 +71,7 @@ impl WorkSoFar {
         self.now = Done::default();
         let (start, end) = (profile.run.start, profile.run.end);
         // A reading at the start was in the window before; calls' at the end is made up of what was read later.
-        let is_calls = matches!(work.series.counter.source, WorkSource::Calls(_));
-        let is_read = |at: KtimeNs| at < end || (at == end && !is_calls);
+        let is_read = |at: KtimeNs| at < end || (at == end && !self.is_calls);
         let is_new = |reading: &&WorkReading| start < reading.at && is_read(reading.at);
         let readings: Vec<&WorkReading> = work.series.readings.iter().filter(is_new).collect();
         let moments: Vec<KtimeNs> = readings.iter().map(|reading| reading.at).chain([end]).collect();
@@ -81,6 +86,9 @@ impl WorkSoFar {
             before = *used;
         }
         self.pass(used.last().map_or(MicroJoules::ZERO, |all| *all - before));
+        if self.is_calls {
+            self.failure.clone_from(&work.found.failure);
+        }
     }
 
     /// Time passes, in which so much is used.
@@ -120,7 +128,10 @@ impl WorkSoFar {
     /// `token: 0.31 J each now, 0.35 J each of 1,234 so far`.
     pub(crate) fn line(&self) -> String {
         let each = |done: &Done| Some(in_unit(done.units.uj_each(done.energy)? / 1e6, "J"));
-        let why = self.failure.as_ref().map(|failure| format!("no number: {}", work_failure(failure)));
+        let why = self.failure.as_ref().map(|failure| match failure {
+            WorkFailure::Missing if self.is_calls => NO_FUNCTION.to_owned(),
+            failure => format!("no number: {}", work_failure(failure)),
+        });
         let now = each(&self.now).map(|each| format!("{each} each now"));
         let all = each(&self.all).map(|each| format!("{each} each of {} so far", number(self.all.units)));
         let is_silent = now.is_none() && why.is_none();
@@ -179,6 +190,8 @@ mod tests {
         assert_eq!(so_far.line(), "token: none now, 2.50 J each of 4 so far");
         so_far.read(&Err(WorkFailure::Missing), false);
         assert_eq!(so_far.line(), "token: no number: nothing is there, 2.50 J each of 4 so far");
+        (so_far.is_calls, so_far.all) = (true, <_>::default());
+        assert_eq!(so_far.line(), "token: no such function yet: of a library write calls:NAME@LIBRARY");
         let (nothing, ..) = counted(&[], false);
         assert_eq!((nothing.line().as_str(), nothing.last_line()), ("token: none now", None));
     }

@@ -228,9 +228,17 @@ fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
     }
 }
 
-/// `1,234`, `0.25`.
+/// `1,234`, `0.25`, `236.2`: with four digits, where that is no whole number.
 pub(crate) fn number(units: WorkUnits) -> String {
-    let text = format!("{:.6}", units.as_number());
+    let value = units.as_number();
+    let digits = match value {
+        ..0.01 => 6,
+        ..1.0 => 4,
+        ..10.0 => 3,
+        ..100.0 => 2,
+        _ => 1,
+    };
+    let text = format!("{value:.digits$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let grouped: Vec<&str> = (0..whole.len().div_ceil(3))
@@ -413,7 +421,7 @@ mod tests {
         profile.work[0].series.readings.clear();
         profile.calls[0].calls = u64::MAX;
         assert!(
-            sentences(&profile)[0].contains("per step: ≥18,446,744,073,709.55"),
+            sentences(&profile)[0].contains("per step: ≥18,446,744,073,709.6"),
             "{:?}",
             sentences(&profile)
         );
@@ -451,7 +459,8 @@ mod tests {
     #[test]
     fn numbers() {
         let of = |value: f64| number(WorkUnits::from_number(value).unwrap());
-        assert_eq!([0.0, 7.0, 1_234.0, 1_000_000.25].map(of), ["0", "7", "1,234", "1,000,000.25"]);
+        assert_eq!([0.0, 7.0, 1_230.0, 1_000_000.25].map(of), ["0", "7", "1,230", "1,000,000.2"]);
+        assert_eq!([0.000_25, 0.496_358, 2.345_67, 99.996].map(of), ["0.00025", "0.4964", "2.346", "100"]);
     }
 
     /// Half of the energy is less sure than half of the interval, and its edges come on top.

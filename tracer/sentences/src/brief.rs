@@ -246,6 +246,9 @@ fn calls_in_brief(found: &CallDiagnostic) -> String {
         CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { .. }) => {
             "calls of Python functions were not counted: that needs Python 3.12".to_owned()
         }
+        CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached) => {
+            "calls of Python functions were not counted: the program ran already".to_owned()
+        }
         CallDiagnostic::PythonNotCounted(_) => "calls of Python functions were not counted".to_owned(),
         CallDiagnostic::InputSizesLimited { .. } => {
             "arguments of some calls were skipped, to take 1 % of the time at most".to_owned()

@@ -21,7 +21,8 @@ pub(super) fn call_fact(found: &CallDiagnostic) -> String {
             format!("calls of {most} functions are counted at the most: others of {library} were left out")
         }
         CallDiagnostic::PythonCost { calls, call_ns, functions } => format!(
-            "counting {} of {} took the program about {:.2} s of CPU time ({} each); {IN_ITS_JOULES}",
+            "counting {} of {} took the program about {:.2} s of CPU time ({} each, with a look at each function and telling units of work); \
+             {IN_ITS_JOULES}",
             counted(*calls, "call"),
             counted(*functions, "Python function"),
             in_seconds(found.cost_ns()),
@@ -113,6 +114,24 @@ fn python_fact(why: &PythonNotCounted) -> String {
             )
         }
     }
+}
+
+/// That calls which are units of work, by their words, have nothing that could be counted yet, and what to do.
+pub fn no_such_functions(words: &[&str], is_attached: bool) -> String {
+    let others = words.len().saturating_sub(3);
+    let mut names = words.iter().take(3).map(|words| format!("calls:{words}")).collect::<Vec<_>>().join(", ");
+    if others > 0 {
+        names = format!("{names} and {others} more");
+    }
+    let python = if is_attached {
+        "Python's are counted only in a program that energy-trace starts (record --work … -- PROGRAM)"
+    } else {
+        "no function of Python was called so"
+    };
+    format!(
+        "nothing is counted yet of {names}: no machine code of that name was found, and {python}; one in a library is \
+         calls:NAME@LIBRARY (calls:rename@libc.so)"
+    )
 }
 
 /// A short time in the unit that fits.

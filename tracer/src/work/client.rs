@@ -7,9 +7,11 @@ use super::calls::calls_of;
 use super::message::{Answer, MOST, Request};
 use super::role;
 use crate::plan::RecordPlan;
+use crate::tracee::Target;
 use energy_trace_model::ids::{Pid, WorkId};
-use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading};
+use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading, WorkSource};
 use energy_trace_probe::UnitsOfCalls;
+use energy_trace_sentences::no_such_functions;
 use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_system::roles::child::{Child, fork_role};
@@ -38,6 +40,9 @@ pub struct WorkReader {
     read: Vec<WorkId>,
     /// Those that are calls, and memory for numbers of calls of machine code.
     calls: Option<(Vec<WorkId>, File)>,
+    /// What each counts, where it is said at once that there is no such function (a screen has a line for it), and whether the program ran already.
+    said: Vec<WorkSource>,
+    is_attached: bool,
 }
 
 /// Readings that become records.
@@ -62,7 +67,9 @@ impl WorkReader {
         let memory = || memfd_create("calls", MFdFlags::MFD_CLOEXEC).map(File::from);
         let calls = if ids.is_empty() { None } else { Some((ids, memory()?)) };
         let child = fork_role(c"et-work", |parent| role::serve(plan, &parent))?;
-        Ok(Some(Self { child, read, calls }))
+        let said = plan.work.iter().map(|counter| counter.source.clone()).filter(|_| !plan.live).collect();
+        let is_attached = !matches!(plan.target, Target::Command(_));
+        Ok(Some(Self { child, read, calls, said, is_attached }))
     }
 
     /// Where numbers of calls of machine code are to be put.
@@ -125,6 +132,15 @@ impl WorkReader {
     }
 
     fn pass_on(&self, readings: Vec<(WorkId, WorkReading)>, records: &Sender<Record>) {
+        let missing = readings.iter().filter(|(_, reading)| reading.value == Err(WorkFailure::Missing));
+        let calls = missing.filter_map(|(id, _)| match self.said.get(id.index()) {
+            Some(WorkSource::Calls(words)) => Some(words.as_str()),
+            _ => None,
+        });
+        let calls: Vec<&str> = calls.collect();
+        if !calls.is_empty() {
+            log::warn!("{}", no_such_functions(&calls, self.is_attached));
+        }
         let mut of: BTreeMap<WorkId, Vec<WorkReading>> = BTreeMap::new();
         for (id, reading) in readings.into_iter().filter(|(id, _)| self.read.contains(id)) {
             of.entry(id).or_default().push(reading);

@@ -76,8 +76,10 @@ fn read(plan: &RecordPlan, parent: &Parent, runs_command: Uid) -> Result<(), Cha
     let mut looks = looks(&plan.work);
     let of_calls = calls_of(&plan.work);
     if !of_calls.is_empty() {
-        let calls = Calls::new(of_calls.len(), native, of_python, runs_command.as_raw());
-        looks.push((of_calls, Box::new(move || calls.look())));
+        let mut calls = Calls::new(of_calls.clone(), native, of_python, runs_command.as_raw());
+        let late = sender.clone();
+        let look = move || calls.look(|id, reading| drop(late.send(Event::Told((id, reading)))));
+        looks.push((of_calls, Box::new(look)));
     }
     let looks = looks.into_iter();
     let mut readers: Vec<Reader> =

@@ -234,6 +234,8 @@ impl OverTime {
         match series.counter.source {
             WorkSource::Stdout(_) => (),
             WorkSource::Calls(_) => {
+                let last = series.readings.iter().rev().find(|reading| reading.at <= span.1);
+                found.failure = last.and_then(|reading| reading.value.as_ref().err().cloned());
                 let called = self.called(&series.readings, span);
                 series.readings = called.iter().map(|point| point.reading()).collect();
                 runs = if called.is_empty() { vec![] } else { vec![called] };
@@ -575,6 +577,7 @@ mod tests {
     fn calls_over_time() {
         let readings = [(10, Some(0)), (60, Some(4)), (120, Some(6)), (210, Some(9))];
         let whole = read_from(WorkSource::Calls("f".into()), &readings);
+        assert_eq!(whole.found.failure, None);
         let [all] = whole.stretches[..] else { panic!("{:?}", whole.stretches) };
         assert_eq!((all.from, all.to, all.units), (at(0), at(200), WorkUnits::whole(9)));
         assert_eq!((package(all.energy), package(all.edges)), (10 * 1_037, 0));
@@ -582,7 +585,8 @@ mod tests {
         assert_eq!((units, whole.units_within(&[(at(120), at(200))]).as_number()), (9.0, 3.0));
         let part = &run().work(&[whole.series], &[package_row()], at(60), at(130))[0];
         assert_eq!((part.units(), part.covered_ns()), (WorkUnits::whole(2), 70 * MS));
-        assert_eq!(read_from(WorkSource::Calls("f".into()), &[(50, None)]).stretches, []);
+        let missing = read_from(WorkSource::Calls("f".into()), &[(50, None)]);
+        assert_eq!((missing.stretches, missing.found.failure), (vec![], Some(WorkFailure::Missing)));
     }
 
     /// Where an end lies within a bin its part by time counts, and how far that may be off is said.

@@ -99,9 +99,7 @@ impl Assembly {
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
-        for series in &mut recording.work {
-            series.readings.sort_by_key(|reading| reading.at);
-        }
+        recording.work.iter_mut().for_each(WorkSeries::put_in_order);
         Some(recording)
     }
 }

@@ -12,6 +12,7 @@ use super::places::Places;
 use super::record::{CutReason, Reading, Slice, Summary};
 use super::tables::Recording;
 use super::totals::lay_out;
+use super::work::WorkSeries;
 use crate::clock::KtimeNs;
 use crate::ids::ProcessKey;
 use std::collections::HashSet;
@@ -173,7 +174,7 @@ fn cut(window: &mut Recording, from: KtimeNs, until: KtimeNs) {
     window.gpu.waits.sort_by_key(|wait| wait.until);
     window.readings.values_mut().for_each(|readings| readings.sort_by_key(|reading: &Reading| reading.at));
     window.clocks.values_mut().for_each(|clock| clock.sort_by_key(|(at, _)| *at));
-    window.work.iter_mut().for_each(|series| series.readings.sort_by_key(|reading| reading.at));
+    window.work.iter_mut().for_each(WorkSeries::put_in_order);
 }
 
 /// Forgets what no later window has a part of.
@@ -189,7 +190,10 @@ fn forget(recording: &mut Recording, until: KtimeNs) {
     recording.gpu.waits.retain(|wait| is_recent(wait.until));
     recording.readings.values_mut().for_each(|of| forget_before(of, until, |reading| reading.at));
     recording.clocks.values_mut().for_each(|of| forget_before(of, until, |(at, _)| *at));
-    recording.work.iter_mut().for_each(|of| forget_before(&mut of.readings, until, |reading| reading.at));
+    for series in &mut recording.work {
+        series.put_in_order();
+        forget_before(&mut series.readings, until, |reading| reading.at);
+    }
     recording.sensors.iter_mut().for_each(|of| forget_before(&mut of.values, until, |(at, _)| *at));
     recording.sleeps.retain(|at| is_recent(*at));
     recording.gpu_facts.uses.values_mut().for_each(|uses| uses.retain(|of| of.to > until));

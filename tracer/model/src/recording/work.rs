@@ -18,7 +18,7 @@ pub struct WorkCounter {
 /// Where a number of work comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkSource {
-    /// Calls of a function: counted over the whole recording, without readings.
+    /// Calls of a function.
     Calls(String),
     /// What the program prints: a regular expression whose first group is the number.
     Stdout(String),
@@ -214,6 +214,25 @@ fn common(one: Vec<Span>, other: Vec<Span>) -> Vec<Span> {
 }
 
 impl WorkSeries {
+    /// Puts readings, which stand as they came, in order of time. Calls only become more: a number that comes with an earlier time says how many more there
+    /// were by then, and so at all times after it.
+    pub(super) fn put_in_order(&mut self) {
+        if !matches!(self.counter.source, WorkSource::Calls(_)) {
+            return self.readings.sort_by_key(|reading| reading.at);
+        }
+        let mut most = WorkUnits::ZERO;
+        for units in self.readings.iter_mut().filter_map(|reading| reading.value.as_mut().ok()) {
+            let more = units.checked_sub(most).unwrap_or_default();
+            most = most.max(std::mem::replace(units, more));
+        }
+        self.readings.sort_by_key(|reading| reading.at);
+        let mut all = WorkUnits::ZERO;
+        for units in self.readings.iter_mut().filter_map(|reading| reading.value.as_mut().ok()) {
+            all = all.saturating_add(*units);
+            *units = all;
+        }
+    }
+
     /// Whether it is looked at, and moved.
     fn moves(&self) -> bool {
         let is_looked_at = matches!(self.counter.source, WorkSource::File(_) | WorkSource::Prometheus { .. });
@@ -268,6 +287,39 @@ mod tests {
             |(from, to)| series.done(KtimeNs::from_ns(from), KtimeNs::from_ns(to)).map(WorkUnits::as_number);
         assert_eq!([(0, 4), (4, 5), (5, 7), (11, 12)].map(done), [2.0, 2.0, 4.0, 1.0].map(Some));
         assert_eq!([(7, 9), (9, 11), (12, 20), (0, 0), (2, 1)].map(done), [None; 5]);
+    }
+
+    /// A number of calls that comes with an earlier time is in those of later times too; once in order they stay as they are.
+    #[test]
+    fn calls_that_come_late() {
+        let reading = |(at, number): (u64, Option<u64>)| {
+            let value = number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
+            WorkReading { at: KtimeNs::from_ns(at), within_ns: 0, value }
+        };
+        let counter = WorkCounter { name: "call".into(), source: WorkSource::Calls("f".into()) };
+        let came = [
+            (10, Some(3)),
+            (20, Some(4)),
+            (15, None),
+            (12, Some(6)),
+            (5, Some(7)),
+            (30, Some(7)),
+            (40, Some(9)),
+        ];
+        let mut series = WorkSeries { counter, readings: came.map(reading).to_vec() };
+        for _ in 0..2 {
+            series.put_in_order();
+            let ordered = [
+                (5, Some(1)),
+                (10, Some(4)),
+                (12, Some(6)),
+                (15, None),
+                (20, Some(7)),
+                (30, Some(7)),
+                (40, Some(9)),
+            ];
+            assert_eq!(series.readings, ordered.map(reading));
+        }
     }
 
     /// Stretches in which all numbers that ever move stand still; a number that is told when it moves, and one that is gone, say nothing.

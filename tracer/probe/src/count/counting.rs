@@ -193,7 +193,7 @@ impl Counting {
         if self.units.is_due(now) {
             let begun = Instant::now();
             let calls = self.calls_of_units();
-            self.units.put(&calls, now, begun.elapsed());
+            self.units.put(&calls, &self.found, now, begun.elapsed());
         }
     }
 

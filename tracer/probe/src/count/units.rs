@@ -5,6 +5,7 @@
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::WorkId;
 use energy_trace_model::recording::record::{Record, WorkReading, WorkUnits};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const REST: u32 = 100;
 #[derive(Debug, Default)]
 pub struct UnitsOfCalls {
     ids: Vec<WorkId>,
-    /// A number of eight bytes for each.
+    /// A number of eight bytes for each: its calls and one more; nothing where no such function was found.
     file: Option<File>,
     due: KtimeNs,
 }
@@ -37,10 +38,12 @@ impl UnitsOfCalls {
         !self.ids.is_empty() && now >= self.due
     }
 
-    /// Puts down how often each was called, which took so long to find out.
-    pub(super) fn put(&mut self, calls: &[u64], now: KtimeNs, took: Duration) {
+    /// Puts down how often each was called that was found, which took so long to find out.
+    pub(super) fn put(&mut self, calls: &[u64], found: &BTreeSet<usize>, now: KtimeNs, took: Duration) {
         self.due = now + PERIOD + took.saturating_mul(REST);
-        let bytes: Vec<u8> = calls.iter().flat_map(|calls| calls.to_ne_bytes()).collect();
+        let number =
+            |(unit, calls): (usize, &u64)| calls.saturating_add(1) * u64::from(found.contains(&unit));
+        let bytes: Vec<u8> = calls.iter().enumerate().map(number).flat_map(u64::to_ne_bytes).collect();
         // It is memory of ours.
         let _ = self.file.as_ref().map(|file| file.write_all_at(&bytes, 0));
     }

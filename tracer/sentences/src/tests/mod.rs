@@ -2,7 +2,7 @@
 
 mod all;
 
-use super::{counted, diagnostic, in_brief};
+use super::{counted, diagnostic, in_brief, no_such_functions};
 use all::{all, word};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{
@@ -97,6 +97,23 @@ fn one_is_one() {
     let untold = Diagnostic::Recorded(R::Calls(CallDiagnostic::PythonNotCounted(untold)));
     assert!(diagnostic(&untold).starts_with("3 Python processes ended without reporting their counts"));
     assert_eq!([0, 1, 2].map(|n| counted(n, "process")), ["0 processes", "1 process", "2 processes"]);
+}
+
+/// Why nothing is counted is said on the first screen and while it goes on, of very many units as of one.
+#[test]
+fn calls_that_are_not_counted() {
+    let attached = RecordingDiagnostic::Calls(CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached));
+    let line = in_brief(std::iter::once(&Diagnostic::Recorded(attached))).concat();
+    assert!(line.ends_with("not counted: the program ran already") && line.len() <= 76, "{line}");
+    let said = no_such_functions(&["a", "b", "c", "d", "e"], false);
+    assert!(
+        said.contains(" of calls:a, calls:b, calls:c and 2 more: ") && said.contains("NAME@LIBRARY"),
+        "{said}"
+    );
+    assert!(
+        no_such_functions(&["a"], true)
+            .contains("calls:a: no machine code of that name was found, and Python's are counted only in")
+    );
 }
 
 /// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
