@@ -269,3 +269,91 @@ fn where_a_thread_keeps_its_own() {
     assert_eq!((thread::told_by_libc(1 << 16, 784), thread::told_by_libc(700, 784)), (None, None));
     assert_eq!(thread::told_by_libc(1856, 500), None);
 }
+
+/// A world made of a number: every word and every rule follow from it and the address.
+#[derive(Clone, Copy)]
+struct World(u64);
+
+impl World {
+    const fn mix(self, address: u64) -> u64 {
+        let mut mixed = address.wrapping_add(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 29
+    }
+
+    /// Addresses of all kinds, both ends of the address space included.
+    const fn address(self, salt: u64) -> u64 {
+        let mixed = self.mix(salt);
+        match mixed >> 62 {
+            0 => mixed,
+            1 => mixed & 0x3ff,
+            2 => u64::MAX - (mixed & 0x3ff),
+            _ => S | mixed & 0xf_fff8,
+        }
+    }
+}
+
+impl Memory for World {
+    fn read_word(&self, address: u64) -> Option<u64> {
+        let mixed = self.mix(address);
+        match mixed >> 60 {
+            0 => None,
+            1 => Some(mixed & 0xff),
+            2 => Some(u64::MAX - (mixed & 0xff)),
+            3..6 => Some(mixed << 4),
+            _ => Some(address.wrapping_add(mixed & 0x3f8)),
+        }
+    }
+
+    fn read_frame(&self, _address: u64, _bytes: u32, _out: &mut [u64; FRAME_WORDS]) -> bool {
+        false
+    }
+}
+
+impl Tables for World {
+    fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
+        let mixed = self.mix(pc ^ 0x5555);
+        match mixed >> 59 {
+            0 => Err(end::UNMAPPED),
+            1..4 => Ok(Rule(mixed as u32)),
+            kind => Ok(Rule(((kind % 11) as u32) << 28 | mixed as u32 & 0xfff_003f)),
+        }
+    }
+
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        let operand = |salt: u64| Operand(self.mix(u64::from(index) + salt) & 0x111_0000_ffff);
+        let [cfa, ra, fp, callee_saved] = [0x100, 0x200, 0x300, 0x400].map(operand);
+        Some(FullRule { cfa, add: i64::from(index % 64), ra, fp, callee_saved })
+    }
+
+    fn interrupted(&mut self, register: u32) -> Option<u64> {
+        (register != 5).then(|| self.mix(u64::from(register)))
+    }
+}
+
+/// In memory and by rules that nobody meant: no panic, no overflow, and each step moves up, but the first, whose return address may be in `x30`, and
+/// the return from a signal.
+#[test]
+fn memory_and_rules_that_nobody_meant() {
+    for memory in (0..20_000).map(World) {
+        let mut world = memory;
+        let [pc, sp, fp] = [1, 2, 3].map(|salt| world.address(salt));
+        let returned = world.mix(4) & 1;
+        let mut walk = NativeWalk { pc, sp, fp, returned, callee_saved_at: pc ^ sp & 1, others_at: sp & 1 };
+        find_caller(&walk, &mut world, &memory);
+        leave_kernel(&walk, &mut world, &memory);
+        for number in 0..64 {
+            let before = walk;
+            let kind = world.rule(walk.pc.wrapping_sub(walk.returned)).map(Rule::kind);
+            let (frame, code) = step(&mut walk, &mut world, &memory);
+            if code != end::RUNNING {
+                break;
+            }
+            assert_eq!(frame.cfa, walk.sp);
+            let entered_by_return = before.returned == 1 && frame.pc == before.pc;
+            if number > 0 && kind != Ok(rule::SIGNAL) && !entered_by_return {
+                assert!(walk.sp > before.sp && walk.returned == 1, "{before:x?} {walk:x?}");
+            }
+        }
+    }
+}
