@@ -16,6 +16,8 @@ pub const BOOKWORM: &[&str] = &[
 ];
 /// Where Debian 13's come from.
 pub const TRIXIE: &[&str] = &["http://deb.debian.org/debian trixie main"];
+/// Where Debian 11's come from.
+pub const BULLSEYE: &[&str] = &["http://deb.debian.org/debian bullseye main"];
 /// Where Debian's newest come from.
 pub const SID: &[&str] = &["http://deb.debian.org/debian sid main"];
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

@@ -1,6 +1,7 @@
 //! The guest's file system: busybox, energy-trace with the host's libc or the guest's own, Debian's Python, the simulated GPU, the programs and the
 //! script that runs them.
 
+use super::packages::More;
 use super::{ON_GPU, gpu, machine, programs};
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -16,15 +17,14 @@ pub(crate) struct Contents<'a> {
     pub(crate) product: &'a Path,
     /// Whose machine it is.
     pub(crate) target: Target,
-    /// The program of `chain.rs`, and where return addresses may be signed the same with those.
-    pub(crate) chain: &'a Path,
-    pub(crate) signed: Option<&'a Path>,
+    /// What goes to `/work`, by name.
+    pub(crate) programs: &'a [(&'static str, PathBuf)],
     /// The Python script.
     pub(crate) script: &'a Path,
-    /// Unpacked packages: the host's busybox; the guest's busybox and Python; a newer Python with its C library.
+    /// Unpacked packages: the host's busybox; the guest's busybox and Python; other Pythons with their C libraries.
     pub(crate) tools: &'a Path,
     pub(crate) guest: &'a Path,
-    pub(crate) newer: Option<&'a Path>,
+    pub(crate) more: Option<&'a More>,
     /// The simulated GPU of `gpu.rs`, where there is one for the processor.
     pub(crate) gpu: Option<&'a Path>,
 }
@@ -34,9 +34,6 @@ const PYTHON: &str = "usr/bin/python3.11";
 const STANDARD_LIBRARY: &str = "usr/lib/python3.11";
 /// Libraries of that Python that energy-trace does not need too.
 const PYTHON_LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu/libz.so.1", "lib/x86_64-linux-gnu/libexpat.so.1"];
-/// The interpreter of Debian 13.
-const NEWER_PYTHON: &str = "usr/bin/python3.13";
-const NEWER_LIBRARY: &str = "usr/lib/python3.13";
 
 /// Runs first in the guest. Results go to `RESULTS`, a serial port.
 const INIT: &str = r#"#!/bin/busybox sh
@@ -107,16 +104,15 @@ pub(crate) fn build(folder: &Path, contents: &Contents<'_>, log: &Path) -> Resul
     }
     copy(&contents.guest.join("bin/busybox"), &root.join("bin/busybox"))?;
     copy(contents.product, &root.join("work/energy-trace"))?;
-    copy(contents.chain, &root.join("work/chain"))?;
     copy(contents.script, &root.join("work/sorted.py"))?;
-    if let Some(signed) = contents.signed {
-        copy(signed, &root.join("work/signed"))?;
+    for (name, program) in contents.programs {
+        copy(program, &root.join("work").join(name))?;
     }
     if let Some(gpu) = contents.gpu {
         copy_folder(gpu, &root.join("work/gpu"), log)?;
     }
-    match contents.newer {
-        Some(newer) => add_guest_libraries(contents, newer, &root, log)?,
+    match contents.more {
+        Some(more) => add_guest_libraries(contents, more, &root, log)?,
         None => add_host_libraries(contents, &root)?,
     }
     copy(&contents.guest.join(PYTHON), &root.join(PYTHON))?;
@@ -150,10 +146,17 @@ fn add_host_libraries(contents: &Contents<'_>, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The guest's libraries, the newer ones over the older, and the newer Python.
-fn add_guest_libraries(contents: &Contents<'_>, newer: &Path, root: &Path, log: &Path) -> Result<()> {
+/// The guest's libraries, the newer ones over the older, and the other Pythons.
+fn add_guest_libraries(contents: &Contents<'_>, more: &More, root: &Path, log: &Path) -> Result<()> {
     let folder = Path::new("lib").join(contents.target.multiarch());
-    for place in [contents.guest.join(&folder), newer.join("usr").join(&folder)] {
+    let [oldest, newer @ ..] = more.pythons.as_slice() else { return Ok(()) };
+    let roots = [oldest.0.as_path(), contents.guest]
+        .into_iter()
+        .chain(newer.iter().map(|(place, _)| place.as_path()));
+    for place in roots {
+        // Since Debian 13 all libraries are below `/usr`.
+        let of_root = place.join(&folder);
+        let place = if of_root.is_dir() { of_root } else { place.join("usr").join(&folder) };
         let script = "mkdir -p \"$2\" && cp -L \"$1\"/*.so.* \"$2\"";
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(place).arg(root.join(&folder));
@@ -161,8 +164,13 @@ fn add_guest_libraries(contents: &Contents<'_>, newer: &Path, root: &Path, log: 
     }
     let (loader, at) = contents.target.loader();
     copy(&root.join(&folder).join(loader), &root.join(at).join(loader))?;
-    copy(&newer.join(NEWER_PYTHON), &root.join(NEWER_PYTHON))?;
-    copy_folder(&newer.join(NEWER_LIBRARY), &root.join(NEWER_LIBRARY), log)
+    for (place, version) in &more.pythons {
+        let (python, library) = (format!("usr/bin/python{version}"), format!("usr/lib/python{version}"));
+        copy(&place.join(&python), &root.join(&python))?;
+        copy_folder(&place.join(&library), &root.join(&library), log)?;
+    }
+    let musl = PathBuf::from(format!("lib/ld-musl-{}.so.1", contents.target.arch()));
+    copy(&more.musl.join(&musl), &root.join(musl))
 }
 
 /// Copies a file, what a link points to included, and makes its folder.

@@ -1,8 +1,8 @@
 //! Other kernels under an emulator: the product as it is built here must load, sample and unwind there.
 //!
-//! QEMU's TCG boots Debian's kernels with an initramfs that holds energy-trace, a native and a Python program, and one that launches work on
-//! the simulated GPU of `tests/simgpu`; what was recorded of them comes back over a serial port and is judged here. It needs no KVM and no root, and takes a minute or two a kernel. Nothing is timed: an
-//! emulated processor says nothing about cost.
+//! QEMU's TCG boots Debian's kernels with an initramfs that holds energy-trace, native, Python and Go programs, and one that launches work on the
+//! simulated GPU of `tests/simgpu`; what was recorded of them comes back over a serial port and is judged here. It needs no KVM and no root, and
+//! takes a minute or two a kernel, Arm's five. Nothing is timed: an emulated processor says nothing about cost.
 
 #![expect(clippy::print_stdout, reason = "one line a kernel is the result")]
 
@@ -10,9 +10,9 @@ mod gpu;
 mod initramfs;
 mod machine;
 mod packages;
+mod programs;
 mod verdict;
 
-use crate::chain;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,18 @@ use xtask::workspace::Workspace;
 /// The series that Debian 12 has: its own and that of its backports.
 const SERIES: [&str; 2] = ["6.1.", "6.12."];
 /// What runs in the guest: a name and the command. `verdict` knows which frames must be there.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("native", "/work/chain 40 8"),
     ("python", "/usr/bin/python3.11 /work/sorted.py 16"),
     ("signed", "/work/signed 40 8"),
+    ("python-9", "/usr/bin/python3.9 /work/sorted.py 16"),
     ("python-13", "/usr/bin/python3.13 /work/sorted.py 16"),
+    ("python-14", "/usr/bin/python3.14 /work/sorted.py 16"),
+    ("go", "/work/go 8"),
+    ("musl", "/work/musl 40 8"),
 ];
 
-/// Those for a processor: the last two sign return addresses, where it can.
+/// Those for a processor. Of the others `signed` signs return addresses, as Debian 13's Python does and what is newer.
 const fn programs(target: Target) -> &'static [(&'static str, &'static str)] {
     match target {
         Target::X86_64 => PROGRAMS.split_at(2).0,
@@ -41,13 +45,10 @@ const fn programs(target: Target) -> &'static [(&'static str, &'static str)] {
 /// The same on the simulated GPU.
 const ON_GPU: (&str, &str) = ("gpu", "/work/gpu/gpu_mix 8");
 
-/// Has return addresses signed.
-const SIGNED: &str = "-mbranch-protection=standard";
-
 /// How to run them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Series of kernels, such as 6.1; without any, those of Debian 12 and its backports.
+    /// Series of kernels, such as 6.1, or 16k for Arm's with pages of that size; without any, those of Debian 12 and its backports.
     series: Vec<String>,
     /// Try this build of energy-trace instead.
     #[arg(long)]
@@ -72,12 +73,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         product::build_for(workspace, target)?;
     }
     let product = options.binary.clone().unwrap_or_else(|| workspace.binary_of(target));
-    let (workloads, compiler) =
-        (workspace.target().join("workloads").join(target.arch()), target.tool("gcc"));
-    let chain = chain::build_with(&compiler, &[], &workloads)?;
-    let signed = target == Target::Aarch64;
-    let signed =
-        signed.then(|| chain::build_with(&compiler, &[SIGNED], &workloads.join("signed"))).transpose()?;
+    let programs = programs::build(workspace, target, unpacked.more.as_ref())?;
     // Its libraries are assembly of x86-64.
     let gpu = own.then(|| folder.join("gpu"));
     if let Some(gpu) = &gpu {
@@ -86,12 +82,11 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let contents = initramfs::Contents {
         product: &product,
         target,
-        chain: &chain.program,
-        signed: signed.as_ref().map(|signed| signed.program.as_path()),
+        programs: &programs,
         script: &workspace.root().join("tests/workloads/sorted.py"),
         tools: &unpacked.tools,
         guest: &unpacked.guest,
-        newer: unpacked.newer.as_deref(),
+        more: unpacked.more.as_ref(),
         gpu: gpu.as_deref(),
     };
     let guest = initramfs::build(&folder, &contents, &workspace.log())?;

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use xtask::private_apt::{BOOKWORM, PrivateApt, TRIXIE};
+use xtask::private_apt::{BOOKWORM, BULLSEYE, PrivateApt, SID, TRIXIE};
 use xtask::target::Target;
 
 /// What runs on the host, with its libraries.
@@ -16,20 +16,41 @@ const fn emulator(target: Target) -> &'static str {
     }
 }
 
-/// Depends on the newest kernel of each suite.
-fn newest(target: Target) -> String {
-    format!("linux-image-cloud-{}", target.debian())
+/// The word for Arm's newest kernel with pages of 16 KiB.
+const LARGER_PAGES: &str = "16k.";
+
+/// What depends on the newest kernel of each suite, and how the versions of a series begin.
+fn newest(target: Target, series: &str) -> (String, &str) {
+    match series {
+        LARGER_PAGES => (format!("linux-image-{}-16k", target.debian()), "6."),
+        _ => (format!("linux-image-cloud-{}", target.debian()), series),
+    }
 }
+
+/// Other Debians' Pythons, the newest last: its C library runs all of them. Debian has no other versions for Arm.
+const OTHER_PYTHONS: [(&str, &[&str], &str); 3] =
+    [("11", BULLSEYE, "3.9"), ("13", TRIXIE, "3.13"), ("sid", SID, "3.14")];
 
 /// Unpacked packages.
 pub(crate) struct Unpacked {
     /// The root of the emulator, and of the busybox that packs the guest's files.
     pub(crate) tools: PathBuf,
-    /// The roots of what goes into the guest: busybox and Debian 12's Python; and Debian 13's with its C library, where that is tried.
+    /// The root of what goes into the guest: busybox and Debian 12's Python.
     pub(crate) guest: PathBuf,
-    pub(crate) newer: Option<PathBuf>,
+    /// What is tried besides.
+    pub(crate) more: Option<More>,
     /// The kernel images.
     pub(crate) kernels: Vec<PathBuf>,
+}
+
+/// What is tried of another processor alone.
+pub(crate) struct More {
+    /// Roots of other Pythons with their C libraries, the newest last, and their versions.
+    pub(crate) pythons: Vec<(PathBuf, &'static str)>,
+    /// The root of the host's Go, which compiles for any processor.
+    pub(crate) go: PathBuf,
+    /// The root of the other C library.
+    pub(crate) musl: PathBuf,
 }
 
 /// Fetches and unpacks what is missing below `folder`; kernels whose versions begin with `series`.
@@ -41,19 +62,34 @@ pub(crate) fn fetch(folder: &Path, target: Target, series: &[&str], log: &Path) 
         say(&tools, "the emulator and its libraries (about 80 MB)");
         own.unpack_with_dependencies(&[emulator(target), "busybox-static", "python3-minimal"], &tools)?;
         let kernels = series.iter().map(|series| kernel(&own, series)).collect::<Result<_>>()?;
-        return Ok(Unpacked { guest: tools.clone(), newer: None, tools, kernels });
+        return Ok(Unpacked { guest: tools.clone(), more: None, tools, kernels });
     }
     say(&tools, "the emulator and its libraries (about 80 MB)");
     own.unpack_with_dependencies(&[emulator(target), "busybox-static"], &tools)?;
-    let (guest, newer) = (folder.join("guest-12"), folder.join("guest-13"));
+    let guest = folder.join("guest-12");
     let other = folder.join(target.debian());
     let apt = PrivateApt { folder: &other, target, sources: BOOKWORM, log };
     say(&guest, "what runs in the guest");
     apt.unpack_with_dependencies(&["busybox-static", "python3-minimal"], &guest)?;
-    let apt_13 = PrivateApt { folder: &other.join("13"), target, sources: TRIXIE, log };
-    apt_13.unpack_with_dependencies(&["python3-minimal"], &newer)?;
+    let more = fetch_more(folder, &own, &apt)?;
     let kernels = series.iter().map(|series| kernel(&apt, series)).collect::<Result<_>>()?;
-    Ok(Unpacked { tools, guest, newer: Some(newer), kernels })
+    Ok(Unpacked { tools, guest, more: Some(more), kernels })
+}
+
+/// What is tried besides, by the host's apt and that of the guest's processor.
+fn fetch_more(folder: &Path, own: &PrivateApt<'_>, apt: &PrivateApt<'_>) -> Result<More> {
+    let mut pythons = Vec::new();
+    for (debian, sources, version) in OTHER_PYTHONS {
+        let root = folder.join(format!("guest-{debian}"));
+        PrivateApt { folder: &apt.folder.join(debian), sources, ..*apt }
+            .unpack_with_dependencies(&[&format!("python{version}-minimal")], &root)?;
+        pythons.push((root, version));
+    }
+    let (go, musl) = (folder.join("go"), folder.join("musl"));
+    say(&go, "Go (80 MB)");
+    own.unpack_each_alone(&["golang-1.19-go", "golang-1.19-src"], &go)?;
+    apt.unpack_each_alone(&["musl", "musl-dev"], &musl)?;
+    Ok(More { pythons, go, musl })
 }
 
 fn say(root: &Path, what: &str) {
@@ -68,10 +104,10 @@ fn kernel(apt: &PrivateApt<'_>, series: &str) -> Result<PathBuf> {
     if let Some(image) = find_image(&root) {
         return Ok(image);
     }
-    let newest = newest(apt.target);
+    let (newest, beginning) = newest(apt.target, series);
     let shown = apt.show(&newest)?;
-    let package = parse_kernel(&shown, series)
-        .with_context(|| format!("no {newest} of Debian depends on a kernel {series}"))?;
+    let package = parse_kernel(&shown, beginning)
+        .with_context(|| format!("no {newest} of Debian depends on a kernel {beginning}"))?;
     eprintln!("kernels: fetching {package}");
     apt.unpack_alone(package, &root)?;
     find_image(&root).with_context(|| format!("{package} holds no boot/vmlinuz"))

@@ -75,7 +75,12 @@ fn judge_program(said: &str, name: &str) -> Result<String> {
     ensure!(samples - waited >= FEWEST, "{name}: only {} samples with tables", samples - waited);
     let complete = 100.0 * whole as f64 / (samples - waited) as f64;
     ensure!(complete >= COMPLETE, "{name}: only {complete:.1} % complete: {verdicts:?}");
-    let frames = if name.starts_with("python") { sorted_frames } else { chain_frames };
+    let frames = match name {
+        "go" => go_frames,
+        "python-9" => sorted_through_c_frames,
+        _ if name.starts_with("python") => sorted_frames,
+        _ => chain_frames,
+    };
     let known = share(&told(said, "folded", name), name, frames)?;
     ensure!(known >= KNOWN, "{name}: only {known:.1} % of its stacks hold its functions");
     Ok(format!(
@@ -113,15 +118,36 @@ fn chain_frames(frames: &[&str]) -> (bool, bool) {
 
 /// Whether a stack is in `leaf`; whether Python's functions are there in order, with C code between `middle` and `by_key` only.
 fn sorted_frames(frames: &[&str]) -> (bool, bool) {
+    judge_sorted(frames, |[in_outer, _, in_by_key]| in_outer == 1 && in_by_key == 1)
+}
+
+/// The same of a Python before 3.11: its functions call each other through C, fewer functions of it than sort.
+fn sorted_through_c_frames(frames: &[&str]) -> (bool, bool) {
+    judge_sorted(frames, |[in_outer, in_middle, in_by_key]| in_outer == in_by_key && in_outer < in_middle)
+}
+
+/// By how many frames further in the next of Python's functions is.
+fn judge_sorted(frames: &[&str], judge: fn([usize; 3]) -> bool) -> (bool, bool) {
     let place = |name: &str| frames.iter().position(|frame| *frame == name);
     let places = ["sorted.outer", "sorted.middle", "sorted.by_key", "sorted.leaf"].map(place);
     let known = match places {
         [Some(outer), Some(middle), Some(by_key), Some(leaf)] => {
-            middle == outer + 1 && by_key > middle + 1 && leaf == by_key + 1
+            outer < middle
+                && middle + 1 < by_key
+                && by_key < leaf
+                && judge([middle - outer, by_key - middle, leaf - by_key])
         }
         _ => false,
     };
     (places[3].is_some(), known)
+}
+
+/// Whether a stack is in one of Go's functions that work; whether the goroutine's function called it.
+fn go_frames(frames: &[&str]) -> (bool, bool) {
+    let works = ["main.fib", "main.sorting", "main.texts"];
+    let first = frames.iter().position(|frame| works.contains(frame));
+    let called = |first: usize| first.checked_sub(1).and_then(|caller| frames.get(caller));
+    (first.is_some(), first.and_then(called) == Some(&"main.main.func1"))
 }
 
 /// Whether a stack launches a kernel; whether it does so from `main` through the function of `gpu_mix` that launches this one.
@@ -143,7 +169,9 @@ fn launch_frames(frames: &[&str]) -> (bool, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINKS, chain_frames, launch_frames, sorted_frames, uncertainties};
+    use super::{
+        LINKS, chain_frames, go_frames, launch_frames, sorted_frames, sorted_through_c_frames, uncertainties,
+    };
     use crate::chain::function;
 
     /// A whole chain is known; one that lacks a link, or its end, is not.
@@ -175,6 +203,28 @@ mod tests {
         assert_eq!(sorted_frames(&no_c), (true, false));
         let c_elsewhere = ["p", "sorted.outer", "x", "sorted.middle", "y", "sorted.by_key", "sorted.leaf"];
         assert_eq!(sorted_frames(&c_elsewhere), (true, false));
+        let old = [
+            "sorted.outer",
+            "_PyEval_EvalFrameDefault",
+            "sorted.middle",
+            "list_sort",
+            "_PyObject_Vectorcall",
+            "sorted.by_key",
+            "_PyEval_EvalFrameDefault",
+            "sorted.leaf",
+        ];
+        assert_eq!((sorted_through_c_frames(&old), sorted_frames(&old)), ((true, true), (true, false)));
+        assert_eq!(sorted_through_c_frames(&no_c), (true, false));
+        assert_eq!(sorted_through_c_frames(&c_elsewhere), (true, false));
+    }
+
+    /// What works must be called by the goroutine's function.
+    #[test]
+    fn goroutine() {
+        let whole = ["work", "runtime.goexit", "main.main.func1", "main.fib", "main.fib"];
+        assert_eq!(go_frames(&whole), (true, true));
+        assert_eq!(go_frames(&whole[3..]), (true, false));
+        assert_eq!(go_frames(&whole[..3]), (false, false));
     }
 
     /// A kernel must be launched where the program launches it.
