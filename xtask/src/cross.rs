@@ -46,6 +46,7 @@ const NOT_EMULATED: [(&str, &[&str]); 3] = [
             "public_names::installed::tests::packages_in_",
             "gpu::environment::tests::what_was_set_later_is_read",
             "tables::lanes::tests::",
+            "tables::unwind_files::tests::unmapped_files_are_closed",
         ],
     ),
     (

@@ -237,6 +237,7 @@ mod tests {
     }
 
     /// A function may begin behind zeros, which fill a section up: as instructions these would reach into it.
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn behind_what_fills_a_section() {
         let mut file = tempfile::tempfile().unwrap();
