@@ -68,7 +68,7 @@ print(wheel.read(about).decode().split("manylinux_2_28_")[1].split()[0])
 ' "$PACKAGE""#;
 
 /// What is asked of the recording, of both programs.
-const QUESTIONS: [&[&str]; 20] = [
+const QUESTIONS: [&[&str]; 22] = [
     &["report", "--format", "json"],
     &["report", "--format", "json", "--by", "api", "--level", "tree"],
     &["report", "--format", "csv", "--by", "stack"],
@@ -87,18 +87,24 @@ const QUESTIONS: [&[&str]; 20] = [
     &["export", "--format", "greenlight"],
     &["export", "--format", "parquet"],
     &["export", "--format", "parquet-readings"],
+    &["export", "--format", "parquet-work"],
+    &["export", "--format", "parquet-fleet", "-o"],
     &["export", "--format", "emissions", "--grid-gco2-kwh", "400"],
     &["export", "--format", "csv"],
 ];
 
-/// Half a second of a function that does nearly everything.
+/// Half a second of a function that does nearly everything, and says how often.
 const WORKLOAD: &str = "import time
 def burn():
-    end = time.time() + 0.5
+    end, rounds = time.time() + 0.5, 0
     while time.time() < end:
-        sum(i * i for i in range(10_000))
+        sum(i * i for i in range(100_000))
+        rounds += 1
+        print('round', rounds, flush=True)
 burn()
 ";
+/// Its rounds are units of work.
+const WORK: [&str; 2] = ["--work", r"rounds=stdout:round (\d+)"];
 
 /// Tries all packages in `out`.
 pub(crate) fn check(workspace: &Workspace, tools: &Path, out: &Path, target: Target) -> Result<()> {
@@ -178,15 +184,10 @@ fn run_program(workspace: &Workspace, program: &Path, work: &Path, target: Targe
     let (script, recording) = (work.join("burn.py"), work.join("energy-trace.data"));
     fs::write(&script, WORKLOAD)?;
     let mut record = Command::new(&own);
-    record.args(["record", "--power", "model", "--no-svg", "-o"]).arg(&recording);
+    record.args(["record", "--power", "model", "--no-svg"]).args(WORK).arg("-o").arg(&recording);
     run_logged(record.arg("--").arg("python3").arg(&script), &workspace.log())?;
     for question in QUESTIONS {
-        let ask = |mut program: Command| -> Result<Vec<u8>> {
-            let (verb, options) = question.split_first().context("a question has a verb")?;
-            let said = program.arg(verb).arg(&recording).args(options).env("COLUMNS", "100").output()?;
-            ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-            Ok(said.stdout)
-        };
+        let ask = |program: Command| ask(program, question, &recording);
         let (theirs, ours) = (ask(command_for(workspace, target, program)), ask(Command::new(&own)));
         let [theirs, ours] = [theirs, ours].map(|said| said.with_context(|| question.join(" ")));
         if theirs? != ours? {
@@ -195,6 +196,27 @@ fn run_program(workspace: &Workspace, program: &Path, work: &Path, target: Targe
     }
     eprintln!("{:>8}: {version}, and {} outputs to the byte as here", "run", QUESTIONS.len());
     Ok(())
+}
+
+/// What a program says of the recording; of a question that ends in `-o`, the files of a folder with their names.
+fn ask(mut program: Command, question: &[&str], recording: &Path) -> Result<Vec<u8>> {
+    let (verb, options) = question.split_first().context("a question has a verb")?;
+    program.arg(verb).arg(recording).args(options).env("COLUMNS", "100");
+    let folder = recording.with_extension("folder");
+    let is_folder = options.last() == Some(&"-o");
+    let said = if is_folder { program.arg(&folder).output() } else { program.output() }?;
+    ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    if !is_folder {
+        return Ok(said.stdout);
+    }
+    let mut all = Vec::new();
+    for file in files_below(&folder)? {
+        all.extend(file.strip_prefix(&folder)?.as_os_str().as_encoded_bytes());
+        all.extend(fs::read(&file)?);
+    }
+    fs::remove_dir_all(&folder)?;
+    ensure!(!all.is_empty(), "there are no files");
+    Ok(all)
 }
 
 #[cfg(test)]
