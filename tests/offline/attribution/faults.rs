@@ -9,8 +9,8 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketI
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, IdleBaseline, IdleOrigin, Origin, Process, Quality, Reading,
-    Scope, Source, SourceId, SourceNote, StackNode, Thread,
+    CounterValue, Domain, DomainClass, Frame, GpuMeter, GpuMeterKind, IdleBaseline, IdleOrigin, Origin,
+    Process, Quality, Reading, Scope, Source, SourceId, SourceNote, StackNode, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_report::budgets::{self, Budget, Verdict};
@@ -222,11 +222,23 @@ const POWER_FAULTS: [(&str, PowerFault); 9] = [
 ];
 
 /// Sensors of power, and how often each has a new value and is read: one of hwmon as the mean of that time.
-const SENSORS: [Meter; 3] = [
+const SENSORS: [Meter; 5] = [
     meter("hwmon", "hwmon-power", DomainClass::Package, 50, 50),
     meter("battery or UPS", "battery", DomainClass::Psys, 1_000, 1_000),
     meter("BMC", "bmc", DomainClass::Psys, 1_000, 1_000),
+    meter("GPU's power", "nvml", DomainClass::Gpu, 20, 20),
+    meter("GPU's use of its limit", "nvml", DomainClass::Gpu, 200, 200),
 ];
+
+/// What a GPU's sensor is.
+fn facts_of(sensor: &Meter) -> Option<GpuMeter> {
+    let kind = match sensor.moves {
+        20 => GpuMeterKind::InstantPower,
+        _ => GpuMeterKind::Utilization,
+    };
+    let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
+    (sensor.class == DomainClass::Gpu).then_some(meter)
+}
 
 /// What the machine draws, in microwatts, with the noise of a sensor: a milliwatt up and down.
 fn noisy(now: u64, sensor: &Meter) -> u64 {
@@ -234,7 +246,7 @@ fn noisy(now: u64, sensor: &Meter) -> u64 {
     if (now / sensor.moves).is_multiple_of(2) { uw - 1_000 } else { uw + 1_000 }
 }
 
-/// Sums as a recording has them (`PowerSum`): means, each times the time since the one before; behind a silence they begin again.
+/// Sums as a recording has them (`PowerSum`): means, each times the time since the one before; behind a silence they begin again, but a GPU's power.
 fn summed(fault: PowerFault, sensor: &Meter) -> Vec<Reading> {
     let silence = (4 * sensor.read).max(2_000);
     let (mut sum_uj, mut last) = (0, 0);
@@ -242,7 +254,12 @@ fn summed(fault: PowerFault, sensor: &Meter) -> Vec<Reading> {
         let shown = fault(now, noisy(now, sensor));
         let value = shown.map(|uw| {
             let silent = now - last > silence;
-            sum_uj = if silent { 0 } else { sum_uj + uw * (now - last) / 1_000 };
+            sum_uj = match silent {
+                false => sum_uj + uw * (now - last) / 1_000,
+                // A GPU's power.
+                true if sensor.moves == 20 => sum_uj,
+                true => 0,
+            };
             last = now;
             sum_uj
         });
@@ -258,13 +275,15 @@ fn summed(fault: PowerFault, sensor: &Meter) -> Vec<Reading> {
 fn every_fault_of_a_power_sensor() {
     let mut table = String::from("| power sensor |");
     table += &SENSORS.iter().map(|sensor| format!(" {} |", sensor.title)).collect::<String>();
-    table += " said of hwmon's | said of the BMC's |\n|---|---|---|---|---|---|";
+    table += " said of hwmon's | said of the BMC's | said of a GPU's power | said of its use |\n|---|";
+    table += &"---|".repeat(SENSORS.len() + 4);
     for (name, fault) in POWER_FAULTS {
         table += &format!("\n| {name} |");
         let mut all_said = Vec::new();
         for sensor in &SENSORS {
             let mut recording = recording(sensor, FAULTS[0].1);
             recording.readings.insert(DomainId::new(0), summed(fault, sensor));
+            recording.gpu_facts.meters.extend(facts_of(sensor).map(|meter| (DomainId::new(0), meter)));
             let profile = attribute(&recording, &Options::default());
             assert_sane(sensor, name, &recording, &profile);
             let said = said(&screen(&profile));
@@ -275,7 +294,7 @@ fn every_fault_of_a_power_sensor() {
                 known => format!(" {:.0} J |", known.as_joules()),
             };
         }
-        table += &format!(" {} | {} |", all_said[0], all_said[2]);
+        table += &[0, 2, 3, 4].map(|number| format!(" {} |", all_said[number])).concat();
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/counter-faults.md");
     let page = std::fs::read_to_string(page).unwrap();

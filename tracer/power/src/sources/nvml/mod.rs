@@ -189,7 +189,7 @@ impl Gpu {
     fn new(index: u32, name: String, kind: GpuMeterKind, offer: &Offer) -> Self {
         let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
         let watch = Watch::new(offer, kind);
-        Self { index, name, meter, sum: PowerSum::default(), watch, quickest: None, idle: None }
+        Self { index, name, meter, sum: sum_of(kind), watch, quickest: None, idle: None }
     }
 
     /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
@@ -221,6 +221,14 @@ impl Gpu {
                 Attempt { at, counter_uj: Err(format!("{}: {e}", self.name)) }
             }
         }
+    }
+}
+
+/// Power is told to be missing where its sum stands still for seconds. That of use may do so while nothing runs: behind a silence it begins again.
+fn sum_of(kind: GpuMeterKind) -> PowerSum {
+    match kind {
+        GpuMeterKind::Utilization => PowerSum::read_each(Duration::ZERO),
+        _ => PowerSum::default(),
     }
 }
 
@@ -335,7 +343,7 @@ impl GpuMeters for Gpus {
 
 #[cfg(test)]
 mod tests {
-    use super::{find, period};
+    use super::{GpuMeterKind, KtimeNs, find, period, sum_of};
     use energy_trace_sentences::ignored_reason;
     use std::path::Path;
     use std::time::Duration;
@@ -361,5 +369,15 @@ mod tests {
         assert_eq!(period(ms(20), step, ms(1)), ms(25));
         assert_eq!(period(ms(20), step, ms(3)), ms(40));
         assert_eq!(period(ms(20), ms(5), Duration::ZERO), ms(4));
+    }
+
+    /// What was used in three seconds without a reading is not known, and must not be taken for none.
+    #[test]
+    fn sums_behind_a_silence() {
+        let sums = [GpuMeterKind::InstantPower, GpuMeterKind::Utilization].map(|kind| {
+            let mut sum = sum_of(kind);
+            [0, 1_000, 4_000].map(|ms| sum.add(KtimeNs::from_ns(ms * 1_000_000), 100_000_000) / 1_000_000)
+        });
+        assert_eq!(sums, [[0, 100, 100], [0, 100, 0]]);
     }
 }
