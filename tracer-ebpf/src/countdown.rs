@@ -1,14 +1,16 @@
 //! Which ticks of the sampler's event become samples: the distance of two samples is random, so that no loop of a program keeps step with it.
 //!
 //! The event ticks more often than samples are wanted; a sample is one tick or two behind the last, by chance, such that the mean is as
-//! asked for. Leaves out how fast the event ticks and that its own period is drawn anew now and then (user space, `sampling/rate`).
+//! asked for. Beside it another may tick seldom, whenever that is: each of its ticks is a sample, as near to others as it comes. Leaves out how fast the event ticks and that its own period is drawn anew now and then (user space, `sampling/rate`).
 
 /// The state of one CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Countdown {
     /// The next tick is passed over: 1, else 0.
-    pub passes: u32,
+    pub passes: u16,
+    /// Ticks of an odd period are samples: 1, else 0.
+    pub takes_odd: u16,
     /// How many of 2^32 samples are two ticks behind the one before; 0: every tick is a sample.
     pub two_ticks: u32,
 }
@@ -19,23 +21,37 @@ impl Countdown {
     pub const fn new(ticks: u32, samples: u32) -> Self {
         let (ticks, samples) = (ticks as u64, if samples == 0 { 1 } else { samples as u64 });
         let two_ticks = (ticks.saturating_sub(samples) << 32) / samples;
-        Self { passes: 0, two_ticks: if two_ticks > u32::MAX as u64 { u32::MAX } else { two_ticks as u32 } }
+        Self {
+            passes: 0,
+            takes_odd: 0,
+            two_ticks: if two_ticks > u32::MAX as u64 { u32::MAX } else { two_ticks as u32 },
+        }
     }
 
     /// As it lies in memory.
     pub const fn as_word(self) -> u64 {
-        let ([a, b, c, d], [e, f, g, h]) = (self.passes.to_ne_bytes(), self.two_ticks.to_ne_bytes());
+        let ([a, b], [c, d]) = (self.passes.to_ne_bytes(), self.takes_odd.to_ne_bytes());
+        let [e, f, g, h] = self.two_ticks.to_ne_bytes();
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Takes a tick; whether it is a sample. `random` gives any number of 32 bits.
+    /// The same beside an event of an odd period.
+    #[must_use]
+    pub const fn beside_odd(self) -> Self {
+        Self { takes_odd: 1, ..self }
+    }
+
+    /// Takes a tick of an event of this period; whether it is a sample. `random` gives any number of 32 bits.
     #[inline(always)]
-    pub fn is_sample(&mut self, random: impl FnOnce() -> u32) -> bool {
+    pub fn is_sample(&mut self, period: u64, random: impl FnOnce() -> u32) -> bool {
+        if self.takes_odd != 0 && period & 1 == 1 {
+            return true;
+        }
         if self.passes != 0 {
             self.passes = 0;
             return false;
         }
-        self.passes = u32::from(random() < self.two_ticks);
+        self.passes = u16::from(random() < self.two_ticks);
         true
     }
 }
@@ -55,10 +71,10 @@ mod tests {
     /// Distances of samples in ticks: how many were one and how many two. Every other one is a failure.
     fn distances(mut countdown: Countdown, ticks: u32) -> [u32; 2] {
         let (mut state, mut since, mut counts) = (7, 0, [0; 2]);
-        assert!(countdown.is_sample(|| 0), "the first tick is a sample");
+        assert!(countdown.is_sample(2, || 0), "the first tick is a sample");
         for _ in 0..ticks {
             since += 1;
-            if countdown.is_sample(|| random(&mut state)) {
+            if countdown.is_sample(2, || random(&mut state)) {
                 counts[since - 1] += 1;
                 since = 0;
             }
@@ -76,6 +92,15 @@ mod tests {
             assert!((mean - wanted).abs() < 5.0 * deviation, "{mean} ticks instead of {wanted}");
             assert!(one > 0.0 && two > 0.0);
         }
+    }
+
+    /// Ticks of an odd period are samples and change nothing, where there is such an event; else they count as all do.
+    #[test]
+    fn an_event_beside() {
+        let mut beside = Countdown::new(1_618, 1_000).beside_odd();
+        assert!(beside.is_sample(2, || 0) && beside.is_sample(3, || 0) && !beside.is_sample(2, || 0));
+        let mut alone = Countdown::new(1_618, 1_000);
+        assert!(alone.is_sample(3, || 0) && !alone.is_sample(3, || 0));
     }
 
     /// As many ticks as samples, or fewer: every tick is one. Twice as many or more: every second one, and 0 samples are one.

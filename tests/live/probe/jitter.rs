@@ -40,7 +40,7 @@ fn samples_of(recording: &Recording, name: &str) -> f64 {
 #[track_caller]
 fn assert_shares(hz: u32, loop_ns: u64) {
     let (recording, truth) = record(hz, loop_ns, 2);
-    assert_eq!(recording.header.jitter, Jitter::HALF);
+    assert_eq!(recording.header.jitter, Jitter::WHOLE);
     let [first, second] = ["first", "second"].map(|name| samples_of(&recording, name));
     let (count, share) = (first + second, first / (first + second));
     let deviation = (truth * (1.0 - truth) / count).sqrt();
@@ -83,7 +83,7 @@ fn distances(recording: &Recording) -> Vec<Distance> {
     let within = |slice: &Slice| {
         let of_slice = recording.samples.iter().filter(|s| s.cpu == slice.cpu && s.at >= slice.start);
         let at: Vec<_> = of_slice.map(|sample| sample.at).filter(|at| *at <= slice.end).collect();
-        let pairs = at.windows(2).filter(|pair| slice.end.ns_since(pair[0]) as f64 > 1.6 * period);
+        let pairs = at.windows(2).filter(|pair| slice.end.ns_since(pair[0]) as f64 > 1.8 * period);
         let distance = |pair: &[KtimeNs]| Distance {
             periods: pair[1].ns_since(pair[0]) as f64 / period,
             stretch: (slice.cpu, pair[0].as_ns() / STRETCH_NS),
@@ -106,7 +106,7 @@ fn mean_of(distances: &[Distance]) -> (f64, f64) {
     (mean, stretches.values().map(|sum| sum * sum).sum::<f64>().sqrt() / count)
 }
 
-/// Distances are spread from half a period to one and a half, about a third are short ones, and the mean is the period, give or take five
+/// Most distances are spread from 0.6 periods to 1.7, a fifth from nothing on, and the mean is the period, give or take five
 /// standard deviations of chance. Single ones are longer where the machine was away, and never shorter: quantiles are compared, and the mean
 /// without the longest may lie a tenth higher (5 % seen where a virtual machine lost its CPU often). The draw itself is exact: `countdown`.
 #[test]
@@ -115,10 +115,10 @@ fn distances_are_random() {
     let mut all = distances(&recording);
     assert!(all.len() > 60, "{} distances are too few to compare", all.len());
     let quantile = |part: f64| all[(part * all.len() as f64) as usize].periods;
-    println!("{} distances: {:?}", all.len(), [0.02, 0.1, 0.2, 0.6, 0.7, 0.9].map(quantile));
-    assert!(quantile(0.02) > 0.4 && quantile(0.1) < 0.7 && quantile(0.2) < 0.8, "short ones");
-    assert!(quantile(0.6) > 0.9 && quantile(0.7) > 1.0 && quantile(0.9) < 1.7, "long ones");
-    all.retain(|distance| distance.periods < 2.0);
+    println!("{} distances: {:?}", all.len(), [0.05, 0.1, 0.2, 0.6, 0.7, 0.9].map(quantile));
+    assert!(quantile(0.05) < 0.5 && quantile(0.1) < 0.7 && quantile(0.2) < 0.9, "short ones");
+    assert!(quantile(0.6) > 0.9 && quantile(0.7) > 1.0 && quantile(0.9) < 1.9, "long ones");
+    all.retain(|distance| distance.periods < 2.2);
     let (mean, deviation) = mean_of(&all);
     println!("{mean:.3} periods apart, by chance within {deviation:.3}");
     assert!(mean > 1.0 - 5.0 * deviation && mean < 1.1 + 5.0 * deviation, "{mean} periods, {deviation}");

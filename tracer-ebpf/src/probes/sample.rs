@@ -14,6 +14,8 @@ use super::rings::Samples;
 use super::scratch::{pause, resume, scratch};
 use super::send::send;
 use super::thread_context;
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::bpf_perf_event_data;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_task, bpf_probe_read_kernel};
 use aya_ebpf::programs::PerfEventContext;
@@ -22,7 +24,7 @@ use tracer_ebpf::wire::{SampleHead, end, kind, lost};
 /// Takes a sample of `current` if this tick of the event is one and `current` a target.
 #[inline(always)]
 pub(crate) fn take(ctx: &PerfEventContext) {
-    if !is_sample() {
+    if !is_sample(ctx) {
         return;
     }
     let (pid, tid) = current();
@@ -36,12 +38,16 @@ pub(crate) fn take(ctx: &PerfEventContext) {
 
 /// Whether this tick is a sample. Other ticks touch nothing but this.
 #[inline(always)]
-fn is_sample() -> bool {
+fn is_sample(ctx: &PerfEventContext) -> bool {
     let Some(countdown) = COUNTDOWN.get_ptr_mut(0) else { return true };
     // SAFETY: this CPU's value, which only this program changes while the event is open, and perf events do not nest; user space may set it
     // anew, which at worst takes or passes a tick more. The helper changes numbers of this CPU without a lock: what interrupts another
-    // program's draw may repeat a number.
-    unsafe { (*countdown).is_sample(|| bpf_get_prandom_u32()) }
+    // program's draw may repeat a number. The kernel reads the period out of what it calls such a program with.
+    unsafe {
+        let data = ctx.as_ptr().cast::<bpf_perf_event_data>();
+        let period = core::ptr::read_volatile(&raw const (*data).sample_period);
+        (*countdown).is_sample(period, || bpf_get_prandom_u32())
+    }
 }
 
 #[inline(always)]

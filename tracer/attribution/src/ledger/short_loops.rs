@@ -5,8 +5,8 @@
 //! ρ(τ) = (P(τ) − Σ π²) / (1 − Σ π²)             π: each stage's part of the samples; ρ rises at each turn
 //! ```
 //!
-//! Samples come at random distances, so that pairs are at all distances from half of the mean one on, and no
-//! loop keeps step with them. A stage is a call path up to where paths part. Leaves out whether functions are
+//! Samples come at random distances, so that pairs are at all distances from half of the mean one on (by the
+//! clock from nothing on), and no loop keeps step with them. A stage is a call path up to where paths part. Leaves out whether functions are
 //! in doubt, which the report asks.
 
 use crate::power_model::paths::{PathId, PathTree};

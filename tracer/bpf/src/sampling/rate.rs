@@ -5,8 +5,9 @@
 //! be seen at two or four places only, so there are 1.618 of them in one: the golden section keeps step with no fraction of the period
 //! (A. Hurwitz 1891: it is worst of all to approximate by fractions), and the distances of 0.62 and 1.24 periods vary as much as an even
 //! draw from 0.5 to 1.5 does. Each tick costs an interrupt, so no more than these. A loop that keeps step with the ticks themselves loses it
-//! when their rate is drawn anew, within ± 20 %, ten times a second, and each 16 ticks below 99 Hz (`watch`): distances are 0.51 to 1.55
-//! periods. Cycles are left to the kernel, which adapts their period at every tick of its own.
+//! when their rate is drawn anew, within ± 20 %, ten times a second, and each 16 ticks below 99 Hz (`watch`): distances are 0.57 to 1.72
+//! periods. What is shorter than any distance no estimator sees, so that one sample in ten is a tick of a second event, whenever the first
+//! ones are: a fifth of all distances are any from nothing on, for fewer ticks in all (1.56 to a sample). Cycles are left to the kernel, which adapts their period at every tick of its own.
 //!
 //! Of one event the kernel lets `ceil(limit / CONFIG_HZ)` ticks come between two of its own; the one that reaches this number stops the
 //! event until the next tick (`__perf_event_account_interrupt`, kernel/events/core.c, v6.1). A rate with a whole number less between two
@@ -22,6 +23,11 @@ use tracer_ebpf::countdown::Countdown;
 
 /// Ticks to a thousand samples.
 const TICKS: u64 = 1_618;
+/// One in so many samples is a tick of another event, whose time has nothing to do with the others': a fifth of all distances are any
+/// from nothing to a whole one.
+const NEAR: u64 = 10;
+/// That event's rate is drawn anew at one in so many draws of the other's.
+pub(super) const NEAR_DRAWS: usize = 16;
 /// How far the rate of ticks is drawn from its mean, in thousandths, either way.
 const DRAWN_PERMILLE: u64 = 200;
 /// So many ticks at least are of one draw: a draw begins the period anew, so that one for each tick would let none come.
@@ -68,7 +74,7 @@ impl Rate {
         let ticks = ticks.max(1);
         let between_ticks = limit.map_or(u32::MAX, |limit| limit.div_ceil(ticks));
         if between_ticks > 1 {
-            return Self::untouched((between_ticks - 1).saturating_mul(ticks), wanted_hz);
+            return Self::untouched((between_ticks - 1).saturating_mul(ticks), event, wanted_hz);
         }
         // Each sample stops the event until the next tick, from where its period begins again.
         let ticks_hz = match (event, limit) {
@@ -81,11 +87,15 @@ impl Rate {
     }
 
     /// Under so many ticks a second as the kernel never touches: with jitter where the fastest ticks are fewer, else evenly.
-    fn untouched(most: u32, wanted_hz: u32) -> Self {
+    fn untouched(most: u32, event: SampleEvent, wanted_hz: u32) -> Self {
         let even = |hz| Self { wanted_hz, ticks_hz: hz, hz, jitter: Jitter::NONE, in_step: false };
         if fastest(wanted_hz) <= u64::from(most) {
-            let ticks_hz = u32::try_from(ticks_for(wanted_hz)).unwrap_or(u32::MAX);
-            return Self { ticks_hz, jitter: Jitter::HALF, ..even(wanted_hz) };
+            let (ticks, jitter) = match event {
+                SampleEvent::CpuClock => (ticks_for(NEAR - 1, wanted_hz), Jitter::WHOLE),
+                SampleEvent::Cycles => (ticks_for(NEAR, wanted_hz), Jitter::HALF),
+            };
+            let ticks_hz = u32::try_from(ticks).unwrap_or(u32::MAX);
+            return Self { ticks_hz, jitter, ..even(wanted_hz) };
         }
         // One less than what just holds, so that it also does where a tick is late.
         even(if wanted_hz <= most { wanted_hz } else { (most - 1).max(1) })
@@ -119,6 +129,10 @@ impl Rate {
     pub(super) const fn countdown(&self) -> Countdown {
         match self.jitter {
             Jitter::NONE => Countdown::new(0, 1),
+            Jitter::WHOLE => {
+                let (ticks, samples) = (self.ticks_hz as u64 * NEAR, self.hz as u64 * (NEAR - 1));
+                Countdown::new(ticks as u32, samples as u32).beside_odd()
+            }
             _ => Countdown::new(self.ticks_hz, self.hz),
         }
     }
@@ -129,24 +143,31 @@ impl Rate {
         match (event, self.jitter) {
             (SampleEvent::Cycles, _) => TickRate::Hz(hz),
             (SampleEvent::CpuClock, Jitter::NONE) => TickRate::PeriodNs(1_000_000_000 / hz),
-            (SampleEvent::CpuClock, _) => {
-                // In millionths: 0.8 to 1.2 of the rate, evenly.
-                let part =
-                    1_000 * (1_000 - DRAWN_PERMILLE) + ((random as u64 * 2_000 * DRAWN_PERMILLE) >> 32);
-                TickRate::PeriodNs(1_000_000_000_000_000 / (hz * part))
-            }
+            (SampleEvent::CpuClock, _) => TickRate::PeriodNs(drawn_ns(1_000 * hz, random) & !1),
         }
+    }
+
+    /// How often the event beside it ticks, in periods that are odd; `None` where there is none.
+    pub(super) fn near_rate(&self, random: u32) -> Option<TickRate> {
+        let thousandths = 1_000 * u64::from(self.hz.max(1)) / NEAR;
+        (self.jitter == Jitter::WHOLE).then(|| TickRate::PeriodNs(drawn_ns(thousandths, random) | 1))
     }
 }
 
-/// Ticks for so many samples.
-const fn ticks_for(hz: u32) -> u64 {
-    (hz as u64 * TICKS).div_ceil(1_000)
+/// A period for so many thousandths of a hertz, drawn from 0.8 to 1.2 of them, evenly.
+const fn drawn_ns(thousandths: u64, random: u32) -> u64 {
+    let millionths = 1_000 * (1_000 - DRAWN_PERMILLE) + ((random as u64 * 2_000 * DRAWN_PERMILLE) >> 32);
+    1_000_000_000_000_000_000 / (thousandths * millionths)
+}
+
+/// Ticks for so many of `NEAR` parts of samples.
+const fn ticks_for(of_near: u64, hz: u32) -> u64 {
+    (hz as u64 * TICKS * of_near).div_ceil(1_000 * NEAR)
 }
 
 /// The most ticks a second that are drawn for so many samples.
 const fn fastest(hz: u32) -> u64 {
-    (ticks_for(hz) * (1_000 + DRAWN_PERMILLE)).div_ceil(1_000)
+    (ticks_for(NEAR, hz) * (1_000 + DRAWN_PERMILLE)).div_ceil(1_000)
 }
 
 /// A limit under which as many samples come as are wanted, at random distances.
@@ -299,33 +320,39 @@ mod tests {
             let rate = Rate::under(Some(limit), 250, CpuClock, wanted);
             (rate.hz, rate.jitter)
         };
-        assert_eq!(jitter(1_250, 499), (499, Jitter::HALF));
+        assert_eq!(jitter(1_250, 499), (499, Jitter::WHOLE));
         assert_eq!(jitter(1_000, 499), (499, Jitter::NONE));
-        assert_eq!(jitter(500, 99), (99, Jitter::HALF));
+        assert_eq!(jitter(500, 99), (99, Jitter::WHOLE));
         assert_eq!(jitter(250, 99), (83, Jitter::NONE));
-        for event in [CpuClock, Cycles] {
+        for (event, ticks_hz, jitter) in [(CpuClock, 727, Jitter::WHOLE), (Cycles, 808, Jitter::HALF)] {
             let rate = Rate::under(None, 250, event, 499);
-            assert_eq!((rate.hz, rate.ticks_hz, rate.jitter), (499, 808, Jitter::HALF));
+            assert_eq!((rate.hz, rate.ticks_hz, rate.jitter), (499, ticks_hz, jitter));
+            assert_eq!(rate.near_rate(7).is_some(), event == CpuClock);
             assert!(rate.countdown().two_ticks > 0);
             assert_eq!(Rate::under(Some(1_000), 250, event, 499).countdown().two_ticks, 0);
         }
     }
 
-    /// One or two ticks are half a period to one and a half, give or take what the rate of ticks is drawn; their mean is the period.
+    /// One or two ticks are 0.56 periods to 1.72, as drawn; nine tenths of all samples are theirs, and one the seldom event's, whose
+    /// periods are odd.
     #[test]
     fn distances_are_about_the_period() {
-        for wanted in [49, 99, 499, 999] {
+        for wanted in [4, 49, 99, 499, 999] {
             let rate = Rate::under(None, 250, CpuClock, wanted);
             let period = 1e9 / f64::from(wanted);
-            let tick = |random| match rate.tick_rate(CpuClock, random) {
-                TickRate::PeriodNs(ns) => ns as f64 / period,
+            let ns = |rate| match rate {
+                TickRate::PeriodNs(ns) => ns,
                 TickRate::Hz(_) => panic!("the clock has a period"),
             };
-            assert!(tick(u32::MAX) > 0.51 && 2.0 * tick(0) < 1.55, "{} {}", tick(u32::MAX), tick(0));
+            let tick = |random| ns(rate.tick_rate(CpuClock, random)) as f64 / period;
+            let near = |random| ns(rate.near_rate(random).unwrap()) as f64 / period;
+            assert!(wanted == 4 || tick(u32::MAX) > 0.56 && 2.0 * tick(0) < 1.73, "{}", tick(0));
+            assert!(near(u32::MAX) > 8.3 && near(0) < 12.6, "{} {}", near(u32::MAX), near(0));
+            assert_eq!((ns(rate.tick_rate(CpuClock, 9)) % 2, ns(rate.near_rate(9).unwrap()) % 2), (0, 1));
             let two = f64::from(rate.countdown().two_ticks) / 2f64.powi(32);
             let draws = 1_000_u32;
-            let rates = (0..draws).map(|i| 1.0 / tick(i * (u32::MAX / draws)));
-            let mean = rates.sum::<f64>() / f64::from(draws) / (1.0 + two);
+            let of = |i| (1.0 / tick(i)) / (1.0 + two) + 1.0 / near(i);
+            let mean = (0..draws).map(|i| of(i * (u32::MAX / draws))).sum::<f64>() / f64::from(draws);
             assert!((mean - 1.0).abs() < 1e-3, "{mean} of the {wanted} that are wanted");
         }
         assert_eq!(Rate::under(None, 250, Cycles, 499).tick_rate(Cycles, 7), TickRate::Hz(808));
@@ -339,7 +366,7 @@ mod tests {
     #[test]
     fn draws_leave_time_for_ticks() {
         let every_ms = |wanted| Rate::under(None, 250, CpuClock, wanted).drawn_every_ns() / 1_000_000;
-        assert_eq!([1, 2, 19, 99, 499, 4_999].map(every_ms), [8_000, 4_000, 516, 100, 100, 100]);
+        assert_eq!([1, 2, 19, 99, 499, 4_999].map(every_ms), [8_000, 5_333, 571, 110, 100, 100]);
     }
 
     /// A limit that was low, one that fell, and one that fell without effect: what is said has the rate and the command that lifts it.

@@ -4,8 +4,8 @@
 
 use super::cpus::Cpus;
 use super::event::{Decision, SampleEvent};
-use super::rate::Rate;
-use super::tick::TickEvent;
+use super::rate::{NEAR_DRAWS, Rate};
+use super::tick::{TickEvent, TickRate};
 use crate::error::ProbeError;
 use crate::per_cpu;
 use aya::Ebpf;
@@ -27,8 +27,11 @@ pub struct Sampler {
     event: SampleEvent,
     rate: Rate,
     ticking: BTreeMap<CpuId, TickEvent>,
+    /// The event beside it, where there is one.
+    near: BTreeMap<CpuId, TickEvent>,
     /// How many CPUs' periods were drawn anew so far: whose turn it is.
     drawn: usize,
+    draws: usize,
     /// It was stopped: no CPU is sampled again.
     is_over: bool,
 }
@@ -64,7 +67,9 @@ impl Sampler {
                 event,
                 rate,
                 ticking: BTreeMap::new(),
+                near: BTreeMap::new(),
                 drawn: 0,
+                draws: 0,
                 is_over: false,
             };
             sampler.set_countdown()?;
@@ -108,6 +113,7 @@ impl Sampler {
         let online = self.cpus.online();
         // The kernel takes the event of a CPU that goes offline out of use for good.
         self.ticking.retain(|cpu, _| online.contains(cpu));
+        self.near.retain(|cpu, _| online.contains(cpu));
         let new: Vec<CpuId> = online.iter().copied().filter(|cpu| !self.ticking.contains_key(cpu)).collect();
         new.into_iter()
             .filter(|&cpu| {
@@ -121,6 +127,7 @@ impl Sampler {
     pub fn stop(&mut self) {
         self.is_over = true;
         self.ticking.clear();
+        self.near.clear();
     }
 
     /// Draws the period of CPUs' ticks anew, of some at each call: what keeps step with ticks loses it. Nothing to do by cycles, nor where
@@ -131,9 +138,20 @@ impl Sampler {
         }
         let count = self.ticking.len();
         for (cpu, tick) in self.ticking.iter().cycle().skip(self.drawn).take(count.min(AT_ONCE)) {
-            self.set_tick_rate(*cpu, tick);
+            set_tick_rate(*cpu, tick, self.rate.tick_rate(self.event, random()));
         }
         self.drawn = (self.drawn + AT_ONCE) % count.max(1);
+        self.draws += 1;
+        if self.draws.is_multiple_of(NEAR_DRAWS) {
+            self.draw_near();
+        }
+    }
+
+    /// Draws the periods of the events beside anew.
+    fn draw_near(&self) {
+        for (cpu, tick) in &self.near {
+            self.rate.near_rate(random()).into_iter().for_each(|rate| set_tick_rate(*cpu, tick, rate));
+        }
     }
 
     /// Goes on at another rate.
@@ -142,13 +160,13 @@ impl Sampler {
         if let Err(error) = self.set_countdown() {
             log::debug!("samples go on as they came: {error}");
         }
-        self.ticking.iter().for_each(|(cpu, tick)| self.set_tick_rate(*cpu, tick));
-    }
-
-    fn set_tick_rate(&self, cpu: CpuId, tick: &TickEvent) {
-        if let Err(error) = tick.set_tick_rate(self.rate.tick_rate(self.event, random())) {
-            log::debug!("{cpu:?} goes on ticking as it did: {error}");
+        for (cpu, tick) in &self.ticking {
+            set_tick_rate(*cpu, tick, self.rate.tick_rate(self.event, random()));
         }
+        if self.rate.near_rate(0).is_none() {
+            self.near.clear();
+        }
+        self.draw_near();
     }
 
     /// Tells the programs which ticks are samples.
@@ -166,8 +184,17 @@ impl Sampler {
         let program = program.fd().map_err(io::Error::other)?;
         let tick =
             TickEvent::open(program.as_fd(), self.event, cpu, self.rate.tick_rate(self.event, random()))?;
+        let near = self.rate.near_rate(random());
+        let near = near.map(|rate| TickEvent::open(program.as_fd(), self.event, cpu, rate)).transpose()?;
+        self.near.extend(near.map(|near| (cpu, near)));
         self.ticking.insert(cpu, tick);
         Ok(())
+    }
+}
+
+fn set_tick_rate(cpu: CpuId, tick: &TickEvent, rate: TickRate) {
+    if let Err(error) = tick.set_tick_rate(rate) {
+        log::debug!("{cpu:?} goes on ticking as it did: {error}");
     }
 }
 

@@ -42,6 +42,8 @@ impl Jitter {
     pub const NONE: Self = Self(0);
     /// Half a period either way.
     pub const HALF: Self = Self(500);
+    /// A whole one: some samples are next to each other.
+    pub const WHOLE: Self = Self(1_000);
 
     /// Of thousandths of the period; more than the period is the period.
     pub const fn from_permille(permille: u16) -> Self {
