@@ -56,6 +56,8 @@ pub(crate) struct Columns {
     seconds: Vec<f64>,
     /// Each path's part of its column's time.
     part: Vec<f64>,
+    /// Pairs of samples show their powers, not times between samples (`pairs`).
+    by_pairs: bool,
 }
 
 /// The column of each owner, which is asked for each sample.
@@ -228,7 +230,7 @@ impl Columns {
             .map(|(own, &column)| own / time.get(column).copied().unwrap_or(f64::MAX));
         let part = part.collect();
         let of_path = of_path.into_iter().map(|column| ColumnId::try_from(column).unwrap_or(0)).collect();
-        Self { paths, of_path, seconds: time, part }
+        Self { paths, of_path, seconds: time, part, by_pairs: false }
     }
 
     /// All of them as one, where powers cannot be told apart.
@@ -263,6 +265,21 @@ impl Columns {
             .map(|(time, _)| time)
             .sum();
         shared > 0.5 * self.seconds.iter().sum::<f64>()
+    }
+
+    /// The same whose powers pairs of samples show.
+    pub(crate) fn shown_by_pairs(self) -> Self {
+        Self { by_pairs: true, ..self }
+    }
+
+    /// Whether pairs of samples show their powers.
+    pub(crate) const fn by_pairs(&self) -> bool {
+        self.by_pairs
+    }
+
+    /// Seconds of each.
+    pub(crate) fn seconds(&self) -> &[f64] {
+        &self.seconds
     }
 
     /// Number of columns.
@@ -329,7 +346,7 @@ mod tests {
     impl Columns {
         /// Columns that end at these paths, and the column of each path.
         pub(crate) const fn of_paths(paths: Vec<PathId>, of_path: Vec<ColumnId>) -> Self {
-            Self { paths, of_path, seconds: vec![], part: vec![] }
+            Self { paths, of_path, seconds: vec![], part: vec![], by_pairs: false }
         }
 
         /// Sets each column's time.

@@ -14,6 +14,7 @@
 
 use super::counter_edges::Edges;
 use super::design::Design;
+use super::pairs::Moments;
 use super::prior::Prior;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
@@ -57,6 +58,8 @@ pub(crate) struct Fit {
     /// Variance of each window, by physics and φ (J²).
     pub(crate) variances: Vec<f64>,
     pub(crate) likelihood: f64,
+    /// What pairs of samples say of the powers, in place of windows.
+    pub(crate) by_pairs: Option<Moments>,
 }
 
 impl Fit {
@@ -73,6 +76,7 @@ impl Fit {
             weights: vec![],
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
         };
         for _ in 0..ROUNDS {
             fit.weigh(design, chains, edges);
@@ -82,8 +86,24 @@ impl Fit {
         Some(fit)
     }
 
+    /// The powers by what pairs of samples say.
+    pub(crate) fn of_pairs(
+        mut self,
+        by_pairs: Moments,
+        (design, chains, edges): (&Design, &Chains, &Edges),
+        prior: &Prior,
+    ) -> Self {
+        self.by_pairs = Some(by_pairs);
+        self.watts = self.solve(design, prior);
+        self.weigh(design, chains, edges);
+        self
+    }
+
     /// What windows say of the powers.
     pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
+        if let Some(by_pairs) = &self.by_pairs {
+            return by_pairs.equations.clone();
+        }
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }
 
@@ -273,6 +293,7 @@ mod tests {
             fluctuation: 0.0,
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
             weights,
         };
         let weights: Vec<f64> = (0..42_u32).map(|k| 1.0 / f64::from(1 + k % 3)).collect();

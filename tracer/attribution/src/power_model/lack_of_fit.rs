@@ -100,6 +100,7 @@ mod tests {
                 weights: vec![4.0; 400],
                 variances: vec![0.25; 400],
                 likelihood: 0.0,
+                by_pairs: None,
             };
             chain(&toy.design(), &fit)
         };

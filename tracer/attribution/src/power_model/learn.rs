@@ -24,7 +24,7 @@ use super::fit::Fit;
 use super::prior::Prior;
 use super::settings::Settings;
 use super::windows::Windows;
-use super::{lack_of_fit, prior};
+use super::{lack_of_fit, pairs, prior};
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
@@ -94,14 +94,14 @@ pub(crate) struct Model {
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.slices, &windows, evidence.settings.left_out);
+    let columns = columns_of(&windows, evidence);
     learn_of(&Arc::new(columns), &windows, None, evidence)
 }
 
 /// Learns the powers of a domain from evidence whose slices are others than before.
 pub(crate) fn learn_again(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.slices, &windows, evidence.settings.left_out);
+    let columns = columns_of(&windows, evidence);
     learn_of(&Arc::new(columns), &windows, Some(before), evidence)
 }
 
@@ -110,6 +110,20 @@ pub(crate) fn learn_again(before: &Model, evidence: &Evidence<'_>) -> PowerModel
 pub(crate) fn learn_of_same_times(before: &Model, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
     learn_of(&before.shown, &windows, Some(before), evidence)
+}
+
+/// The columns that slices show, and those that they hardly show; where pairs of samples show more, these.
+fn columns_of(windows: &Windows, evidence: &Evidence<'_>) -> (Columns, Columns) {
+    let of = |left_out| Columns::of(evidence.tree, evidence.slices, windows, left_out);
+    let left_out = evidence.settings.left_out;
+    let (sure, finer) = of(left_out);
+    let is_alone = pairs::only_thread(evidence.points).is_some();
+    let by_time =
+        is_alone.then(|| of(left_out.and(Part::Reliability)).0).filter(|all| all.len() > sure.len());
+    match by_time.filter(|all| pairs::show(all, evidence)) {
+        Some(all) => (all.clone().shown_by_pairs(), all),
+        None => (sure, finer),
+    }
 }
 
 /// Learns the powers of a domain, of columns that slices show and hardly show.
@@ -170,9 +184,15 @@ impl Model {
             return Err(columns);
         };
         let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
+        let by_pairs = columns.by_pairs().then(|| pairs::moments(&columns, windows, evidence));
         let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
         let (mut design, fit) =
             if evidence.settings.in_fits { corrected(design, fit, &refit, left_out) } else { (design, fit) };
+        let fit = match by_pairs {
+            Some(Some(by_pairs)) => fit.of_pairs(by_pairs, (&design, &chains, &edges), &prior),
+            Some(None) => return Err(columns),
+            None => fit,
+        };
         design.forget_time_variances();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let on_average = design.on_average(&fit.watts);

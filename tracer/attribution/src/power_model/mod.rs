@@ -22,6 +22,7 @@ pub(crate) mod evidence;
 pub(crate) mod fit;
 pub(crate) mod lack_of_fit;
 pub(crate) mod learn;
+pub(crate) mod pairs;
 pub(crate) mod paths;
 pub(crate) mod powers;
 pub(crate) mod prior;

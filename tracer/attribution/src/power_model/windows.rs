@@ -55,6 +55,12 @@ impl Windows {
         self.joules.len()
     }
 
+    /// When a window was.
+    pub(super) fn span(&self, window: usize) -> Option<(KtimeNs, KtimeNs)> {
+        let (end, ns) = (*self.ends.get(window)?, *self.ns.get(window)?);
+        Some((KtimeNs::from_ns(end.as_ns().saturating_sub(ns)), end))
+    }
+
     /// The window of an interval.
     pub(crate) fn of(&self, interval: u32) -> Option<u32> {
         self.of_interval.get(interval as usize).copied()

@@ -33,6 +33,9 @@ pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
     if model.settings.left_out.has(Part::Sandwich) {
         return Some(covariance);
     }
+    if let Some(by_pairs) = &model.fit.by_pairs {
+        return Some(widened(covariance, &observed.gram, &by_pairs.scores));
+    }
     let blocks = model.design.windows.blocks(BLOCK_NS);
     Some(widened(covariance, &observed.gram, &scores(&model.design, &model.fit, &blocks)))
 }

@@ -272,6 +272,7 @@ mod tests {
             weights: vec![1.0; 2],
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
         };
         let model = toy.model_of(fit, DMatrix::identity(2, 2));
         (toy, model)

@@ -82,6 +82,7 @@ mod tests {
             weights: vec![],
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
         };
         // Beside: 4 ms of 5 W and 2 ms of 20 W are a third and two thirds; alone a half each.
         let energies = design.energies(&fit.watts);

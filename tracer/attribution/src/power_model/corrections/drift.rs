@@ -132,6 +132,7 @@ mod tests {
             weights: vectors.list("weights"),
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
         };
         let (design, found) = (toy.design(), stretches_of(&toy.design()));
         assert_eq!((found[4], found[5], found[59]), (0, 1, 11));

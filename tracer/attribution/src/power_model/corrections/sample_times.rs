@@ -17,6 +17,9 @@ use crate::time::inter_sample::SamplePoint;
 /// would (Cook, Stefanski: Simulation-extrapolation estimation in parametric measurement error models, 1994).
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let Model { columns, design, fit, prior, .. } = model;
+    if fit.by_pairs.is_some() {
+        return vec![];
+    }
     let of_owners = columns.of_owners(evidence.tree);
     let column = |owner: u32| of_owners.of(owner);
     let Evidence { slices, settings, .. } = *evidence;

@@ -135,6 +135,7 @@ impl Toy {
             weights: vectors.list("weights"),
             variances: vec![],
             likelihood: 0.0,
+            by_pairs: None,
         };
         self.model_of(fit, vectors.matrix("precision"))
     }

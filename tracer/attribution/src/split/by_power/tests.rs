@@ -26,6 +26,7 @@ fn fit(watts: &[f64]) -> Fit {
         weights: vec![],
         variances: vec![],
         likelihood: 0.0,
+        by_pairs: None,
     }
 }
 
