@@ -10,6 +10,9 @@ use energy_trace_model::ids::{BackgroundKey, CpuId, ThreadKey};
 use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus, Unsampled};
 use energy_trace_tests::random::Random;
 
+/// One in ten samples comes whenever the others do, as the product's by the clock.
+const NEAR: f64 = 0.1;
+
 /// How the timer samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampler {
@@ -21,31 +24,44 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    fn period(self, random: &mut Random) -> u64 {
-        let period = SECOND as f64 / self.hz as f64;
+    /// To the next tick of the event that takes most samples, or of the one beside it.
+    fn period(self, near: bool, random: &mut Random) -> u64 {
+        let part = if near { self.near() } else { 1.0 - self.near() };
+        let period = SECOND as f64 / (self.hz as f64 * part);
         (period * (1.0 + self.jitter * (2.0 * random.unit() - 1.0))) as u64 + random.below(2_000)
+    }
+
+    /// Which part of samples an event takes whose time has nothing to do with the others'.
+    fn near(self) -> f64 {
+        if self.jitter > 0.0 { NEAR } else { 0.0 }
     }
 
     /// All samples of the target, in order. `pieces` are ordered by CPU and time.
     pub fn samples(self, pieces: &[Piece], stacks: &Stacks, random: &mut Random) -> Vec<Sample> {
         let mut samples = vec![];
         for of_cpu in pieces.chunk_by(|a, b| a.cpu == b.cpu) {
-            let mut due = (SECOND as f64 / self.hz as f64 * random.unit()) as u64;
+            let first = (SECOND as f64 / self.hz as f64 * random.unit()) as u64;
+            let mut dues = [first, if self.near() > 0.0 { self.period(true, random) } else { u64::MAX }];
             let mut late = false;
             for piece in of_cpu {
+                let due = |dues: &[u64; 2]| dues[0].min(dues[1]);
+                let step = |dues: &mut [u64; 2], random: &mut Random| {
+                    let near = dues[1] < dues[0];
+                    dues[usize::from(near)] += self.period(near, random);
+                };
                 if piece.stolen {
-                    late |= due < piece.to;
-                    while due < piece.to {
-                        due += self.period(random);
+                    late |= due(&dues) < piece.to;
+                    while due(&dues) < piece.to {
+                        step(&mut dues, random);
                     }
                     continue;
                 }
                 if std::mem::take(&mut late) {
                     self.see(piece, piece.from + 20_000, stacks, random, &mut samples);
                 }
-                while due < piece.to {
-                    self.see(piece, due, stacks, random, &mut samples);
-                    due += self.period(random);
+                while due(&dues) < piece.to {
+                    self.see(piece, due(&dues), stacks, random, &mut samples);
+                    step(&mut dues, random);
                 }
             }
         }
