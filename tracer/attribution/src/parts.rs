@@ -18,6 +18,8 @@ pub enum Part {
     Reliability,
     /// Those that samples hardly show have a power where energies are likelier.
     HardlyReliable,
+    /// Powers of one thread's short loop, by pairs of samples; else it is pooled.
+    Pairs,
     /// Powers of other processes, each its own.
     BackgroundPowers,
     /// Powers are believed to be alike by callers and functions; else by nothing.
@@ -72,13 +74,14 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Bridge,
         Self::LocalMixes,
         Self::SleepMixing,
         Self::CautiousRate,
         Self::Reliability,
         Self::HardlyReliable,
+        Self::Pairs,
         Self::BackgroundPowers,
         Self::Prior,
         Self::Huber,
