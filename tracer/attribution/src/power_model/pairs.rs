@@ -13,6 +13,7 @@
 
 use super::columns::Columns;
 use super::evidence::Evidence;
+use super::learn::Model;
 use super::windows::Windows;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::time::inter_sample::SamplePoint;
@@ -52,6 +53,11 @@ const ROUNDS: usize = 3;
 /// How well the mean power is known, and what is added to the covariance of moments, in parts.
 const MEAN_KNOWN: f64 = 1e-3;
 const RIDGE: f64 = 1e-5;
+/// How late a counter is on average that moves each millisecond, which times are not moved for where a run does not
+/// show it (s); and the standard deviation, there and where it is known to half a millisecond.
+const LATE: f64 = 5e-4;
+const LATE_DEVIATION: f64 = 2.9e-4;
+const KNOWN_DEVIATION: f64 = 1.5e-4;
 /// Where in a counter's step its readings are looked at.
 const IN_STEP: [f64; 5] = [-0.8, -0.4, 0.0, 0.4, 0.8];
 
@@ -89,6 +95,14 @@ struct Sums {
     squares: DMatrix<f64>,
 }
 
+/// How late a counter is (s): half of the step in which it moves; what of it times are to be moved by; and how sure
+/// that is.
+struct Late {
+    half_step: f64,
+    unknown: f64,
+    deviation: f64,
+}
+
 /// A window on the thread's CPU clock (s), and its joules.
 struct Window {
     start: f64,
@@ -108,14 +122,32 @@ pub(crate) fn show(columns: &Columns, evidence: &Evidence<'_>) -> bool {
     samples.is_some_and(|samples| Distances::of(&samples).is_some())
 }
 
+/// Joules of each column if the counter were later by a standard deviation of what is known of that.
+pub(crate) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Option<Vec<f64>> {
+    let Model { columns, design, fit, prior, .. } = model;
+    let later = moments_later(columns, &design.windows, evidence, 1.0)?;
+    Some(design.energies(&fit.powers(later.equations, prior)))
+}
+
 /// What pairs say of these columns; `None` where samples do not show when they ran.
 pub(crate) fn moments(columns: &Columns, windows: &Windows, evidence: &Evidence<'_>) -> Option<Moments> {
+    moments_later(columns, windows, evidence, 0.0)
+}
+
+/// The same where windows are so many standard deviations later.
+fn moments_later(
+    columns: &Columns,
+    windows: &Windows,
+    evidence: &Evidence<'_>,
+    deviations: f64,
+) -> Option<Moments> {
     let points = only_thread(evidence.points)?;
     let samples = Samples::of(points, columns, evidence)?;
     let distances = Distances::of(&samples)?;
-    let delay = evidence.settings.delay_ns as f64 / 1e9;
+    let late = Late::of(evidence);
+    let shift = deviations * late.deviation - late.unknown;
     let some = (0..windows.len()).step_by(windows.len().div_ceil(MOST_WINDOWS).max(1));
-    let windows: Vec<Window> = some.clone().filter_map(|k| samples.window(windows, k)).collect();
+    let windows: Vec<Window> = some.clone().filter_map(|k| samples.window(windows, k, shift)).collect();
     let (joules, seconds) = windows
         .iter()
         .fold((0.0, 0.0), |sum, window| (sum.0 + window.joules, sum.1 + window.end - window.start));
@@ -125,7 +157,7 @@ pub(crate) fn moments(columns: &Columns, windows: &Windows, evidence: &Evidence<
     let mean = Some(joules / seconds).filter(|mean| *mean > 0.0)?;
     let mut sums = Sums::new(columns.len(), *samples.at.last()?);
     for window in &windows {
-        sums.add(window, mean, delay, &samples, &distances);
+        sums.add(window, mean, late.half_step, &samples, &distances);
     }
     sums.solve(mean, &samples.parts)
 }
@@ -161,7 +193,7 @@ impl<'a> Samples<'a> {
     }
 
     /// A window during which the thread was on its CPU.
-    fn window(&self, windows: &Windows, number: usize) -> Option<Window> {
+    fn window(&self, windows: &Windows, number: usize, shift: f64) -> Option<Window> {
         let (start, end) = windows.span(number)?;
         let before = |at: KtimeNs| self.points.partition_point(|point| point.at <= at).checked_sub(1);
         let (first, last) = (before(start)?, before(end)? + 1);
@@ -169,8 +201,18 @@ impl<'a> Samples<'a> {
         let away =
             last.at.ns_since(first.at) as f64 / 1e9 - last.cpu_ns.saturating_sub(first.cpu_ns) as f64 / 1e9;
         let on_cpu = |at: KtimeNs| (first.cpu_ns + at.ns_since(first.at)) as f64 / 1e9;
-        let window = Window { start: on_cpu(start), end: on_cpu(end), joules: windows.joules[number] };
+        let (start, end) = (on_cpu(start) + shift, on_cpu(end) + shift);
+        let window = Window { start, end, joules: windows.joules[number] };
         (away < AWAY && window.end - window.start < LONGEST).then_some(window)
+    }
+}
+
+impl Late {
+    const fn of(evidence: &Evidence<'_>) -> Self {
+        match evidence.settings.delay_ns {
+            0 => Self { half_step: LATE, unknown: LATE, deviation: LATE_DEVIATION },
+            known => Self { half_step: known as f64 / 1e9, unknown: 0.0, deviation: KNOWN_DEVIATION },
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::parts::Part;
 use crate::power_model::design::{Design, DesignOptions};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
+use crate::power_model::pairs;
 use crate::time::inter_sample::SamplePoint;
 
 /// Joules of each column if each moment were the nearest sample's, and if only every other sample had been
@@ -18,7 +19,7 @@ use crate::time::inter_sample::SamplePoint;
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let Model { columns, design, fit, prior, .. } = model;
     if fit.by_pairs.is_some() {
-        return vec![];
+        return pairs::doubt(model, evidence).into_iter().collect();
     }
     let of_owners = columns.of_owners(evidence.tree);
     let column = |owner: u32| of_owners.of(owner);
