@@ -117,7 +117,9 @@ fn columns_of(windows: &Windows, evidence: &Evidence<'_>) -> (Columns, Columns) 
     let of = |left_out| Columns::of(evidence.tree, evidence.slices, windows, left_out);
     let left_out = evidence.settings.left_out;
     let (sure, finer) = of(left_out);
-    let is_alone = !left_out.has(Part::Pairs) && pairs::only_thread(evidence.points).is_some();
+    // What lags is no window's own.
+    let can = !left_out.has(Part::Pairs) && evidence.settings.lag_ns == 0;
+    let is_alone = can && pairs::only_thread(evidence.points).is_some();
     let by_time =
         is_alone.then(|| of(left_out.and(Part::Reliability)).0).filter(|all| all.len() > sure.len());
     match by_time.filter(|all| pairs::show(all, evidence)) {
