@@ -156,6 +156,7 @@ impl Fit {
         self.powers(self.observed(design), prior)
     }
 
+    /// The powers of these equations with the prior.
     pub(super) fn powers(&self, equations: NormalEquations, prior: &Prior) -> Vec<f64> {
         self.with_prior(equations, prior).solve(self.mean, FLOOR * self.mean).data.into()
     }

@@ -13,7 +13,6 @@
 
 use super::columns::Columns;
 use super::evidence::Evidence;
-use super::learn::Model;
 use super::windows::Windows;
 use crate::numerics::normal_equations::NormalEquations;
 use crate::time::inter_sample::SamplePoint;
@@ -122,20 +121,13 @@ pub(crate) fn show(columns: &Columns, evidence: &Evidence<'_>) -> bool {
     samples.is_some_and(|samples| Distances::of(&samples).is_some())
 }
 
-/// Joules of each column if the counter were later by a standard deviation of what is known of that.
-pub(crate) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Option<Vec<f64>> {
-    let Model { columns, design, fit, prior, .. } = model;
-    let later = moments_later(columns, &design.windows, evidence, 1.0)?;
-    Some(design.energies(&fit.powers(later.equations, prior)))
-}
-
 /// What pairs say of these columns; `None` where samples do not show when they ran.
 pub(crate) fn moments(columns: &Columns, windows: &Windows, evidence: &Evidence<'_>) -> Option<Moments> {
     moments_later(columns, windows, evidence, 0.0)
 }
 
-/// The same where windows are so many standard deviations later.
-fn moments_later(
+/// The same if windows were so many standard deviations later, as far as a counter's delay is known.
+pub(crate) fn moments_later(
     columns: &Columns,
     windows: &Windows,
     evidence: &Evidence<'_>,

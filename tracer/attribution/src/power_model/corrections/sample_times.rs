@@ -19,7 +19,8 @@ use crate::time::inter_sample::SamplePoint;
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let Model { columns, design, fit, prior, .. } = model;
     if fit.by_pairs.is_some() {
-        return pairs::doubt(model, evidence).into_iter().collect();
+        let later = pairs::moments_later(columns, &design.windows, evidence, 1.0);
+        return later.map(|later| design.energies(&fit.powers(later.equations, prior))).into_iter().collect();
     }
     let of_owners = columns.of_owners(evidence.tree);
     let column = |owner: u32| of_owners.of(owner);
