@@ -65,6 +65,6 @@ echo "status=$status" >>"$GITHUB_OUTPUT"
 case $status in
 121) echo "::error::a budget has a name that no sample shows" ;;
 122) echo "::error::an energy budget was exceeded" ;;
-123) echo "::error::an energy budget cannot be judged: the counter says too little of the run" ;;
+123) echo "::error::an energy budget cannot be judged: a counter says too little of the run, or it leaves open whose energy it was" ;;
 esac
 exit "$status"

@@ -17,6 +17,13 @@ pub fn budget(checked: &Checked) -> String {
     let what = of_range.as_deref().or(budget.call.as_deref()).unwrap_or("the program");
     let limit = in_unit(budget.limit.as_joules(), "J");
     match verdict {
+        Verdict::NotJudged if missing.is_none() => {
+            let bounds = checked.uncertainty.as_ref().and_then(|sure| sure.bounds).unwrap_or((*used, *used));
+            let [least, most] = [bounds.0, bounds.1].map(|energy| in_unit(energy.as_joules(), "J"));
+            format!(
+                "budget cannot be judged: {what} may use {limit}, and its energy is known only as {least} to {most}"
+            )
+        }
         Verdict::NotJudged => {
             let at_least =
                 seen.then(|| format!("used {} of {limit} at least", in_unit(used.as_joules(), "J")));

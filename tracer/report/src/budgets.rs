@@ -31,7 +31,7 @@ pub struct Budget {
 pub enum Verdict {
     /// No more was used.
     Kept,
-    /// No more is known to have been used, and a counter says too little to tell.
+    /// A counter says too little to tell, or the run leaves open whose energy it was.
     NotJudged,
     /// No sample shows a call of that name: it is another one, or it was not made.
     Unknown,
@@ -97,6 +97,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     };
     let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
     let verdict = match (quality, &missing) {
+        (Some(_), _) if is_open(uncertainty.as_ref(), budget.limit) => Verdict::NotJudged,
         (Some(_), _) if used > budget.limit => Verdict::Exceeded,
         (Some(_), _) if !seen && !budget.optional => Verdict::Unknown,
         (_, Some(_)) => Verdict::NotJudged,
@@ -107,6 +108,11 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let typed = budget.call.as_ref().filter(|_| verdict == Verdict::Unknown);
     let meant = typed.and_then(|name| named::meant(profile, name));
     Checked { budget: budget.clone(), used, uncertainty, seen, meant, quality, missing, verdict }
+}
+
+/// Whether the run leaves open on which side of the limit the energy was.
+fn is_open(of: Option<&Uncertainty>, limit: MicroJoules) -> bool {
+    of.and_then(|of| of.bounds).is_some_and(|(least, most)| least <= limit && limit < most)
 }
 
 /// Why a text is no budget.
@@ -184,10 +190,13 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, NoBudget, Profile, Verdict, check, run, worst};
+    use super::{Budget, MicroJoules, NoBudget, Profile, Verdict, check, of_total, run, worst};
     use crate::budget_line::budget;
     use crate::tests::training_runs::{estimated_training, measured_training};
+    use energy_trace_model::profile::ProfileRow;
+    use energy_trace_model::profile::certainty::{Column, DomainCertainty, InColumn};
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
+    use energy_trace_model::recording::record::DomainClass;
 
     fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
         check(profile, budgets).iter().map(budget).collect()
@@ -292,6 +301,32 @@ mod tests {
         assert_eq!(worst(&checked), Verdict::Exceeded);
         let said = budget(&checked[1]);
         assert!(said.contains("at least; ") && said.ends_with("(the counter stood still)"), "{said}");
+    }
+
+    /// Where the run shows only that half to twice the energy was the program's, limits below and above that are decided, and none between.
+    #[test]
+    fn what_a_run_leaves_open() {
+        let mut run = measured_training();
+        let class = DomainClass::Package;
+        let of_row = |row: &ProfileRow| {
+            vec![InColumn { joules: row.energy[class].as_joules(), ..InColumn::default() }]
+        };
+        run.certainty.domains = vec![DomainCertainty {
+            class: Some(class),
+            energy: run.rows.iter().map(of_row).collect(),
+            columns: vec![Column { identified: false, bounds: (0.5, 2.0), group: None }],
+            ..DomainCertainty::default()
+        }];
+        let (least, most) = of_total(&run).unwrap().bounds.unwrap();
+        assert!(least.as_uj() > 0 && least + least < most, "{least} {most}");
+        let one = MicroJoules::from_uj(1);
+        let of = |limit: MicroJoules| -> Budget { format!("{}uJ", limit.as_uj()).parse().unwrap() };
+        let checked = check(&run, &[least - one, least, most - one, most].map(of));
+        let verdicts: Vec<Verdict> = checked.iter().map(|checked| checked.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Exceeded, Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        let said = budget(&checked[1]);
+        assert!(said.starts_with("budget cannot be judged: the program may use "), "{said}");
+        assert!(said.contains(" J, and its energy is known only as "), "{said}");
     }
 
     /// Energies in the units that people use; without one, below zero or endless they are refused.
