@@ -265,7 +265,9 @@ impl Tree {
         let energy = lock(&self.meter).read();
         let active = energy.active_uj.get(counter.socket).copied().unwrap_or(0);
         let idle = if counter.idle { energy.idle_uj } else { 0 };
-        let total = self.options.start_uj.saturating_add(active).saturating_add(idle);
+        // No two sockets of a machine have counted the same.
+        let start = self.options.start_uj + ((counter.socket as u64) << 30);
+        let total = start.saturating_add(active).saturating_add(idle);
         let mut stuck = self.stuck.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if fault != Some(FaultKind::Stuck) {
             stuck.remove(&counter.zone);

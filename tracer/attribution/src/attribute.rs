@@ -5,6 +5,7 @@
 mod by_process;
 mod carrying;
 mod merged;
+mod same_counter;
 
 use crate::charging::basis::Basis;
 use crate::charging::domain::charge;
@@ -191,6 +192,7 @@ impl Attribution {
         left_out: LeftOut,
         carried: Option<&mut CarriedPowers>,
     ) -> (Profile, Self) {
+        let shared = same_counter::leave_out(recording);
         let span = span_of(recording);
         let (run, (time, delegation)) =
             both(|| Profile::of_run(recording), || time_of(recording, span, left_out));
@@ -218,6 +220,7 @@ impl Attribution {
         };
         let mut found: Vec<Diagnostic> =
             recording.diagnostics.iter().cloned().map(Diagnostic::Recorded).collect();
+        found.extend(shared);
         let results: Vec<DomainResult> = recording
             .domains
             .iter()
@@ -269,5 +272,6 @@ mod tests {
     mod merged;
     mod over_time;
     mod powers;
+    mod same_counter;
     mod small;
 }

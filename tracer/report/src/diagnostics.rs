@@ -78,6 +78,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             DomainDiagnostic::NoReading { .. }
             | DomainDiagnostic::ReadingsLeftOut { .. }
             | DomainDiagnostic::NoIdleBaseline
+            | DomainDiagnostic::SameCounter { .. }
             | DomainDiagnostic::BusyBeforeStart { .. }
             | DomainDiagnostic::GpuInUse { .. }
             | DomainDiagnostic::GpuUnattributed

@@ -190,6 +190,11 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
         DomainDiagnostic::NotCounted => {
             "its counter never moved: this machine does not measure it, and it is in no number".to_owned()
         }
+        DomainDiagnostic::SameCounter { domain } => {
+            format!(
+                "{domain} shows the same counter: it is counted once; who ran on either is charged for it"
+            )
+        }
         DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
         DomainDiagnostic::BusyBeforeStart { percent, measured, taken } => format!(
             "its CPUs were {percent} % busy while its idle power was measured: of the {measured} that it drew, {taken} count as idle power, \

@@ -261,6 +261,11 @@ pub enum DomainDiagnostic {
     },
     /// The counter of a part that not every machine counts never moved.
     NotCounted,
+    /// Another domain shows the same counter: it is counted once.
+    SameCounter {
+        /// The other one.
+        domain: String,
+    },
     /// No idle power is known.
     NoIdleBaseline,
     /// CPUs were busy when the idle power was to be measured: it is estimated.
@@ -460,6 +465,7 @@ impl DomainDiagnostic {
             Self::LackOfFit { .. } => "power-varies",
             Self::IdleAboveCounter { .. } => "idle-above-counter",
             Self::MeterLag { .. } => "meter-lag",
+            Self::SameCounter { .. } => "same-counter",
         }
     }
 }

@@ -152,6 +152,7 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::LessBesideOthers { part: 0.75 },
         D::LackOfFit { times: 4.0 },
         D::IdleAboveCounter { negative: MicroJoules::from_uj(5) },
+        D::SameCounter { domain: word() },
         D::MeterLag { late_ns: 5, fit: 0.9, unshifted: 0.5 },
     ]
 }
