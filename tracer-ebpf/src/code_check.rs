@@ -15,6 +15,8 @@ pub const FIELDS: usize = 11;
 pub const FIELD_BYTES: u32 = 8 * FIELDS as u32;
 /// Bytes of a string's head: its length, its hash, how it is stored, and its first letters.
 pub const HEAD_BYTES: u32 = 40;
+/// Bytes of that of the shortest: its length, its hash, how it is stored, and what any string has behind that.
+pub const SHORT_HEAD_BYTES: u32 = 32;
 /// Bytes of a string's characters that are read at once, of which most paths have fewer, and how many such parts are looked at.
 const PART_BYTES: u32 = 120;
 const MOST_PARTS: u32 = 4;
@@ -131,9 +133,16 @@ impl Fields {
     #[inline(always)]
     pub fn of(places: CheckPlaces, words: &Words) -> Self {
         let word = |offset: u8| words[usize::from(offset >> 3) & (FRAME_WORDS - 1)];
-        let line = word(places.line) >> (u32::from(places.line & 7) * 8) & 0xffff_ffff;
+        let line = Self::line(places, words);
         let (name, table) = (words[FIELDS - 2], words[FIELDS - 1]);
         Self { own: mix(mix(name, table), line), file: word(places.file), name }
+    }
+
+    /// The first line.
+    #[inline(always)]
+    pub fn line(places: CheckPlaces, words: &Words) -> u64 {
+        words[usize::from(places.line >> 3) & (FRAME_WORDS - 1)] >> (u32::from(places.line & 7) * 8)
+            & 0xffff_ffff
     }
 
     /// With what file and name say; a name that is not looked at says nothing.
@@ -167,6 +176,14 @@ impl Text {
         let bytes = all.min(u64::from(MOST_PARTS * PART_BYTES));
         let from = at.wrapping_add(u64::from(data)).wrapping_add(all - bytes);
         Self { said: Said { sum: length, is_path }, characters: (from, bytes as u32) }
+    }
+
+    /// Bytes of the string at whose head these words stand, from its length on to its last character.
+    #[inline(always)]
+    pub fn bytes(places: CheckPlaces, head: &Words) -> u64 {
+        let state = head[2] >> (places.kind_bit & 31);
+        let data = if state >> 4 & 1 == 1 { places.ascii } else { places.wide };
+        u64::from(data.wrapping_sub(places.text)) + (head[0] & 0xffff_ffff) * (state & 7)
     }
 
     /// Where a part of the characters lies that are to be read, and its bytes; no bytes: there are not so many.

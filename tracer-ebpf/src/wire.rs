@@ -20,6 +20,8 @@ pub const PYTHON_WORDS: usize = 4;
 pub const CODE_WORDS: usize = 4;
 /// New code objects that a sample can bring along: a power of two. What is left over comes with the next sample.
 pub const MAX_FRESH_CODES: usize = 128;
+/// Those whose texts it brings along, innermost first: a power of two. Callers live longer than what they call.
+pub const MAX_TOLD_CODES: usize = 16;
 
 /// Since when a process of the tracer itself is a target: never, not even while everybody else is.
 pub const OURS: u64 = 0;
@@ -67,6 +69,8 @@ pub mod kind {
     pub const BACKGROUND: u32 = 15;
     /// A `TaskEvent`: the process of its head came into the recorded control group; to an agent, into another one.
     pub const JOIN: u32 = 16;
+    /// An `EventHead`, and behind it a `ToldCode` for each of the code objects before it that is new to the CPU.
+    pub const TOLD: u32 = 17;
 }
 
 /// What every event begins with.
@@ -125,6 +129,23 @@ pub struct TaskEvent {
     pub other: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+/// What a code object says of itself when a sample first holds it: it may be gone before user space reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
+pub struct ToldCode {
+    /// Its address.
+    pub address: u64,
+    /// What tells it from others.
+    pub check: [u64; 2],
+    /// Its first line.
+    pub line: u64,
+    /// Its name, from the string's length on, as much as there is room for.
+    pub name: [u8; 192],
+    /// Its file likewise.
+    pub file: [u8; 384],
 }
 
 /// A stack sample; behind it lie `kernel` words (innermost first), `python * PYTHON_WORDS` words, `native * NATIVE_WORDS` words, and a
@@ -433,6 +454,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 64);
     assert!(size_of::<WakeEvent>() == 32);
+    assert!(size_of::<ToldCode>() == 608);
     assert!(size_of::<Settings>() == 112);
     assert!(size_of::<GroupSettings>() == 48);
     assert!(size_of::<RawHead>() == 40 + 8 * register::COUNT);

@@ -146,7 +146,12 @@ fn take_python(scratch: &mut Scratch) -> bool {
             let Scratch { codes, seen, head, walk, .. } = scratch;
             let globals = python::globals(&walk.layout, &walk.python);
             let process = (head.head.pid, walk.layout.program);
-            codes.add(seen, (frame.code, globals), process, |code| _ = check_code(code));
+            codes.add(
+                seen,
+                (frame.code, globals),
+                process,
+                (|code| _ = check_code(code), || _ = tell_code()),
+            );
         }
         Step::Restart => {
             scratch.head.python = 0;
@@ -168,6 +173,15 @@ fn take_python(scratch: &mut Scratch) -> bool {
 extern "C" fn check_code(code: u64) -> u32 {
     let Some(Scratch { codes, seen, walk, .. }) = scratch() else { return 0 };
     seen.look(codes, code, (walk.layout.check, &UserMemory), |text| check_text(text) != 0);
+    0
+}
+
+/// Takes along what the code object says that was looked at last.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn tell_code() -> u32 {
+    let Some(Scratch { codes, seen, walk, .. }) = scratch() else { return 0 };
+    seen.tell(codes, (walk.layout.check, &UserMemory));
     0
 }
 

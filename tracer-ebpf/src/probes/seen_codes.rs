@@ -5,13 +5,17 @@
 //! after, as in an import, every sample brings that of all its code objects: one that is remembered may be another by now, which is new then. User
 //! space is woken, soon, for new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is
 //! remembered wrongly all the same user space finds at its next look, a tenth of a second later at most; where the process is gone by then, its
-//! last word is that of the last sample that brought all along, which one does a hundred times a second.
+//! last word is that of the last sample that brought all along, which one does a hundred times a second. Of new ones name, file and line come
+//! along too: they are what is known of a code object that is gone before it is read.
 
 use super::rings::{NO_WAKEUP, Ring, output};
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
-use tracer_ebpf::code_check::{CheckPlaces, LastFile, Said, Words, code_check, read_text};
-use tracer_ebpf::memory::Memory;
-use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, kind};
+use tracer_ebpf::code_check::{
+    CheckPlaces, FIELDS, Fields, LastFile, SHORT_HEAD_BYTES, Said, Text, Words, code_check, read_text,
+};
+use tracer_ebpf::memory::{FRAME_WORDS, Memory};
+use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, MAX_TOLD_CODES, ToldCode, kind};
 
 /// Code objects that are kept: a power of two.
 const SLOTS: usize = 2048;
@@ -35,6 +39,8 @@ const WAKE_EVERY_NS: u64 = 3_000_000;
 pub(crate) struct RecentCodes {
     /// How many code objects the sample in the making brings along.
     fresh: u64,
+    /// Of how many of them the texts.
+    told: u64,
     /// 1: one of them was not remembered.
     new: u64,
     /// When that last was so.
@@ -67,12 +73,16 @@ pub(crate) struct SeenCodes {
     /// What is sent of new ones: a head, then address, what tells it from others, and globals of each.
     head: EventHead,
     words: [u64; MAX_FRESH_CODES * CODE_WORDS],
-    /// What is read of one, and what tells it from others by that.
+    /// The one that is looked at, what is read of it, and what tells it from others by that.
+    code: u64,
     read: Words,
     check: [u64; 2],
     /// What is read of a string, and what it says.
     text: Words,
     said: Said,
+    /// What is sent of those that are new: a head, then what they say.
+    told_head: EventHead,
+    told: [ToldCode; MAX_TOLD_CODES],
 }
 
 impl RecentCodes {
@@ -82,7 +92,7 @@ impl RecentCodes {
         if self.fresh != 0 && self.restless != 0 {
             self.all_ns = self.now_ns;
         }
-        self.fresh = 0;
+        (self.fresh, self.told) = (0, 0);
         self.last_file = LastFile::default();
         if self.new != 0 {
             self.new_ns = now;
@@ -113,14 +123,15 @@ impl RecentCodes {
         wakes
     }
 
-    /// Remembers a code object of a program (`program`) in a process, which runs with these globals. `look` has `SeenCodes::look` done for it.
+    /// Remembers a code object of a program (`program`) in a process, which runs with these globals. `look` has `SeenCodes::look` done for it,
+    /// `tell` `SeenCodes::tell`.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
         seen: &mut SeenCodes,
         (code, globals): (u64, u64),
         (pid, program): (u32, u32),
-        look: impl FnOnce(u64),
+        (look, tell): (impl FnOnce(u64), impl FnOnce()),
     ) {
         if code == 0 {
             return; // A shim.
@@ -152,6 +163,7 @@ impl RecentCodes {
         *slot = now;
         self.turn += 1;
         self.new = 1;
+        tell();
     }
 
     /// Takes a new one along, and gives what tells it from others; `None` where there is no room left: a later sample brings it.
@@ -193,6 +205,24 @@ impl RecentCodes {
         }
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
         unsafe { output::<R>((&raw mut seen.head).cast(), bytes, NO_WAKEUP, R::CODES) };
+        self.send_told::<R>(seen);
+    }
+
+    /// A function of its own, for the stack of who walks.
+    #[inline(never)]
+    fn send_told<R: Ring>(&self, seen: &mut SeenCodes) {
+        if self.told == 0 {
+            return;
+        }
+        seen.told_head = EventHead { kind: kind::TOLD, ..seen.head };
+        let mut bytes = size_of::<EventHead>() as u64 + self.told * size_of::<ToldCode>() as u64;
+        // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
+        unsafe { asm!("{0} &= 16383", inout(reg) bytes) };
+        if bytes > (size_of::<EventHead>() + MAX_TOLD_CODES * size_of::<ToldCode>()) as u64 {
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { output::<R>((&raw mut seen.told_head).cast(), bytes, NO_WAKEUP, R::CODES) };
     }
 }
 
@@ -211,6 +241,29 @@ fn at(words: &mut [u64; RECENT], mut place: u64) -> &mut u64 {
     unsafe { &mut *words.as_mut_ptr().add(place as usize) }
 }
 
+/// Copies a string from its length on, as much as there is room for; false where it cannot be read.
+#[inline(always)]
+fn copy_text<const ROOM: usize>(
+    (places, memory): (CheckPlaces, &impl Memory),
+    at: u64,
+    head: &mut Words,
+    out: &mut [u8; ROOM],
+) -> bool {
+    let from = at.wrapping_add(u64::from(places.text));
+    if !memory.read_frame(from, SHORT_HEAD_BYTES, head) {
+        return false;
+    }
+    let all = Text::bytes(places, head);
+    let mut bytes = if all > ROOM as u64 { ROOM as u64 } else { all };
+    // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
+    unsafe { asm!("{0} &= 511", inout(reg) bytes) };
+    if bytes > ROOM as u64 {
+        return false;
+    }
+    // SAFETY: the helper checks the user address and fails rather than faults; `out` has room for `bytes`.
+    unsafe { bpf_probe_read_user(out.as_mut_ptr().cast(), bytes as u32, from as *const _) == 0 }
+}
+
 impl SeenCodes {
     /// Finds what tells a code object from others; what cannot be read is none. `say` has `say` below done for a string, and gives its answer.
     #[inline(always)]
@@ -221,6 +274,7 @@ impl SeenCodes {
         (places, memory): (CheckPlaces, &impl Memory),
         say: impl Fn(u64) -> bool,
     ) {
+        self.code = code;
         let said = &raw const self.said;
         // SAFETY: a field of its own; volatile, for the function wrote it behind the back of any reference.
         let say = |text| say(text).then(|| unsafe { core::ptr::read_volatile(said) });
@@ -233,6 +287,24 @@ impl SeenCodes {
     pub(crate) fn say(&mut self, places: CheckPlaces, text: u64, memory: &impl Memory) -> bool {
         let said = read_text(places, text, &mut self.text, memory);
         said.map(|said| self.said = said).is_some()
+    }
+
+    /// Takes along what the code object says that `look` looked at last, where there is room.
+    #[inline(always)]
+    pub(crate) fn tell(&mut self, recent: &mut RecentCodes, (places, memory): (CheckPlaces, &impl Memory)) {
+        let mut at = recent.told;
+        if at >= MAX_TOLD_CODES as u64 || self.check == [0; 2] {
+            return;
+        }
+        // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
+        unsafe { asm!("{0} &= {1}", inout(reg) at, const MAX_TOLD_CODES - 1) };
+        // SAFETY: the mask keeps it below MAX_TOLD_CODES.
+        let told = unsafe { &mut *self.told.as_mut_ptr().add(at as usize) };
+        (told.address, told.check, told.line) = (self.code, self.check, Fields::line(places, &self.read));
+        let file = self.read[usize::from(places.file >> 3) & (FRAME_WORDS - 1)];
+        let read = copy_text((places, memory), self.read[FIELDS - 2], &mut self.text, &mut told.name)
+            && copy_text((places, memory), file, &mut self.text, &mut told.file);
+        recent.told += u64::from(read);
     }
 
     /// Where a code object is remembered, and true; else the place that is to be its own.

@@ -11,7 +11,7 @@ use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
     BackgroundEvent, CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent,
-    TaskEvent, WakeEvent, kind, register,
+    TaskEvent, ToldCode, WakeEvent, kind, register,
 };
 use zerocopy::FromBytes;
 
@@ -78,6 +78,8 @@ pub enum Event<'a> {
     GpuName(EventContext, u64, String),
     /// Code objects that the sample which follows holds and none before.
     Codes(EventContext, Vec<CodeSight>),
+    /// What those of them say of themselves that are new.
+    Told(EventContext, Vec<ToldCode>),
 }
 
 impl Event<'_> {
@@ -180,18 +182,23 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::MMAP => Event::Mmap(place),
-        kind::CODES => {
-            let codes = decode_words::<CODE_WORDS>(&bytes[size_of::<EventHead>()..]);
-            let sight = |[address, first, second, globals]: [u64; CODE_WORDS]| CodeSight {
-                address,
-                check: [first, second],
-                globals,
-            };
-            Event::Codes(place, codes.map(sight).collect())
+        kind::CODES => Event::Codes(place, decode_sights(&bytes[size_of::<EventHead>()..])),
+        kind::TOLD => {
+            let codes = bytes[size_of::<EventHead>()..].chunks_exact(size_of::<ToldCode>());
+            Event::Told(place, codes.filter_map(read).collect())
         }
         kind::RAW => return decode_capture(place, bytes),
         _ => return None,
     })
+}
+
+fn decode_sights(bytes: &[u8]) -> Vec<CodeSight> {
+    let sight = |[address, first, second, globals]: [u64; CODE_WORDS]| CodeSight {
+        address,
+        check: [first, second],
+        globals,
+    };
+    decode_words::<CODE_WORDS>(bytes).map(sight).collect()
 }
 
 fn range_of(what: u32, bytes: &[u8]) -> u64 {

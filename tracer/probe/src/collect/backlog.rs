@@ -160,7 +160,7 @@ const fn refusable(of: u32) -> Option<(LossReason, usize)> {
     Some(match of {
         kind::SAMPLE => (LossReason::Samples, MOST_BYTES),
         kind::RAW => (LossReason::StackCopies, MOST_BYTES),
-        kind::CODES => (LossReason::CodeObjects, MOST_BYTES),
+        kind::CODES | kind::TOLD => (LossReason::CodeObjects, MOST_BYTES),
         kind::WAIT | kind::WAIT_AGAIN | kind::WAKE => (LossReason::Waits, MOST_BYTES),
         kind::GPU_STACK => (LossReason::LaunchStacks, MOST_BYTES),
         kind::GPU => (LossReason::GpuCalls, 2 * MOST_BYTES),

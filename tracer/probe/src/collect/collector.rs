@@ -12,7 +12,7 @@ use crate::gpu::GpuCollector;
 use crate::processes::registry::Scope;
 use crate::range_probes::RangeProbes;
 use crate::stacks::builder::StackBuilder;
-use crate::stacks::python_frames::note_code_objects;
+use crate::stacks::python_frames::{note_code_objects, note_told_codes};
 use energy_trace_bpf::config::TraceAccount;
 use energy_trace_bpf::decode::{Event, EventContext, decode_event, peek};
 use energy_trace_bpf::totals::CpuTimes;
@@ -169,6 +169,7 @@ impl Collector {
                 self.gpu.stack(head, comm.text(), &stack, stacks);
             }
             Event::GpuName(head, function, name) => self.gpu.set_name(head.pid, function, &name),
+            Event::Told(head, told) => note_told_codes(&mut stacks.processes, head, &told),
             Event::Codes(head, sights) => {
                 stacks.processes.meet(head.pid, &stacks.out.records);
                 if note_code_objects(&mut stacks.processes, head, &sights) {

@@ -94,7 +94,21 @@ impl CodeObjects {
         let since = self.known.get(&address).map(|known| known.since);
         let former = self.former.get_mut(&address).filter(|former| former.object.is_still(check));
         let former = former.filter(|_| since.is_none_or(|since| at < since));
-        former.map(|former| former.until = former.until.max(at)).is_some()
+        former.is_some_and(|former| {
+            former.until = former.until.max(at);
+            !former.object.is_told()
+        })
+    }
+
+    /// What the one that was seen at `at` says of itself, where nothing of it was read: if it is gone before that, this is its name.
+    pub(crate) fn tell(&mut self, address: u64, object: CodeObject, at: KtimeNs) {
+        let is_known =
+            |known: Option<&Known>| known.is_some_and(|known| known.object.is_still(&object.check()));
+        if is_known(self.known.get(&address)) || is_known(self.former.get(&address)) {
+            return;
+        }
+        let (object, used) = (Arc::new(object), KtimeNs::default());
+        self.put_former(address, Known { object, used, globals: 0, since: at, until: at });
     }
 
     /// The globals that the one at this address ran with, before it is read; 0: not known.
@@ -121,12 +135,13 @@ impl CodeObjects {
 
     /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
     pub(crate) fn must_look(&mut self, address: u64, at: KtimeNs) -> bool {
-        let Some(known) = self.known.get_mut(&address) else { return self.at(address, at).is_none() };
-        if at.ns_since(known.used) > RECENT_NS {
-            self.recent.push(address);
+        if let Some(known) = self.known.get_mut(&address) {
+            if at.ns_since(known.used) > RECENT_NS {
+                self.recent.push(address);
+            }
+            known.used = known.used.max(at);
         }
-        known.used = known.used.max(at);
-        self.at(address, at).is_none()
+        self.at(address, at).is_none_or(|object| object.is_told())
     }
 
     /// Those that samples of about `at` hold, each once: to look at them with others costs less than to look at each when its turn comes.
@@ -168,7 +183,12 @@ impl CodeObjects {
 
     /// Forgets it, but that it was there.
     fn replace(&mut self, address: u64) {
-        let Some(known) = self.forget(address) else { return };
+        if let Some(known) = self.forget(address) {
+            self.put_former(address, known);
+        }
+    }
+
+    fn put_former(&mut self, address: u64, known: Known) {
         self.bytes += known.object.size();
         if let Some(older) = self.former.insert(address, known) {
             self.bytes = self.bytes.saturating_sub(older.object.size());
@@ -263,6 +283,7 @@ mod tests {
     use energy_trace_unwind::cpython::layout::KNOWN;
     use energy_trace_unwind::cpython::memory::Source;
     use proptest::prelude::*;
+    use tracer_ebpf::wire::ToldCode;
 
     const PLACE: u64 = 0x4000;
 
@@ -346,6 +367,30 @@ mod tests {
         assert!(!codes.see(PLACE, (check(b'b'), 0), at(50)));
         assert_eq!(name_of(&mut codes, 60, 93, b'b'), Some("b".to_owned()));
         assert_eq!(name_of(&mut codes, 28, 94, b'b'), Some("a".to_owned()));
+    }
+
+    /// One that was gone before anybody read it has the name that the probes copied, for as long as samples held it; where it is read after all, it is that.
+    #[test]
+    fn gone_before_it_was_read() {
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        let told = |number: u8| {
+            let mut text = [0; 384];
+            // One letter of one byte, compact and ASCII, behind length, hash and state.
+            (text[0], text[16], text[24]) = (1, 1 << 2 | 1 << 5 | 1 << 6, number);
+            let name = *text.first_chunk().unwrap();
+            let told = ToldCode { address: PLACE, check: check(number), line: 0, name, file: text };
+            CodeObject::told(&KNOWN[6].code, &told).unwrap()
+        };
+        assert!(codes.see(PLACE, (check(b'a'), 0), at(10)));
+        codes.tell(PLACE, told(b'a'), at(10));
+        assert!(codes.see(PLACE, (check(b'a'), 0), at(12)) && codes.must_look(PLACE, at(12)));
+        assert_eq!(name_of(&mut codes, 10, 20, b'b'), Some("a".to_owned()));
+        assert_eq!(name_of(&mut codes, 12, 20, b'b'), Some("a".to_owned()));
+        assert_eq!(name_of(&mut codes, 14, 20, b'b'), None);
+        codes.see(PLACE, (check(b'c'), 0), at(30));
+        codes.tell(PLACE, told(b'c'), at(30));
+        assert_eq!(name_of(&mut codes, 30, 40, b'c'), Some("c".to_owned()));
+        assert!(!codes.at(PLACE, at(30)).unwrap().is_told());
     }
 
     /// What samples held lately is named once, also where another object took its place, and not for long.

@@ -22,6 +22,7 @@ use energy_trace_unwind::cpython::receiver::Named;
 use energy_trace_unwind::merge::Merged;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tracer_ebpf::wire::ToldCode;
 
 /// Files whose modules are remembered.
 const MOST_FILES: usize = 4096;
@@ -205,6 +206,17 @@ pub(crate) fn note_code_objects(processes: &mut Processes, head: EventContext, s
     news
 }
 
+/// What new ones of them say of themselves.
+pub(crate) fn note_told_codes(processes: &mut Processes, head: EventContext, told: &[ToldCode]) {
+    let Some(process) = processes.get_mut(head.pid) else { return };
+    let Some(layout) = process.interpreter.map(|interpreter| interpreter.layout.code) else { return };
+    for told in told {
+        if let Some(object) = CodeObject::told(&layout, told) {
+            process.codes.tell(told.address, object, head.at);
+        }
+    }
+}
+
 /// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
 pub(crate) fn code_at(
     processes: &Processes,
@@ -214,7 +226,11 @@ pub(crate) fn code_at(
 ) -> Option<&Arc<CodeObject>> {
     let codes = &processes.get(head.pid)?.codes;
     match (codes.last(address), state) {
-        (None, _) => codes.at(address, head.at).or_else(|| processes.code_of_parent(head.pid, address)),
+        (None, _) => {
+            let own = codes.at(address, head.at);
+            let whole = own.filter(|own| !own.is_told());
+            whole.or_else(|| processes.code_of_parent(head.pid, address)).or(own)
+        }
         (Some(_), ThreadState::Running) => codes.at(address, head.at),
         (Some(_), ThreadState::Asleep) => codes.asleep_at(address, head.at),
     }

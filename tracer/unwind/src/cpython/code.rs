@@ -12,6 +12,7 @@ use super::module_name::module_named;
 use super::receiver::{has_name, may_tell};
 use energy_trace_model::recording::names::{LONGEST_NAME, cut};
 use serde::{Deserialize, Serialize};
+use tracer_ebpf::wire::ToldCode;
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -57,6 +58,25 @@ impl CodeObject {
         }
         let lives = layout.header.may_live(read_header(source, address)?);
         (lives && read_check(source, layout, address)? == check).then_some(read)
+    }
+
+    /// What the probes copied of one that may be gone, without its lines; `None` where a text had no room.
+    pub fn told(layout: &CodeLayout, told: &ToldCode) -> Option<Self> {
+        // A copy begins with the length.
+        let text = |copy| read_string(&Copy(copy), &layout.string, 0_u64.wrapping_sub(layout.string.length));
+        Some(Self {
+            qualname: text(&told.name)?,
+            file: text(&told.file)?,
+            first_line: u32::try_from(told.line).ok()?,
+            bytes: 1,
+            check: told.check,
+            ..Self::default()
+        })
+    }
+
+    /// Whether it is only what the probes copied.
+    pub const fn is_told(&self) -> bool {
+        self.bytecode.is_empty()
     }
 
     /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.
@@ -161,6 +181,17 @@ impl CodeObject {
     }
 }
 
+/// What was copied, from address 0 on.
+struct Copy<'a>(&'a [u8]);
+
+impl Source for Copy<'_> {
+    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+        let from = self.0.get(usize::try_from(address).ok()?..)?;
+        out.copy_from_slice(from.get(..out.len())?);
+        Some(())
+    }
+}
+
 fn read_check(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Check> {
     read_checks(source, layout, &[address]).pop().flatten()
 }
@@ -223,7 +254,7 @@ pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: 
 
 #[cfg(test)]
 mod tests {
-    use super::{CodeObject, LONGEST_NAME, read_string};
+    use super::{CodeObject, LONGEST_NAME, ToldCode, read_string};
     use crate::cpython::layout::{KNOWN, StringLayout};
     use crate::cpython::lines::LineTable;
     use crate::cpython::memory::Source;
@@ -286,6 +317,37 @@ mod tests {
         assert_eq!(read(with_lock, 2).as_deref(), Some("abc"));
         assert_eq!(read(free_threaded, 8).as_deref(), Some("abc"));
         assert_eq!((read(free_threaded, 2), read(with_lock, 8)), (None, None));
+    }
+
+    /// What the probes copied has name, file and first line, in letters of any width, and no lines; what had no room in it has no name.
+    #[test]
+    fn what_probes_copied() {
+        for layout in KNOWN.map(|known| known.code) {
+            let string = layout.string;
+            let mut told = ToldCode { address: 0, check: [1, 2], line: 7, name: [0; 192], file: [0; 384] };
+            let mut write = |text: &str| {
+                let ascii = text.is_ascii();
+                let (kind, data) =
+                    if ascii { (25_u32, string.ascii_data) } else { (10, string.unicode_data) };
+                let letters: Vec<u8> = match ascii {
+                    true => text.bytes().collect(),
+                    false => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+                };
+                let at = |offset: u64| usize::try_from(offset - string.length).unwrap();
+                told.name[..8].copy_from_slice(&(text.chars().count() as u64).to_le_bytes());
+                told.name[at(string.state)..][..4].copy_from_slice(&(kind << string.kind_bit).to_le_bytes());
+                let room = letters.len().min(told.name.len() - at(data));
+                told.name[at(data)..][..room].copy_from_slice(&letters[..room]);
+                told.file[..192].copy_from_slice(&told.name);
+                CodeObject::told(&layout, &told)
+            };
+            for name in ["run", "Größe.длина"] {
+                let code = write(name).unwrap();
+                assert_eq!((code.qualname.as_str(), code.file.as_str(), code.first_line), (name, name, 7));
+                assert_eq!((code.is_told(), code.line_at(0x1000), code.check()), (true, 0, [1, 2]));
+            }
+            assert_eq!(write(&"n".repeat(200)), None);
+        }
     }
 
     /// A string of any length in the process is read as far as a name goes, and no further.
