@@ -25,16 +25,21 @@ impl Quota {
         Self { left: much, times: 3, of: BTreeMap::new() }
     }
 
+    /// Whether there is room for some of this owner's.
+    pub fn has_room(&self, owner: Owner, much: usize) -> bool {
+        let own = self.of.get(&owner).copied().unwrap_or_default();
+        let fits = |left: usize| own.saturating_add(much) <= left.saturating_mul(self.times);
+        self.left.checked_sub(much).is_some_and(fits)
+    }
+
     /// Takes some for this owner; false where they have too much of it.
     pub fn take(&mut self, owner: Owner, much: usize) -> bool {
-        let own = self.of.entry(owner).or_default();
-        let fits = |left: usize| own.saturating_add(much) <= left.saturating_mul(self.times);
-        let left = self.left.checked_sub(much).filter(|&left| fits(left));
-        if let Some(left) = left {
-            *own += much;
-            self.left = left;
+        let fits = self.has_room(owner, much);
+        if fits {
+            self.left -= much;
+            *self.of.entry(owner).or_default() += much;
         }
-        left.is_some()
+        fits
     }
 }
 
