@@ -33,6 +33,10 @@ const HARDLY_RELIABLE: f64 = 0.4;
 /// by the root of the number of windows: this many of these are no chance. A run of a second has a handful of
 /// windows that are put together.
 const CHANCE: f64 = 3.0;
+/// A path with more of its caller's time is not told from it by the samples that stay in it; and one with less of all
+/// time is no reason to do so.
+const MOST_OF_CALLER: f64 = 0.95;
+const LARGE_PART: f64 = 0.05;
 /// Less than any correlation.
 const ANYTHING: f64 = -2.0;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
@@ -153,6 +157,14 @@ impl Pool {
     }
 }
 
+/// Whether a sample's path is pooled with one of its callers, or is it, while those with an end have a power of their own.
+fn is_pooled(tree: &PathTree, mut sample: PathId, path: PathId, ends: &[Option<usize>]) -> bool {
+    while sample > path && ends[sample as usize].is_none() {
+        sample = tree.parent(sample);
+    }
+    sample == path
+}
+
 /// Windows put together, so many at a time.
 fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
     let sum = |block: &[Halves]| {
@@ -190,8 +202,40 @@ impl Columns {
         both(|| pooled(reliable), || pooled(hardly))
     }
 
+    /// Those of one thread whose paths stay where they are from a sample to one near to it: `near` are the paths of
+    /// such samples, two by two, and all those of samples.
+    pub(crate) fn that_stay(
+        tree: &PathTree,
+        (near, all): (&[(PathId, PathId)], &[PathId]),
+        stay: f64,
+    ) -> Self {
+        let mut pools = vec![Pool::default(); tree.len()];
+        all.iter().for_each(|path| pools[*path as usize].seconds += 1.0);
+        let inclusive = inclusive(tree, &pools);
+        let stands = |path: PathId, pool: &Pool, ends: &[Option<usize>]| {
+            let is_in = |sample: PathId| is_pooled(tree, sample, path, ends);
+            let part = pool.seconds / all.len() as f64;
+            let both = near.iter().filter(|(a, b)| is_in(*a) && is_in(*b)).count() as f64;
+            let alike = both / near.len() as f64 - part * part;
+            let is_all = pool.seconds > MOST_OF_CALLER * inclusive[tree.parent(path) as usize].seconds;
+            !is_all && alike >= stay * (part - part * part)
+        };
+        Self::pooled_where(tree, &pools, all.len() as f64, stands)
+    }
+
     /// `inclusive` is each path with all that it calls.
     fn pooled(tree: &PathTree, pools: &[Pool], inclusive: &[Pool], seconds: f64, reliable: f64) -> Self {
+        let caller = |path| &inclusive[tree.parent(path) as usize];
+        Self::pooled_where(tree, pools, seconds, |path, pool, _| pool.is_reliable(caller(path), reliable))
+    }
+
+    /// `stands` says whether a path, with all that is pooled with it, has a power of its own.
+    fn pooled_where(
+        tree: &PathTree,
+        pools: &[Pool],
+        seconds: f64,
+        stands: impl Fn(PathId, &Pool, &[Option<usize>]) -> bool,
+    ) -> Self {
         let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
         let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
@@ -208,8 +252,7 @@ impl Columns {
             let id = PathId::try_from(path).unwrap_or(OTHER);
             let parent = tree.parent(id);
             let is_large = pool.seconds >= least || tree.is_background(id);
-            let stands = is_large && pool.is_reliable(&inclusive[parent as usize], reliable);
-            if stands || parent == id {
+            if is_large && stands(id, &pool, &ends) || parent == id {
                 ends[path] = Some(paths.len());
                 paths.push(id);
                 time.push(pool.seconds);
@@ -275,6 +318,13 @@ impl Columns {
     /// Whether pairs of samples show their powers.
     pub(crate) const fn by_pairs(&self) -> bool {
         self.by_pairs
+    }
+
+    /// Whether others have all of these but small ones.
+    pub(crate) fn are_among(&self, others: &Self) -> bool {
+        let least = LARGE_PART * self.seconds.iter().sum::<f64>();
+        let mut large = self.paths.iter().zip(&self.seconds).filter(|(_, seconds)| **seconds >= least);
+        large.all(|(path, _)| others.paths.contains(path))
     }
 
     /// Seconds of each.
@@ -572,5 +622,24 @@ mod tests {
             Columns::of(&toy.tree, &IntervalSlices::of_slices(&slices), &windows, LeftOut::NOTHING);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
+    }
+
+    /// Paths in which samples stay that are near to each other have a power of their own; those between which they
+    /// change by chance have none, nor has one that is all of its caller.
+    #[test]
+    fn where_samples_stay() {
+        let tree = flat_tree(2);
+        let all: Vec<PathId> = [2, 3].repeat(100);
+        let of = |stay: usize, change: usize| {
+            let near: Vec<_> =
+                [vec![(2, 2), (3, 3)].repeat(stay), vec![(2, 3), (3, 2)].repeat(change)].concat();
+            Columns::that_stay(&tree, (&near, &all), 0.6)
+        };
+        let (stay, change) = (of(45, 5), of(25, 25));
+        assert_ne!(stay.of_path(2), stay.of_path(3));
+        assert_eq!(change.of_path(2), change.of_path(3));
+        assert!(stay.are_among(&stay) && !stay.are_among(&change));
+        let one = Columns::that_stay(&tree, (&[(2, 2)], &[2]), 0.6);
+        assert_eq!(one.of_path(2), one.of_path(tree.parent(2)));
     }
 }

@@ -119,10 +119,8 @@ fn columns_of(windows: &Windows, evidence: &Evidence<'_>) -> (Columns, Columns) 
     let (sure, finer) = of(left_out);
     // What lags is no window's own.
     let can = !left_out.has(Part::Pairs) && evidence.settings.lag_ns == 0;
-    let is_alone = can && pairs::only_thread(evidence.points).is_some();
-    let by_time =
-        is_alone.then(|| of(left_out.and(Part::Reliability)).0).filter(|all| all.len() > sure.len());
-    match by_time.filter(|all| pairs::show(all, evidence)) {
+    let by_pairs = can.then(|| pairs::columns(evidence)).flatten().filter(|all| !all.are_among(&sure));
+    match by_pairs.filter(|all| pairs::show(all, evidence)) {
         Some(all) => (all.clone().shown_by_pairs(), all),
         None => (sure, finer),
     }

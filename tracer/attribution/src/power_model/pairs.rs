@@ -32,14 +32,19 @@ const MOST_COLUMNS: usize = 12;
 const FEWEST_NEAR: f64 = 0.1;
 /// How often samples so near are alike beyond chance, at least: else stages are shorter than any distance.
 const ALIKE: f64 = 0.6;
+/// Samples are near to each other up to so many mean distances where it is asked which paths they stay in; and so
+/// many pairs are looked at, at least and at most.
+const STAY: f64 = 0.3;
+const FEWEST_PAIRS: usize = 50;
+const MOST_NEAR: usize = 20_000;
 /// Up to so many mean distances samples of the same columns stand in for those beside one.
 const BESIDE: f64 = 0.5;
 /// Samples that are added to those from each column, at each distance, of the usual mix: where errors make
 /// instruments weaker, and where they make powers wrong.
 const MIXED: f64 = 3.0;
 const HARDLY_MIXED: f64 = 0.1;
-/// CPU time that a thread may be without in a window (s).
-const AWAY: f64 = 2e-4;
+/// The part of a window that a thread may be without its CPU: interrupts, and what samples cost.
+const AWAY: f64 = 0.08;
 /// The most part of all time that others may have.
 const MOST_UNSEEN: f64 = 0.05;
 /// Windows that are looked at, at most, and the least part of these during which the thread was on its CPU.
@@ -113,6 +118,19 @@ struct Window {
 pub(crate) fn only_thread(points: &[SamplePoint]) -> Option<&[SamplePoint]> {
     let busiest = points.chunk_by(|a, b| a.track == b.track).max_by_key(|of| of.len())?;
     (20 * busiest.len() > 19 * points.len()).then_some(busiest)
+}
+
+/// Call paths in which samples stay that are near to each other.
+pub(crate) fn columns(evidence: &Evidence<'_>) -> Option<Columns> {
+    let points = only_thread(evidence.points)?;
+    let path = |point: &SamplePoint| evidence.tree.of_owner(point.owner);
+    let (first, last) = (points.first()?, points.last()?);
+    let near_ns = STAY * last.cpu_ns.saturating_sub(first.cpu_ns) as f64 / points.len() as f64;
+    let near =
+        points.windows(2).filter(|pair| pair[1].cpu_ns.saturating_sub(pair[0].cpu_ns) as f64 <= near_ns);
+    let near: Vec<_> = near.take(MOST_NEAR).map(|pair| (path(&pair[0]), path(&pair[1]))).collect();
+    let all: Vec<_> = points.iter().map(path).collect();
+    (near.len() >= FEWEST_PAIRS).then(|| Columns::that_stay(evidence.tree, (&near, &all), ALIKE))
 }
 
 /// Whether pairs show the powers of these columns.
@@ -190,12 +208,12 @@ impl<'a> Samples<'a> {
         let before = |at: KtimeNs| self.points.partition_point(|point| point.at <= at).checked_sub(1);
         let (first, last) = (before(start)?, before(end)? + 1);
         let (first, last) = (self.points.get(first)?, self.points.get(last)?);
-        let away =
-            last.at.ns_since(first.at) as f64 / 1e9 - last.cpu_ns.saturating_sub(first.cpu_ns) as f64 / 1e9;
+        let (all, busy) =
+            (last.at.ns_since(first.at) as f64, last.cpu_ns.saturating_sub(first.cpu_ns) as f64);
         let on_cpu = |at: KtimeNs| (first.cpu_ns + at.ns_since(first.at)) as f64 / 1e9;
         let (start, end) = (on_cpu(start) + shift, on_cpu(end) + shift);
         let window = Window { start, end, joules: windows.joules[number] };
-        (away < AWAY && window.end - window.start < LONGEST).then_some(window)
+        (all - busy < AWAY * all && window.end - window.start < LONGEST).then_some(window)
     }
 }
 
