@@ -1,6 +1,6 @@
 //! The closed loops as a benchmark: real BPF programs and simulated power counters, what the program says beside what was really spent.
 //!
-//! `cargo xtask bench live [--table] [--load] [--runs N] [--repeats N] [--seconds N] [--only NAME] [--keep FOLDER] [--again FOLDER]`. Needs root, BPF, /dev/fuse, two
+//! `cargo xtask bench live [--table | --short] [--load] [--runs N] [--repeats N] [--seconds N] [--only NAME] [--keep FOLDER] [--again FOLDER]`. Needs root, BPF, /dev/fuse, two
 //! CPUs and util-linux. A program that fails says so in its line. Leaves out the virtual clock (`benches/accuracy.rs`), which no busy machine can upset.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -28,6 +28,7 @@ struct Typed {
     runs: u32,
     repeats: u32,
     table: bool,
+    short: bool,
     load: bool,
     only: Option<String>,
     keep: Option<PathBuf>,
@@ -42,9 +43,10 @@ fn main() {
     if let Some(folder) = &typed.again {
         return again(folder);
     }
-    let programs = match typed.table {
-        true => programs::table(typed.seconds, typed.load),
-        false => programs::loops(typed.seconds),
+    let programs = match () {
+        () if typed.table => programs::table(typed.seconds, typed.load),
+        () if typed.short => programs::short_loops(typed.seconds),
+        () => programs::loops(typed.seconds),
     };
     println!("{}", outcome::HEAD);
     for program in &programs {
@@ -108,6 +110,7 @@ fn typed() -> Typed {
         runs: 1,
         repeats: 0,
         table: false,
+        short: false,
         load: false,
         only: None,
         keep: None,
@@ -120,6 +123,7 @@ fn typed() -> Typed {
             "--runs" => typed.runs = number(typed.runs),
             "--repeats" => typed.repeats = number(typed.repeats),
             "--table" => typed.table = true,
+            "--short" => typed.short = true,
             "--load" => typed.load = true,
             "--only" => typed.only = arguments.next(),
             "--again" => typed.again = arguments.next().map(PathBuf::from),

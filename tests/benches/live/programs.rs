@@ -111,6 +111,25 @@ pub(crate) fn table(seconds: u32, load: bool) -> Vec<Program> {
     programs.into_iter().map(beside).collect()
 }
 
+/// Loops of so many milliseconds, of three functions of 5, 15 and 40 W in constant order.
+pub(crate) fn short_loops(seconds: u32) -> Vec<Program> {
+    let alone = process::alone_on(1).join(" ");
+    let of = |name, phases: &str, hz: u32| {
+        let own = format!("{alone} {} {seconds} --phase-ms {phases}", python("phases.py"));
+        Program::new(name, 2, words(&own)).at(hz)
+    };
+    vec![
+        of("loop of 10 ms, 99 Hz", "3:4:3", 99),
+        of("loop of 20 ms, 99 Hz", "6:8:6", 99),
+        of("loop of 50 ms, 99 Hz", "10:15:25", 99),
+        of("loop of 100 ms, 99 Hz", "20:30:50", 99),
+        of("loop of 10 ms, 499 Hz", "3:4:3", 499),
+        of("loop of 20 ms, 499 Hz", "6:8:6", 499),
+        of("loop of 50 ms, 499 Hz", "10:15:25", 499),
+        of("loop of 100 ms, 499 Hz", "20:30:50", 499),
+    ]
+}
+
 /// The same work in each run, some ten seconds of it; with `load` beside other processes and without a CPU to itself.
 pub(crate) fn repeated(load: bool) -> Program {
     let own = format!("{} 100", python("repeat.py"));

@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// The six programs with one and the same function under several callers, fixed loops and other processes beside them, instead of the loops.
     #[arg(long)]
     table: bool,
+    /// Loops of 10 to 100 ms at 99 and 499 Hz, alone on a CPU, instead of the loops.
+    #[arg(long, conflicts_with_all = ["table", "load"])]
+    short: bool,
     /// Beside other processes of 8 and 20 W: the target keeps no CPU to itself.
     #[arg(long)]
     load: bool,
@@ -46,6 +49,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     cargo.args(["bench", "--quiet", "--package", "energy-trace-tests", "--bench", "live", "--"]);
     cargo.args(["--seconds", &options.seconds.to_string(), "--runs", &options.runs.to_string()]);
     cargo.args(["--repeats", &options.repeats.to_string()]);
+    cargo.args(options.short.then_some("--short"));
     cargo.args(options.table.then_some("--table")).args(options.load.then_some("--load"));
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);

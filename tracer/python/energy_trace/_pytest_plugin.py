@@ -24,7 +24,7 @@ from ._recorder import Recorder
 _ROWS = 20
 _VERDICTS = {
     "unknown-call": "it was too short to measure: no sample shows it; repeat its work, or raise -F (--energy-record='-F 999')",
-    "not-judged": "the counter lacks too much of the run to tell",
+    "not-judged": "the counter lacks too much of the run to tell, or the limit is within what is possible: make the test longer",
     "not-measured": "no energy was measured",
 }
 

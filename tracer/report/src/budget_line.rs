@@ -21,7 +21,8 @@ pub fn budget(checked: &Checked) -> String {
             let bounds = checked.uncertainty.as_ref().and_then(|sure| sure.bounds).unwrap_or((*used, *used));
             let [least, most] = [bounds.0, bounds.1].map(|energy| in_unit(energy.as_joules(), "J"));
             format!(
-                "budget cannot be judged: {what} may use {limit}, and its energy is known only as {least} to {most}"
+                "budget cannot be judged: {what} used {least} to {most}, and the limit of {limit} is within that: \
+                 a longer run on a quieter machine tells more"
             )
         }
         Verdict::NotJudged => {

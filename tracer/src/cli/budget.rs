@@ -19,7 +19,7 @@ const NOT_JUDGED: u8 = 123;
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct BudgetArgs {
     /// Most energy that the program may use, such as 10J, 500mJ, 1.5Wh; exit status 122 if it used more, 123 if
-    /// a counter lacks too much of the run to tell
+    /// that cannot be told: a counter lacks too much of the run, or the limit is within what is possible
     #[arg(help_heading = "Budgets", long, value_name = "ENERGY")]
     pub budget: Option<Budget>,
 

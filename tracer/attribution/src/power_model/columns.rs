@@ -631,8 +631,7 @@ mod tests {
         let tree = flat_tree(2);
         let all: Vec<PathId> = [2, 3].repeat(100);
         let of = |stay: usize, change: usize| {
-            let near: Vec<_> =
-                [vec![(2, 2), (3, 3)].repeat(stay), vec![(2, 3), (3, 2)].repeat(change)].concat();
+            let near: Vec<_> = [[(2, 2), (3, 3)].repeat(stay), [(2, 3), (3, 2)].repeat(change)].concat();
             Columns::that_stay(&tree, (&near, &all), 0.6)
         };
         let (stay, change) = (of(45, 5), of(25, 25));
