@@ -31,6 +31,8 @@ struct Known {
     globals: u64,
     since: KtimeNs,
     until: KtimeNs,
+    /// Another was seen in its place: what is seen of it later says nothing of the time between.
+    has_ended: bool,
 }
 
 /// What the probes saw of one that was not read yet.
@@ -92,7 +94,11 @@ impl CodeObjects {
     /// Whether what a look found gone was still there at `at`, as its check says, which the probes read then.
     fn was_still(&mut self, address: u64, check: &Check, at: KtimeNs) -> bool {
         let since = self.known.get(&address).map(|known| known.since);
-        let former = self.former.get_mut(&address).filter(|former| former.object.is_still(check));
+        let mut former = self.former.get_mut(&address);
+        if let Some(told) = former.as_mut().filter(|former| former.object.is_told()) {
+            told.has_ended |= !told.object.is_still(check);
+        }
+        let former = former.filter(|former| former.object.is_still(check) && !former.has_ended);
         let former = former.filter(|_| since.is_none_or(|since| at < since));
         former.is_some_and(|former| {
             former.until = former.until.max(at);
@@ -102,13 +108,14 @@ impl CodeObjects {
 
     /// What the one that was seen at `at` says of itself, where nothing of it was read: if it is gone before that, this is its name.
     pub(crate) fn tell(&mut self, address: u64, object: CodeObject, at: KtimeNs) {
-        let is_known =
-            |known: Option<&Known>| known.is_some_and(|known| known.object.is_still(&object.check()));
+        let is_known = |known: Option<&Known>| {
+            known.is_some_and(|known| known.object.is_still(&object.check()) && !known.has_ended)
+        };
         if is_known(self.known.get(&address)) || is_known(self.former.get(&address)) {
             return;
         }
         let (object, used) = (Arc::new(object), KtimeNs::default());
-        self.put_former(address, Known { object, used, globals: 0, since: at, until: at });
+        self.put_former(address, Known { object, used, globals: 0, since: at, until: at, has_ended: false });
     }
 
     /// The globals that the one at this address ran with, before it is read; 0: not known.
@@ -130,7 +137,8 @@ impl CodeObjects {
         let (since, globals) = sight.map_or((now, 0), |sight| (sight.at, sight.globals));
         self.bytes += object.size();
         let used = KtimeNs::default();
-        self.known.insert(address, Known { object: Arc::new(object), used, globals, since, until: now });
+        let object = Arc::new(object);
+        self.known.insert(address, Known { object, used, globals, since, until: now, has_ended: false });
     }
 
     /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
@@ -387,6 +395,12 @@ mod tests {
         assert_eq!(name_of(&mut codes, 10, 20, b'b'), Some("a".to_owned()));
         assert_eq!(name_of(&mut codes, 12, 20, b'b'), Some("a".to_owned()));
         assert_eq!(name_of(&mut codes, 14, 20, b'b'), None);
+        // Another was seen in its place: the next sight of it says nothing of the time between.
+        let mut between = CodeObjects::default();
+        between.tell(PLACE, told(b'a'), at(10));
+        between.see(PLACE, (check(b'd'), 0), at(15));
+        between.see(PLACE, (check(b'a'), 0), at(20));
+        assert!(between.at(PLACE, at(10)).is_some() && between.at(PLACE, at(14)).is_none());
         codes.see(PLACE, (check(b'c'), 0), at(30));
         codes.tell(PLACE, told(b'c'), at(30));
         assert_eq!(name_of(&mut codes, 30, 40, b'c'), Some("c".to_owned()));
