@@ -9,7 +9,7 @@
 //!
 //! // Of 1,500 ticks 1,000 become samples: every second distance is of two ticks, as the numbers draw it.
 //! let mut countdown = Countdown::new(1_500, 1_000);
-//! let taken: Vec<bool> = [0, u32::MAX, 0].iter().map(|&random| countdown.is_sample(|| random)).collect();
+//! let taken: Vec<bool> = [0, u32::MAX, 0].iter().map(|&random| countdown.is_sample(2, || random)).collect();
 //! assert_eq!(taken, [true, false, true]);
 //! ```
 #![no_std]
