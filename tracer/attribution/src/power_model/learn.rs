@@ -114,11 +114,10 @@ pub(crate) fn learn_of_same_times(before: &Model, evidence: &Evidence<'_>) -> Po
 
 /// The columns that slices show, and those that they hardly show; where pairs of samples show more, these.
 fn columns_of(windows: &Windows, evidence: &Evidence<'_>) -> (Columns, Columns) {
-    let of = |left_out| Columns::of(evidence.tree, evidence.slices, windows, left_out);
-    let left_out = evidence.settings.left_out;
-    let (sure, finer) = of(left_out);
-    // What lags is no window's own.
-    let can = !left_out.has(Part::Pairs) && evidence.settings.lag_ns == 0;
+    let Settings { left_out, lag_ns, contended, .. } = evidence.settings;
+    let (sure, finer) = Columns::of(evidence.tree, evidence.slices, windows, left_out);
+    // What lags is no window's own; contended columns are two each.
+    let can = !left_out.has(Part::Pairs) && lag_ns == 0 && !contended;
     let by_pairs = can.then(|| pairs::columns(evidence)).flatten().filter(|all| !all.are_among(&sure));
     match by_pairs.filter(|all| pairs::show(all, evidence)) {
         Some(all) => (all.clone().shown_by_pairs(), all),

@@ -22,6 +22,8 @@ use nalgebra::{DMatrix, DVector};
 /// Bins of the mean distance of samples; distances, in these, up to which a sample says something of a window.
 const BINS: f64 = 10.0;
 const NEAR: f64 = 5.0;
+/// Samples are farther apart than this on average (s): nobody samples faster, and each has bins up to the longest window.
+const SHORTEST: f64 = 5e-5;
 /// No window is longer (s).
 const LONGEST: f64 = 0.022;
 /// Fewer samples say nothing. Pairs are sought among so many, and there are as many columns at most.
@@ -151,7 +153,8 @@ pub(crate) fn moments_later(
     evidence: &Evidence<'_>,
     deviations: f64,
 ) -> Option<Moments> {
-    let points = only_thread(evidence.points)?;
+    // Pairs have one power for each column, contended ones two.
+    let points = only_thread(evidence.points).filter(|_| !evidence.settings.contended)?;
     let samples = Samples::of(points, columns, evidence)?;
     let distances = Distances::of(&samples)?;
     let late = Late::of(evidence);
@@ -228,7 +231,7 @@ impl Late {
 
 impl Distances {
     fn of(samples: &Samples<'_>) -> Option<Self> {
-        let mean = Some(samples.distance()).filter(|mean| *mean > 0.0)?;
+        let mean = Some(samples.distance()).filter(|mean| *mean > SHORTEST)?;
         let bin = mean / BINS;
         let count = ((NEAR * mean + LONGEST) / bin) as usize + 2;
         let some = samples.at.len().min(MOST_SAMPLES);
@@ -487,6 +490,8 @@ mod tests {
         };
         let mut columns = Columns::of_paths(vec![2, 3], vec![0, 0, 0, 1]);
         columns.set_seconds(stages.map(|ms| SECONDS * ms / turn).to_vec());
+        let settings = Settings { contended: true, ..evidence.settings };
+        assert!(moments(&columns, &windows, &Evidence { settings, ..evidence }).is_none());
         let mean = (stages[0] * WATTS[0] + stages[1] * WATTS[1]) / turn;
         assert_eq!(show(&columns, &evidence), moments(&columns, &windows, &evidence).is_some());
         Some((moments(&columns, &windows, &evidence)?, mean))
