@@ -1,7 +1,8 @@
 //! Which ticks of the sampler's event become samples: the distance of two samples is random, so that no loop of a program keeps step with it.
 //!
 //! The event ticks more often than samples are wanted; a sample is one tick or two behind the last, by chance, such that the mean is as
-//! asked for. Beside it another may tick seldom, whenever that is: each of its ticks is a sample, as near to others as it comes. Leaves out how fast the event ticks and that its own period is drawn anew now and then (user space, `sampling/rate`).
+//! asked for. Another event may tick beside it, seldom: each of its ticks is a sample, however near to others. Leaves out how fast events tick
+//! and that their periods are drawn anew now and then (user space, `sampling/rate`).
 
 /// The state of one CPU.
 #[repr(C)]

@@ -67,7 +67,8 @@ impl WorkReader {
         let memory = || memfd_create("calls", MFdFlags::MFD_CLOEXEC).map(File::from);
         let calls = if ids.is_empty() { None } else { Some((ids, memory()?)) };
         let child = fork_role(c"et-work", |parent| role::serve(plan, &parent))?;
-        let said = plan.work.iter().map(|counter| counter.source.clone()).filter(|_| !plan.live).collect();
+        let sources = plan.work.iter().map(|counter| counter.source.clone());
+        let said = if plan.live { Vec::new() } else { sources.collect() };
         let is_attached = !matches!(plan.target, Target::Command(_));
         Ok(Some(Self { child, read, calls, said, is_attached }))
     }

@@ -56,7 +56,7 @@ pub(crate) struct Columns {
     pub(crate) paths: Vec<PathId>,
     /// The column of each path.
     of_path: Vec<ColumnId>,
-    /// Seconds of each column.
+    /// Seconds of each column; by pairs, samples.
     seconds: Vec<f64>,
     /// Each path's part of its column's time.
     part: Vec<f64>,
@@ -325,11 +325,6 @@ impl Columns {
         let least = LARGE_PART * self.seconds.iter().sum::<f64>();
         let mut large = self.paths.iter().zip(&self.seconds).filter(|(_, seconds)| **seconds >= least);
         large.all(|(path, _)| others.paths.contains(path))
-    }
-
-    /// Seconds of each.
-    pub(crate) fn seconds(&self) -> &[f64] {
-        &self.seconds
     }
 
     /// Number of columns.

@@ -183,14 +183,14 @@ impl Model {
             return Err(columns);
         };
         let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
-        let by_pairs = columns.by_pairs().then(|| pairs::moments(&columns, windows, evidence));
         let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
         let (mut design, fit) =
             if evidence.settings.in_fits { corrected(design, fit, &refit, left_out) } else { (design, fit) };
-        let fit = match by_pairs {
-            Some(Some(by_pairs)) => fit.of_pairs(by_pairs, (&design, &chains, &edges), &prior),
-            Some(None) => return Err(columns),
-            None => fit,
+        let fit = if columns.by_pairs() {
+            let Some(by_pairs) = pairs::moments(&columns, windows, evidence) else { return Err(columns) };
+            fit.of_pairs(by_pairs, (&design, &chains, &edges), &prior)
+        } else {
+            fit
         };
         design.forget_time_variances();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);

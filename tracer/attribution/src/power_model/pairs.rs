@@ -47,8 +47,6 @@ const MIXED: f64 = 3.0;
 const HARDLY_MIXED: f64 = 0.1;
 /// The part of a window that a thread may be without its CPU: interrupts, and what samples cost.
 const AWAY: f64 = 0.08;
-/// The most part of all time that others may have.
-const MOST_UNSEEN: f64 = 0.05;
 /// Windows that are looked at, at most, and the least part of these during which the thread was on its CPU.
 const MOST_WINDOWS: usize = 12_000;
 const LEAST_SEEN: f64 = 0.5;
@@ -185,10 +183,7 @@ impl<'a> Samples<'a> {
         let mut parts = DVector::zeros(columns.len());
         column.iter().for_each(|column| parts[*column] += 1.0 / points.len() as f64);
         let at = points.iter().map(|point| point.cpu_ns as f64 / 1e9).collect();
-        let all: f64 = columns.seconds().iter().sum();
-        let unseen = columns.seconds().iter().zip(&parts).filter(|(_, part)| **part == 0.0);
-        let unseen: f64 = unseen.map(|(seconds, _)| seconds).sum();
-        (unseen < MOST_UNSEEN * all).then_some(Self { points, at, column, parts })
+        Some(Self { points, at, column, parts })
     }
 
     fn distance(&self) -> f64 {
@@ -488,8 +483,7 @@ mod tests {
             carried: None,
             settings: Settings { delay_ns: (step / 2.0 * 1e9) as u64, ..Settings::default() },
         };
-        let mut columns = Columns::of_paths(vec![2, 3], vec![0, 0, 0, 1]);
-        columns.set_seconds(stages.map(|ms| SECONDS * ms / turn).to_vec());
+        let columns = Columns::of_paths(vec![2, 3], vec![0, 0, 0, 1]);
         let settings = Settings { contended: true, ..evidence.settings };
         assert!(moments(&columns, &windows, &Evidence { settings, ..evidence }).is_none());
         let mean = (stages[0] * WATTS[0] + stages[1] * WATTS[1]) / turn;

@@ -6,8 +6,9 @@
 //! (A. Hurwitz 1891: it is worst of all to approximate by fractions), and the distances of 0.62 and 1.24 periods vary as much as an even
 //! draw from 0.5 to 1.5 does. Each tick costs an interrupt, so no more than these. A loop that keeps step with the ticks themselves loses it
 //! when their rate is drawn anew, within ± 20 %, ten times a second, and each 16 ticks below 99 Hz (`watch`): distances are 0.57 to 1.72
-//! periods. What is shorter than any distance no estimator sees, so that one sample in ten is a tick of a second event, whenever the first
-//! ones are: a fifth of all distances are any from nothing on, for fewer ticks in all (1.56 to a sample). Cycles are left to the kernel, which adapts their period at every tick of its own.
+//! periods. What is shorter than any distance no estimator sees, so one sample in ten is a tick of a second event, whose times have nothing
+//! to do with the first one's: a fifth of all distances are any from nothing on, for fewer ticks in all (1.56 to a sample). Cycles are left
+//! to the kernel, which adapts their period at every tick of its own.
 //!
 //! Of one event the kernel lets `ceil(limit / CONFIG_HZ)` ticks come between two of its own; the one that reaches this number stops the
 //! event until the next tick (`__perf_event_account_interrupt`, kernel/events/core.c, v6.1). A rate with a whole number less between two

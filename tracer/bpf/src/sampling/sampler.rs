@@ -31,6 +31,7 @@ pub struct Sampler {
     near: BTreeMap<CpuId, TickEvent>,
     /// How many CPUs' periods were drawn anew so far: whose turn it is.
     drawn: usize,
+    /// How often some were: the events beside are drawn anew more seldom.
     draws: usize,
     /// It was stopped: no CPU is sampled again.
     is_over: bool,
