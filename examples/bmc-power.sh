@@ -5,16 +5,20 @@
 #   REDFISH=https://BMC/redfish/v1/Chassis/1/Power examples/bmc-power.sh /run/bmc-watts &
 #   sudo energy-trace record --power auto --power bmc:/run/bmc-watts -- PROGRAM
 #
-# The first asks ipmitool, which needs root or access to /dev/ipmi0, the second curl, with user and password from ~/.netrc. The report
-# then says how much of the server's energy the counters of CPU, memory and GPUs explain, and has a row for the rest. Without a file it
-# prints a log, for a server that cannot be reached while it is measured: --power replay:LOG.
+# The first asks ipmitool, which needs root or access to /dev/ipmi0, or IPMI='-I lanplus -H BMC -U USER -f FILE' to ask by network. A
+# BMC that knows no `dcmi power reading` may have a sensor of it: SENSOR='Pwr Consumption' (`ipmitool sensor` lists them). The second
+# asks curl, with user and password from ~/.netrc and the BMC's certificate from ~/.curlrc. The report then says how much of the
+# server's energy the counters of CPU, memory and GPUs explain, and has a row for the rest. Without a file it prints a log, for a
+# server that cannot be reached while it is measured: --power replay:LOG.
 watts() {
     if [ -n "$REDFISH" ]; then
-        # Power has PowerConsumedWatts, EnvironmentMetrics a Reading in PowerWatts.
-        curl --silent --netrc --max-time 5 "$REDFISH" | tr -d '\n ' |
-            grep -oE '"(PowerConsumedWatts"|PowerWatts":[{][^}]*"Reading"):[0-9.]+' | head -n 1 | grep -oE '[0-9.]+$'
+        # Power has PowerConsumedWatts, EnvironmentMetrics a Reading in PowerWatts; some write numbers as text.
+        curl --silent --show-error --fail --location --netrc --max-time 5 "$REDFISH" | tr -d '\n ' |
+            grep -oE '"(PowerConsumedWatts"|PowerWatts":[{][^}]*"Reading"):"?[0-9.]+' | head -n 1 | grep -oE '[0-9.]+$'
+    elif [ -n "$SENSOR" ]; then
+        ipmitool $IPMI sensor reading "$SENSOR" | awk -F '|' '{ print $2 + 0 }'
     else
-        ipmitool dcmi power reading 2>/dev/null | awk '/Instantaneous power reading/ { print $4 }'
+        ipmitool $IPMI dcmi power reading | awk '/Instantaneous power reading/ { print $4 }'
     fi
 }
 # Whoever reads the file sees a whole number, the old one or the new one.
@@ -24,7 +28,14 @@ keep() {
 [ -n "$1" ] || echo unix_s,wall_w
 while sleep 1; do
     watts=$(watts)
-    # A BMC that does not answer is a second without a row; of a file the age tells.
-    [ -n "$watts" ] || continue
-    if [ -n "$1" ]; then keep "$1" "$watts"; else echo "$(date +%s.%3N),$watts"; fi
+    if [ -z "$watts" ]; then
+        # A second without a row; of a file the age tells. It is said once, with the tool's own words.
+        [ -n "$said" ] || echo "bmc-power.sh: the BMC told no power: asked again each second" >&2
+        said=yes
+        exec 2> /dev/null
+    elif [ -n "$1" ]; then
+        keep "$1" "$watts"
+    else
+        echo "$(date +%s.%3N),$watts"
+    fi
 done

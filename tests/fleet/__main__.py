@@ -204,10 +204,11 @@ def main(program, recording, folder, engines):
             run[engine]()
             continue
         for place, answers in spools if engine != "duckdb" else []:
-            if engine == "s3":
-                from store import over_s3
+            if engine in ("s3", "spark"):
+                import store
 
-                over_s3(folder, place, lambda name, url: ask(name, url, answers))
+                over = {"s3": store.over_s3, "spark": store.spark_over_s3}[engine]
+                over(folder, place, lambda name, url: ask(name, url, answers))
             else:
                 ask(engine, place, answers)
 

@@ -137,9 +137,9 @@ class Process(contextlib.AbstractContextManager):
 
 
 class SparkCluster(Spark):
-    """A master and two workers, each in a JVM of its own."""
+    """A master and two workers, each in a JVM of its own, started by `before`."""
 
-    def __init__(self, sql, place):
+    def __init__(self, sql, place, before=()):
         import pyspark
 
         home, port = os.path.dirname(pyspark.__file__), free_port()
@@ -153,7 +153,7 @@ class SparkCluster(Spark):
         )
         wait_for(port)
         for _ in range(2):
-            self.cluster.enter_context(Process([*start, *worker], **here))
+            self.cluster.enter_context(Process([*before, *start, *worker], **here))
         super().__init__(sql, place, master)
 
     def __exit__(self, *error):

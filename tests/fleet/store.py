@@ -1,17 +1,19 @@
-"""The tables in an object store, SeaweedFS, put there twice by an uploader that knows nothing of them, and asked there by ClickHouse's engine, DuckDB and
-Sail.
+"""The tables in an object store, SeaweedFS, put there twice by an uploader that knows nothing of them, and asked there by ClickHouse's engine, DuckDB,
+Sail and a Spark cluster.
 
-Leaves out stores of others, Spark, whose package has no S3, and what is asked.
+Spark's package has no S3: each of its machines mounts the bucket, by Debian's `s3fs`. Leaves out stores of others and what is asked.
 """
 import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
+import subprocess
 import sys
 
-from engines import ENGINES, ClickHouse, DuckDb, Process, Sail, wait_for
+from engines import ENGINES, ClickHouse, DuckDb, Process, Sail, SparkCluster, wait_for
 
 KEY, SECRET, BUCKET = "fleet", "fleetsecret", "fleet"
 
@@ -40,7 +42,9 @@ def low_port(number):
     sys.exit("no port is free")
 
 
-def over_s3(folder, spool, ask):
+@contextlib.contextmanager
+def filled(folder, spool):
+    """A store that has the spool; its address, and a client of it."""
     import s3fs
 
     names = ("master.port", "volume.port", "filer.port", "s3.port")
@@ -56,6 +60,11 @@ def over_s3(folder, spool, ask):
         here = [path for path in spool.rglob("*") if path.is_file()]
         assert len(files) == len(here), f"{len(files)} objects of {len(here)} files"
         print(f"SeaweedFS: {len(files)} objects, put twice", flush=True)
+        yield url, store
+
+
+def over_s3(folder, spool, ask):
+    with filled(folder, spool) as (url, store):
         s3 = lambda statement: re.sub(r"file\('([^']*)'", rf"s3('\1', '{KEY}', '{SECRET}'", statement)
         ENGINES["clickhouse of S3"] = lambda sql, place: ClickHouse(sql, place, s3)
         ENGINES["duckdb of S3"] = lambda sql, place: DuckDb(sql, place, store)
@@ -64,3 +73,19 @@ def over_s3(folder, spool, ask):
         ENGINES["sail of S3"] = Sail
         os.environ |= {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT": url, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
         ask("sail of S3", f"s3://{BUCKET}")
+
+
+def spark_over_s3(folder, spool, ask):
+    """The cluster's machines, here the driver and two workers, have a mount each, at the same place."""
+    password, place = folder / "s3fs.password", folder / "bucket"
+    password.write_text(f"{KEY}:{SECRET}")
+    password.chmod(0o600)
+    place.mkdir(exist_ok=True)
+    with filled(folder, spool) as (url, _):
+        mount = [shutil.which("s3fs"), BUCKET, str(place), "-o", f"url={url},use_path_request_style,ro,passwd_file={password}"]
+        ENGINES["spark of S3"] = lambda sql, of: SparkCluster(sql, of, ["unshare", "--mount", "sh", "-c", f'umount {place} && {shlex.join(mount)} && exec "$@"', "sh"])
+        subprocess.run(mount, check=True)
+        try:
+            ask("spark of S3", str(place))
+        finally:
+            subprocess.run(["umount", "--lazy", place], check=True)

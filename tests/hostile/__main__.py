@@ -2,7 +2,7 @@
 
 Each part does one thing, for so many seconds, in that folder, as whoever runs it; `all` does all of them at once. Parts that need to know
 more read it from the environment: HOSTILE_OUTPUTS (paths of outputs, one a line, that are swapped for links and FIFOs), HOSTILE_GONE (a
-folder that is removed half-way), HOSTILE_STUCK (a file that is never read), HOSTILE_VICTIMS (pids for whom perf maps are written), HOSTILE_LINES, HOSTILE_RECORDS. Leaves out judging
+folder that is removed half-way), HOSTILE_STUCK (a file that is never read), HOSTILE_VICTIMS (pids for whom perf maps are written), HOSTILE_RECORDS. Leaves out judging
 what became of the recording (`tests/hostile.rs`).
 """
 import os

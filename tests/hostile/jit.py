@@ -2,7 +2,7 @@
 import os
 import struct
 
-LINES = int(os.environ.get("HOSTILE_LINES", 8_000_000))
+LINES = 8_000_000
 RECORDS = int(os.environ.get("HOSTILE_RECORDS", 1_000_000))
 
 

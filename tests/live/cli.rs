@@ -148,10 +148,11 @@ fn a_program_without_dashes() {
     std::fs::create_dir(place.path("sys")).unwrap();
     let output = place.run(&["--power", "rapl", "--path.sysfs", "sys", "true"]);
     assert_code(&output, 125);
-    assert_says(&output, &["perf"]);
+    // What was asked for has its own word, and what can be done stands there.
+    assert_says(&output, &["--power rapl gives no counter: perf: ", "without --power"]);
 }
 
-/// A run over its budget ends with 122 and says what it used; one whose budget nobody can check, with 125; the command's own failure wins.
+/// A run over its budget ends with 122 and says what it used; one whose budget nobody can judge, with 123; the command's own failure wins.
 #[test]
 fn budgets_of_a_run() {
     let place = place();
@@ -159,12 +160,35 @@ fn budgets_of_a_run() {
     for (power, command, status, said) in [
         ("model", burn.to_owned(), 122, "budget exceeded: the program used "),
         ("model", format!("{burn}; exit 3"), 3, "(estimated)"),
-        ("none", "true".to_owned(), 125, "budget cannot be checked"),
+        ("none", "true".to_owned(), 123, "budget cannot be judged"),
     ] {
         let options = ["-q", "-o", "/dev/null", "--no-svg", "--power", power, "--budget", "1uJ"];
         let output = place.command(&options).args(["--", "sh", "-c", &command]).output().unwrap();
         assert_code(&output, status);
         assert_says(&output, &[said]);
+    }
+}
+
+/// What was typed stands in one line of an error, and nothing of it moves a terminal.
+#[test]
+fn errors_are_harmless() {
+    let place = place();
+    for (option, word) in [
+        ("--work", "a\nb=\u{1b}[31mfile:/x"),
+        ("--work", "a=net\n\u{1b}]0;x\u{7}:/x"),
+        ("--range-probes", "a\nerror: all is lost\u{1b}[2J"),
+        ("--record", "--power 'coal\n\u{1b}[2J'"),
+    ] {
+        let line: &[&str] = if option == "--record" {
+            &["compare", option, word, "--", "true"]
+        } else {
+            &[option, word, "true"]
+        };
+        let output = place.run(line);
+        assert_code(&output, 2);
+        let said = text(&output.stderr);
+        assert!(!said.contains('\u{1b}') && !said.contains('\u{7}'), "{said:?}");
+        assert!(!said.lines().any(|line| line.starts_with("b=") || line.starts_with("error: all")), "{said}");
     }
 }
 

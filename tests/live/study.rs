@@ -17,6 +17,17 @@ fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))
 }
 
+/// A program that is not there is refused before the first run of any, and no folder is made.
+#[test]
+fn a_program_that_is_not_there() {
+    let place = place();
+    let programs = ["--runs", "2", "--", "touch", "ran", "--", "no-such-program-here"];
+    let output = run_bounded(place.command(&[&FAST[..], &programs].concat()));
+    assert_code(&output, 125);
+    assert_says(&output, &["no-such-program-here: command not found", "it is B; no run was made"]);
+    assert!(!place.path("ran").exists() && !place.path("study").exists());
+}
+
 fn file(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(name)).unwrap()
 }
@@ -158,10 +169,10 @@ fn ends_before_the_end() {
     let output =
         run_bounded(with(&["--runs", "9", "--limit", "300ms", "--", "sleep", "60", "--", "sleep", "61"]));
     assert_code(&output, 125);
-    assert_says(&output, &[" failed 3 times and never succeeded", "study/runs/"]);
+    assert_says(&output, &[" succeeded (3 failed)", "study/runs/"]);
     let made = || std::fs::read_dir(place.path("study/runs")).unwrap().count();
     let before = made();
-    assert_says(&place.run(&FAST), &[" failed 3 times and never succeeded"]);
+    assert_says(&place.run(&FAST), &[" succeeded (3 failed)"]);
     assert_eq!(made(), before, "a resumption makes no run");
     let runs = std::fs::read_dir(place.path("study/runs")).unwrap().flatten();
     let outcomes = runs.filter(|of| of.path().extension().is_some_and(|ending| ending == "json"));
@@ -173,6 +184,10 @@ fn ends_before_the_end() {
     assert!((5..=6).contains(&late.len()) && !late.contains(&false), "{late:?}");
 
     let study = place.path("study");
+    std::fs::remove_dir_all(&study).unwrap();
+    let output = run_bounded(with(&["--runs", "1", "--", "true", "--", "false"]));
+    assert_code(&output, 125);
+    assert_says(&output, &["no run of B succeeded (1 failed)"]);
     std::fs::remove_dir_all(&study).unwrap();
     let talk = Talk::spawn(with(&["--", "sh", "-c", "touch begun; sleep 60", "--", "sleep", "60"]));
     energy_trace_tests::place::eventually("a run", || study.join("runs/0001.err").exists());

@@ -24,7 +24,7 @@ RECORDING = ROOT / "tests/fixtures/golden/format/recording-1.1.data"
 sys.path.insert(0, str(PACKAGE))
 
 import energy_trace  # noqa: E402
-from energy_trace import _mark, _program, _read, _recorder, _service  # noqa: E402
+from energy_trace import _mark, _program, _read, _recorder, _rows, _service  # noqa: E402
 
 # A recorder's library, which writes down what it is called with.
 LIBRARY = r"""
@@ -140,6 +140,19 @@ class Range(unittest.TestCase):
 
 
 @unittest.skipIf(shutil.which("cc") is None, "there is no C compiler")
+class Rows(unittest.TestCase):
+    def test_joules_of_a_model_are_no_surer_than_its_watts(self):
+        row = {"total_uj": {"package": 1_000_000, "dram": None, "gpu": None}, "ci95_uj": [990_000, 1_020_000]}
+        ledger = {"class": "package", "target_uj": 4_000_000, "quality": "estimated", "target_ci95_uj": [2_800_000, 7_200_000]}
+        for ledger, interval in (
+            (ledger, "±82%"),
+            ({**ledger, "target_ci95_uj": None}, "±2%"),
+            ({**ledger, "quality": "measured"}, "±2%"),
+        ):
+            known = _rows.models({"ledger": [ledger]})
+            self.assertEqual(_rows.line(row, "it", known).split(), ["1", "J", interval, "it"])
+
+
 class RecordFunction(unittest.TestCase):
     def heard(self, code):
         with library_in_folder() as (_, library):

@@ -3,9 +3,8 @@
 //!
 //! Places alone do not: a program that runs one text after another gets the same memory for each, down to their names. Of a string its hash
 //! is taken where the program has asked for it (always in names, and from 3.13 on in files), else all its characters: of more than 480 bytes
-//! its length and the last 480. What a name says is looked at where the file is no path (`<string>`): most functions have a file, where the line
-//! tells them apart, and each read costs. The probes and user space do the same with what each reads its own way. Leaves out that user space
-//! reads many at once (`energy-trace-unwind`).
+//! its length and the last 480. The probes and user space do the same with what each reads its own way. Leaves out that user space reads many at
+//! once (`energy-trace-unwind`).
 
 use crate::memory::{FRAME_WORDS, Memory};
 
@@ -13,10 +12,8 @@ use crate::memory::{FRAME_WORDS, Memory};
 pub const FIELDS: usize = 11;
 /// Bytes of these.
 pub const FIELD_BYTES: u32 = 8 * FIELDS as u32;
-/// Bytes of a string's head: its length, its hash, how it is stored, and its first letters.
-pub const HEAD_BYTES: u32 = 40;
-/// Bytes of that of the shortest: its length, its hash, how it is stored, and what any string has behind that.
-pub const SHORT_HEAD_BYTES: u32 = 32;
+/// Bytes of a string's head: its length, its hash, how it is stored, and what any string has behind that.
+pub const HEAD_BYTES: u32 = 32;
 /// Bytes of a string's characters that are read at once, of which most paths have fewer, and how many such parts are looked at.
 const PART_BYTES: u32 = 120;
 const MOST_PARTS: u32 = 4;
@@ -70,8 +67,6 @@ pub struct Text {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     sum: u64,
-    /// 1: it is the path of a file.
-    is_path: u64,
 }
 
 /// The file of the code object before, and what it says: most callers are in the same.
@@ -98,8 +93,7 @@ pub fn code_check(
     if fields.file != last.at {
         *last = LastFile { at: fields.file, said: say(fields.file)? };
     }
-    let name = if last.said.is_path() { Said::default() } else { say(fields.name)? };
-    Some(fields.with(last.said, name))
+    Some(fields.with(last.said, say(fields.name)?))
 }
 
 /// What a string says; `None` where it cannot be read now.
@@ -145,18 +139,10 @@ impl Fields {
             & 0xffff_ffff
     }
 
-    /// With what file and name say; a name that is not looked at says nothing.
+    /// With what file and name say.
     #[inline(always)]
     pub fn with(&self, file: Said, name: Said) -> [u64; 2] {
         [self.own, mix(file.sum, name.sum)]
-    }
-}
-
-impl Said {
-    /// Whether it is the path of a file.
-    #[inline(always)]
-    pub fn is_path(&self) -> bool {
-        self.is_path != 0
     }
 }
 
@@ -166,16 +152,14 @@ impl Text {
     pub fn of(places: CheckPlaces, at: u64, head: &Words) -> Self {
         let (length, hash, state) = (head[0], head[1], head[2] >> (places.kind_bit & 31));
         let is_ascii = state >> 4 & 1 == 1;
-        let first = head[usize::from(places.ascii.wrapping_sub(places.text) >> 3) & (FRAME_WORDS - 1)] as u8;
-        let is_path = u64::from(is_ascii && first == b'/');
         if hash != NO_HASH {
-            return Self { said: Said { sum: mix(length, hash), is_path }, characters: (0, 0) };
+            return Self { said: Said { sum: mix(length, hash) }, characters: (0, 0) };
         }
         let data = if is_ascii { places.ascii } else { places.wide };
         let all = (length & 0xffff_ffff) * (state & 7);
         let bytes = all.min(u64::from(MOST_PARTS * PART_BYTES));
         let from = at.wrapping_add(u64::from(data)).wrapping_add(all - bytes);
-        Self { said: Said { sum: length, is_path }, characters: (from, bytes as u32) }
+        Self { said: Said { sum: length }, characters: (from, bytes as u32) }
     }
 
     /// Bytes of the string at whose head these words stand, from its length on to its last character.

@@ -202,7 +202,7 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
 /// The dictionary of the globals of the frame that was read last; 0: not known.
 #[inline(always)]
 pub fn globals(layout: &PythonLayout, walk: &PythonWalk) -> u64 {
-    if layout.globals_word == 0 { 0 } else { word(walk, layout.globals_word as u8) }
+    if layout.globals_word == 0 { 0 } else { word(walk, layout.globals_word) }
 }
 
 /// What the first local variable of a frame with this code object tells; 0: nothing.

@@ -83,7 +83,9 @@ pub struct PythonLayout {
     /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.
     pub key_follows: u16,
     /// Word of a frame that holds the dictionary of its globals; 0: not known.
-    pub globals_word: u16,
+    pub globals_word: u8,
+    /// 1: every sample brings along what tells its code objects from others: some take turns in one place.
+    pub takes_turns: u8,
     /// Code objects whose first variable is sent itself, whatever its class; 0: none.
     pub objects: [u64; 2],
     /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.

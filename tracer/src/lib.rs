@@ -9,6 +9,7 @@ pub mod collector;
 pub mod doctor;
 pub mod finisher;
 mod live;
+mod message;
 mod plain_http;
 pub mod plan;
 pub mod session;

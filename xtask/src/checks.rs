@@ -3,7 +3,7 @@
 //! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs five tests at a time: they wait for simulated
 //! hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine; those of its rooms
 //! that do neither run beside each other first: five at a time where they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy
-//! (`CPU_EACH`). While those of `gpu` and those five wait, unit tests and benchmarks are built, and the former run. Clippy lints while it compiles what is run (`lint`). A lock
+//! (`CPU_EACH`). Beside all of these, with the CPU time that they leave, unit tests and benchmarks are built, and the former run. Clippy lints while it compiles what is run (`lint`). A lock
 //! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
@@ -43,7 +43,7 @@ const BY_NAME: [&str; 6] = [
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 31] = [
+const SIDE_BY_SIDE: [&str; 32] = [
     "agent::an_address_in_use",
     "agent::joules_by_use",
     "agent::outlets_that_fail",
@@ -72,16 +72,21 @@ const SIDE_BY_SIDE: [&str; 31] = [
     "study::",
     "symbols::",
     "top::",
+    "work::called::",
     "work::files::files_are",
     "work::pages::pages_of",
     "work::printed::",
 ];
 
-/// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 16] = [
+/// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time. Java and Node are not
+/// among them: these programs end before a busy machine has read what their runtimes are.
+const CPU_EACH: [&str; 29] = [
+    "agent::a_crowd_without",
     "agent::spool_and_collector",
     "hostile::",
-    "probe::jitter::loops",
+    "probe::jitter::a_loop",
+    "probe::summed::processes",
+    "probe::summed::switches",
     "range_probes::ends",
     "range_probes::known_times",
     "range_probes::lying",
@@ -92,9 +97,19 @@ const CPU_EACH: [&str; 16] = [
     "receivers::",
     "session::attach_socket::",
     "session::elsewhere::",
+    "session::kill::",
     "spans::hostile_records",
     "spans::known_times",
-    "unwind::",
+    "unwind::bare",
+    "unwind::cold",
+    "unwind::memory",
+    "unwind::modules",
+    "unwind::one_place",
+    "unwind::oracle",
+    "unwind::rules",
+    "unwind::runtimes",
+    "unwind::stacks",
+    "unwind::vdso",
 ];
 
 /// Tests of `gpu` that run alone: they compare joules of programs that nothing may keep from launching.
@@ -157,15 +172,18 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     test(&["--test", "offline"], &[], &cpus);
     heading("on the simulated GPU, five at a time; unit tests and benchmarks beside them");
     let live = built_test(workspace, "live");
-    let others = std::thread::scope(|scope| {
-        let others = scope.spawn(|| check_others(workspace, options));
+    let beside_others = std::thread::scope(|scope| {
+        let others = scope.spawn(|| check_others(workspace));
         test(&["--test", "gpu"], &skip(&GPU_ALONE), AT_A_TIME);
-        heading("live, five at a time, and what is still to do of unit tests and benchmarks");
-        let live = live.and_then(|live| run(&mut side_by_side(workspace, &live, all)));
+        let live = live.and_then(|live| {
+            heading("live, five at a time");
+            let five = run(&mut some_of(workspace, &live, &SIDE_BY_SIDE, AT_A_TIME, all));
+            heading("live, three at a time");
+            five.and(run(&mut some_of(workspace, &live, &CPU_EACH, "3", all)))
+        });
+        heading("what is still to do of unit tests and benchmarks");
         others.join().map(|others| others.into_iter().chain([live]).collect::<Vec<_>>())
     });
-    heading("live, three at a time");
-    test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
     test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH].concat()), "1");
     test(&["--test", "gpu"], &GPU_ALONE, "1");
@@ -174,7 +192,7 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         let slow = [&["--ignored"], skip(&BY_NAME).as_slice()].concat();
         test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
     }
-    match others {
+    match beside_others {
         Ok(others) => failed.extend(others.into_iter().filter_map(Result::err)),
         Err(_) => failed.push(anyhow!("the thread beside the GPU's tests panicked")),
     }
@@ -192,11 +210,17 @@ fn built_test(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     program.with_context(|| format!("cargo says not where the test program {name} is"))
 }
 
-/// Tests of `live` that mostly wait; where cargo would run them.
-fn side_by_side(workspace: &Workspace, live: &Path, all: Option<(&str, &str)>) -> Command {
+/// These tests of `live`, so many at a time; where cargo would run them.
+fn some_of(
+    workspace: &Workspace,
+    live: &Path,
+    tests: &[&str],
+    threads: &str,
+    all: Option<(&str, &str)>,
+) -> Command {
     let mut command = Command::new(live);
-    command.args(SIDE_BY_SIDE).current_dir(workspace.root().join("tests/programs"));
-    command.envs(all).env("RUST_TEST_THREADS", AT_A_TIME);
+    command.args(tests).current_dir(workspace.root().join("tests/programs"));
+    command.envs(all).env("RUST_TEST_THREADS", threads);
     command
 }
 
@@ -216,9 +240,9 @@ fn lint<'a>(workspace: &Workspace, cargo: &'a mut Command) -> &'a mut Command {
 
 /// What is beside the GPU's tests. First the package that keeps one CPU busy, and while its tests run the others are built; while those run,
 /// benchmarks and examples are.
-fn check_others(workspace: &Workspace, options: &Options) -> Vec<Result<()>> {
+fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
-    let tasks = || vec![test_tasks(workspace), test_other_rules(workspace, options)];
+    let tasks = || vec![test_tasks(workspace), test_other_rules(workspace)];
     let (mut found, built) = beside(tasks, || test_units(workspace, &["--no-run"]));
     let run = || built.and_then(|()| test_units(workspace, &[]));
     let (ran, others) = beside(run, || [build_benches(workspace), test_examples(workspace)]);
@@ -245,37 +269,48 @@ fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
     run(&mut nice(&of_all(workspace, &words)))
 }
 
-/// Walks over stacks of the other processor that were made by hand; with `--all` the rules that they need too, for which all that these
-/// stand on is built once more. Both need nothing of it.
-fn test_other_rules(workspace: &Workspace, options: &Options) -> Result<()> {
+/// What is the other processor's alone and no processor is needed for: walks over stacks that were made by hand, rules for return addresses, which
+/// instructions a kernel emulates. It stands on little: the compiler alone makes it in a second.
+fn test_other_rules(workspace: &Workspace) -> Result<()> {
     let other = Target::Aarch64;
     if other == Target::of_machine() {
         return Ok(());
     }
+    let built = workspace.target().join("debug/deps");
     let folder = workspace.target().join(format!("rules-{}", other.arch()));
-    test_other_walks(workspace, other, &folder)?;
-    if !options.all {
-        return Ok(());
-    }
-    let mut cargo = workspace.cargo();
-    cargo.args(["test", "--locked", "--package", "energy-trace-unwind", "--lib", "arch::"]);
-    cargo.arg("--target-dir").arg(folder);
-    cargo.env("RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\" -Dwarnings", other.arch()));
-    run(&mut nice(&cargo))
-}
-
-/// The walkers stand on nothing: the compiler alone makes them for another processor in a second.
-fn test_other_walks(workspace: &Workspace, other: Target, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let compile = |source: &str, words: &[&str]| {
         let mut rustc = Command::new(Path::new(workspace.cargo().get_program()).with_file_name("rustc"));
         rustc.current_dir(workspace.root()).arg(source).args(["--edition=2024", "-Dwarnings"]).args(words);
         rustc.args(["--cfg", &format!("bpf_target_arch=\"{}\"", other.arch())]);
-        run(rustc.arg("-L").arg(folder).arg("--out-dir").arg(folder))
+        run(rustc.arg("-L").arg(&built).arg("--out-dir").arg(&folder))
     };
     compile("tracer-ebpf/src/lib.rs", &["--crate-name=tracer_ebpf", "--crate-type=rlib"])?;
-    compile(&format!("tracer-ebpf/tests/{}.rs", other.arch()), &["--test", "--extern=tracer_ebpf"])?;
-    run(&mut Command::new(folder.join(other.arch())))
+    let walkers = format!("--extern=tracer_ebpf={}", folder.join("libtracer_ebpf.rlib").display());
+    let library =
+        |name| newest_library(&built, name).map(|file| format!("--extern={name}={}", file.display()));
+    let [gimli, object] = [library("gimli")?, library("object")?];
+    let tests: [(&str, &str, &[&str]); 3] = [
+        ("tracer-ebpf/tests", "walks", &[&walkers]),
+        ("tracer/unwind/tests", "rules", &[&walkers, &gimli, &object]),
+        ("tracer/probe/src/arch", "probes", &[]),
+    ];
+    tests.into_iter().try_for_each(|(source, name, libraries)| {
+        let words = [["--test", "--crate-name", name].as_slice(), libraries].concat();
+        compile(&format!("{source}/{}.rs", other.arch()), &words)?;
+        run(&mut Command::new(folder.join(name)))
+    })
+}
+
+/// The library of another's package that was built last.
+fn newest_library(folder: &Path, name: &str) -> Result<PathBuf> {
+    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let is_it = |file: &PathBuf| {
+        let stem = file.file_name().and_then(|file| file.to_str()?.strip_suffix(".rlib"));
+        stem.is_some_and(|stem| stem.starts_with(&format!("lib{name}-")))
+    };
+    let newest = files.filter(is_it).max_by_key(|file| file.metadata().and_then(|file| file.modified()).ok());
+    newest.with_context(|| format!("{} has no library {name}", folder.display()))
 }
 
 /// The examples on packages' front pages.

@@ -25,7 +25,7 @@ const ENGINES: [(&str, &[&str]); 12] = [
     ("clickhouse", &[DUCKDB, CHDB]),
     ("datafusion", &[DUCKDB, "datafusion==55.0.0", "pyarrow"]),
     ("sail", &[DUCKDB, SAIL, SPARK_CLIENT]),
-    ("spark", &[DUCKDB, "pyspark==4.3.0"]),
+    ("spark", &[DUCKDB, "pyspark==4.3.0", SEAWEEDFS, "s3fs"]),
     ("s3", &[DUCKDB, CHDB, SEAWEEDFS, "s3fs", SAIL, SPARK_CLIENT]),
     ("otlp", &[DUCKDB, "opentelemetry-proto==1.45.2"]),
     ("soak", &[DUCKDB]),
@@ -100,8 +100,12 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// Fetches what is missing of an engine, which has an environment of its own; its Python.
 fn install(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
-    if name == "spark" && find("java").is_none() {
-        apt::install(&[package("default-jre-headless", "runs Spark")], &workspace.log())?;
+    let needed =
+        [("java", "default-jre-headless", "runs Spark"), ("s3fs", "s3fs", "mounts a bucket for Spark")];
+    for (program, of, why) in needed.into_iter().filter(|_| name == "spark") {
+        if find(program).is_none() {
+            apt::install(&[package(of, why)], &workspace.log())?;
+        }
     }
     frameworks::environment_with(workspace, &format!("fleet-{name}"), packages)
 }

@@ -3,7 +3,8 @@
 //! The checks are `tests/python`. What they import comes from PyPI, into the cache folder, where `xtask/pythons` puts interpreters too. Leaves
 //! out the wheel itself (`package --check`) and what needs none of that (`tests/offline/python.rs`).
 
-use crate::command::run;
+use crate::apt::{self, package};
+use crate::command::{find, run};
 use crate::frameworks;
 use crate::package::python::lay_out;
 use crate::page::install_browser;
@@ -45,6 +46,9 @@ pub(crate) struct Options {
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let program = product::given_or_built(workspace, options.program.as_deref())?;
     install_browser(workspace)?;
+    if find("sudo").is_none() {
+        apt::install(&[package("sudo", "records for a user without rights")], &workspace.log())?;
+    }
     if !workspace.pythons().join("debian-sid-3.14").exists() {
         run(&mut Command::new(workspace.root().join("xtask/pythons"))).context("no newer interpreters")?;
     }

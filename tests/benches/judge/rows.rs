@@ -68,7 +68,9 @@ const fn about(part: Part) -> (&'static [&'static str], usize) {
         Part::CautiousRate => (&[], 5),
         Part::Reliability => (&[], 110),
         Part::HardlyReliable => (&[], 25),
-        Part::Pairs => (&["attribution/src/power_model/pairs.rs"], 55),
+        Part::Pairs => {
+            (&["attribution/src/power_model/pairs.rs", "attribution/src/power_model/distances.rs"], 55)
+        }
         Part::BackgroundPowers => (&["cpu-time/src/time/background.rs"], 10),
         Part::Prior => (&["attribution/src/power_model/prior.rs"], 0),
         Part::Huber => (&[], 6),

@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// As it is always on: windows of a minute, a spool, and its page read every 15 s.
     #[arg(long)]
     always_on: bool,
+    /// Words for the agent in the place of its model of power, such as `--power nvml --gpu device` on a simulated GPU (`cargo xtask sim gpu`).
+    #[arg(long, default_value = "--power model --model-watts idle=5,core=20", allow_hyphen_values = true)]
+    words: String,
     /// The other program's page, which is read as often.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "beside")]
     beside_page: Option<String>,
@@ -171,7 +174,7 @@ fn turn(mut command: Command, options: &Options, beside: Option<&Path>) -> Resul
     if options.always_on {
         command.arg("--spool").arg(spool.path());
     }
-    command.args(["--power", "model", "--model-watts", "idle=5,core=20"]);
+    command.args(options.words.split_whitespace());
     let mut agent = Running::start(command.stderr(Stdio::piped()))?;
     let address = address(&mut agent.0)?;
     let beside = beside.map(|program| Running::start(Command::new(program).stderr(Stdio::null())));
@@ -221,14 +224,14 @@ fn bytes_below(folder: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Where its metrics are; what it says later is read and forgotten.
+/// Where its metrics are; what it says later, such as that it samples less often, is passed on.
 fn address(agent: &mut Child) -> Result<String> {
     let mut said = BufReader::new(agent.stderr.take().context("no stderr")?);
     loop {
         let mut line = String::new();
         anyhow::ensure!(said.read_line(&mut line)? > 0, "the agent ended");
         if let Some((_, rest)) = line.trim().split_once("metrics on http://") {
-            std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+            std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::stderr()));
             return Ok(rest.trim_end_matches("/metrics").to_owned());
         }
     }

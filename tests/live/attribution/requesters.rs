@@ -7,8 +7,9 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
-use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::place::{Place, Talk, assert_code};
 use energy_trace_tests::process::tests_dir;
+use std::process::Command;
 
 /// Nanoseconds on a CPU of stacks in which `worker` occurs, and of those of them in which `asker` does too, before a joint.
 fn shares(profile: &Profile, worker: &str, asker: &str) -> (u64, u64) {
@@ -26,6 +27,46 @@ fn shares(profile: &Profile, worker: &str, asker: &str) -> (u64, u64) {
         }
     }
     (all, asked)
+}
+
+/// Asks a worker process until its stdin is closed. The worker ends with it.
+const RUNNING_POOL: &str = r#"
+import ctypes, multiprocessing, os, threading, time
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+def ask_processes(going):
+    ends_with_parent = lambda: ctypes.CDLL(None).prctl(1, 9)
+    with multiprocessing.get_context("fork").Pool(1, ends_with_parent) as pool:
+        pool.apply(burn, (0.05,))
+        print("runs", flush=True)
+        while going.is_set():
+            pool.apply(burn, (0.05,))
+
+going = threading.Event()
+going.set()
+threading.Thread(target=lambda: (os.read(0, 1), going.clear())).start()
+ask_processes(going)
+"#;
+
+/// A pool of processes that ran before the recording began: what its workers burn is charged to who waits for it all the same.
+#[test]
+fn workers_that_ran_already() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    place.write("pool.py", 0o644, RUNNING_POOL);
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(place.path("pool.py"));
+    let mut running = Talk::spawn(command);
+    assert_eq!(running.line(), "runs\n");
+    let pid = running.0.id().to_string();
+    assert_code(&place.run(&["record", "--power", "model", "--no-svg", "--duration", "2", "-p", &pid]), 0);
+    running.end();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let (burnt, asked) = shares(&attribute(&recording, &Options::logical()), "burn", "ask_processes");
+    assert!(burnt > 0 && asked >= burnt / 5 * 4, "{asked} of {burnt} ns");
 }
 
 /// Threads without Python, a `ThreadPoolExecutor` and worker processes: most of what they burn is charged to the function that waits for

@@ -64,8 +64,18 @@ fn recorded_ns(recording: &Recording, pid: u32) -> u64 {
     slices.map(|slice| slice.end.ns_since(slice.start)).sum()
 }
 
+/// What /proc/stat counts in.
+const TICK_NS: u64 = 10_000_000;
+
+/// Time that the host took from this machine's CPUs so far (steal, proc(5)): the kernel leaves it out of a process's CPU time where we do not.
+fn stolen_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let ticks: u64 = stat.split_whitespace().nth(8).unwrap().parse().unwrap();
+    ticks * TICK_NS
+}
+
 /// Two programs in groups of their own that compute at once, of different length: each has its CPU time as the kernel counts it, within a
-/// fiftieth, though nothing switches for long, and the ledger is exact.
+/// fiftieth and what the host took, though nothing switches for long, and the ledger is exact.
 #[test]
 fn processes_have_their_time() {
     let (place, simulation) = (place(), Simulation::start(&Options::default()).unwrap());
@@ -75,7 +85,9 @@ fn processes_have_their_time() {
     let sysfs = simulation.sysfs().to_str().unwrap().to_owned();
     let options = ["record", "-a", "--slices", "no", "-F", "19", "--no-svg", "--path.sysfs", &sysfs];
     let burners = ["--as-root", "--", "python3", "burners.py", folder(0), folder(1)];
+    let stolen_before_ns = stolen_ns();
     let output = place.run(&[&options[..], &burners].concat());
+    let stolen_ns = stolen_ns() - stolen_before_ns + TICK_NS;
     assert_code(&output, 0);
     assert_says(&output, &["CPU time was summed by process"]);
     let recording = read(&place.path("energy-trace.data")).unwrap();
@@ -87,9 +99,9 @@ fn processes_have_their_time() {
     assert_eq!(told.len(), 4, "{said}");
     for of in told.chunks(2) {
         let (ns, kernel_ns) = (recorded_ns(&recording, of[0] as u32), of[1]);
-        let error = ns as f64 / kernel_ns as f64 - 1.0;
-        println!("{:+.2} % from the kernel's {:.3} s", 100.0 * error, kernel_ns as f64 / 1e9);
-        assert!(error.abs() < 0.02, "{ns} ns instead of {kernel_ns}");
+        println!("{ns} ns, of the kernel {kernel_ns}, stolen {stolen_ns}");
+        let (least, most) = (kernel_ns * 98 / 100, kernel_ns * 102 / 100 + stolen_ns);
+        assert!((least..=most).contains(&ns), "{ns} ns instead of {kernel_ns}, {stolen_ns} stolen");
     }
     let output = place.run(&["report", "--format", "json", "energy-trace.data"]);
     let report = Report::parse(&text(&output.stdout)).unwrap();
@@ -97,7 +109,7 @@ fn processes_have_their_time() {
     assert!(report.ledger.iter().all(|row| row.imbalance_uj() == 0), "{:?}", report.ledger);
 }
 
-/// Two hundred thousand switches are as many bytes as none: sums are all that is written.
+/// A hundred thousand switches are as many bytes as none: sums are all that is written.
 #[test]
 fn switches_cost_no_bytes() {
     let bytes = |slices: &str| {
@@ -105,7 +117,7 @@ fn switches_cost_no_bytes() {
         place.write("ping.py", 0o644, PING_PONG);
         let options = ["record", "-a", "--slices", slices, "-F", "19", "--no-svg", "--power", "none"];
         let output =
-            place.run(&[&options[..], &["--", "taskset", "-c", "1", "python3", "ping.py", "2"]].concat());
+            place.run(&[&options[..], &["--", "taskset", "-c", "1", "python3", "ping.py", "1"]].concat());
         assert_code(&output, 0);
         let recording = read(&place.path("energy-trace.data")).unwrap();
         let size = std::fs::metadata(place.path("energy-trace.data")).unwrap().len();

@@ -3,7 +3,6 @@
 //! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows those of
 //! another are the measure, within twice. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
 
-use energy_trace_model::recording::record::Unwinding;
 use energy_trace_probe::{GroupId, TraceConfig, Tracer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,26 +31,14 @@ fn kernel() -> String {
 
 fn load(oldest_kernel: bool) -> Tracer {
     Tracer::load(&TraceConfig {
-        sample_hz: 99,
-        sample_event: Default::default(),
-        rootfs: "/".into(),
-        push_times: false,
-        system_wide: false,
-        sum_time: false,
         group: Some(GroupId { number: 1, hierarchy: 0 }),
         user: Some(1),
-        verbose: false,
-        unwinding: Unwinding::Kernel,
-        unwind_mib: 1,
-        names: Default::default(),
-        reader: None,
         gpu: true,
         count: true,
         ranges: true,
         range_probes: true,
-        live: false,
-        naming: Default::default(),
         oldest_kernel,
+        ..TraceConfig::least("/".into())
     })
     .unwrap()
 }

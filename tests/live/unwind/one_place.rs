@@ -3,9 +3,10 @@
 //! Leaves out machine code that is made at run time (`symbols`).
 
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
-use energy_trace_model::recording::record::Sample;
+use energy_trace_model::recording::record::Thread;
 use energy_trace_tests::breadth::{half_or_all, some_or_all};
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
@@ -29,13 +30,14 @@ fn called() -> Vec<(String, String)> {
     ]
 }
 
-/// Records the program: what was recorded, and what it says itself.
-fn record(python: &Path, (file, name): &(String, String)) -> (Recording, Vec<Told>) {
+/// Records the program, with its last arguments: what was recorded, and what it says itself.
+fn record(python: &Path, (file, name): &(String, String), last: &[&str]) -> (Recording, Vec<Told>) {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let script = tests_dir().join("workloads/one_place.py");
-    let command = [python.to_str().unwrap(), script.to_str().unwrap(), "0.01", "8", "5", file, name];
+    let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
+    let command = [python, script, "0.01", "8", "5", file, name];
     let arguments = ["record", "--power", "none", "--no-svg", "-F", "999", "--"];
-    let output = place.run(&[&arguments[..], &command].concat());
+    let output = place.run(&[&arguments[..], &command, last].concat());
     assert_code(&output, 0);
     let told = |line: &str| {
         let mut words = line.split(' ').map(|word| word.parse::<u64>().ok());
@@ -45,9 +47,9 @@ fn record(python: &Path, (file, name): &(String, String)) -> (Recording, Vec<Tol
     (read(&place.path("energy-trace.data")).unwrap(), told)
 }
 
-/// The texts that a sample names.
-fn named(recording: &Recording, sample: &Sample) -> Vec<u32> {
-    let frames = recording.frames_of(sample.stack).map(|(_, frame)| format!("{} {}", frame.file, frame.name));
+/// The texts that a stack names.
+fn named(recording: &Recording, stack: StackId) -> Vec<u32> {
+    let frames = recording.frames_of(stack).map(|(_, frame)| format!("{} {}", frame.file, frame.name));
     let number = |frame: String| frame.split_once("text_")?.1.get(..3)?.parse().ok();
     frames.filter_map(number).collect()
 }
@@ -57,12 +59,16 @@ fn running(told: &[Told], at: KtimeNs) -> Option<u32> {
     told.iter().find(|(_, from, to)| (*from..*to).contains(&at.as_ns())).map(|(number, _, _)| *number)
 }
 
-/// Samples with their text's name, with another's, and with none.
-fn compare(recording: &Recording, told: &[Told]) -> (u32, u32, u32) {
+/// Of stacks, with their times: how many have their text's name, another's, and none.
+fn compare(
+    recording: &Recording,
+    told: &[Told],
+    stacks: impl Iterator<Item = (KtimeNs, StackId)>,
+) -> (u32, u32, u32) {
     let (mut right, mut wrong, mut nameless) = (0, 0, 0);
-    for sample in &recording.samples {
-        let Some(truth) = running(told, sample.at) else { continue };
-        let names = named(recording, sample);
+    for (at, stack) in stacks {
+        let Some(truth) = running(told, at) else { continue };
+        let names = named(recording, stack);
         let counter = match names.iter().all(|name| *name == truth) {
             false => &mut wrong,
             true if names.is_empty() => &mut nameless,
@@ -75,11 +81,12 @@ fn compare(recording: &Recording, told: &[Told]) -> (u32, u32, u32) {
 
 /// No sample has the name of another text than the one that ran, whatever of the two was the same and lay in the same place, and most have its name;
 /// a recorder that gets no CPU in time reads none, and is tried again.
-fn each_has_its_own_name(python: &Path, called: &(String, String)) {
+fn each_has_its_own_name(python: &Path, called: &(String, String), threads: &str) {
     let has_names = (0..3).any(|_| {
-        let (recording, told) = record(python, called);
+        let (recording, told) = record(python, called, &[threads]);
         assert_eq!(told.len(), 40, "{}", python.display());
-        let (right, wrong, nameless) = compare(&recording, &told);
+        let samples = recording.samples.iter().map(|sample| (sample.at, sample.stack));
+        let (right, wrong, nameless) = compare(&recording, &told, samples);
         eprintln!(
             "{}, {called:?}: {right} right, {wrong} wrong, {nameless} without a name",
             python.display()
@@ -93,6 +100,31 @@ fn each_has_its_own_name(python: &Path, called: &(String, String)) {
 #[test]
 fn each_text_has_its_own_name() {
     for python in some_or_all(&interpreters::supported()) {
-        half_or_all(called()).for_each(|called| each_has_its_own_name(python, &called));
+        half_or_all(called()).for_each(|called| each_has_its_own_name(python, &called, "0"));
+    }
+}
+
+/// Likewise where each of two CPUs has some of them, and the other CPU's are in the same place between.
+#[test]
+fn those_of_two_cpus() {
+    let python = interpreters::supported().remove(0);
+    each_has_its_own_name(&python, &called().pop().unwrap(), "2");
+}
+
+/// No wait has the name of another text than the one that waited then for a thread that does its work, and most have their own.
+#[test]
+fn those_that_wait() {
+    for python in some_or_all(&interpreters::supported()) {
+        for called in some_or_all(&called()) {
+            let (recording, told) = record(python, called, &["0", "asks"]);
+            let first = recording.processes.first().unwrap();
+            let is_main = |thread: &&Thread| thread.tid.get() == first.pid.get();
+            let main = recording.threads.iter().find(is_main).unwrap().key;
+            let waits = recording.requests.waits.iter().filter(|wait| wait.thread == main);
+            let (right, wrong, nameless) =
+                compare(&recording, &told, waits.map(|wait| (wait.at, wait.stack)));
+            eprintln!("{}, {called:?}: {right}, {wrong}, {nameless} of {}", python.display(), told.len());
+            assert!(wrong == 0 && right > nameless, "{right} right, {wrong} wrong, {nameless} nameless");
+        }
     }
 }

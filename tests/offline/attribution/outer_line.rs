@@ -283,6 +283,13 @@ fn a_module_below_a_server() {
     let [first, table] = screens(&profile);
     assert!(first.contains("(server), of which CPU and GPU counters explain"), "{first}");
     assert!(table.contains("module-0: ") && table.contains("which is split instead"), "{table}");
+    // Of launches only a GPU is told.
+    let launches: Vec<_> =
+        profile.diagnostics.iter().filter(|found| found.code() == "gpu-unattributed").collect();
+    assert!(
+        launches.len() == 2 && launches.iter().all(|found| !format!("{found:?}").contains("module")),
+        "{launches:?}"
+    );
     for (name, joules) in [("rest of server", beside), ("rest of module-0", in_module)] {
         assert!((shown(&table, name) - joules.as_joules()).abs() < 1.0, "{table}");
     }

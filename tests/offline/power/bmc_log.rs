@@ -1,4 +1,4 @@
-//! The script that asks a server's BMC for its power, with an `ipmitool` and a `curl` that answer as BMCs do.
+//! The script that asks a server's BMC for its power, with an `ipmitool` and a `curl` that answer as BMCs do, or not.
 
 use energy_trace_power::{self as power, PowerPlan, SourceChoice};
 use energy_trace_tests::process::Guard;
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 const IPMITOOL: &str = "    Instantaneous power reading:                   412 Watts
     Minimum during sampling period:                  4 Watts";
+const SENSOR: &str = "Pwr Consumption  | 168";
 const POWER: &str = r#"{"Id": "Power", "PowerControl": [{"Name": "Server",
     "PowerConsumedWatts": 409.5, "PowerLimit": {"LimitInWatts": 800}}, {"PowerConsumedWatts": 7}]}"#;
+const TEXT: &str = r#"{"PowerControl": [{"PowerConsumedWatts": "100"}]}"#;
 const METRICS: &str =
     r#"{"PowerWatts": {"@odata.id": "/redfish/v1/x", "Reading": 398}, "EnergykWh": {"Reading": 12}}"#;
 
@@ -26,7 +28,8 @@ fn script(tool: &str, answer: &str, words: &str) -> (tempfile::TempDir, Command)
     let redfish = if tool == "curl" { "https://bmc/redfish/v1/Chassis/1/Power" } else { "" };
     let mut command = Command::new("sh");
     command.args(["-c", words, script.to_str().unwrap()]).current_dir(&folder);
-    command.env("PATH", path).env("REDFISH", redfish);
+    command.env("PATH", path).env("REDFISH", redfish).env("IPMI", "");
+    command.env("SENSOR", if answer == SENSOR { "Pwr Consumption" } else { "" });
     (folder, command)
 }
 
@@ -38,10 +41,16 @@ fn rows(tool: &str, answer: &str) -> (tempfile::TempDir, String) {
     (folder, text)
 }
 
-/// What IPMI and both of Redfish's resources say becomes the log of a meter of the whole machine.
+/// What IPMI, a sensor of it and both of Redfish's resources say becomes the log of a meter of the whole machine.
 #[test]
 fn logs_of_bmcs() {
-    let cases = [("ipmitool", IPMITOOL, "412"), ("curl", POWER, "409.5"), ("curl", METRICS, "398")];
+    let cases = [
+        ("ipmitool", IPMITOOL, "412"),
+        ("ipmitool", SENSOR, "168"),
+        ("curl", POWER, "409.5"),
+        ("curl", TEXT, "100"),
+        ("curl", METRICS, "398"),
+    ];
     std::thread::scope(|scope| {
         let runs = cases.map(|(tool, answer, watts)| (watts, scope.spawn(move || rows(tool, answer))));
         for (watts, run) in runs {
@@ -58,6 +67,28 @@ fn plan(file: &Path) -> PowerPlan {
     PowerPlan { choices: vec![SourceChoice::File("bmc", file.to_owned())], ..PowerPlan::default() }
 }
 
+/// What is in a file as soon as there is something.
+fn wait_for(file: &Path) -> String {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        if !text.is_empty() || Instant::now() > end {
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A BMC that does not know the question is no file for ever: the script says so.
+#[test]
+fn a_bmc_that_tells_nothing() {
+    let (folder, mut command) = script("ipmitool", "", "exec sh \"$0\" watts 2> said");
+    let _keeper = Guard::spawn(&mut command).unwrap();
+    let said = wait_for(&folder.path().join("said"));
+    assert!(said.contains("the BMC told no power"), "{said}");
+    assert!(!folder.path().join("watts").exists());
+}
+
 /// The file that the script keeps is the meter of the whole machine; before the BMC has answered, there is none.
 #[test]
 fn a_kept_file() {
@@ -66,11 +97,7 @@ fn a_kept_file() {
     let said = power::open(&plan(&file)).err().unwrap().to_string();
     assert!(said.contains("watts cannot be read"), "{said}");
     let _keeper = Guard::spawn(&mut command).unwrap();
-    let end = Instant::now() + Duration::from_secs(20);
-    while !file.exists() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap(), "412\n");
+    assert_eq!(wait_for(&file), "412\n");
     let set = power::open(&plan(&file)).unwrap();
     let domain = &set.domains()[0];
     assert!(domain.name == "bmc" && domain.is_machine(), "{domain:?}");

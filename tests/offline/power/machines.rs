@@ -115,6 +115,27 @@ fn a_card_with_power_alone() {
     assert!(power::open(&PowerPlan { measured_only: true, ..asked }).is_err());
 }
 
+/// Where nothing measures one of Grace's sockets as a whole, its rails are read, and nothing is said to hold them; the other's stay out.
+#[test]
+fn rails_of_grace_where_the_socket_has_no_sensor() {
+    let machines = machines();
+    let machine = machines.iter().find(|machine| machine.name == "nvidia_grace_superchip").unwrap();
+    fs::remove_file(machine.sysfs.path().join("class/hwmon/hwmon1/device/power1_average")).unwrap();
+    let set = power::open(&plan(machine)).unwrap();
+    let names: Vec<&str> = set.domains().iter().map(|domain| domain.name.as_str()).collect();
+    assert_eq!(names, ["package-1", "package-0", "io-0"]);
+    let left_out = ignored(&set.sources());
+    let parts: Vec<&str> =
+        left_out.iter().filter(|(_, why)| why.contains("part of")).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(parts.len(), 2, "{left_out:?}");
+    assert!(parts.iter().all(|name| name.contains("Socket 1")), "{left_out:?}");
+    // What is beside the CPUs does not pass for them.
+    fs::remove_file(machine.sysfs.path().join("class/hwmon/hwmon2/device/power1_average")).unwrap();
+    let set = power::open(&plan(machine)).unwrap();
+    let names: Vec<&str> = set.domains().iter().map(|domain| domain.name.as_str()).collect();
+    assert_eq!(names, ["package-1"]);
+}
+
 /// A share that a host tells is read where it is named, socket by socket; a file that nobody keeps any more is left out, with its age.
 #[test]
 fn a_share_told_by_the_host() {

@@ -4,7 +4,7 @@
 //! The table that this makes stands in `docs/results/model-watts.md`.
 
 use super::machines::lay_out;
-use energy_trace_model::recording::record::{Origin, Source, SourceNote};
+use energy_trace_model::recording::record::{Origin, RANGE_OF_CODE, Source, SourceNote};
 use energy_trace_power::{self as power, PowerPlan};
 use std::collections::BTreeMap;
 use std::fs;
@@ -134,6 +134,33 @@ fn what_changed_on_guests() {
         table += &format!(
             "\n| `{name}` | {kind} | 0.74 | {idle:.2} | 3.50 | {busy:.2} | {low:.2} to {high:.2} times |"
         );
+    }
+    let page = fs::read_to_string(fixture("docs/results/model-watts.md")).unwrap();
+    assert!(page.contains(&table), "docs/results/model-watts.md does not have this table:\n{table}");
+}
+
+/// Code heavy on vector instructions or memory draws what the model's range leaves it, on each server of which that was measured. The page has
+/// the figures.
+#[test]
+fn code_that_draws_more() {
+    let mut reader = csv::ReaderBuilder::new();
+    let path = fixture("tests/fixtures/server_watts/code.csv");
+    let rows = reader.comment(Some(b'#')).from_path(path).unwrap().into_records();
+    let times: Vec<[f64; 3]> = rows
+        .map(|row| {
+            let row = row.unwrap();
+            let watts = |at: usize| row[at].parse::<f64>().unwrap();
+            [4, 5, 6].map(|at| watts(at) / watts(3))
+        })
+        .collect();
+    assert_eq!(times.len(), 11);
+    let [least, most] = RANGE_OF_CODE.map(|part| part as f64 / 1e3);
+    let mut table = String::from("| code | least | median | most |\n|---|--:|--:|--:|");
+    for (at, code) in ["vector instructions", "memory", "the largest values"].iter().enumerate() {
+        let mut of: Vec<f64> = times.iter().map(|of| of[at]).collect();
+        of.sort_by(f64::total_cmp);
+        table += &format!("\n| {code} | {:.2} | {:.2} | {:.2} |", of[0], median(of.clone()), of[10]);
+        assert!(of.iter().all(|times| (least - 0.005..most + 0.005).contains(times)), "{of:?}");
     }
     let page = fs::read_to_string(fixture("docs/results/model-watts.md")).unwrap();
     assert!(page.contains(&table), "docs/results/model-watts.md does not have this table:\n{table}");

@@ -161,7 +161,7 @@ fn schema_refuses_what_is_wrong() {
 #[test]
 fn budgets_in_json() {
     let run = estimated_training();
-    let budgets = [Budget::of_call("torch.autograd.backward=1J").unwrap(), "1kJ".parse().unwrap()];
+    let budgets = [Budget::of_call("torch.autograd.backward=1J").unwrap(), "2kJ".parse().unwrap()];
     let checked = budgets::check(&run, &budgets);
     let mut out = Vec::new();
     json::write(&mut out, &run, &JsonOptions { budgets: &checked, ..JsonOptions::default() }).unwrap();

@@ -92,6 +92,7 @@ fn of_contention() -> Vec<Entry> {
         world("W7a", "W3, preempted in turns of 3 ms by bursts of 3 to 45 W", crowds::preempted),
         world("W7b", "W1j beside two strangers of 12 W in bursts of 300 ms", crowds::phases_beside_strangers),
         world("W7c", "W1c beside two strangers of 12 W in bursts of 300 ms", crowds::loop_beside_strangers),
+        world("W7f", "W1d ± 10 % beside two of 12 W in bursts on other CPUs", crowds::loop_beside_busy_cpus),
         world("W7d", "W3, the CPU taken away for 4 to 20 ms, 2 times a second", |r| {
             crowds::paused(r, 4..20, 5e8)
         }),

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what one thread does (`loops.rs`, `trees.rs`).
 
-use super::loops::{fork, main_thread, of_102_ms, own_25_ms};
+use super::loops::{self, fork, main_thread, of_102_ms, own_25_ms};
 use super::programs::{Stage, bursts, cycle, member, mixture, resting};
 use super::recording::World;
 use super::schedule::{Bound, Program, Task, Who, pauses};
@@ -52,6 +52,15 @@ pub(super) fn phases_beside_strangers(random: &mut Random) -> World {
 /// A loop of 102 ms beside strangers.
 pub(super) fn loop_beside_strangers(random: &mut Random) -> World {
     beside_strangers(random, of_102_ms)
+}
+
+/// A training loop of 50 ms on a CPU of its own beside two others of 12 W, each in bursts of 300 ms on another CPU.
+pub(super) fn loop_beside_busy_cpus(random: &mut Random) -> World {
+    let mut world = World { cpus: 3, ..loops::of(random, 5e7, 0.1) };
+    for key in 0..2 {
+        stranger(&mut world, key, 1 + key..2 + key, (3e8, 6e8), (12.0, 12.0), random);
+    }
+    world
 }
 
 /// One thread whose CPU is taken away for so long, once in `every` nanoseconds.

@@ -89,6 +89,7 @@ extern "C" fn walk_python() -> u32 {
         return u32::from(code);
     }
     walk.python.all_classes = scratch.codes.looks_at_classes();
+    scratch.codes.bring_all(walk.layout.takes_turns != 0);
     scratch.head.python_end = end::RUNNING;
     scratch.window.clear();
     repeat(MAX_PYTHON_FRAMES / STRETCH, |_| python_stretch());

@@ -1,4 +1,4 @@
-//! Code objects that a CPU's samples held before, and what tells user space which ones those were that none held.
+//! Code objects that a CPU's samples, or its waits, held before, and what tells user space which ones those were that none held.
 //!
 //! A code object may be freed and another put in its place before user space comes to read it. So the first sample that holds one brings
 //! along what tells it from others (`code_check`), and what is read later counts for that sample only where that is the same. For a while
@@ -12,7 +12,7 @@ use super::rings::{NO_WAKEUP, Ring, output};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
 use tracer_ebpf::code_check::{
-    CheckPlaces, FIELDS, Fields, LastFile, SHORT_HEAD_BYTES, Said, Text, Words, code_check, read_text,
+    CheckPlaces, FIELDS, Fields, HEAD_BYTES, LastFile, Said, Text, Words, code_check, read_text,
 };
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, MAX_TOLD_CODES, ToldCode, kind};
@@ -23,6 +23,8 @@ const SLOTS: usize = 2048;
 const WAYS: usize = 4;
 /// Code objects that are kept where every sample passes by anyway: a power of two.
 const RECENT: usize = 64;
+/// A per-CPU map takes values of up to 32 KiB (`PCPU_MIN_UNIT_SIZE`).
+const _: () = assert!(size_of::<SeenCodes>() <= 32 << 10);
 const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
@@ -103,6 +105,12 @@ impl RecentCodes {
         self.now_ns = now;
     }
 
+    /// The sample that began brings all along, if `all` is true, whatever is remembered.
+    #[inline(always)]
+    pub(crate) fn bring_all(&mut self, all: bool) {
+        self.restless |= u64::from(all);
+    }
+
     /// 1: the sample that begins is to look at the classes of all first variables: something was new lately, or the last time is long ago.
     #[inline(always)]
     pub(crate) fn looks_at_classes(&mut self) -> u64 {
@@ -136,9 +144,8 @@ impl RecentCodes {
         if code == 0 {
             return; // A shim.
         }
-        let key = code ^ u64::from(pid) << 44 ^ u64::from(program).rotate_right(12);
-        // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
-        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let key = key_of(code, (pid, program));
+        let mixed = mix(key);
         let recent = recent_place(mixed);
         if *at(&mut self.latest, recent) == key
             && (self.restless == 0 || *at(&mut self.brought_ns, recent) == self.now_ns)
@@ -166,6 +173,19 @@ impl RecentCodes {
         tell();
     }
 
+    /// What is remembered of a code object after `add`: where it is, and what tells it from others there. Of one for which there was no room: the
+    /// time, as it may be any.
+    #[inline(always)]
+    pub(crate) fn identity(&self, seen: &mut SeenCodes, code: u64, process: (u32, u32)) -> u64 {
+        if code == 0 {
+            return 0;
+        }
+        match seen.place(mix(key_of(code, process)), self.turn) {
+            (place, true) => *seen.slot(place),
+            (_, false) => self.now_ns,
+        }
+    }
+
     /// Takes a new one along, and gives what tells it from others; `None` where there is no room left: a later sample brings it.
     #[inline(always)]
     fn keep(
@@ -191,9 +211,9 @@ impl RecentCodes {
         Some(check[0] ^ check[1])
     }
 
-    /// Sends what was taken along, before its sample.
+    /// Sends what was taken along, before its sample; what finds no room is counted as `what`.
     #[inline(always)]
-    pub(crate) fn send<R: Ring>(&self, seen: &mut SeenCodes, sample: EventHead) {
+    pub(crate) fn send<R: Ring>(&self, seen: &mut SeenCodes, sample: EventHead, what: u32) {
         if self.fresh == 0 {
             return;
         }
@@ -204,13 +224,13 @@ impl RecentCodes {
             return;
         }
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
-        unsafe { output::<R>((&raw mut seen.head).cast(), bytes, NO_WAKEUP, R::CODES) };
-        self.send_told::<R>(seen);
+        unsafe { output::<R>((&raw mut seen.head).cast(), bytes, NO_WAKEUP, what) };
+        self.send_told::<R>(seen, what);
     }
 
     /// A function of its own, for the stack of who walks.
     #[inline(never)]
-    fn send_told<R: Ring>(&self, seen: &mut SeenCodes) {
+    fn send_told<R: Ring>(&self, seen: &mut SeenCodes, what: u32) {
         if self.told == 0 {
             return;
         }
@@ -222,8 +242,20 @@ impl RecentCodes {
             return;
         }
         // SAFETY: as above.
-        unsafe { output::<R>((&raw mut seen.told_head).cast(), bytes, NO_WAKEUP, R::CODES) };
+        unsafe { output::<R>((&raw mut seen.told_head).cast(), bytes, NO_WAKEUP, what) };
     }
+}
+
+/// A code object of a program in a process.
+#[inline(always)]
+fn key_of(code: u64, (pid, program): (u32, u32)) -> u64 {
+    code ^ u64::from(pid) << 44 ^ u64::from(program).rotate_right(12)
+}
+
+/// Its hash: 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+#[inline(always)]
+fn mix(key: u64) -> u64 {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The place of a code object among the latest.
@@ -250,7 +282,7 @@ fn copy_text<const ROOM: usize>(
     out: &mut [u8; ROOM],
 ) -> bool {
     let from = at.wrapping_add(u64::from(places.text));
-    if !memory.read_frame(from, SHORT_HEAD_BYTES, head) {
+    if !memory.read_frame(from, HEAD_BYTES, head) {
         return false;
     }
     let all = Text::bytes(places, head);

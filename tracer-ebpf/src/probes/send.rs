@@ -10,7 +10,7 @@ use tracer_ebpf::wire::{SAMPLE_WORDS, SampleHead, end};
 pub(crate) fn send<R: Ring>(scratch: &mut Scratch) {
     let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
-    scratch.codes.send::<R>(&mut scratch.seen, scratch.head.head);
+    scratch.codes.send::<R>(&mut scratch.seen, scratch.head.head, R::CODES);
     let wakes = scratch.codes.wakes(scratch.head.head.at_ns) || is_filling::<R>() || is_unread(&scratch.head);
     let flags = if wakes { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.

@@ -2,7 +2,7 @@
 //!
 //! A sleeping thread's stack cannot be read from outside, so it is taken at the switch at which the thread goes to sleep: Python frames
 //! only, because they are what a worker's energy is charged to, and they cost a tenth of a whole sample. Threads without Python state and
-//! threads that were seen too often pay one map lookup. A stack that is the same as the thread's last one is sent as a word.
+//! threads that were seen too often pay one map lookup. A stack of the same functions as the thread's last one is sent as a word.
 //! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
 
 use super::maps::{PYTHONS, current, head_at, is_target, settings};
@@ -10,6 +10,7 @@ use super::ranges;
 use super::registers::thread_pointer;
 use super::rings::{Events, NO_WAKEUP, output, send_event};
 use super::scratch::{copy_layout, repeat};
+use super::seen_codes::{RecentCodes, SeenCodes};
 use super::thread_context::{self, RECORD_WORDS};
 use super::user_memory::{FrameMemory, UserMemory};
 use super::user_window::Window;
@@ -70,12 +71,17 @@ struct WaitScratch {
     layout: PythonLayout,
     walk: PythonWalk,
     window: Window,
+    codes: RecentCodes,
     cursor: u64,
     hash: u64,
 }
 
 #[map]
 static WAIT_SCRATCH: PerCpuArray<WaitScratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// The code objects that a CPU's waits held before.
+#[map]
+static WAIT_CODES: PerCpuArray<SeenCodes> = PerCpuArray::with_max_entries(1, 0);
 
 #[map]
 static WAITERS: LruHashMap<u32, Waiter> = LruHashMap::with_max_entries(16384, 0);
@@ -162,6 +168,8 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     begun.head.native_end = end::NOTHING;
     begun.head.range = ranges::path_of(tid);
     begun.window.clear();
+    begun.codes.begin(now);
+    begun.codes.bring_all(begun.layout.takes_turns != 0);
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
     walk_wait();
@@ -178,6 +186,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
         mix(&mut hash, add_span());
     }
     let done = scratch()?;
+    done.codes.send::<Events>(codes()?, done.head.head, lost::WAITS);
     let hash = hash | 1;
     if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
 }
@@ -243,8 +252,13 @@ extern "C" fn wait_step() -> u32 {
             scratch.words[at + 3] = frame.class;
             scratch.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
-            mix(&mut scratch.hash, frame.code);
-            mix(&mut scratch.hash, frame.instruction);
+            let WaitScratch { codes: recent, layout, walk, head, hash, .. } = scratch;
+            let Some(seen) = codes() else { return 1 };
+            let process = (head.head.pid, layout.program);
+            let code = (frame.code, python::globals(layout, walk));
+            recent.add(seen, code, process, (|code| _ = check_waiting(code), || _ = tell_waiting()));
+            mix(hash, recent.identity(seen, frame.code, process));
+            mix(hash, frame.instruction);
             0
         }
         Step::Restart => {
@@ -258,6 +272,33 @@ extern "C" fn wait_step() -> u32 {
             1
         }
     }
+}
+
+/// Finds what tells a code object from others.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_waiting(code: u64) -> u32 {
+    let (Some(scratch), Some(seen)) = (scratch(), codes()) else { return 0 };
+    let places = (scratch.layout.check, &UserMemory);
+    seen.look(&mut scratch.codes, code, places, |text| say_waiting(text) != 0);
+    0
+}
+
+/// Takes along what the code object says that was looked at last.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn tell_waiting() -> u32 {
+    let (Some(scratch), Some(seen)) = (scratch(), codes()) else { return 0 };
+    seen.tell(&mut scratch.codes, (scratch.layout.check, &UserMemory));
+    0
+}
+
+/// Finds what a string says; 0 where it cannot be read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn say_waiting(text: u64) -> u32 {
+    let (Some(scratch), Some(seen)) = (scratch(), codes()) else { return 0 };
+    u32::from(seen.say(scratch.layout.check, text, &UserMemory))
 }
 
 /// A word into a hash: multiply and rotate with the constant of FxHash (Firefox, rustc).
@@ -347,4 +388,11 @@ fn field(base: *const u8, offset: u32) -> Option<u32> {
 fn scratch() -> Option<&'static mut WaitScratch> {
     // SAFETY: this CPU's value; the hook runs with interrupts off, and nothing else uses it.
     WAIT_SCRATCH.get_ptr_mut(0).map(|scratch| unsafe { &mut *scratch })
+}
+
+/// This CPU's code objects.
+#[inline(always)]
+fn codes() -> Option<&'static mut SeenCodes> {
+    // SAFETY: as above.
+    WAIT_CODES.get_ptr_mut(0).map(|codes| unsafe { &mut *codes })
 }

@@ -59,6 +59,32 @@ pub struct TraceConfig {
 }
 
 impl TraceConfig {
+    /// What samples a command and records nothing else: the least that has the programs loaded.
+    pub fn least(rootfs: PathBuf) -> Self {
+        Self {
+            sample_hz: 99,
+            sample_event: EventChoice::Auto,
+            rootfs,
+            push_times: false,
+            system_wide: false,
+            sum_time: false,
+            group: None,
+            user: None,
+            unwinding: Unwinding::Kernel,
+            unwind_mib: 1,
+            verbose: false,
+            names: symbolize::Detail::default(),
+            reader: None,
+            gpu: false,
+            count: false,
+            ranges: false,
+            range_probes: false,
+            live: false,
+            naming: LiveNaming::Never,
+            oldest_kernel: false,
+        }
+    }
+
     /// For an agent: of processes that begin or end nothing is read.
     pub const fn is_always_on(&self) -> bool {
         self.system_wide && self.sum_time && self.live

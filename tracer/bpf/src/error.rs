@@ -68,8 +68,8 @@ impl ProbeError {
             ProgramError::LoadError { io_error, verifier_log } => {
                 let log = verifier_log.to_string();
                 let lines: Vec<&str> = log.lines().collect();
-                let tail = lines[lines.len().saturating_sub(12)..].join("\n");
-                format!("{io_error}\n{tail}")
+                let tail = lines[lines.len().saturating_sub(12)..].join("\n  ");
+                format!("{io_error}\n  {tail}")
             }
             other => chain(other),
         };

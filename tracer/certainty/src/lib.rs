@@ -306,6 +306,12 @@ impl<'a> Collector<'a> {
         if self.of.pools.is_empty() { f64::INFINITY } else { whole.max(self.energy()) }
     }
 
+    /// All that was measured above idle, but for what is in doubt about idle, which is a part of what was measured.
+    fn most_of_all(&self) -> f64 {
+        let above_idle = self.whole() + Z * self.widening() * self.of.idle_joules;
+        above_idle.min(self.of.measured_joules.unwrap_or(f64::INFINITY))
+    }
+
     /// Whether the run does not tell the rows from others that they share columns with.
     fn is_pooled(&self) -> bool {
         self.by_pools().sqrt() > UNCLEAR * self.energy().abs()
@@ -435,7 +441,12 @@ fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
     let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
     let (mut variance, mut low, mut high, mut bounded, mut all) = (0.0, 0.0, 0.0, false, 0.0);
     for collector in collectors {
-        all += if collector.is_all { f64::INFINITY } else { collector.whole() };
+        all += match collector.of.class {
+            // What a mean has not shown of the last work was not measured.
+            Some(DomainClass::Gpu) if collector.is_all => f64::INFINITY,
+            Some(DomainClass::Gpu) => (1.0 + UNCLEAR) * collector.whole(),
+            _ => collector.most_of_all(),
+        };
         variance += collector.variance() * collector.widening().powi(2);
         let own = collector.energy();
         let bounds = collector.bounds(shown);
@@ -452,8 +463,8 @@ fn over(collectors: &[Collector<'_>], energy: MicroJoules) -> Uncertainty {
     let at_least = |bound: MicroJoules| {
         if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
     };
-    // Of all there is nobody has more than all, but for what is in doubt about that itself.
-    let most_of_all = joules((1.0 + UNCLEAR) * all).max(energy);
+    // Nobody has more than all that was measured.
+    let most_of_all = joules(all).max(energy);
     let bounds = (at_least(least).min(energy), most.max(energy).min(most_of_all));
     // What is open is in the bounds, with everything else.
     let (ends, below, above) = if open { (bounds, 0.0, 0.0) } else { ((energy, energy), below, above) };

@@ -65,9 +65,13 @@ fn the_program_beside_others() {
     beside.domains[0].pools = vec![pool(10.0), pool(0.0)];
     assert_eq!(all(&beside, 10), (100, 100, false));
     assert_eq!(beside.of_all(|place, _| place == 1, MicroJoules::ZERO), super::Uncertainty::default());
-    // Watts that the run shows, to a tenth: 1.1 · 1.96 J, as many times up as down.
+    // Watts that the run shows, to a tenth: 1.1 · 1.96 J, as many times up as down; but no more than was measured.
     beside.domains[0] = DomainCertainty { relative: vec![0.01], ..beside.domains[0].clone() };
     beside.domains[0].columns = vec![Column { identified: true, bounds: (0.5, 2.0), group: None }];
+    assert_eq!(all(&beside, 10), (80, 100, true));
+    beside.domains[0].pools = vec![pool(10.0), pool(1.0)];
+    assert_eq!(all(&beside, 10), (80, 110, true));
+    beside.domains[0].pools = vec![pool(10.0), pool(30.0)];
     assert_eq!(all(&beside, 10), (80, 124, true));
 }
 
@@ -207,6 +211,19 @@ fn bounds_where_watts_are_open() {
     let (low, high) = sure(&certainty(false), &[0], 10).bounds.unwrap();
     assert!(low.as_joules() < 5.0 && low >= MicroJoules::ZERO, "{low}");
     assert!(high.as_joules() > 20.0, "{high}");
+}
+
+/// What is in doubt about idle is a part of what was measured: no end is above that.
+#[test]
+fn nobody_has_more_than_was_measured() {
+    let most = |measured_joules| {
+        let mut certainty = two_paths([0, 0]);
+        let domain = &mut certainty.domains[0];
+        (domain.idle_joules, domain.all_seconds, domain.measured_joules) = (20.0, 2.0, measured_joules);
+        sure(&certainty, &[0, 1], 40).ci95.1.as_joules()
+    };
+    assert!(most(None) > 60.0, "{}", most(None));
+    assert!((most(Some(45.0)) - 45.0).abs() < 1e-6, "{}", most(Some(45.0)));
 }
 
 /// Two call paths share a column of 40 J, by time 10 and 30 J; `functions` are their innermost ones.

@@ -8,8 +8,10 @@
 //!
 //! Heavy formats are features of this package, on unless they are left out: `parquet`, `protobuf` (pprof and OpenTelemetry) and `firefox`.
 //!
-//! To add one: its file here with a `write` as the others have, and its line in `FORMATS`; command line, help and errors follow. Leaves out
-//! folded stacks, CSV and the HTML page, which are package `report`'s.
+//! To add one: its file here with a `write` as the others have (`stacks_json` is a short one), and its line in `FORMATS`; command line, help and
+//! errors follow. `Stacks` has the frames and what each stack spent. A file with room for words says how far its energy can be trusted, and where
+//! there is none, that it has CPU time alone (`Stacks::quality`); one without is in the list `silent` of the test `time_alone_is_said`
+//! (`tests/offline/report/every_output`). Leaves out folded stacks, CSV and the HTML page, which are package `report`'s.
 
 mod chrome;
 mod emissions;
@@ -39,7 +41,7 @@ use energy_trace_model::profile::over_time::OverTime;
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_report::folded::{self, FoldedOptions, Per};
 use energy_trace_report::rest::Rest;
-use energy_trace_report::{DomainChoice, csv, html};
+use energy_trace_report::{DomainChoice, csv, html, run};
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -82,6 +84,11 @@ pub(crate) struct StackOptions {
 }
 
 impl ExportOptions {
+    /// The same for a profile, which may have psys alone.
+    fn of(&self, profile: &Profile) -> Self {
+        Self { domain: run::or_headline(self.domain, profile), ..*self }
+    }
+
     /// With these roots where the user has not chosen any.
     fn stacks(&self, per: Per) -> StackOptions {
         let Self { domain, short_names, native_frames, rest, .. } = *self;
@@ -197,7 +204,7 @@ impl Format {
     /// When the writer refuses.
     pub fn write(&self, out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
         match self.write {
-            Writing::File(write) => write(out, input, options),
+            Writing::File(write) => write(out, input, &options.of(input.profile)),
             Writing::Folder(_) => {
                 self.objects(input, options)?.iter().try_for_each(|object| out.write_all(&object.bytes))
             }

@@ -139,8 +139,12 @@ impl JitProcess {
         self.user.map_or(Owner::Several, Owner::of_user)
     }
 
-    /// The names of all places that were seen. `made_by` calls one after its callers.
-    pub fn names(&self, worker: &Worker, made_by: impl Fn(&[FrameId]) -> Option<String>) -> Vec<JitNames> {
+    /// The names of all places that were seen. `made_by` calls one after its callers, of whom it is told whether they are sure.
+    pub fn names(
+        &self,
+        worker: &Worker,
+        made_by: impl Fn(&[FrameId], bool) -> Option<String>,
+    ) -> Vec<JitNames> {
         let wanted: Vec<u64> = self.places.keys().copied().collect();
         let label = |what: &str| format!("{what} of process {}", self.own_pid);
         let mut histories: BTreeMap<u64, History> = BTreeMap::new();
@@ -156,7 +160,7 @@ impl JitProcess {
         let map: BTreeMap<u64, String> = map.into_iter().flatten().collect();
         let names = |(address, place): (&u64, &JitPlace)| {
             let history = histories.get(address);
-            let otherwise = map.get(address).cloned().or_else(|| made_by(&place.callers));
+            let otherwise = map.get(address).cloned().or_else(|| made_by(&place.callers, place.is_called));
             let otherwise = otherwise.as_deref().unwrap_or(&self.nameless);
             names_of(place, history.map_or(&[], Vec::as_slice), otherwise)
         };

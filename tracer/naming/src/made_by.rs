@@ -64,11 +64,15 @@ impl<'a> Callers<'a> {
         Self(named.collect())
     }
 
-    /// What code is called that these frames call, the nearest first; `None` where they are of no library.
-    pub fn made_by(&self, callers: &[FrameId]) -> Option<String> {
+    /// What code is called that these frames call, the nearest first; `None` where they are of no library. Where the nearest was guessed
+    /// (`are_sure`), it may be left of an earlier call, into any library: then oneDNN's alone count.
+    pub fn made_by(&self, callers: &[FrameId], are_sure: bool) -> Option<String> {
         let callers = || callers.iter().filter_map(|caller| self.0.get(caller));
         let primitive = callers().rev().find_map(|(_, name)| primitive(name));
         primitive.map(|what| format!("[oneDNN: {what}]")).or_else(|| {
+            if !are_sure {
+                return None;
+            }
             let file = |module: &str| Path::new(module).file_name().unwrap_or_default().to_owned();
             let mut files = callers().map(|(module, _)| file(module)).filter(|file| !file.is_empty());
             let is_c_library = |file: &str| C_LIBRARY.iter().any(|begin| file.starts_with(begin));
@@ -102,6 +106,10 @@ mod tests {
 
     /// What code is called that functions call, the nearest first, each by its library and name.
     fn made_by(callers: &[(&str, &str)]) -> Option<String> {
+        made_by_if(callers, true)
+    }
+
+    fn made_by_if(callers: &[(&str, &str)], are_sure: bool) -> Option<String> {
         let ids = || (0..).map(FrameId::new);
         let name = |name: &str| Name { name: name.into(), file: String::new(), line: 0 };
         let frame =
@@ -114,7 +122,7 @@ mod tests {
         };
         let names: Vec<_> = ids().zip(callers).map(named).collect();
         let all: Vec<FrameId> = ids().take(callers.len() + 1).collect();
-        Callers::new(&frames, &names).made_by(&all)
+        Callers::new(&frames, &names).made_by(&all, are_sure)
     }
 
     /// Code is called after the library of its nearest caller, but for the C library; frames that are none of a library's say nothing.
@@ -129,6 +137,16 @@ mod tests {
         );
         assert_eq!(made_by(&[libc]), None);
         assert_eq!(made_by(&[]), None);
+    }
+
+    /// A caller that was guessed is no reason to call code after its library (qemu's was glib's, which looks things up while qemu translates),
+    /// but where it is oneDNN's.
+    #[test]
+    fn guessed_callers() {
+        assert_eq!(made_by_if(&[("/lib/libglib-2.0.so.0", "g_hash_table_insert")], false), None);
+        let kernel = "dnnl::impl::cpu::x64::jit_uni_reorder_t::omp_driver_1d(int, char const*)";
+        let named = made_by_if(&[("/site/torch/lib/libtorch_cpu.so", kernel)], false);
+        assert_eq!(named.as_deref(), Some("[oneDNN: reorder]"));
     }
 
     /// A kernel of oneDNN is a part of the outermost primitive.

@@ -13,9 +13,11 @@ pub enum PowerError {
     )]
     NoneWithOthers,
     /// A source that was named and is not there.
-    #[error("--power {name} gives no counter: {why}")]
+    #[error(
+        "--power {name} gives no counter: {why}; without --power, what this machine has is read, or an estimate made"
+    )]
     Missing {
-        /// The source.
+        /// The source, as it was typed.
         name: &'static str,
         /// Why, with the fix.
         why: String,

@@ -41,6 +41,8 @@ pub struct PowerPlan {
     pub gpu: bool,
     /// Time between two readings of a counter.
     pub period: Duration,
+    /// Whether for an agent: of a GPU's meter nothing is asked that only the end of a recording tells.
+    pub always_on: bool,
 }
 
 impl Default for PowerPlan {
@@ -56,6 +58,7 @@ impl Default for PowerPlan {
             measured_only: false,
             gpu: true,
             period: Duration::from_millis(10),
+            always_on: false,
         }
     }
 }
@@ -73,6 +76,16 @@ impl PowerPlan {
             SourceChoice::Rapl => word == self.rapl(),
             SourceChoice::Auto | SourceChoice::None | SourceChoice::File(..) => false,
         })
+    }
+
+    /// The word by which the user named this source.
+    pub(super) fn typed(&self, word: &'static str) -> &'static str {
+        let is_itself = self.choices.contains(&SourceChoice::Source(word));
+        if !is_itself && self.choices.contains(&SourceChoice::Rapl) && word == self.rapl() {
+            "rapl"
+        } else {
+            word
+        }
     }
 
     /// The source that `rapl` stands for on this machine.
@@ -111,6 +124,7 @@ mod tests {
             ..PowerPlan::default()
         };
         assert_eq!((plan.names("powercap"), plan.names("perf")), (false, true));
+        assert_eq!((plan.typed("perf"), plan.typed("hwmon")), ("rapl", "hwmon"));
         std::fs::create_dir_all(sysfs.path().join("class/powercap/intel-rapl:0")).unwrap();
         assert_eq!((plan.names("powercap"), plan.names("perf")), (true, false));
         assert!(!plan.is_auto());

@@ -210,7 +210,7 @@ impl PowerSet {
             self.discover(kind, plan, file, named)?;
         self.of_devices.extend(diagnostics);
         if named && meter.is_none() && second_reader.is_none() {
-            return Err(PowerError::Missing { name: kind.word, why: ignored_reasons(&source) });
+            return Err(PowerError::Missing { name: plan.typed(kind.word), why: ignored_reasons(&source) });
         }
         self.compare_with(second_reader);
         match meter {

@@ -11,7 +11,7 @@ use super::collect::losses::{
 };
 use super::collect::reader::Reader;
 use super::collect::totals::TimeReader;
-use super::count::{CountName, Counting, ToCount, UnitsOfCalls, send_python_counts};
+use super::count::{CountName, Counting, OfPython, ToCount, UnitsOfCalls, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::{Processes, Scope};
 use super::range_library::place_in;
@@ -57,7 +57,8 @@ pub struct Tracer {
     object: Object,
     cpus: Cpus,
     config: TraceConfig,
-    followed: Vec<Pid>,
+    /// With who made each, where that is known.
+    followed: Vec<(Pid, Option<Pid>)>,
     held: Option<Pid>,
     to_prefetch: Vec<SeenFile>,
     to_count: ToCount,
@@ -123,14 +124,14 @@ impl Tracer {
         &self.object.loaded
     }
 
-    /// Makes a process a target: all its threads, and from now on its children. Before the start its memory is read at once, later with its
-    /// first event.
+    /// Makes a process a target, of which this parent is known: all its threads, and from now on its children. Before the start its memory is
+    /// read at once, later with its first event.
     ///
     /// # Errors
     /// When the map of targets is full.
-    pub fn follow(&mut self, pid: Pid) -> Result<(), ProbeError> {
+    pub fn follow(&mut self, pid: Pid, parent: Option<Pid>) -> Result<(), ProbeError> {
         self.object.add_target(pid, energy_trace_system::clock::now().as_ns())?;
-        self.followed.push(pid);
+        self.followed.push((pid, parent));
         Ok(())
     }
 
@@ -140,7 +141,7 @@ impl Tracer {
     /// When the map of targets is full.
     pub fn follow_command(&mut self, pid: Pid) -> Result<(), ProbeError> {
         self.held = Some(pid);
-        self.follow(pid)
+        self.follow(pid, None)
     }
 
     /// Processes of the tracer's own, with all that they fork: no targets when everybody is. Before the start.
@@ -250,9 +251,7 @@ impl Tracer {
             processes.files.prefetch(file);
         }
         self.held.iter().for_each(|&pid| processes.files.hold(pid));
-        for &pid in &self.followed {
-            processes.get_or_insert(pid, &out.records);
-        }
+        processes.meet_followed(&self.followed, &out.records);
         let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver)?);
         // What runs already is known before the first sample. That takes seconds for a program of large libraries:
         // until then nothing is attached whose events nobody would take.
@@ -551,9 +550,9 @@ fn count_lost(lost: &mut BTreeMap<LossReason, u64>, collector: &Collector, refus
 /// Sends how often functions were called, where that was counted.
 fn send_counts(collector: &mut Collector, python: Option<&[u8]>) -> Vec<CallDiagnostic> {
     let told = python.map(|told| send_python_counts(told, &mut collector.stacks));
-    let (mut found, any_python) = told.unwrap_or_default();
+    let (mut found, of_python) = told.unwrap_or_else(|| (Vec::new(), OfPython::untold(&collector.stacks)));
     if let Some(counting) = collector.counting.take() {
-        found.extend(counting.finish(&mut collector.stacks, any_python));
+        found.extend(counting.finish(&mut collector.stacks, of_python));
     }
     found
 }

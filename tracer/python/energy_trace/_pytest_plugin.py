@@ -24,7 +24,7 @@ from ._recorder import Recorder
 _ROWS = 20
 _VERDICTS = {
     "unknown-call": "it was too short to measure: no sample shows it; repeat its work, or raise -F (--energy-record='-F 999')",
-    "not-judged": "the counter lacks too much of the run to tell, or the limit is within what is possible: make the test longer",
+    "not-judged": "the counter lacks too much of the run to tell, or the limit is within what is possible: make the test longer; an estimate needs a counter",
     "not-measured": "no energy was measured",
 }
 
@@ -168,14 +168,17 @@ class _Energy:
     def _take(self, report: Any) -> None:
         """Joules by test, largest first, and what they are."""
         names = {name_of(nodeid): nodeid for nodeid in self._tests}
+        known = _rows.models(report)
         for function in report["functions"]:
             nodeid = names.get(function["name"].rpartition(".")[2])
             if nodeid is not None:
-                self._rows.append((_rows.joules(function), _rows.line(function, nodeid)))
+                self._rows.append((_rows.joules(function), _rows.line(function, nodeid, known)))
         self._rows.sort(reverse=True)
         self._ranges = _rows.ranges(report)
         estimated = any(row["quality"] == "estimated" for row in report["ledger"])
-        self._heading = "energy of tests (estimated from CPU time: no energy counter)" if estimated else "energy of tests"
+        least, most = known.get("package", (1.0, 1.0))
+        may_be = f"; may be {least:.1f} to {most:.1f} times that" if most > least else ""
+        self._heading = f"energy of tests (estimated from CPU time: no energy counter{may_be})" if estimated else "energy of tests"
 
     def _hold(self, test: pytest.TestReport, limit: float, budget: Any) -> None:
         verdict = budget["verdict"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List, Tuple
 
 # What adds up: a core is part of its package, and psys holds the others.
 _CLASSES = ("package", "dram", "gpu")
 _OUTSIDE = "[outside of ranges]"
+Models = Dict[str, Tuple[float, float]]
 
 
 def ranges(report: Any) -> List[str]:
@@ -14,11 +15,22 @@ def ranges(report: Any) -> List[str]:
     rows = sorted(report["rows"], key=lambda row: (joules(row), row["total_ns"]), reverse=True)
     if all(row["name"] == _OUTSIDE for row in rows):
         return []
-    return [line(row, f"{row['total_ns'] / 1e9:>7.3f} CPU s  {row['name']}") for row in rows]
+    known = models(report)
+    return [line(row, f"{row['total_ns'] / 1e9:>7.3f} CPU s  {row['name']}", known) for row in rows]
 
 
-def line(row: Any, name: str) -> str:
-    return f"{quantity(joules(row)):>9} {_interval(row):>6}  {name}"
+def line(row: Any, name: str, known: Models) -> str:
+    return f"{quantity(joules(row)):>9} {_interval(row, known):>6}  {name}"
+
+
+def models(report: Any) -> Models:
+    """What joules of each class may be in parts of those that a model gave, where it has a range."""
+    found = {}
+    for row in report["ledger"]:
+        if row["quality"] == "estimated" and row["target_ci95_uj"] and row["target_uj"] > 0:
+            low, high = row["target_ci95_uj"]
+            found[row["class"]] = (low / row["target_uj"], high / row["target_uj"])
+    return found
 
 
 def joules(row: Any) -> float:
@@ -32,8 +44,12 @@ def quantity(value: float) -> str:
     return "0 J"
 
 
-def _interval(row: Any) -> str:
-    """Half the 95 % interval in parts of the whole."""
-    low, high = row["ci95_uj"]
-    half, middle = (high - low) / 2, joules(row) * 1e6
-    return f"±{half / middle:.0%}" if middle > 0 and half < middle else ">±99%"
+def _interval(row: Any, known: Models) -> str:
+    """The farther end of the 95 % interval in parts of the whole, with the range of a model's watts."""
+    middle = joules(row) * 1e6
+    low, high = row["ci95_uj"] or (middle, middle)
+    for kind, (least, most) in known.items():
+        uj = row["total_uj"][kind] or 0
+        low, high = low - (1 - least) * uj, high + (most - 1) * uj
+    far = max(high - middle, middle - low)
+    return f"±{far / middle:.0%}" if middle > 0 and far < middle else ">±99%"

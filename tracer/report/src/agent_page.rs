@@ -284,7 +284,7 @@ impl Page {
         self.sample("energy_trace_agent_early_windows_total", &[], cost.early);
         self.counter(
             "energy_trace_agent_joined_windows",
-            "Windows that are a part of the next, as the agent was late.",
+            "Windows that are a part of the next, as the agent was late, or a GPU that works was read too seldom.",
         );
         self.sample("energy_trace_agent_joined_windows_total", &[], cost.joined);
         cost.spool.iter().for_each(|counts| self.spool(counts));

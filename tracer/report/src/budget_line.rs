@@ -2,8 +2,8 @@
 //!
 //! Leaves out how it is checked (`budgets.rs`).
 
-use crate::budgets::{Checked, Verdict};
-use crate::missing::Missing;
+use crate::budgets::{Checked, Verdict, Wide};
+use crate::missing::{Missing, NotKnown, Uncharged};
 use crate::summary_rows::plus_minus;
 use crate::table_cells::in_unit;
 use energy_trace_model::recording::record::Quality;
@@ -12,33 +12,43 @@ use energy_trace_sentences as sentences;
 
 /// `budget exceeded: torch.autograd.backward used 2.41 J of 2.00 J (±4%)`.
 pub fn budget(checked: &Checked) -> String {
-    let Checked { budget, used, seen, missing, verdict, .. } = checked;
+    let Checked { budget, used, seen, verdict, .. } = checked;
+    let unknown = checked.unknown.as_ref().map(not_known);
     let of_range = budget.range.as_ref().map(|name| format!("range {name}"));
     let what = of_range.as_deref().or(budget.call.as_deref()).unwrap_or("the program");
     let limit = in_unit(budget.limit.as_joules(), "J");
     match verdict {
-        Verdict::NotJudged if missing.is_none() => {
-            let bounds = checked.uncertainty.as_ref().and_then(|sure| sure.bounds).unwrap_or((*used, *used));
-            let [least, most] = [bounds.0, bounds.1].map(|energy| in_unit(energy.as_joules(), "J"));
+        Verdict::NotJudged if unknown.is_none() => {
+            let (least, most) = checked.possible.map_or((*used, *used), |of| (of.least, of.most));
+            let [least, most] = [least, most].map(|energy| in_unit(energy.as_joules(), "J"));
+            let more = match checked.possible.map(|of| of.why) {
+                Some(Wide::Model) => {
+                    "the range is the power model's: an energy counter tells more, or --model-watts with watts of this machine"
+                }
+                Some(Wide::Idle) => {
+                    "idle power is above all that was measured; leave out --idle-watts, or give less"
+                }
+                _ => "a longer run on a quieter machine tells more",
+            };
             format!(
-                "budget cannot be judged: {what} used {least} to {most}, and the limit of {limit} is within that: \
-                 a longer run on a quieter machine tells more"
+                "budget cannot be judged: {what} used {least} to {most}, and the limit of {limit} is within that: {more}"
             )
         }
         Verdict::NotJudged => {
             let at_least =
                 seen.then(|| format!("used {} of {limit} at least", in_unit(used.as_joules(), "J")));
             let known = at_least.filter(|_| *used > MicroJoules::ZERO).unwrap_or(format!("may use {limit}"));
-            let why = missing.as_ref().map(in_no_number).unwrap_or_default();
-            format!("budget cannot be judged: {what} {known}; {why}")
+            format!("budget cannot be judged: {what} {known}; {}", unknown.unwrap_or_default())
         }
         Verdict::NotMeasured => {
-            format!("budget cannot be checked: {what} may use {limit}, and no energy was measured")
+            format!(
+                "budget cannot be judged: {what} may use {limit}, and no energy was measured; record without --power none"
+            )
         }
         Verdict::Unknown if budget.range.is_some() => format!(
             "budget not checked: no sample shows a {what}; record with --ranges or --range-probes, and report with --by range shows names"
         ),
-        Verdict::Unknown => unknown(what, checked.meant.as_deref()),
+        Verdict::Unknown => unknown_call(what, checked.meant.as_deref()),
         Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),
         Verdict::Exceeded | Verdict::Kept => {
             let word = if *verdict == Verdict::Exceeded { "exceeded" } else { "kept" };
@@ -48,12 +58,36 @@ pub fn budget(checked: &Checked) -> String {
     }
 }
 
+fn not_known(of: &NotKnown) -> String {
+    match of {
+        NotKnown::Gap(of) => in_no_number(of),
+        NotKnown::Uncharged(of) => charged_to_nobody(of),
+        NotKnown::Cut(Some(ns)) => {
+            format!(
+                "the recording ends early, {:.2} s after its start: the rest is not known",
+                *ns as f64 / 1e9
+            )
+        }
+        NotKnown::Cut(None) => "the recording ends early: the rest is not known".to_owned(),
+    }
+}
+
 /// `package-0: 1.52 s of 4.90 s are in no number (…)`.
 fn in_no_number(of: &Missing) -> String {
     format!("{}: {}", of.domain, sentences::missing(of.ns, of.of_ns, &of.reasons))
 }
 
-fn unknown(what: &str, meant: Option<&str>) -> String {
+/// `gpu-0: 141 J are charged to nobody, …`.
+fn charged_to_nobody(of: &Uncharged) -> String {
+    let energy = in_unit(of.energy.as_joules(), "J");
+    let them = if of.domains.len() == 1 { "it" } else { "them" };
+    format!(
+        "{}: {energy} are charged to nobody, as launches on {them} cannot be recorded (where the program uses no GPU: --gpu off)",
+        of.domains.join(", ")
+    )
+}
+
+fn unknown_call(what: &str, meant: Option<&str>) -> String {
     let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
     format!(
         "budget not checked: no sample shows a call, function or line of the name {what}; {meant}report with --by api shows names; \

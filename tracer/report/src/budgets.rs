@@ -3,9 +3,9 @@
 //! What counts is the energy that the program was charged with, as the report shows it; its interval is said beside it. Leaves out the
 //! sentences (`sentences/budgets.rs`) and the exit status (the program).
 
-use super::uncertainty::of_total;
+use super::uncertainty::{of_total, times_model};
 use super::{named, ranges, run};
-use crate::missing::Missing;
+use crate::missing::{NotKnown, is_idle_contradicted};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
@@ -63,16 +63,40 @@ pub struct Checked {
     pub used: MicroJoules,
     /// How sure that is; `None` for the whole program, whose energy is the ledger's, and for a part of a run, of which nobody knows it.
     pub uncertainty: Option<Uncertainty>,
+    /// What it may have been, where that is wide.
+    pub possible: Option<Possible>,
     /// Whether the run shows the call at all.
     pub seen: bool,
     /// A call that the run shows, whose name is nearly the one that it does not show.
     pub meant: Option<String>,
     /// Where the energy comes from.
     pub quality: Option<Quality>,
-    /// What is missing of the energy that it is held against, where that decides.
-    pub missing: Option<Missing>,
+    /// What is not known of the energy that it is held against, where that decides.
+    pub unknown: Option<NotKnown>,
     /// What became of it.
     pub verdict: Verdict,
+}
+
+/// What an energy may have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Possible {
+    /// At least.
+    pub least: MicroJoules,
+    /// At most.
+    pub most: MicroJoules,
+    /// Why it is so wide.
+    pub why: Wide,
+}
+
+/// Why an energy is not known better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wide {
+    /// The run leaves open whose it was.
+    Shared,
+    /// A model has the watts.
+    Model,
+    /// Idle power was more than all that was measured.
+    Idle,
 }
 
 /// Holds each budget against a run.
@@ -95,24 +119,54 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
         Some(Some((used, uncertainty))) => (used, uncertainty, true),
         Some(None) => (MicroJoules::ZERO, None, false),
     };
-    let missing = Missing::all(profile).find(|missing| missing.may_be_more_than(budget.limit - used));
-    let verdict = match (quality, &missing) {
-        (Some(_), _) if is_open(uncertainty.as_ref(), budget.limit) => Verdict::NotJudged,
+    let whole = possible(profile, quality, run::target(profile, choice), of_total(profile).as_ref());
+    let possible = possible(profile, quality, used, uncertainty.as_ref()).filter(|_| seen);
+    let possible = possible.map(|of| of.within(whole));
+    let of_program = budget.call.is_none() && budget.range.is_none();
+    let unknown = NotKnown::of(profile, of_program, budget.limit - used);
+    let verdict = match (quality, &unknown) {
+        (Some(_), _) if is_open(possible, budget.limit) => Verdict::NotJudged,
         (Some(_), _) if used > budget.limit => Verdict::Exceeded,
         (Some(_), _) if !seen && !budget.optional => Verdict::Unknown,
-        (_, Some(_)) => Verdict::NotJudged,
-        (None, None) => Verdict::NotMeasured,
+        (Some(_), Some(_)) | (None, Some(NotKnown::Gap(_))) => Verdict::NotJudged,
+        (None, _) => Verdict::NotMeasured,
         (Some(_), None) => Verdict::Kept,
     };
-    let missing = missing.filter(|_| verdict == Verdict::NotJudged);
+    let unknown = unknown.filter(|_| verdict == Verdict::NotJudged);
     let typed = budget.call.as_ref().filter(|_| verdict == Verdict::Unknown);
     let meant = typed.and_then(|name| named::meant(profile, name));
-    Checked { budget: budget.clone(), used, uncertainty, seen, meant, quality, missing, verdict }
+    Checked { budget: budget.clone(), used, uncertainty, possible, seen, meant, quality, unknown, verdict }
 }
 
-/// Whether the run leaves open on which side of the limit the energy was.
-fn is_open(of: Option<&Uncertainty>, limit: MicroJoules) -> bool {
-    of.and_then(|of| of.bounds).is_some_and(|(least, most)| least <= limit && limit < most)
+impl Possible {
+    /// No part is more than the whole.
+    fn within(self, whole: Option<Self>) -> Self {
+        Self { most: whole.map_or(self.most, |whole| self.most.min(whole.most)), ..self }
+    }
+}
+
+fn possible(
+    profile: &Profile,
+    quality: Option<Quality>,
+    used: MicroJoules,
+    sure: Option<&Uncertainty>,
+) -> Option<Possible> {
+    let bounds = sure.and_then(|sure| sure.bounds);
+    let of = |why, (least, most)| Possible { least, most, why };
+    if is_idle_contradicted(profile) {
+        // Less idle power leaves more to the program, or less where it is handed out; and no more than there was.
+        let all = run::ledger_of(profile, run::headline(profile)).map(|row| row.measured).sum();
+        return Some(of(Wide::Idle, (MicroJoules::ZERO, used.max(all))));
+    }
+    if quality == Some(Quality::Estimated) {
+        return Some(of(Wide::Model, times_model(profile, bounds.unwrap_or((used, used)))));
+    }
+    bounds.map(|bounds| of(Wide::Shared, bounds))
+}
+
+/// Whether it is left open on which side of the limit the energy was.
+fn is_open(possible: Option<Possible>, limit: MicroJoules) -> bool {
+    possible.is_some_and(|Possible { least, most, .. }| least <= limit && limit < most)
 }
 
 /// Why a text is no budget.
@@ -190,13 +244,15 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, MicroJoules, NoBudget, Profile, Verdict, check, of_total, run, worst};
+    use super::{
+        Budget, Checked, MicroJoules, NoBudget, Possible, Profile, Verdict, Wide, check, of_total, run, worst,
+    };
     use crate::budget_line::budget;
     use crate::tests::training_runs::{estimated_training, measured_training};
-    use energy_trace_model::profile::ProfileRow;
-    use energy_trace_model::profile::certainty::{Column, DomainCertainty, InColumn};
+    use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, InColumn};
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
-    use energy_trace_model::recording::record::DomainClass;
+    use energy_trace_model::profile::{ProfileRow, UnattributedReason};
+    use energy_trace_model::recording::record::{CutReason, DomainClass, RecordingDiagnostic, SourceId};
 
     fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
         check(profile, budgets).iter().map(budget).collect()
@@ -276,7 +332,7 @@ mod tests {
         );
         assert_eq!(
             said(&Profile::default()),
-            "budget cannot be checked: the program may use 1.00 J, and no energy was measured"
+            "budget cannot be judged: the program may use 1.00 J, and no energy was measured; record without --power none"
         );
         assert_eq!(worst(&check(&Profile::default(), &[whole])), Verdict::NotMeasured);
     }
@@ -303,6 +359,54 @@ mod tests {
         assert!(said.contains("at least; ") && said.ends_with("(the counter stood still)"), "{said}");
     }
 
+    /// What is not known of the rest of a recording that ends early may be more than is left: no budget is kept, but exceeded ones are.
+    #[test]
+    fn a_recording_that_ends_early() {
+        let mut run = measured_training();
+        let whole_ns = Some(1_500_000_000);
+        let found =
+            RecordingDiagnostic::RecordingCut { whole_bytes: None, whole_ns, reason: CutReason::Chunk };
+        run.diagnostics.push(Diagnostic::Recorded(found));
+        let call = Budget::of_call("no.such.call=1J").unwrap().that_may_be_absent();
+        let checked = check(&run, &["1kJ".parse().unwrap(), call, "1J".parse().unwrap()]);
+        let verdicts: Vec<Verdict> = checked.iter().map(|checked| checked.verdict).collect();
+        assert_eq!(verdicts, [Verdict::NotJudged, Verdict::NotJudged, Verdict::Exceeded]);
+        let why = "at least; the recording ends early, 1.50 s after its start: the rest is not known";
+        assert!(budget(&checked[0]).ends_with(why), "{}", budget(&checked[0]));
+    }
+
+    /// A call's range is at most the program's.
+    #[test]
+    fn a_part_is_at_most_the_whole() {
+        let budgets = [Budget::of_call("torch.autograd.backward=1J").unwrap(), "1J".parse().unwrap()];
+        let [part, whole] = &check(&estimated_training(), &budgets)[..] else { panic!() };
+        let [part, whole] = [part, whole].map(|of| of.possible.unwrap().most);
+        assert!(part <= whole, "{part} {whole}");
+        let more =
+            Possible { most: whole + whole, ..check(&estimated_training(), &budgets)[1].possible.unwrap() };
+        assert_eq!(more.within(Some(Possible { most: whole, ..more })).most, whole);
+    }
+
+    /// A GPU's energy that nobody is charged with may be the program's, where nobody can record launches: what both together exceed is not
+    /// kept. Launches on NVIDIA's would be there.
+    #[test]
+    fn what_nobody_is_charged_with() {
+        let mut run = measured_training();
+        let used = run::target(&run, run::headline(&run)).as_uj();
+        run.ledger[0].unattributed.insert(UnattributedReason::NoLaunchData, MicroJoules::from_uj(5_000_000));
+        let of = |uj: i64| -> Budget { format!("{uj}uJ").parse().unwrap() };
+        let checked = check(&run, &[used - 1, used, used + 4_999_999, used + 5_000_000].map(of));
+        let verdicts: Vec<Verdict> = checked.iter().map(|checked| checked.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Exceeded, Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        let said = budget(&checked[1]);
+        let why = "at least; package-0: 5.00 J are charged to nobody, as launches on it cannot be recorded (where the program uses no GPU: --gpu off)";
+        assert!(said.ends_with(why), "{said}");
+        let call = Budget::of_call("no.such.call=1J").unwrap().that_may_be_absent();
+        assert_eq!(worst(&check(&run, &[call])), Verdict::Kept);
+        run.run.header.sources[0].id = SourceId::Nvml;
+        assert_eq!(worst(&check(&run, &[of(used)])), Verdict::Kept);
+    }
+
     /// Where the run shows only that half to twice the energy was the program's, limits below and above that are decided, and none between.
     #[test]
     fn what_a_run_leaves_open() {
@@ -327,6 +431,54 @@ mod tests {
         let said = budget(&checked[1]);
         assert!(said.starts_with("budget cannot be judged: the program used "), "{said}");
         assert!(said.contains(" is within that: a longer run "), "{said}");
+        // Of an estimate no run tells more.
+        let possible = checked[1].possible.map(|of| Possible { why: Wide::Model, ..of });
+        let said = budget(&Checked { possible, ..checked[1].clone() });
+        assert!(said.contains(" is within that: the range is the power model's: "), "{said}");
+    }
+
+    /// Idle power that comes to more than all that was measured is contradicted by the run: what the program used is not known, and no more than that.
+    #[test]
+    fn idle_power_above_the_meter() {
+        let mut run = measured_training();
+        let domain = run.ledger[0].domain.clone();
+        let used = run::target(&run, run::headline(&run));
+        let all: MicroJoules = run::ledger_of(&run, run::headline(&run)).map(|row| row.measured).sum();
+        let one = MicroJoules::from_uj(1);
+        let of = |limit: MicroJoules| -> Budget { format!("{}uJ", limit.as_uj()).parse().unwrap() };
+        let verdicts = |run: &Profile| {
+            let checked = check(run, &[used - one, all - one, all].map(of));
+            (checked.iter().map(|of| of.verdict).collect::<Vec<_>>(), budget(&checked[1]))
+        };
+        assert_eq!(verdicts(&run).0, [Verdict::Exceeded, Verdict::Kept, Verdict::Kept]);
+        let what = DomainDiagnostic::IdleAboveCounter { negative: one, run: Some((all + one, all)) };
+        run.diagnostics.push(Diagnostic::of(&domain, what));
+        let (found, said) = verdicts(&run);
+        assert_eq!(found, [Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        assert!(of_total(&run).is_none());
+        assert!(said.contains(" is within that: idle power is above all that was measured"), "{said}");
+    }
+
+    /// A limit within what an estimate may be off is neither kept nor exceeded, of the program and of a call: 0.7 to 3.9 times, by the model's watts. It is where
+    /// they were given.
+    #[test]
+    fn a_limit_within_an_estimate() {
+        let mut run = estimated_training();
+        run.certainty = Certainty::default();
+        let used = run::target(&run, run::headline(&run));
+        let (least, most) = of_total(&run).unwrap().ci95;
+        assert!(least < used && used < most, "{least} {most}");
+        let one = MicroJoules::from_uj(1);
+        let of = |limit: MicroJoules| -> Budget { format!("{}uJ", limit.as_uj()).parse().unwrap() };
+        let limits = [least - one, least, used, most - one, most].map(of);
+        let verdicts = |run: &Profile| check(run, &limits).iter().map(|of| of.verdict).collect::<Vec<_>>();
+        let open = Verdict::NotJudged;
+        assert_eq!(verdicts(&run), [Verdict::Exceeded, open, open, open, Verdict::Kept]);
+        let call = Budget::of_call("torch.autograd.backward=100J").unwrap();
+        let checked = &check(&run, &[call])[0];
+        assert!(checked.used < checked.budget.limit && checked.verdict == open, "{checked:?}");
+        run.run.header.sources[0].notes.clear();
+        assert_eq!(verdicts(&run)[1..4], [Verdict::Exceeded, Verdict::Kept, Verdict::Kept]);
     }
 
     /// Energies in the units that people use; without one, below zero or endless they are refused.

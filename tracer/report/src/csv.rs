@@ -57,9 +57,13 @@ fn columns_per_unit(profile: &Profile) -> Vec<String> {
 }
 
 fn per_unit(profile: &Profile, phase: Option<usize>, spent: &Spent) -> Vec<String> {
+    if profile.per_work.is_none() {
+        return Vec::new();
+    }
     let choice = run::headline(profile);
     let each = |cost: &Cost| uj_per_unit(profile, phase, run::chosen(&cost.energy, choice));
-    [&spent.own, &spent.total].into_iter().filter_map(each).map(|uj| format!("{uj:.3}")).collect()
+    let cell = |cost| each(cost).map_or_else(String::new, |uj| format!("{uj:.3}"));
+    [&spent.own, &spent.total].map(cell).into()
 }
 
 /// Writes the functions, those with the most energy of their own first, below a line of column names. Energies are integer

@@ -15,10 +15,13 @@
 
 use super::apart::PathDepths;
 use super::counts::calls_named;
+use super::diff_doubts::is_any_cut;
 use super::diff_parts::{LongestNames, OTHER_FILES, Part, is_inclusive, name_of_both, parts, path_depths};
 use super::sampling_error;
-use super::uncertainty;
+use super::summary_rows::own_name;
+use super::uncertainty::{self, LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use super::{By, run};
+use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
@@ -116,6 +119,8 @@ pub struct DiffOptions<'a> {
 pub struct Side {
     /// Mean joules of a run, or of a unit of work.
     pub joules: f64,
+    /// Least and most that these can be, where any run does not tell them from other code's.
+    pub bounds: Option<[f64; 2]>,
     /// Variance of that mean in J²; `None`: nobody knows, as of one run.
     variance: Option<f64>,
     /// Degrees of freedom of the variance.
@@ -129,8 +134,10 @@ pub struct Change {
     pub name: Option<String>,
     /// Before and after.
     pub sides: [Side; 2],
-    /// By how much it may differ by chance, in joules; `None`: nobody knows.
+    /// By how much it may differ by chance, or because runs do not tell whose joules these are; `None`: nobody knows.
     pub by_chance: Option<f64>,
+    /// What is doubtful about the numbers of either side, in a report's words.
+    pub flags: Vec<&'static str>,
 }
 
 impl Change {
@@ -142,6 +149,11 @@ impl Change {
     /// Whether that is more than chance explains.
     pub fn is_real(&self) -> bool {
         self.by_chance.is_some_and(|limit| self.joules().abs() > limit)
+    }
+
+    /// Whether a run does not tell these joules from other code's.
+    pub fn is_unidentified(&self) -> bool {
+        self.flags.contains(&UNIDENTIFIED)
     }
 }
 
@@ -158,13 +170,36 @@ pub struct Comparison<'a> {
     pub(crate) at_most: [bool; 2],
     /// What tells functions of one name apart in all runs.
     pub(crate) depths: PathDepths,
+    /// Whether the joules of each side are known: those of a run without energy are no zeros.
+    pub(crate) known: [bool; 2],
+    /// How many parts are too small to be asked, where these have half of it together.
+    pub(crate) crumbs: Option<usize>,
 }
 
 /// What one run says of one part.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
     joules: f64,
     variance: f64,
+    bounds: Option<[f64; 2]>,
+    samples: u64,
+    flags: BTreeSet<&'static str>,
+}
+
+impl Seen {
+    /// The bounds; where there are none, what was seen.
+    fn ends(&self) -> [f64; 2] {
+        self.bounds.unwrap_or([self.joules; 2])
+    }
+
+    fn add(&mut self, more: Self) {
+        let [low, high] = [0, 1].map(|end: usize| self.ends()[end] + more.ends()[end]);
+        self.bounds = self.bounds.or(more.bounds).map(|_| [low, high]);
+        self.joules += more.joules;
+        self.variance += more.variance;
+        self.samples = self.samples.saturating_add(more.samples);
+        self.flags.extend(more.flags);
+    }
 }
 
 /// What a run says of each part, by its key, with its name there.
@@ -189,16 +224,29 @@ pub fn compare<'a>(
         let pairs = sides[side].iter().zip(&work[side]);
         pairs.map(|(profile, work)| of_run(profile, (options, &depths), *work)).collect::<Vec<_>>()
     });
-    let wholes = [0, 1].map(|side| {
+    let of_programs = [0, 1].map(|side: usize| {
         let pairs = sides[side].iter().zip(&work[side]);
-        mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
+        pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>()
     });
+    let wholes = of_programs.each_ref().map(|seen| mean(seen));
     let least = least(&wholes, options.by);
     // By file, then by instance of a template.
-    let runs = with_a_name_less(&with_a_name_less(&runs, least), least);
-    let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
-    let changes = std::iter::once(whole).chain(of_parts(&runs, wholes, (least, options.by))).collect();
-    Ok(Comparison { sides, changes, work, at_most, depths })
+    let mut runs = with_a_name_less(&with_a_name_less(&runs, least), least);
+    if options.by == By::Python {
+        runs = with_files_of_one_side(&runs);
+    }
+    let whole = Change {
+        name: None,
+        sides: wholes,
+        by_chance: by_chance(&wholes, ALPHA),
+        flags: flags(&of_programs),
+    };
+    let known = sides.map(has_energy);
+    let (parts, crumbs) = of_parts(&runs, wholes, (least, options.by));
+    let changes = std::iter::once(whole).chain(parts);
+    let by_chance = |of: &Change| of.by_chance.filter(|_| known == [true; 2] && !is_any_cut(sides));
+    let changes = changes.map(|of| Change { by_chance: by_chance(&of), ..of }).collect();
+    Ok(Comparison { sides, changes, work, at_most, depths, known, crumbs })
 }
 
 /// The same by keys with one name less: the longest where it tells functions apart, else the one before it.
@@ -209,37 +257,67 @@ fn with_a_name_less(runs: &[Vec<Run>; 2], least: f64) -> [Vec<Run>; 2] {
     {
         longest.add(side, run.iter().map(|(key, (seen, _))| (key.as_str(), seen.joules > least)));
     }
+    renamed(runs, |key| longest.with_one_less(key))
+}
+
+/// The same with parts called so that have another name.
+fn renamed(runs: &[Vec<Run>; 2], called: impl Fn(&str) -> Option<String>) -> [Vec<Run>; 2] {
     let named = |run: &Run| {
         let mut found = Run::new();
         for (key, (seen, name)) in run {
             let own = || (key.clone(), name.clone());
-            let (key, name) = longest.with_one_less(key).map_or_else(own, |name| (name.clone(), name));
-            add(&mut found, key, name, *seen);
+            let (key, name) = called(key).map_or_else(own, |name| (name.clone(), name));
+            add(&mut found, key, name, seen.clone());
         }
         found
     };
-    [0, 1].map(|side: usize| runs[side].iter().map(named).collect())
+    [0, 1].map(|side: usize| runs[side].iter().map(&named).collect())
+}
+
+/// So many functions of one name that each side has alone are one: files that a program generates have other names in each run.
+const SEVERAL: usize = 3;
+/// Stands behind their name.
+const OF_ONE_SIDE: &str = "  (files of one side)";
+
+/// The same with such functions as one.
+fn with_files_of_one_side(runs: &[Vec<Run>; 2]) -> [Vec<Run>; 2] {
+    let of = |side: usize| runs[side].iter().flat_map(|run| run.keys().map(String::as_str)).collect();
+    let keys: [BTreeSet<&str>; 2] = [0, 1].map(of);
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for side in 0..2 {
+        keys[side]
+            .difference(&keys[1 - side])
+            .for_each(|key| counts.entry(own_name(key)).or_default()[side] += 1);
+    }
+    let is_one = |key: &str| {
+        let is_alone = keys.iter().any(|keys| !keys.contains(key));
+        is_alone && counts.get(own_name(key)).is_some_and(|counts| counts.iter().all(|of| *of >= SEVERAL))
+    };
+    renamed(runs, |key| is_one(key).then(|| own_name(key).to_owned() + OF_ONE_SIDE))
 }
 
 /// What has less on both sides is not asked.
 fn least(wholes: &[Side; 2], by: By) -> f64 {
-    let crumb = if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB };
-    wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / crumb
+    wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) * crumb(by) / 100.0
 }
 
-/// Parts, those that changed most first.
-fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> Vec<Change> {
+/// Parts, those that changed most first; and how many are too small, where these have half of it together.
+fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> (Vec<Change>, Option<usize>) {
     let mut names: BTreeMap<&String, [Option<&str>; 2]> = BTreeMap::new();
     for (side, run) in
         runs.iter().enumerate().flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
     {
         run.iter().for_each(|(key, (_, name))| names.entry(key).or_default()[side] = Some(name));
     }
-    let of = |key: &String| {
+    let seen = |key: &String| {
         [0, 1].map(|side: usize| {
-            let seen = runs[side].iter().map(|run| run.get(key).map(|(seen, _)| *seen).unwrap_or_default());
-            mean(&seen.collect::<Vec<_>>())
+            let seen = runs[side].iter().map(|run| run.get(key).map(|(seen, _)| seen.clone()));
+            seen.map(Option::unwrap_or_default).collect::<Vec<_>>()
         })
+    };
+    let of = |key: &String| {
+        let seen = seen(key);
+        (seen.each_ref().map(|side| mean(side)), flags(&seen))
     };
     let is_whole = |sides: &[Side; 2]| {
         let mut pairs = sides.iter().zip(&wholes);
@@ -252,28 +330,64 @@ fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> 
         name_of_both(a, b) + if is_rest { OTHER_FILES } else { "" }
     };
     let pairs = names.iter().map(|(key, names)| (name(key, *names), of(key)));
-    let large = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least));
-    let asked: Vec<_> = large.filter(|(_, sides)| !is_whole(sides)).collect();
+    let (large, small): (Vec<_>, Vec<_>) =
+        pairs.partition(|(_, (sides, _))| sides.iter().any(|of| of.joules > least));
+    let asked: Vec<_> = large.into_iter().filter(|(_, (sides, _))| !is_whole(sides)).collect();
+    let crumbs = are_half(small.iter().map(|(_, (sides, _))| sides), wholes).then_some(small.len());
     let tests = asked.len().max(1) as f64;
-    let change = |(name, sides): (String, [Side; 2])| Change {
+    let change = |(name, (sides, flags)): (String, ([Side; 2], _))| Change {
         name: Some(name),
         sides,
         by_chance: by_chance(&sides, ALPHA / tests),
+        flags,
     };
     let mut parts: Vec<Change> = asked.into_iter().map(change).collect();
     parts.sort_by(|one, other| {
         let key = |change: &Change| (!change.is_real(), -change.joules().abs());
         key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    parts
+    (parts, crumbs)
+}
+
+/// Whether these parts have half of a side's joules or more.
+fn are_half<'a>(parts: impl Iterator<Item = &'a [Side; 2]>, wholes: [Side; 2]) -> bool {
+    let sum = parts.fold([0.0; 2], |all: [f64; 2], of| [0, 1].map(|side: usize| all[side] + of[side].joules));
+    sum.iter().zip(&wholes).any(|(sum, whole)| 2.0 * sum >= whole.joules && whole.joules > 0.0)
+}
+
+/// The part of either side below which nothing is asked, in percent.
+pub(crate) fn crumb(by: By) -> f64 {
+    100.0 / if is_inclusive(by) { INCLUSIVE_CRUMB } else { CRUMB }
 }
 
 /// Energy of the whole program in a run.
 fn of_program(profile: &Profile, work: f64) -> Seen {
     let energy = run::target(profile, run::headline(profile));
     // Where nothing says how sure it is, it is taken as it is.
-    let far = uncertainty::of_program(profile).map_or(0.0, |of| half_width(energy, of.ci95));
-    Seen { joules: energy.as_joules() / work, variance: (far / Z / work).powi(2) }
+    let of_units = profile.per_work.as_ref().and_then(|per| per.ci95);
+    let of_units = of_units.map(|ci95| Uncertainty { ci95, bounds: None });
+    let sure = uncertainty::of_program(profile).or(of_units);
+    let far = sure.map_or(0.0, |of| half_width(energy, of.ci95));
+    let bounds = sure.and_then(|of| in_joules(of.bounds, work));
+    Seen {
+        joules: energy.as_joules() / work,
+        variance: (far / Z / work).powi(2),
+        bounds,
+        flags: bounds.map(|_| UNIDENTIFIED).into_iter().collect(),
+        ..Seen::default()
+    }
+}
+
+fn in_joules(bounds: Option<(MicroJoules, MicroJoules)>, work: f64) -> Option<[f64; 2]> {
+    bounds.map(|(low, high)| [low, high].map(|end| end.as_joules() / work))
+}
+
+/// The flags of any run of either side; samples are few where they are in all runs of a side together.
+fn flags(sides: &[Vec<Seen>; 2]) -> Vec<&'static str> {
+    let all: BTreeSet<&str> = sides.iter().flatten().flat_map(|seen| &seen.flags).copied().collect();
+    let samples = |side: &Vec<Seen>| side.iter().map(|seen| seen.samples).fold(0, u64::saturating_add);
+    let few = sides.iter().any(|side| uncertainty::is_few(samples(side)));
+    all.into_iter().filter(|flag| *flag != LOW_SAMPLES || few).collect()
 }
 
 /// Energy of each part of a run.
@@ -281,15 +395,24 @@ fn of_run(profile: &Profile, (options, depths): (&DiffOptions<'_>, &PathDepths),
     let choice = run::headline(profile);
     let modelled = run::quality(profile, choice) == Some(Quality::Estimated);
     let samples: u64 = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
+    let uncertainties = Uncertainties::new(profile);
     let mut found = Run::new();
     for Part { key, name, cost, uncertainty } in parts(profile, options, depths) {
+        // Of a model's joules no function is surer than another.
+        let uncertainty = uncertainty.filter(|_| !modelled);
         let energy = run::chosen(&cost.energy, choice);
         let (low, high) = match uncertainty {
-            Some(uncertainty) if !modelled => uncertainty.ci95,
-            _ => sampling_error::interval(energy, cost.samples, samples),
+            Some(uncertainty) => uncertainty.ci95,
+            None => sampling_error::interval(energy, cost.samples, samples),
         };
         let far = half_width(energy, (low, high)) / Z;
-        let seen = Seen { joules: energy.as_joules() / work, variance: (far / work).powi(2) };
+        let seen = Seen {
+            joules: energy.as_joules() / work,
+            variance: (far / work).powi(2),
+            bounds: in_joules(uncertainty.and_then(|of| of.bounds), work),
+            samples: cost.samples,
+            flags: uncertainties.flags(&cost, uncertainty.as_ref()).into_iter().collect(),
+        };
         // Lines that are one in the other's eyes: a lambda beside its caller.
         add(&mut found, key, name, seen);
     }
@@ -297,9 +420,7 @@ fn of_run(profile: &Profile, (options, depths): (&DiffOptions<'_>, &PathDepths),
 }
 
 fn add(run: &mut Run, key: String, name: String, more: Seen) {
-    let (seen, _) = run.entry(key).or_insert((Seen::default(), name));
-    seen.joules += more.joules;
-    seen.variance += more.variance;
+    run.entry(key).or_insert((Seen::default(), name)).0.add(more);
 }
 
 /// How far an interval reaches, in joules: to its farther end.
@@ -312,15 +433,17 @@ fn mean(seen: &[Seen]) -> Side {
     let n = seen.len().max(1) as f64;
     let joules = seen.iter().map(|seen| seen.joules).sum::<f64>() / n;
     let own = seen.iter().map(|seen| seen.variance).sum::<f64>() / n / n;
+    let end = |end: usize| seen.iter().map(|seen| seen.ends()[end]).sum::<f64>() / n;
+    let bounds = seen.iter().any(|seen| seen.bounds.is_some()).then(|| [end(0), end(1)]);
     if seen.len() < 2 {
-        return Side { joules, variance: None, freedom: MANY };
+        return Side { joules, bounds, variance: None, freedom: MANY };
     }
     let between = seen.iter().map(|seen| (seen.joules - joules).powi(2)).sum::<f64>() / (n - 1.0) / n;
     let freedom = if between >= own { n - 1.0 } else { MANY };
-    Side { joules, variance: Some(between.max(own)), freedom }
+    Side { joules, bounds, variance: Some(between.max(own)), freedom }
 }
 
-/// By how much two sides may differ by chance.
+/// By how much two sides may differ by chance, and by what their bounds leave open, which more runs make no less.
 fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
     let [a, b] = [sides[0].variance?, sides[1].variance?];
     let all = a + b;
@@ -329,7 +452,21 @@ fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
         return None;
     }
     let freedom = all * all / (a * a / sides[0].freedom + b * b / sides[1].freedom);
-    Some(student::exceeded_with(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
+    let chance = student::exceeded_with(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt();
+    Some(chance.max(left_open(sides)))
+}
+
+/// How much nearer to each other both sides may be than they seem.
+fn left_open([a, b]: &[Side; 2]) -> f64 {
+    let (less, more) = if a.joules <= b.joules { (a, b) } else { (b, a) };
+    let below = more.bounds.map_or(0.0, |[low, _]| more.joules - low);
+    let above = less.bounds.map_or(0.0, |[_, high]| high - less.joules);
+    below + above
+}
+
+/// Whether the joules of all runs of a side are known.
+fn has_energy(side: &[Profile]) -> bool {
+    side.iter().all(|run| worst_quality(std::slice::from_ref(run)).is_some())
 }
 
 /// What the joules of a side are worth at the worst; `None`: it has none.
@@ -337,18 +474,15 @@ pub(crate) fn worst_quality(side: &[Profile]) -> Option<Quality> {
     side.iter().filter_map(|profile| run::split_quality(profile, run::headline(profile))).max()
 }
 
-/// For showing.
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
-pub(crate) fn in_uj(joules: f64) -> MicroJoules {
-    MicroJoules::from_uj((joules * 1e6) as i64)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{By, Change, DiffOptions, NativeFrames, Profile, Work, compare};
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::{estimated_training, measured_training};
-    use energy_trace_model::recording::record::{CallCount, DomainClass, Quality};
+    use energy_trace_model::profile::over_time::PartOfRun;
+    use energy_trace_model::profile::work::PerWork;
+    use energy_trace_model::recording::record::{CallCount, DomainClass, Quality, WorkUnits};
+    use energy_trace_model::units::MicroJoules;
 
     pub(crate) const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
@@ -360,11 +494,15 @@ pub(crate) mod tests {
         width: Some(80),
     };
 
+    fn in_uj(joules: f64) -> MicroJoules {
+        MicroJoules::from_uj((joules * 1e6) as i64)
+    }
+
     fn scaled(profile: &Profile, row: usize, factor: f64) -> Profile {
         let mut profile = profile.clone();
         for class in DomainClass::ALL {
             let before = profile.rows[row].energy[class];
-            let after = super::in_uj(before.as_joules() * factor);
+            let after = in_uj(before.as_joules() * factor);
             profile.rows[row].energy[class] = after;
             profile.ledger.iter_mut().filter(|of| of.class == class).for_each(|of| {
                 of.target += after - before;
@@ -384,6 +522,31 @@ pub(crate) mod tests {
             .filter(Change::is_real)
             .filter_map(|change| change.name)
             .collect()
+    }
+
+    /// Functions of files that each run generates anew are one, with both sides; a few that each side has alone are not.
+    #[test]
+    fn files_of_one_side() {
+        let of = |files: &[&str]| {
+            let mut b = RecordingBuilder::new("python3 run.py", 9);
+            let process = b.process(7, "python3", None);
+            let thread = b.thread(process, 7, "python3");
+            for file in files {
+                let frame = b.python(file, "hot", &format!("{file}.py"), 1);
+                let stack = b.stack(&[frame]);
+                b.spent(thread, Some(stack), 1_000_000, 900, 90);
+            }
+            b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+            [b.build()]
+        };
+        let options = DiffOptions { by: By::Python, ..OPTIONS };
+        let names = |a: &[Profile], b: &[Profile]| -> Vec<(String, f64)> {
+            let parts = changes([a, b], &options).into_iter();
+            parts.filter_map(|of| Some((of.name.clone()?, of.joules()))).collect()
+        };
+        let (a, b) = (of(&["a1", "a2", "a3", "both"]), of(&["b1", "b2", "b3", "b4", "both"]));
+        assert_eq!(names(&a, &b), [("hot  (files of one side)".into(), 1.0), ("both.hot".into(), 0.0)]);
+        assert_eq!(names(&of(&["a1", "a2", "both"]), &of(&["b1", "b2", "both"])).len(), 5);
     }
 
     /// The same runs differ in nothing; one function that draws half as much again is found, and no other. Of single runs nothing is known.
@@ -419,6 +582,27 @@ pub(crate) mod tests {
         let twice = DiffOptions { work: Work::Counts([1.0, 2.0]), ..OPTIONS };
         let whole = &changes([&run, &run], &twice)[0];
         assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
+    }
+
+    /// Of units, how sure a run's energy in their time is counts beside what runs differ by.
+    #[test]
+    fn runs_that_are_unsure_of_units() {
+        let by_chance = |far: i64| {
+            let whole = crate::run::target(&measured_training(), crate::DomainChoice::Total).as_uj();
+            let ci95 = [-far, far].map(|far| MicroJoules::from_uj(whole + far)).into();
+            let per = PerWork { units: WorkUnits::whole(10), ci95: Some(ci95), ..PerWork::default() };
+            let run = || Profile {
+                per_work: Some(per.clone()),
+                part: Some(PartOfRun { from_ns: 0, to_ns: 1, of_ns: 1, bin_ns: 1 }),
+                ..measured_training()
+            };
+            let runs = [run(), run()];
+            let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+            changes([&runs, &runs], &options)[0].by_chance
+        };
+        assert_eq!(by_chance(0), None);
+        let [one, two] = [1_000_000, 2_000_000].map(|far| by_chance(far).unwrap());
+        assert!(one > 0.0 && (two / one - 2.0).abs() < 1e-6, "{one} {two}");
     }
 
     /// The run with each line of the program's file so much further down.

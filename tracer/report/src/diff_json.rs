@@ -1,8 +1,9 @@
-//! A difference as JSON, schema `energy-trace/diff/1.1`: every part that was asked, in joules of a run, or of a unit of work.
+//! A difference as JSON, schema `energy-trace/diff/1.4`: every part that was asked, in joules of a run, or of a unit of work.
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
+use super::diff_doubts::cut;
 use super::meters::meters;
 use super::run;
 use energy_trace_names::shown::shown_json;
@@ -35,30 +36,48 @@ struct SideOf<'a> {
     work: &'a [f64],
     /// Whether a run may have done more: joules are an upper bound then.
     work_at_least: bool,
+    /// Recordings that are cut off or damaged: their joules are of what was read.
+    cut: Vec<Cut<'a>>,
+}
+
+#[derive(Serialize)]
+struct Cut<'a> {
+    file: &'a str,
+    /// `null`: nobody knows.
+    read_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    a_j: f64,
-    b_j: f64,
-    change_j: f64,
+    /// `null`: the joules of that side are not known.
+    a_j: Option<f64>,
+    b_j: Option<f64>,
+    change_j: Option<f64>,
     /// `null`: nobody knows.
     chance_j: Option<f64>,
     changed: bool,
+    /// Least and most that each side's can be, where its runs do not tell them from other code's.
+    a_bounds_j: Option<[f64; 2]>,
+    b_bounds_j: Option<[f64; 2]>,
+    flags: &'a [&'static str],
 }
 
-impl<'a> From<&'a Change> for Row<'a> {
-    fn from(change: &'a Change) -> Self {
-        let [a_j, b_j] = change.sides.map(|side| side.joules);
+impl<'a> Row<'a> {
+    fn of(change: &'a Change, known: [bool; 2]) -> Self {
+        let [a_j, b_j] = [0, 1].map(|at: usize| known[at].then_some(change.sides[at].joules));
+        let [a_bounds_j, b_bounds_j] = change.sides.map(|side| side.bounds);
         Self {
             name: change.name.as_deref(),
             a_j,
             b_j,
-            change_j: change.joules(),
+            change_j: a_j.and(b_j).map(|_| change.joules()),
             chance_j: change.by_chance,
             changed: change.is_real(),
+            a_bounds_j,
+            b_bounds_j,
+            flags: &change.flags,
         }
     }
 }
@@ -68,8 +87,9 @@ impl<'a> From<&'a Change> for Row<'a> {
 /// # Errors
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
+    let row = |change| Row::of(change, compared.known);
     let document = Document {
-        schema: "energy-trace/diff/1.1",
+        schema: "energy-trace/diff/1.4",
         per: match options.work {
             Work::Calls(name) | Work::Units(name) => Some(name),
             Work::Counts(_) => None,
@@ -77,8 +97,8 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
         by: options.by.name(),
         a: side(compared, options, 0),
         b: side(compared, options, 1),
-        program: compared.changes.first().map(Row::from),
-        functions: compared.changes.iter().skip(1).map(Row::from).collect(),
+        program: compared.changes.first().map(row),
+        functions: compared.changes.iter().skip(1).map(row).collect(),
     };
     writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&document)?))
 }
@@ -88,7 +108,8 @@ fn side<'a>(compared: &'a Comparison<'_>, options: &DiffOptions<'a>, at: usize) 
     let (work, work_at_least) = (&compared.work[at], compared.at_most[at]);
     let quality = worst_quality(runs).map(run::quality_word);
     let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
-    SideOf { files, recorded, quality, meters: meters(runs), work, work_at_least }
+    let cut = cut(runs, files).map(|(file, read_ns)| Cut { file, read_ns }).collect();
+    SideOf { files, recorded, quality, meters: meters(runs), work, work_at_least, cut }
 }
 
 #[cfg(test)]
@@ -115,7 +136,7 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &compare([&runs, &runs], &options).unwrap(), &options).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(json["schema"], "energy-trace/diff/1.1");
+        assert_eq!(json["schema"], "energy-trace/diff/1.4");
         assert_eq!(json["b"]["work"], serde_json::json!([2.0]));
         let program = &json["program"];
         let [a, b] = ["a_j", "b_j"].map(|key| program[key].as_f64().unwrap());

@@ -222,6 +222,11 @@ fn line_of(name: &str) -> Option<&str> {
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some(line)
 }
 
+/// Whether both are of one recording, whatever its files are called.
+pub fn is_same_recording(one: &Profile, other: &Profile) -> bool {
+    one.run == other.run && one.ledger == other.ledger
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LongestNames, usual};

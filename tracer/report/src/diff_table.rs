@@ -2,9 +2,11 @@
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
-use super::diff::{Change, Comparison, DiffOptions, Work, in_uj, worst_quality};
+use super::diff::{Change, Comparison, DiffOptions, Work, crumb, worst_quality};
+use super::diff_doubts::{doubts, is_any_cut};
 use super::meters::unlike;
-use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
+use super::rows::{mark, notes};
+use super::table_cells::{FILE_WIDTH, Grid, GridRow, Look, TITLE, with_decimals};
 use super::{By, run};
 use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::Profile;
@@ -15,6 +17,8 @@ use std::io::{self, Write};
 
 /// Below this width there is no column for chance: its verdict is the mark.
 const NARROW: usize = 80;
+/// Stands in the place of joules of a side that has runs without energy.
+const NOT_KNOWN: &str = "not known";
 /// Stands in the place of a chance that is more than there is.
 const UNKNOWN: &str = "unknown";
 const TOO_FEW: &str = "unknown: the runs are so few, or differ so much, that chance alone may explain any change; \
@@ -35,25 +39,43 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     let rest_shown = rest.iter().copied().take(options.rows);
     let rows: Vec<&Change> = all.iter().take(1).chain(real.iter().copied()).chain(rest_shown).collect();
     writeln!(out)?;
-    if let Some(unlike) = unlike(compared.sides) {
-        look.bullets(out, "!", &[unlike])?;
+    let before: Vec<String> = unlike(compared.sides).into_iter().chain(doubts(compared, options)).collect();
+    if !before.is_empty() {
+        look.bullets(out, "!", &before)?;
         writeln!(out)?;
     }
-    grid(&rows, compared, options.by, width).write(out, look)?;
+    grid(&rows, compared, options, width).write(out, look)?;
     let left_out = rest.len().saturating_sub(options.rows);
     if left_out > 0 {
         look.line(out, Style::new(), &format!("    and {left_out} more: --rows {}", rest.len()))?;
     }
+    if let Some(crumbs) = compared.crumbs {
+        let crumb = crumb(options.by);
+        look.bullets(
+            out,
+            " ",
+            &[format!("and {crumbs} of less than {crumb}% each, which are not compared")],
+        )?;
+    }
     writeln!(out)?;
+    let marks: Vec<&str> = rows.iter().map(|change| mark_of(change)).collect();
+    let marks = notes(0, &marks).into_iter().chain(of_a_part(compared));
+    if let Some(which) = without_energy(compared.known) {
+        let said = format!("no energy was measured in a run of {which}: what changed is not known");
+        return look.bullets(out, " ", &[said]);
+    }
+    if is_any_cut(compared.sides) {
+        return look.bullets(out, " ", &marks.collect::<Vec<_>>());
+    }
     if is_known(compared) {
-        let is_unknown = width >= NARROW && rows.iter().any(|change| is_unknown(change));
-        let unknown = is_unknown.then(|| TOO_FEW.to_owned());
-        let notes: Vec<String> =
-            [found(real.len(), rest.len(), options.by)].into_iter().chain(unknown).collect();
+        let is_unknown = |change: &&Change| is_unknown(change) && !change.is_unidentified();
+        let unknown = (width >= NARROW && rows.iter().any(is_unknown)).then(|| TOO_FEW.to_owned());
+        let found = (all.len() > 1).then(|| found(&real, &rest, options.by));
+        let notes: Vec<String> = found.into_iter().chain(unknown).chain(marks).collect();
         return look.bullets(out, " ", &notes);
     }
     let (sentence, commands) = of_single_runs(compared, options.work);
-    look.bullets(out, " ", &[sentence])?;
+    look.bullets(out, " ", &marks.chain([sentence]).collect::<Vec<_>>())?;
     // What is to be typed is never cut.
     commands.iter().try_for_each(|line| look.line(out, Style::new(), line))
 }
@@ -111,14 +133,50 @@ fn is_known(compared: &Comparison<'_>) -> bool {
     compared.sides.iter().all(|side| side.len() > 1)
 }
 
-fn found(real: usize, rest: usize, by: By) -> String {
+/// Which sides have a run whose joules nobody knows.
+fn without_energy(known: [bool; 2]) -> Option<&'static str> {
+    match known {
+        [true, true] => None,
+        [false, true] => Some("A"),
+        [true, false] => Some("B"),
+        [false, false] => Some("either side"),
+    }
+}
+
+/// That marks are missing where nobody knows them.
+fn of_a_part(compared: &Comparison<'_>) -> Option<String> {
+    let is_part = compared.sides.into_iter().flatten().any(|profile| profile.part.is_some());
+    let has_rows = compared.changes.len() > 1;
+    let words = "rows that cannot be separated from other code are marked (?) for whole runs only: without --per-work";
+    (is_part && has_rows).then(|| words.to_owned())
+}
+
+/// `1 function changed by more than chance explains (*), 3 did not; of 2 these runs do not tell (?)`.
+fn found(real: &[&Change], rest: &[&Change], by: By) -> String {
     let what = match by {
         By::Line => "line",
         By::Api | By::Call => "call",
         _ => "function",
     };
     let count = |count: usize| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    format!("{} changed by more than chance explains (*), {} did not", count(real), count(rest))
+    let (marked, told): (Vec<&Change>, Vec<&Change>) =
+        rest.iter().copied().partition(|change: &&Change| change.is_unidentified());
+    let unknown = told.iter().filter(|change| change.by_chance.is_none() || is_unknown(change)).count();
+    let open = marked.len() + unknown;
+    let mark = match (marked.len(), unknown) {
+        (_, 0) => "?",
+        (0, _) => "too few runs",
+        _ => "?, or too few runs",
+    };
+    if real.is_empty() && open == rest.len() && open > 0 {
+        return format!("whether {} changed, these runs do not tell ({mark})", count(open));
+    }
+    let told = format!(
+        "{} changed by more than chance explains (*), {} did not",
+        count(real.len()),
+        count(rest.len() - open)
+    );
+    if open > 0 { format!("{told}; of {open} these runs do not tell ({mark})") } else { told }
 }
 
 /// What single runs say, and the commands that would make it certain.
@@ -139,9 +197,15 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
             unit(compared.sides[0], name).map_or((String::new(), "with the same --work, "), |unit| (unit, ""))
         }
     };
+    let again = match work {
+        Work::Counts([1.0, 1.0]) => String::new(),
+        Work::Counts([a, b]) => format!(" --per-count {a},{b}"),
+        Work::Calls(name) => format!(" --per {}", typed(name)),
+        Work::Units(name) => format!(" --per-work {}", typed(name)),
+    };
     let commands = [
         format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {option}{}; done", words(command)),
-        "    energy-trace diff a*.data --vs b*.data".to_owned(),
+        format!("    energy-trace diff a*.data --vs b*.data{again}"),
     ];
     (
         format!(
@@ -155,12 +219,25 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
 fn unit(side: &[Profile], name: &str) -> Option<String> {
     let work = side.first()?.work.iter().find(|work| work.series.counter.name == name)?;
     let typed = format!("{name}={}", work.series.counter.source.words());
-    let is_plain = shown(&typed) == typed && !typed.contains('\'') && typed.len() <= LONGEST;
-    is_plain.then(|| format!("--work '{typed}' "))
+    Some(format!("--work {} ", quoted(&typed)?))
 }
 
 /// Longest command that is put into a line to be typed.
 const LONGEST: usize = 120;
+
+/// A name as it is typed, where it is short and plain enough.
+fn typed(name: &str) -> String {
+    match name {
+        _ if words(&[name.to_owned()]) == name => name.to_owned(),
+        _ => quoted(name).unwrap_or_else(|| "NAME".to_owned()),
+    }
+}
+
+/// A word in quotes, where it is short and plain enough.
+fn quoted(word: &str) -> Option<String> {
+    let is_plain = shown(word) == word && !word.contains('\'') && word.len() <= LONGEST;
+    is_plain.then(|| format!("'{word}'"))
+}
 
 /// A command as it is typed; the word for one where it is long, or would have to be quoted.
 fn words(command: &[String]) -> String {
@@ -180,29 +257,78 @@ fn relative(change: &Change) -> String {
     }
 }
 
-fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Grid {
-    let largest = rows.iter().flat_map(|change| change.sides.iter().map(|side| in_uj(side.joules)));
-    let scale = EnergyScale::for_largest(largest);
+/// The unit of a table and how many decimals it has. Joules of a unit of work have no more digits than chance leaves of the surest row; where
+/// nothing says how sure they are, three.
+struct Scale {
+    unit: &'static str,
+    joules: f64,
+    decimals: usize,
+}
+
+impl Scale {
+    fn of(rows: &[&Change], work: Work<'_>) -> Self {
+        let sides = rows.iter().flat_map(|change| change.sides.iter().map(|side| side.joules));
+        let largest = sides.fold(0.0, f64::max);
+        let (unit, joules, most) = match largest {
+            1e5.. => ("kJ", 1e3, 1),
+            1e3.. => ("J", 1.0, 1),
+            1.0.. => ("J", 1.0, 2),
+            1e-4.. => ("mJ", 1e-3, 2),
+            1e-7.. => ("µJ", 1e-6, 2),
+            _ => ("nJ", 1e-9, 2),
+        };
+        let sure = rows.iter().filter(|change| !is_unknown(change)).filter_map(|change| change.by_chance);
+        let surest = sure.filter(|far| *far > 0.0).fold(f64::INFINITY, f64::min);
+        let needed =
+            if surest.is_finite() { 2 - digits(surest / joules) } else { 3 - digits(largest / joules) };
+        let decimals = match work {
+            Work::Counts([1.0, 1.0]) => most,
+            _ => usize::try_from(needed).unwrap_or(0).min(most),
+        };
+        Self { unit, joules, decimals }
+    }
+
+    fn show(&self, joules: f64) -> String {
+        with_decimals(joules / self.joules, self.decimals)
+    }
+}
+
+/// Digits before the point; zero or less where there are none.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+fn digits(number: f64) -> i32 {
+    number.max(1e-9).log10().floor() as i32 + 1
+}
+
+fn grid(rows: &[&Change], compared: &Comparison<'_>, options: &DiffOptions<'_>, width: usize) -> Grid {
+    let scale = Scale::of(rows, options.work);
     let known = is_known(compared);
     let has_chance = known && width >= NARROW;
+    let has_marks = known || rows.iter().any(|change| !mark_of(change).is_empty());
     let columns = |cells: [String; 7]| -> Vec<String> {
-        let left_out = |at| at == 4 && !has_chance || at == 5 && !known;
+        let left_out = |at| at == 4 && !has_chance || at == 5 && !has_marks;
         cells.into_iter().enumerate().filter(|(at, _)| !left_out(*at)).map(|(_, cell)| cell).collect()
     };
     let row = |change: &&Change| {
         let most = compared.at_most.map(|at_most| if at_most { "≤" } else { "" });
-        let [a, b] = [0, 1].map(|at| format!("{}{}", most[at], scale.show(in_uj(change.sides[at].joules))));
-        let difference = scale.show(in_uj(change.joules()));
+        let [a, b] = [0, 1].map(|at: usize| match compared.known[at] {
+            true => format!("{}{}", most[at], scale.show(change.sides[at].joules)),
+            false => NOT_KNOWN.to_owned(),
+        });
+        let difference = scale.show(change.joules());
         let is_more = change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty();
         let sign = if is_more { "+" } else { "" };
+        let [difference, part] = match compared.known {
+            [true, true] => [format!("{sign}{difference}"), relative(change)],
+            _ => [NOT_KNOWN.to_owned(), String::new()],
+        };
         let chance = match change.by_chance {
             Some(_) if is_unknown(change) => UNKNOWN.to_owned(),
-            Some(far) => format!("±{}", scale.show(in_uj(far))),
+            Some(far) => format!("±{}", scale.show(far)),
             None => String::new(),
         };
-        let mark = if change.is_real() { "*" } else { "" };
+        let mark = mark_of(change).to_owned();
         let name = change.name.as_deref().map_or("the program".into(), shown).into_owned();
-        let cells = [a, b, format!("{sign}{difference}"), relative(change), chance, mark.to_owned(), name];
+        let cells = [a, b, difference, part, chance, mark, name];
         GridRow { cells: columns(cells), style: style(change) }
     };
     let unit = scale.unit;
@@ -213,10 +339,15 @@ fn grid(rows: &[&Change], compared: &Comparison<'_>, by: By, width: usize) -> Gr
         "".into(),
         "chance".into(),
         "".into(),
-        what(by).into(),
+        what(options.by).into(),
     ];
     let rows = rows.iter().map(row).collect();
     Grid { heads: columns(heads), words: 0, name_last: true, no_rule: true, rows }
+}
+
+/// A change that is more than all doubts has the mark of one alone.
+fn mark_of(change: &Change) -> &'static str {
+    if change.is_real() { "*" } else { mark(&change.flags, false) }
 }
 
 /// What a row is.
@@ -240,20 +371,23 @@ fn style(change: &Change) -> Style {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{named, words, write};
+pub(crate) mod tests {
+    use super::{Change, mark_of, named, words, write};
     use crate::By;
     use crate::diff::tests::OPTIONS;
-    use crate::diff::{DiffOptions, Work, compare};
+    use crate::diff::{DiffOptions, Side, Work, compare};
     use crate::diff_json;
+    use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::measured_training;
+    use crate::tests::warnings::with_certainty;
     use crate::tests::work::counted;
+    use crate::uncertainty::UNIDENTIFIED;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::profile::work::PerWork;
-    use energy_trace_model::recording::record::{DomainClass, SourceId, WorkSource, WorkUnits};
+    use energy_trace_model::recording::record::{DomainClass, Quality, SourceId, WorkSource, WorkUnits};
     use energy_trace_model::units::MicroJoules;
 
-    fn hotter() -> Profile {
+    pub(crate) fn hotter() -> Profile {
         let (mut run, more) = (measured_training(), MicroJoules::from_uj(50_500_000));
         run.rows[7].energy[DomainClass::Package] += more;
         (run.ledger[0].target, run.ledger[0].measured) =
@@ -299,6 +433,106 @@ mod tests {
             assert!(single.contains(part), "{part}\n{single}");
         }
         assert!(!single.contains(['±', '?']) && !single.contains("nothing is known"), "{single}");
+    }
+
+    /// Of what may have changed by more than either side used, nobody says that it did not.
+    #[test]
+    fn what_is_unknown_did_not_stay() {
+        let change = |by_chance| {
+            let mut sides = [Side::default(); 2];
+            sides.iter_mut().for_each(|side| side.joules = 1.0);
+            Change { name: None, sides, by_chance, flags: vec![] }
+        };
+        let [unknown, same] = [change(Some(2.0)), change(Some(0.5))];
+        let said = |rest: &[&Change]| super::found(&[], rest, By::Function);
+        assert_eq!(said(&[&unknown]), "whether 1 function changed, these runs do not tell (too few runs)");
+        let both = said(&[&unknown, &same]);
+        assert!(both.ends_with(", 1 function did not; of 1 these runs do not tell (too few runs)"), "{both}");
+    }
+
+    /// A row has one mark: whether it changed, or else what is doubtful.
+    #[test]
+    fn one_mark() {
+        let change = |joules, by_chance| {
+            let mut sides = [Side::default(); 2];
+            sides[1].joules = joules;
+            Change { name: None, sides, by_chance, flags: vec![UNIDENTIFIED] }
+        };
+        assert_eq!(
+            [(2.0, Some(1.0)), (2.0, Some(3.0)), (2.0, None)].map(|(j, by)| mark_of(&change(j, by))),
+            ["*", "?", "?"]
+        );
+    }
+
+    /// A side without energy has no zeros, and nothing has changed from it; what is too small to be asked is said where that is most.
+    #[test]
+    fn what_is_not_compared() {
+        let said = |sides: [&[Profile]; 2]| {
+            let compared = compare(sides, &OPTIONS).unwrap();
+            let (mut out, mut json) = (Vec::new(), Vec::new());
+            write(&mut out, &compared, &OPTIONS).unwrap();
+            diff_json::write(&mut json, &compared, &OPTIONS).unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+            (String::from_utf8(out).unwrap(), json["program"].clone())
+        };
+        let (known, mut dark) = (vec![measured_training(); 2], vec![measured_training(); 2]);
+        dark[1].ledger.clear();
+        let (table, json) = said([&known, &dark]);
+        assert!(
+            table.contains("not known") && table.contains("no energy was measured in a run of B"),
+            "{table}"
+        );
+        assert!(json["a_j"].is_f64() && json["b_j"].is_null() && json["change_j"].is_null(), "{json}");
+        assert!(json["changed"] == false, "{json}");
+        let (table, json) = said([&known, &known]);
+        assert!(json["b_j"].is_f64() && !table.contains("not compared"), "{table}");
+        let mut b = RecordingBuilder::new("python3 run.py", 9);
+        let process = b.process(7, "python3", None);
+        let thread = b.thread(process, 7, "python3");
+        for number in 0..600 {
+            let frame = b.python(&format!("gen{number}"), "f", &format!("gen{number}.py"), 1);
+            let stack = b.stack(&[frame]);
+            b.spent(thread, Some(stack), 1_000_000, 900, 90);
+        }
+        b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+        let many = [b.build()];
+        let (table, _) = said([&many, &many]);
+        assert!(table.contains("and 600 of less than 0.2% each, which are not compared"), "{table}");
+    }
+
+    /// What the runs do not tell from other code is marked as in a report, and changes by more than they leave open or not at all; JSON has the
+    /// bounds. Of single runs it is marked too.
+    #[test]
+    fn what_no_run_tells() {
+        let said = |identified, runs| {
+            let known = |run| if identified { run } else { with_certainty(run, false) };
+            let sides = [measured_training(), hotter()].map(|run| vec![known(run); runs]);
+            let compared = compare([&sides[0], &sides[1]], &OPTIONS).unwrap();
+            let (mut table, mut json) = (Vec::new(), Vec::new());
+            write(&mut table, &compared, &OPTIONS).unwrap();
+            diff_json::write(&mut json, &compared, &OPTIONS).unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+            let functions = json["functions"].as_array().unwrap().clone();
+            let hot = functions.into_iter().find(|row| row["name"] == "[libgomp.so.1]").unwrap();
+            (String::from_utf8(table).unwrap(), hot)
+        };
+        let (table, hot) = said(true, 3);
+        assert!(table.contains("1 function changed") && !table.contains('?'), "{table}");
+        assert_eq!([&hot["changed"], &hot["a_bounds_j"]], [&true.into(), &serde_json::Value::Null]);
+        let (table, hot) = said(false, 3);
+        let row = table.lines().find(|line| line.contains("[libgomp.so.1]")).unwrap();
+        assert!(row.contains("  ?  ") && !row.contains('*'), "{table}");
+        assert!(
+            table.contains("    whether 5 functions changed, these runs do not tell (?)")
+                && table.contains("? this run cannot"),
+            "{table}"
+        );
+        assert!(!table.contains("runs are so few"), "{table}");
+        assert!(hot["changed"] == false && hot["flags"].as_array().unwrap().contains(&"unidentified".into()));
+        let [low, high] = [0, 1].map(|end: usize| hot["b_bounds_j"][end].as_f64().unwrap());
+        assert!(low < hot["b_j"].as_f64().unwrap() && hot["b_j"].as_f64().unwrap() < high, "{hot}");
+        let (table, _) = said(false, 1);
+        assert!(table.contains(" ?  [libgomp.so.1]") && table.contains("? this run cannot"), "{table}");
     }
 
     /// Joules of a battery are not those of RAPL, and the table says so before its numbers.
@@ -359,6 +593,26 @@ mod tests {
             let text = of(odd);
             assert!(text.contains("with the same --work") && !text.contains("--work '"), "{text}");
         }
+    }
+
+    /// Joules of a unit have the digits that are known, also where they are less than a microjoule, and what is to be typed divides by it again.
+    #[test]
+    fn digits_of_a_unit() {
+        let said = |units: u64, runs: usize| {
+            let per = PerWork { name: "tok en".into(), units: WorkUnits::whole(units), ..PerWork::default() };
+            let of = |run: Profile| vec![Profile { per_work: Some(per.clone()), ..run }; runs];
+            let (before, after) = (of(measured_training()), of(hotter()));
+            let options = DiffOptions { work: Work::Units("tok en"), ..OPTIONS };
+            let mut out = Vec::new();
+            write(&mut out, &compare([&before, &after], &options).unwrap(), &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = said(1_000, 1);
+        let row = text.lines().find(|line| line.contains("the program")).unwrap();
+        assert_eq!(row.split_whitespace().take(3).collect::<Vec<_>>(), ["281", "331", "+50"], "{text}");
+        assert!(text.contains("A mJ") && text.contains("--vs b*.data --per-work 'tok en'\n"), "{text}");
+        assert!(said(10_000_000_000, 1).contains("A nJ"), "{}", said(10_000_000_000, 1));
+        assert!(said(1_000, 3).contains("±"), "{}", said(1_000, 3));
     }
 
     /// Rows that are left out are told, with what shows them.

@@ -52,8 +52,7 @@ const WIDE_ENOUGH: f64 = 0.25;
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &FlameOptions) -> Result<(), ReportError> {
     let profile = &*short_names::chosen(profile, options.short_names);
     let profile = &*native_frames::folded(profile, options.native_frames);
-    // A machine that has psys alone has no total to draw.
-    let domain = if options.domain == DomainChoice::Total { run::headline(profile) } else { options.domain };
+    let domain = run::or_headline(options.domain, profile);
     let per = options.per.unwrap_or_else(|| roots(profile, domain));
     let selection = Selection { domain, per, rest: options.rest, by_callee: options.by_callee };
     let folded = Folded::new(profile, &selection, told_apart(profile, frame_name));

@@ -1,7 +1,9 @@
 //! Which rule named a frame, stage by stage, each with the file that did it: for whoever finds a wrong name (`energy-trace debug frame`).
 //!
-//! From the recording alone: what a stage did while the program ran is told as far as its result tells. Leaves out stacks, and whose
-//! energy is under which name.
+//! From the recording alone: what a stage did while the program ran (`function` and `module` of Python, `called on`, `re-export`) is told as
+//! far as its result tells, and a mended rule shows in a new recording; the others show at once. A new rule is a variant of the rules' enum
+//! where the name is made, or of `FunctionRule` here; the compiler asks for its words here, for those of `ModuleRule` in `cli/debug.rs`.
+//! Leaves out stacks, and whose energy is under which name.
 
 use crate::calls::naming::{CallRule, name_and_rule as call_and_rule};
 use crate::calls::owner::{Owner, Place, owner, place_of};
@@ -12,7 +14,7 @@ use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::api_names::ApiNames;
 use energy_trace_names::native_frames::Role;
 use energy_trace_names::shown::shown;
-use energy_trace_names::{NameRule, frame_name, is_nameless, name_and_rule};
+use energy_trace_names::{NameRule, frame_name, is_nameless, line_name, name_and_rule, place_name};
 use std::io::{self, Write};
 
 /// One stage of a name.
@@ -47,7 +49,8 @@ impl FunctionRule {
     }
 }
 
-/// The frames that are meant: that of a number, else all with this name, in a report or of the function alone; else all whose name holds it.
+/// The frames that are meant: that of a number, else all with this name, in a report (also with the file and line that tables have behind it)
+/// or of the function alone; else all whose name holds it.
 pub fn find(recording: &Recording, wanted: &str) -> Vec<FrameId> {
     let frames = || (0..).map(FrameId::new).zip(&recording.frames);
     let which = |is_meant: &dyn Fn(&Frame) -> bool| -> Vec<FrameId> {
@@ -57,7 +60,13 @@ pub fn find(recording: &Recording, wanted: &str) -> Vec<FrameId> {
         let id = FrameId::new(number);
         return recording.frames.get(id.index()).map(|_| id).into_iter().collect();
     }
-    let exact = which(&|frame| frame_name(frame) == wanted || frame.name == wanted);
+    let is_named = |frame: &Frame| {
+        frame_name(frame) == wanted
+            || frame.name == wanted
+            || place_name(frame) == wanted
+            || line_name(frame) == wanted
+    };
+    let exact = which(&is_named);
     if exact.is_empty() { which(&|frame| frame_name(frame).contains(wanted)) } else { exact }
 }
 
@@ -331,12 +340,14 @@ mod tests {
         stages.iter().find(|stage| stage.title == title).unwrap().text.clone()
     }
 
-    /// A frame is found by its number, its whole name, its function's, or a part of it where no name is that.
+    /// A frame is found by its number, its whole name, a row of a table, its function's, or a part of it where no name is that.
     #[test]
     fn frames_are_found() {
         let found = |wanted| find(&recording(), wanted).iter().map(|id| id.get()).collect::<Vec<_>>();
         assert_eq!(found("2"), [2]);
         assert_eq!(found("train.main"), [0]);
+        assert_eq!(found("train.main train.py:5"), [0]);
+        assert_eq!(found("train.main train.py:7"), [0]);
         assert_eq!(found("C?.f"), [2]);
         assert_eq!(found("optim"), [1]);
         assert_eq!(found("99"), [0; 0]);

@@ -2,7 +2,7 @@
 
 use super::json::{ByClass, by_class, ci95_uj};
 use super::run;
-use super::work::{WorkDone, works};
+use super::work::{Known, WorkDone, works};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::work::Stretch;
 use serde::Serialize;
@@ -35,7 +35,7 @@ struct StepLine {
     from_ns: u64,
     to_ns: u64,
     units: f64,
-    energy_uj: i64,
+    energy_uj: Option<i64>,
     edges_uj: i64,
 }
 
@@ -63,7 +63,7 @@ impl WorkLine {
             rest_uj: by_class(&done.rest),
             idle_uj: by_class(&done.idle),
             uj_per_unit: each(energy),
-            ci95_uj: ci95_uj(done.uncertainty.as_ref()),
+            ci95_uj: ci95_uj(done.uncertainty.as_ref().filter(|_| done.known == Known::All)),
             ci95_uj_per_unit: per_unit,
             readings: known.read,
             restarts: known.restarts,
@@ -82,7 +82,7 @@ impl StepLine {
             from_ns: step.from.ns_since(profile.run.start),
             to_ns: step.to.ns_since(profile.run.start),
             units: step.units.as_number(),
-            energy_uj: run::chosen(&step.energy, choice).as_uj(),
+            energy_uj: run::split_quality(profile, choice).map(|_| run::chosen(&step.energy, choice).as_uj()),
             edges_uj: run::chosen(&step.edges, choice).as_uj(),
         }
     }

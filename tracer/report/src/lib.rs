@@ -30,6 +30,7 @@ pub mod budgets;
 pub mod carbon;
 pub mod csv;
 pub mod diff;
+mod diff_doubts;
 pub mod diff_flame;
 pub mod diff_json;
 pub mod diff_parts;

@@ -239,11 +239,11 @@ mod tests {
     /// Headline, verdicts, ledger, calls and functions, with the word where joules are estimated.
     #[test]
     fn what_a_job_shows() {
-        let budget: Budget = "100J".parse().unwrap();
+        let budget: Budget = "80J".parse().unwrap();
         let page = text(&estimated_training(), &[budget]);
         for part in [
-            "## Energy of `python3 examples/torch_train.py 20`\n\n**20.00 s, 281 J (estimated, 99.5 J to 772 J)",
-            "- ❌ budget exceeded: the program used 281 J of 100 J (estimated)\n",
+            "## Energy of `python3 examples/torch_train.py 20`\n\n**20.00 s, 281 J (estimated, 86.2 J to 1158 J)",
+            "- ❌ budget exceeded: the program used 281 J of 80.0 J (estimated)\n",
             "| package-0 | 408 J | 281 J | 7.25 J | 120 J | 0 J |\n",
             "| total | J | API call |\n|--:|--:|---|\n| 30.4% | 85.37 | `torch_train.py:22 → torch.autograd.backward` |\n",
             "<details><summary>2 warnings</summary>",

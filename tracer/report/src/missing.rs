@@ -1,10 +1,12 @@
-//! What a counter did not say of a run: for how long, why, and how much it may have been.
+//! What a counter did not say of a run: for how long, why, and how much it may have been; and what it said of GPUs, and nobody is charged with.
 //!
 //! Leaves out its sentence (`sentences/counters.rs`).
 
+use crate::meters::source_of;
 use crate::run;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
-use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::profile::{LedgerRow, Profile, UnattributedReason};
+use energy_trace_model::recording::record::{RecordingDiagnostic, SourceId};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -53,6 +55,58 @@ impl Missing {
     }
 }
 
+/// What GPUs drew above idle whose launches nobody can record (all but NVIDIA's): it may be the program's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncharged {
+    /// The GPUs.
+    pub domains: Vec<String>,
+    /// How much.
+    pub energy: MicroJoules,
+}
+
+impl Uncharged {
+    /// Of the domains that a run's joules are made of; `None` where that is nothing.
+    pub(crate) fn of(profile: &Profile) -> Option<Self> {
+        let rows = run::ledger_of(profile, run::headline(profile));
+        let of_row = |row: &LedgerRow| row.unattributed.get(&UnattributedReason::NoLaunchData).copied();
+        let is_dark =
+            |row: &&LedgerRow| source_of(profile, &row.domain).is_some_and(|id| *id != SourceId::Nvml);
+        let found = rows.filter(is_dark).filter_map(|row| Some((row.domain.clone(), of_row(row)?)));
+        let (domains, energies): (Vec<_>, Vec<_>) = found.filter(|(_, of)| *of > MicroJoules::ZERO).unzip();
+        (!domains.is_empty()).then(|| Self { domains, energy: energies.into_iter().sum() })
+    }
+}
+
+/// How much was read of a recording that ends before its run did, where that is known.
+pub(crate) fn read_ns(profile: &Profile) -> Option<Option<u64>> {
+    profile.diagnostics.iter().find_map(|found| match found {
+        Diagnostic::Recorded(RecordingDiagnostic::RecordingCut { whole_ns, .. }) => Some(*whole_ns),
+        Diagnostic::Recorded(RecordingDiagnostic::ReaderDied) => Some(None),
+        _ => None,
+    })
+}
+
+/// Why it is not known how much a budget's energy was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotKnown {
+    /// A counter said nothing for a while.
+    Gap(Missing),
+    /// A GPU's energy that nobody is charged with.
+    Uncharged(Uncharged),
+    /// The recording ends before the run did; after how many nanoseconds, where that is known.
+    Cut(Option<u64>),
+}
+
+impl NotKnown {
+    /// Where it decides whether a budget of a program, or of a part of it, is kept of which so much is left.
+    pub(crate) fn of(profile: &Profile, of_program: bool, left: MicroJoules) -> Option<Self> {
+        let gap = Missing::all(profile).find(|missing| missing.may_be_more_than(left)).map(Self::Gap);
+        let uncharged = || Uncharged::of(profile).filter(|of| of_program && of.energy > left);
+        let cut = || read_ns(profile).map(Self::Cut);
+        gap.or_else(|| uncharged().map(Self::Uncharged)).or_else(cut)
+    }
+}
+
 /// Nanoseconds of the run in which a domain was not measured.
 pub(crate) fn unread_ns(profile: &Profile, row: &LedgerRow) -> u64 {
     let of_row = |what: &DomainDiagnostic| match what {
@@ -60,6 +114,14 @@ pub(crate) fn unread_ns(profile: &Profile, row: &LedgerRow) -> u64 {
         _ => None,
     };
     found_of(profile, &row.domain).find_map(of_row).unwrap_or(0)
+}
+
+/// Whether idle power of a domain comes to more than it showed in all: then no energy above it is known.
+pub(crate) fn is_idle_contradicted(profile: &Profile) -> bool {
+    let mut rows = run::ledger_of(profile, run::headline(profile));
+    let is_it =
+        |what: &DomainDiagnostic| matches!(what, DomainDiagnostic::IdleAboveCounter { run: Some(_), .. });
+    rows.any(|row| found_of(profile, &row.domain).any(is_it))
 }
 
 /// What was found of a domain.

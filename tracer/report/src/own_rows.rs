@@ -165,8 +165,8 @@ fn is_own(frame: &Frame, of: &Profile) -> bool {
 
 /// Whether it is of the module that counts calls (`tracer/data/count_python_calls.py`).
 fn is_counting(frame: &Frame) -> bool {
-    let is_ours =
-        frame.module == "sitecustomize" && (frame.name == "_count" || frame.name.starts_with("_count."));
+    let name = frame.name.split('.').next().unwrap_or_default();
+    let is_ours = frame.module == "sitecustomize" && ["_count", "_begin", "_next_one"].contains(&name);
     is_ours || frame.module == "energy_trace_input_sizes"
 }
 
@@ -196,13 +196,15 @@ mod tests {
             "/run/energy-trace-1/energy_trace_input_sizes.py",
             7,
         );
+        let begin = b.python("sitecustomize", "_begin", "/run/energy-trace-1/sitecustomize.py", 252);
         let [kernel, start] = ["at::relu", "_start"].map(|name| b.frame(FrameKind::Native, "/x.so", name));
         for (frames, uj) in [
             (&[start, main, gate, stem, kernel][..], 280),
             (&[start, main, gate, stem, count, look], 120),
             (&[start, main, gate, relu, kernel], 300),
             (&[start, main], 200),
-            (&[start], 100),
+            (&[start], 60),
+            (&[start, begin], 40),
         ] {
             let stack = b.stack(frames);
             b.spent(thread, Some(stack), uj, 900, 90);

@@ -17,7 +17,7 @@ use super::rows::{mark, notes, rows_at};
 use super::run;
 use super::table::TableOptions;
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent};
-use super::work::{number, sentence, work_named};
+use super::work::{Known, number, of_all, sentence, work_named};
 use super::{By, Level, diagnostics, phases};
 use anstyle::Style;
 use energy_trace_model::profile::phases::{Phase, Phases};
@@ -33,8 +33,9 @@ use energy_trace_names::{shorten, wrap};
 use energy_trace_sentences as sentences;
 use std::io::{self, Write};
 
-/// Microjoules of a unit, where a profile is shown by one: of those of a phase, of all in any other row.
+/// Microjoules of a unit, where a profile is shown by one: of those of a phase, of all in any other row; `None` where no energy is known.
 pub(crate) fn uj_per_unit(profile: &Profile, phase: Option<usize>, energy: MicroJoules) -> Option<f64> {
+    run::split_quality(profile, run::headline(profile))?;
     let all = profile.per_work.as_ref()?.units;
     units_of(profile, phase).unwrap_or(all).uj_each(energy)
 }
@@ -43,6 +44,9 @@ pub(crate) fn uj_per_unit(profile: &Profile, phase: Option<usize>, energy: Micro
 fn units_of(profile: &Profile, phase: Option<usize>) -> Option<WorkUnits> {
     profile.phases.as_ref()?.found.get(phase?)?.units
 }
+
+/// Why no row of a part of a run has the mark.
+const OPEN_OF_ALL: &str = "rows that cannot be separated from other code are marked (?) for the whole run only: report without --per-work";
 
 /// What stands beside a unit's rows.
 const IDLE: &str = "[idle baseline]";
@@ -74,13 +78,16 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     look.line(out, TITLE, &shorten(&shown(&run::what_was_recorded(profile)), width))?;
     let each = sentence(profile, &done).unwrap_or_default();
     wrap(&each, width).iter().try_for_each(|line| look.line(out, TITLE, line))?;
-    by_domain(out, profile, look)?;
-    writeln!(out)?;
-    let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, done.name());
-    table.grid(options.rows).write(out, look)?;
-    look.bullets(out, " ", &table.notes(options.rows))?;
-    let about: Vec<String> = profile.phases.iter().map(phases::about).collect();
-    look.bullets(out, " ", &about)?;
+    if done.known != Known::Nothing {
+        by_domain(out, profile, look)?;
+        look.bullets(out, " ", &of_all(profile, 1).into_iter().collect::<Vec<_>>())?;
+        writeln!(out)?;
+        let table = UnitTable::of(profile, (options.by, options.level), options.native_frames, done.name());
+        table.grid(options.rows).write(out, look)?;
+        look.bullets(out, " ", &table.notes(options.rows))?;
+        let about: Vec<String> = profile.phases.iter().map(phases::about).collect();
+        look.bullets(out, " ", &about)?;
+    }
     let found = diagnostics::diagnostics(profile);
     let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, profile));
     let warnings: Vec<String> = changing.map(sentences::diagnostic).collect();
@@ -127,6 +134,8 @@ pub(crate) struct UnitTable {
     pub(crate) rows: Vec<UnitRow>,
     /// What stands beside them: its part is that which it would be on top.
     pub(crate) beside: Vec<UnitRow>,
+    /// Of a part of a run it is not known which rows cannot be separated from other code.
+    is_part: bool,
 }
 
 /// A row: its part of the energy, and joules of a unit without and with what it calls; of a phase its units and joules of each.
@@ -152,9 +161,9 @@ impl UnitTable {
         let choice = run::headline(profile);
         let whole = run::target(profile, choice).as_uj();
         let is_modelled = run::is_modelled(profile, choice);
-        let at_most = profile.per_work.as_ref().is_some_and(|per| per.at_least);
+        let sign = work_named(profile, unit).map_or("", |done| done.sign());
         let each = |phase, energy| match uj_per_unit(profile, phase, energy) {
-            Some(uj) => format!("{}{}", if at_most { "≤" } else { "" }, in_unit(uj / 1e6, "J")),
+            Some(uj) => format!("{sign}{}", in_unit(uj / 1e6, "J")),
             None => "-".to_owned(),
         };
         let rows = rows_at(profile, by, level).into_iter().map(|row| {
@@ -183,9 +192,16 @@ impl UnitTable {
         let heads = match by {
             By::Phase => ["energy".to_owned(), unit, each, "phase".to_owned()],
             By::Function => ["self".to_owned(), each, "with callees".to_owned(), "function".to_owned()],
+            By::Python => [
+                "self".to_owned(),
+                each,
+                "with callees".to_owned(),
+                "Python function, native included".to_owned(),
+            ],
             by => ["self".to_owned(), each, "with callees".to_owned(), by.name().to_owned()],
         };
-        Self { heads, rows: rows.collect(), beside: beside.collect() }
+        let is_part = profile.part.is_some() && !is_modelled;
+        Self { heads, rows: rows.collect(), beside: beside.collect(), is_part }
     }
 
     /// So many rows, and what stands beside them; their marks have a column where there are any.
@@ -213,7 +229,8 @@ impl UnitTable {
     fn notes(&self, most: usize) -> Vec<String> {
         let marks: Vec<&str> = self.rows.iter().take(most).map(|row| row.mark).collect();
         let beside = (!self.beside.is_empty()).then(|| BESIDE.to_owned());
-        notes(self.rows.len().saturating_sub(most), &marks).into_iter().chain(beside).collect()
+        let open = self.is_part.then(|| OPEN_OF_ALL.to_owned());
+        notes(self.rows.len().saturating_sub(most), &marks).into_iter().chain(open).chain(beside).collect()
     }
 }
 
@@ -224,6 +241,7 @@ mod tests {
     use crate::tests::work::counted;
     use crate::{csv, json};
     use energy_trace_model::profile::EnergyByClass;
+    use energy_trace_model::profile::over_time::PartOfRun;
     use energy_trace_model::profile::work::PerWork;
     use energy_trace_model::recording::record::{DomainClass, WorkUnits};
 
@@ -305,6 +323,17 @@ mod tests {
         assert!(all.contains("  ~  asm_exc_page_fault") && all.contains("~ fewer than 100 samples"), "{all}");
         assert!(!all.contains(" more") && !first.contains('~'), "{first}");
         assert!(first.contains(&format!("and {} more\n", rows - 2)), "{first}");
+    }
+
+    /// Rows of a part of a run have no mark of what the run does not tell; that is said, where it may be so.
+    #[test]
+    fn what_a_part_does_not_know() {
+        let said = |profile: &Profile| text(|out| write(out, profile, &TableOptions::default()));
+        let mut profile = of_ten();
+        assert!(!said(&profile).contains("report without --per-work"));
+        profile.part = Some(PartOfRun { from_ns: 0, to_ns: 1, of_ns: 1, bin_ns: 1 });
+        let words = said(&profile).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(super::OPEN_OF_ALL), "{words}");
     }
 
     /// Where more units may have been done, joules of one are upper bounds in every row.

@@ -16,6 +16,7 @@ use super::functions::{FunctionTable, is_start};
 use super::rates::{Intervals, rates};
 use super::rows::Row;
 use super::run;
+use super::table_cells::ELSEWHERE;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::over_time::RowBin;
@@ -339,7 +340,7 @@ pub(crate) fn lines(profile: &Profile, number: usize) -> Vec<String> {
 /// `62% here, 3% elsewhere: attention`.
 pub(crate) fn told(by: &ToldBy) -> String {
     let percent = |part: f64| format!("{:.0}%", 100.0 * part);
-    format!("{} here, {} elsewhere: {}", percent(by.here), percent(by.elsewhere), shown(&by.function))
+    format!("{} here, {}{ELSEWHERE}{}", percent(by.here), percent(by.elsewhere), shown(&by.function))
 }
 
 /// Seconds of all stretches.

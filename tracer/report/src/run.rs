@@ -27,7 +27,8 @@ pub fn what_was_recorded(profile: &Profile) -> String {
     }
 }
 
-/// `python3 serve.py (pid 4321, 4322, 4323 and 5 more)`: who ran when the recording began, and the command line of the first.
+/// `python3 serve.py (pid 4321, 4322, 4323 and 5 more)`: who ran when the recording began, but for those below one of them, and the command
+/// line of the first.
 fn attached(profile: &Profile) -> String {
     const NAMED: usize = 3;
     /// With so many of the command line all fits a terminal of 80.
@@ -57,6 +58,11 @@ pub fn headline(profile: &Profile) -> DomainChoice {
     let only_psys =
         !profile.ledger.is_empty() && profile.ledger.iter().all(|row| row.class == DomainClass::Psys);
     if only_psys { DomainChoice::Class(DomainClass::Psys) } else { DomainChoice::Total }
+}
+
+/// What a user chose; where that is the total and a machine has psys alone, psys.
+pub fn or_headline(choice: DomainChoice, profile: &Profile) -> DomainChoice {
+    if choice == DomainChoice::Total { headline(profile) } else { choice }
 }
 
 /// The part of an energy that a choice of domains shows.

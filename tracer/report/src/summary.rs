@@ -9,7 +9,9 @@ use super::missing::unread_ns;
 use super::outer_line::outer_line;
 use super::own_rows::{in_python, is_python_program};
 use super::ranges::has_ranges;
-use super::summary_rows::{Measure, Top, TopRow, calls, functions, own_functions, plus_minus, processes};
+use super::summary_rows::{
+    Measure, Top, TopRow, calls, functions, own_functions, own_name, plus_minus, processes,
+};
 use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::uncertainty::of_total;
 use super::work::{self, work_named};
@@ -23,7 +25,8 @@ use energy_trace_names as names;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::short_names;
 use energy_trace_names::shown::shown;
-use energy_trace_sentences::{in_brief, model_in_brief};
+use energy_trace_sentences::{counted, in_brief, model_in_brief};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -82,6 +85,21 @@ struct Summary<'a> {
     width: usize,
 }
 
+/// The functions of one name that have most together, where these are several: their name, how many, and what they have.
+fn alike(all: &[(String, i64)]) -> Option<(&str, usize, i64)> {
+    let mut names: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
+    for (name, amount) in all {
+        let (count, sum) = names.entry(name).or_default();
+        (*count, *sum) = (*count + 1, sum.saturating_add(*amount));
+    }
+    let most = names.into_iter().max_by_key(|(_, (_, amount))| *amount);
+    most.filter(|(_, (count, _))| *count > 1).map(|(name, (count, amount))| (name, count, amount))
+}
+
+fn sum<'a>(rows: impl Iterator<Item = &'a (String, i64)>) -> i64 {
+    rows.fold(0, |sum, (_, amount)| sum.saturating_add(*amount))
+}
+
 /// One line and how it looks.
 type Line = (Style, String);
 
@@ -98,6 +116,9 @@ impl Summary<'_> {
         for table in tables() {
             writeln!(out)?;
             self.grid(table).write(out, look)?;
+            if let Some(rest) = &table.rest {
+                self.line(out, look, DIM, rest)?;
+            }
         }
         let shown_marks = self.measure != Measure::Time;
         let rows = tables().flat_map(|table| &table.rows);
@@ -124,14 +145,38 @@ impl Summary<'_> {
     /// Functions by what they spent themselves; and where a program is run, its own ones with all that they call, if there is room.
     fn lower_tables(&self, room: usize) -> (Top, Top) {
         let mut lower = functions(self.profile, self.measure);
+        let of = |row: &TopRow| (own_name(&row.name).to_owned(), self.measure.amount(&row.cost));
+        let all: Vec<(String, i64)> = lower.rows.iter().map(of).collect();
         lower.without_crumbs(self.measure, self.measure.whole(self.profile));
         let fewest = lower.rows.len().min(FEWEST_FUNCTIONS);
         // Its blank line and heads are two more.
         let most = room.saturating_sub(fewest + 2).min(OWN_FUNCTIONS);
         let own = own_functions(self.profile, self.measure, most);
         let taken = if own.rows.is_empty() { 0 } else { own.lines() + 1 };
-        lower.keep(room.saturating_sub(taken).clamp(FEWEST_FUNCTIONS, FUNCTIONS));
+        let rows = |room: usize| room.saturating_sub(taken).clamp(FEWEST_FUNCTIONS, FUNCTIONS);
+        lower.keep(rows(room));
+        if self.rest(&all, lower.rows.len()).is_some() {
+            lower.keep(rows(room.saturating_sub(1)));
+        }
+        lower.rest = self.rest(&all, lower.rows.len());
         (lower, own)
+    }
+
+    /// `91.2% in 112 more functions, none above 1.5%`, where these have more than all rows that are shown; `; all 300 named hot: 94.0%`, where
+    /// that is most: of files that a program generates.
+    fn rest(&self, all: &[(String, i64)], shown: usize) -> Option<String> {
+        let (shown, rest) = all.split_at_checked(shown)?;
+        let [in_rows, in_rest] = [shown, rest].map(|part| sum(part.iter()));
+        let (largest, whole) = (rest.first()?.1, self.measure.whole(self.profile));
+        (in_rest > in_rows).then(|| {
+            let [in_rest, largest] = [in_rest, largest].map(|part| percent(part, whole));
+            let functions = counted(rest.len() as u64, "more function");
+            let alike = alike(all).filter(|(_, _, amount)| *amount > whole / 2);
+            let alike = alike.map(|(name, count, amount)| {
+                format!("; all {count} named {name}: {}", percent(amount, whole))
+            });
+            format!("{in_rest:>6} in {functions}, none above {largest}{}", alike.unwrap_or_default())
+        })
     }
 
     fn line(&self, out: &mut dyn Write, look: Look, style: Style, text: &str) -> io::Result<()> {
@@ -426,6 +471,32 @@ mod tests {
         let line = "\n  31.0% in Python functions and what they call: report --by python\n";
         assert!(of(31).contains(line), "{}", of(31));
         assert!(!of(1).contains("--by python") && !of(60).contains("--by python"), "{}", of(60));
+    }
+
+    /// Where rows have less than what is in none, as of code that is made of very many texts, the rest is said, below them.
+    #[test]
+    fn functions_of_many_texts() {
+        let of = |functions: u32| {
+            let mut b = RecordingBuilder::new("python3 run.py", 9);
+            let process = b.process(7, "python3", None);
+            let thread = b.thread(process, 7, "python3");
+            for number in 0..functions {
+                let frame = b.python(&format!("gen{number}"), "f", &format!("<gen-{number}>"), 1);
+                let stack = b.stack(&[frame]);
+                b.spent(thread, Some(stack), 1_000_000, 900, 90);
+            }
+            b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+            let mut out = Vec::new();
+            write(&mut out, &b.build(), &SummaryOptions { width: Some(80), ..SummaryOptions::default() })
+                .unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = of(100);
+        let rest = text
+            .lines()
+            .position(|line| line == " 92.0% in 92 more functions, none above 1.0%; all 100 named f: 100.0%");
+        assert!(text.lines().nth(rest.unwrap() - 1).unwrap().contains("<gen-"), "{text}");
+        assert!(!of(12).contains(" more function"), "{}", of(12));
     }
 
     /// Mean power is of the time in which something was read; of a part of the run it is of that part, whatever is missing elsewhere.

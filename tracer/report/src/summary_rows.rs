@@ -125,6 +125,8 @@ pub(crate) struct Top {
     /// Whether rows hold what they call.
     pub(crate) inclusive: bool,
     pub(crate) rows: Vec<TopRow>,
+    /// What is said of those that are left out.
+    pub(crate) rest: Option<String>,
 }
 
 impl Top {
@@ -148,7 +150,7 @@ impl Top {
     fn ranked(head: &'static str, inclusive: bool, mut rows: Vec<TopRow>, measure: Measure) -> Self {
         rows.retain(|row| measure.amount(&row.cost) > 0);
         rows.sort_by_cached_key(|row| (Reverse(measure.amount(&row.cost)), row.name.clone()));
-        Self { head, inclusive, rows }
+        Self { head, inclusive, rows, rest: None }
     }
 }
 
@@ -228,6 +230,12 @@ pub(crate) fn functions(profile: &Profile, measure: Measure) -> Top {
         return Top::ranked("Python function, native included", false, rows, measure);
     }
     Top::ranked("function", false, innermost(profile, told_apart(profile, name_and_place)), measure)
+}
+
+/// `hot` of `gen_7.hot gen_7.py:1`.
+pub(crate) fn own_name(row: &str) -> &str {
+    let function = row.split_once(' ').map_or(row, |(function, _)| function);
+    function.rsplit_once('.').map_or(function, |(_, name)| name)
 }
 
 /// A function and its source line, or the library that it is in.

@@ -38,11 +38,15 @@ impl EnergyScale {
 
     /// The number, without its unit.
     pub(crate) fn show(self, energy: MicroJoules) -> String {
-        let text = format!("{:.*}", self.decimals, energy.as_joules() / self.joules);
-        // A small negative number must not look like a signed nothing.
-        let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
-        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+        with_decimals(energy.as_joules() / self.joules, self.decimals)
     }
+}
+
+/// A number with so many decimals; a small negative one does not look like a signed nothing.
+pub(crate) fn with_decimals(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
+    if is_zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
 /// Average power in watts with one decimal; a dash where there is no time to divide by.
@@ -87,7 +91,9 @@ pub(crate) fn seconds(ns: u64) -> String {
 /// A share in percent with one decimal; a dash where there is no whole.
 #[expect(clippy::cast_precision_loss, reason = "for showing")]
 pub(crate) fn percent(part: i64, whole: i64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+    let tenths = (1_000.0 * part as f64 / whole as f64).round();
+    // Rounding makes no negative zero.
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", tenths / 10.0 + 0.0) }
 }
 
 /// How tables are drawn.
@@ -169,6 +175,8 @@ pub struct GridRow {
     pub style: Style,
 }
 
+/// Stands before the function that a phase is told by.
+pub(crate) const ELSEWHERE: &str = " elsewhere: ";
 /// A name needs at least this many columns, whatever the width.
 const NARROWEST_NAME: usize = 16;
 
@@ -229,10 +237,17 @@ impl Grid {
         let firsts: Vec<&str> = cells.iter().map(|cell| cell.lines().next().unwrap_or_default()).collect();
         let firsts = shorten_all(&firsts, room);
         for (cell, first) in cells.into_iter().zip(firsts) {
-            let others = cell.lines().skip(1).map(|line| shorten(line, room));
+            let others = cell.lines().skip(1).map(|line| shorten_below(line, room));
             *cell = std::iter::once(first).chain(others).collect::<Vec<_>>().join("\n");
         }
     }
+}
+
+/// A line below a name. Of one that tells a phase the function alone gives way.
+fn shorten_below(line: &str, room: usize) -> String {
+    let Some((parts, function)) = line.split_once(ELSEWHERE) else { return shorten(line, room) };
+    let left = room.saturating_sub(parts.width() + ELSEWHERE.width());
+    format!("{parts}{ELSEWHERE}{}", shorten(function, left))
 }
 
 fn lines_in(text: &str) -> usize {
@@ -241,7 +256,7 @@ fn lines_in(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnergyScale, Grid, GridRow, Look, MicroJoules, Style, in_unit};
+    use super::{EnergyScale, Grid, GridRow, Look, MicroJoules, Style, in_unit, percent, shorten_below};
 
     fn show(largest: i64, uj: i64) -> String {
         let scale = EnergyScale::for_largest([MicroJoules::from_uj(largest)].into_iter());
@@ -257,6 +272,7 @@ mod tests {
         assert_eq!(show(250_000_000_000, 250_000_000_000), "250.0 kJ");
         assert_eq!(show(236_000, -1_500), "-1.50 mJ");
         assert_eq!(show(7, 7), "7 µJ");
+        assert_eq!([-4, -6].map(|part| percent(part, 10_000)), ["0.0%", "-0.1%"]);
     }
 
     /// No line of a grid is wider than the width, however long the name.
@@ -276,6 +292,15 @@ mod tests {
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
         assert!(text.contains("…"), "{text}");
+    }
+
+    /// A line that tells a phase keeps its numbers and words; its function gives way.
+    #[test]
+    fn what_tells_a_phase() {
+        let line = format!("  62% here, 3% elsewhere: {} a.py:7", "name".repeat(30));
+        let short = shorten_below(&line, 50);
+        assert!(short.starts_with("  62% here, 3% elsewhere: ") && short.ends_with(" a.py:7"), "{short}");
+        assert!(short.contains('…') && short.chars().count() <= 50, "{short}");
     }
 
     /// Three digits tell what a summary has to, in the unit that people say.

@@ -6,7 +6,7 @@
 //!  counted            [─3────────4──]         [─1─]       energy behind the last move waits for the next
 //! ```
 //!
-//! As in reports, but for the unit that was under way when a counter moved for the first time, whose begin
+//! A window of which no energy is known ends that, as if the counter had been gone. As in reports, but for the unit that was under way when a counter moved for the first time, whose begin
 //! nobody knows here: it is left out.
 
 use super::run;
@@ -20,8 +20,9 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::work_failure;
 
-/// That calls are none, for whoever looks at a screen.
-const NO_FUNCTION: &str = "no such function yet: of a library write calls:NAME@LIBRARY";
+/// That calls are none, for whoever looks at a screen: of a program that was started, and of one that ran already.
+const NO_FUNCTION: &str = "no such function yet (Python: from 3.12 on; of a library: NAME@LIBRARY)";
+const NO_MACHINE_CODE: &str = "no such machine code yet (Python: counted only if started by top)";
 
 /// What was done, and what it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +49,12 @@ pub(crate) struct WorkSoFar {
     name: String,
     /// Whether it counts calls.
     is_calls: bool,
+    /// Whether the program ran already.
+    is_attached: bool,
     last: Last,
     failure: Option<WorkFailure>,
+    /// Whether no energy of the last window is known.
+    is_dark: bool,
     all: Done,
     now: Done,
 }
@@ -61,7 +66,8 @@ impl WorkSoFar {
             if counters.len() <= at {
                 let name = shown(&work.series.counter.name).into_owned();
                 let is_calls = matches!(work.series.counter.source, WorkSource::Calls(_));
-                counters.push(Self { name, is_calls, ..Self::default() });
+                let is_attached = profile.run.header.command.is_empty();
+                counters.push(Self { name, is_calls, is_attached, ..Self::default() });
             }
             counters.get_mut(at).into_iter().for_each(|counter| counter.add(work, profile, over_time));
         }
@@ -69,6 +75,7 @@ impl WorkSoFar {
 
     fn add(&mut self, work: &Work, profile: &Profile, over_time: &OverTime) {
         self.now = Done::default();
+        let (before_window, failure) = (self.all, self.failure.clone());
         let (start, end) = (profile.run.start, profile.run.end);
         // A reading at the start was in the window before; calls' at the end is made up of what was read later.
         let is_read = |at: KtimeNs| at < end || (at == end && !self.is_calls);
@@ -86,8 +93,14 @@ impl WorkSoFar {
             before = *used;
         }
         self.pass(used.last().map_or(MicroJoules::ZERO, |all| *all - before));
+        self.is_dark = run::split_quality(profile, choice).is_none();
+        if self.is_dark {
+            (self.now, self.all, self.last) = (Done::default(), before_window, Last::Unknown);
+        }
         if self.is_calls {
-            self.failure.clone_from(&work.found.failure);
+            // A reason is told once.
+            let is_told = work.found.failure.is_some() || work.found.read > 0;
+            self.failure = if is_told { work.found.failure.clone() } else { failure };
         }
     }
 
@@ -129,11 +142,13 @@ impl WorkSoFar {
     pub(crate) fn line(&self) -> String {
         let each = |done: &Done| Some(in_unit(done.units.uj_each(done.energy)? / 1e6, "J"));
         let why = self.failure.as_ref().map(|failure| match failure {
+            WorkFailure::Missing if self.is_calls && self.is_attached => NO_MACHINE_CODE.to_owned(),
             WorkFailure::Missing if self.is_calls => NO_FUNCTION.to_owned(),
             failure => format!("no number: {}", work_failure(failure)),
         });
         let now = each(&self.now).map(|each| format!("{each} each now"));
         let all = each(&self.all).map(|each| format!("{each} each of {} so far", number(self.all.units)));
+        let why = why.or_else(|| self.is_dark.then(|| "joules unknown: no energy was measured".to_owned()));
         let is_silent = now.is_none() && why.is_none();
         let words = [now, why, is_silent.then(|| "none now".to_owned()), all];
         format!("{}: {}", self.name, words.into_iter().flatten().collect::<Vec<_>>().join(", "))
@@ -148,7 +163,11 @@ impl WorkSoFar {
 
 #[cfg(test)]
 mod tests {
-    use super::{Last, MicroJoules, WorkFailure, WorkSoFar, WorkUnits};
+    use super::{
+        KtimeNs, Last, MicroJoules, OverTime, WorkFailure, WorkReading, WorkSoFar, WorkSource, WorkUnits,
+    };
+    use crate::tests::training_runs::measured_training;
+    use crate::tests::work::counted as work;
 
     /// Reads numbers with 10 J before each; what is counted of all, in units and joules.
     fn counted(numbers: &[Option<u64>], is_told: bool) -> (WorkSoFar, f64, f64) {
@@ -180,6 +199,46 @@ mod tests {
         assert_eq!(waiting.last, Last::Moved(WorkUnits::whole(5), MicroJoules::from_uj(10_000_000)));
     }
 
+    /// Of a window of which no energy is known nothing is counted, and zero joules are shown of none.
+    #[test]
+    fn dark_windows() {
+        let mut profile = measured_training();
+        profile.work = vec![work(&profile, "token", 1)];
+        let readings = (0..10).map(|n| WorkReading {
+            at: KtimeNs::from_ns(profile.run.start.as_ns() + 1 + n),
+            within_ns: 0,
+            value: Ok(WorkUnits::whole(n)),
+        });
+        profile.work[0].series.readings = readings.collect();
+        let mut counters = Vec::new();
+        WorkSoFar::add_window(&mut counters, &profile, &OverTime::default());
+        assert_eq!(counters[0].all.units, WorkUnits::whole(8));
+        profile.ledger.iter_mut().for_each(|row| row.measured = MicroJoules::ZERO);
+        WorkSoFar::add_window(&mut counters, &profile, &OverTime::default());
+        assert_eq!((counters[0].all.units, counters[0].last), (WorkUnits::whole(8), Last::Unknown));
+        assert!(counters[0].line().starts_with("token: joules unknown: "), "{}", counters[0].line());
+    }
+
+    /// Why calls have no number is told once, and shown until there is one.
+    #[test]
+    fn calls_that_nobody_counts() {
+        let mut profile = measured_training();
+        profile.work = vec![work(&profile, "step", 1)];
+        profile.work[0].series.counter.source = WorkSource::Calls("step".into());
+        profile.work[0].series.readings.clear();
+        let mut counters = Vec::new();
+        let mut line = |failure, read| {
+            (profile.work[0].found.failure, profile.work[0].found.read) = (failure, read);
+            WorkSoFar::add_window(&mut counters, &profile, &OverTime::default());
+            counters[0].line()
+        };
+        for failure in [Some(WorkFailure::Missing), None, None] {
+            let said = line(failure, 0);
+            assert!(said.starts_with("step: no such function yet "), "{said}");
+        }
+        assert_eq!(line(None, 1), "step: none now");
+    }
+
     /// What is shown: both numbers, that nothing was done in this window, and why there is no number.
     #[test]
     fn lines() {
@@ -191,7 +250,9 @@ mod tests {
         so_far.read(&Err(WorkFailure::Missing), false);
         assert_eq!(so_far.line(), "token: no number: nothing is there, 2.50 J each of 4 so far");
         (so_far.is_calls, so_far.all) = (true, <_>::default());
-        assert_eq!(so_far.line(), "token: no such function yet: of a library write calls:NAME@LIBRARY");
+        assert!(so_far.line().starts_with("token: no such function yet (Python: from 3.12 on; "));
+        so_far.is_attached = true;
+        assert!(so_far.line().starts_with("token: no such machine code yet (Python: counted only "));
         let (nothing, ..) = counted(&[], false);
         assert_eq!((nothing.line().as_str(), nothing.last_line()), ("token: none now", None));
     }

@@ -4,6 +4,7 @@
 //! attributed, gets the sampling error alone (`sampling_error.rs`).
 
 use super::fold::Cost;
+use super::missing::is_idle_contradicted;
 use super::{DomainChoice, run, sampling_error};
 use energy_trace_certainty::{HowSure as _, Uncertainty};
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -64,7 +65,7 @@ impl<'a> Uncertainties<'a> {
         let stolen =
             due >= u128::from(STOLEN_FROM) && seen * u128::from(STOLEN.1) < due * u128::from(STOLEN.0);
         let flags = [
-            (LOW_SAMPLES, (1..FEW_SAMPLES).contains(&cost.samples)),
+            (LOW_SAMPLES, is_few(cost.samples)),
             ("estimated", estimated),
             (UNIDENTIFIED, uncertainty.is_some_and(|uncertainty| uncertainty.bounds.is_some())),
             ("stolen-time", cost.samples > 0 && stolen),
@@ -74,12 +75,18 @@ impl<'a> Uncertainties<'a> {
     }
 }
 
+/// Whether a number from so many samples is too uncertain to act on.
+pub(crate) fn is_few(samples: u64) -> bool {
+    (1..FEW_SAMPLES).contains(&samples)
+}
+
 /// How sure the energy of the whole program is: beside other programs, no counter says whose it was. `None` of a part of a run, where energy is a
-/// model's, and where nothing was found out.
+/// model's, where idle power is wrong, and where nothing was found out.
 pub(crate) fn of_program(profile: &Profile) -> Option<Uncertainty> {
     let choice = run::headline(profile);
     let is_known =
         profile.part.is_none() && !profile.certainty.domains.is_empty() && !run::is_modelled(profile, choice);
+    let is_known = is_known && !is_idle_contradicted(profile);
     let included = |_, class| choice.includes(class);
     is_known.then(|| profile.certainty.of_all(included, run::target(profile, choice)))
 }
@@ -87,19 +94,37 @@ pub(crate) fn of_program(profile: &Profile) -> Option<Uncertainty> {
 /// How sure a total is, with what a model's watts may be off: that is the same for all that one machine runs,
 /// so it is in no difference and in no share.
 pub(crate) fn of_total(profile: &Profile) -> Option<Uncertainty> {
-    let choice = run::headline(profile);
-    let total = run::target(profile, choice);
     let counted = of_program(profile);
-    let rows = run::ledger_of(profile, choice);
-    let modelled = rows.filter_map(|row| Some((row, of_model(profile, row)?))).collect::<Vec<_>>();
-    if modelled.is_empty() || profile.part.is_some() {
+    let Some((less, more)) = off_by_model(profile).filter(|_| profile.part.is_none()) else {
         return counted;
-    }
+    };
+    let total = run::target(profile, run::headline(profile));
     let mut sure = counted.unwrap_or(Uncertainty { ci95: (total, total), bounds: None });
-    for (row, (low, high)) in modelled {
-        sure.ci95 = (sure.ci95.0 - (row.target - low), sure.ci95.1 + (high - row.target));
-    }
+    sure.ci95 = (sure.ci95.0 - less, sure.ci95.1 + more);
     Some(sure)
+}
+
+/// The same of a part of the program, such as a call: from the least to the most by the watts of a model, which are off by as much for all that the program
+/// does. As it is where no domain has a model's.
+pub(crate) fn times_model(
+    profile: &Profile,
+    (least, most): (MicroJoules, MicroJoules),
+) -> (MicroJoules, MicroJoules) {
+    let total = run::target(profile, run::headline(profile));
+    let Some((less, more)) = off_by_model(profile) else { return (least, most) };
+    let times = |energy: MicroJoules, of_total: MicroJoules| {
+        let uj = i128::from(energy.as_uj()) * i128::from(of_total.as_uj()) / i128::from(total.as_uj().max(1));
+        MicroJoules::from_uj(i64::try_from(uj).unwrap_or(i64::MAX))
+    };
+    (times(least, total - less), times(most, total + more))
+}
+
+/// By how much the program's total may be too large and too small for a model's watts. `None` where no domain has any.
+fn off_by_model(profile: &Profile) -> Option<(MicroJoules, MicroJoules)> {
+    let rows = run::ledger_of(profile, run::headline(profile));
+    let off = rows
+        .filter_map(|row| of_model(profile, row).map(|(low, high)| (row.target - low, high - row.target)));
+    off.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
 }
 
 /// The range of an estimate's joules in one domain. None where a counter or sensor has them, and where the
@@ -123,6 +148,7 @@ pub(crate) fn of_program_in(profile: &Profile, domain: usize) -> Option<Uncertai
         return range.map(|ci95| Uncertainty { ci95, bounds: None });
     }
     let is_known = profile.part.is_none() && domain < profile.certainty.domains.len();
+    let is_known = is_known && !is_idle_contradicted(profile);
     is_known.then(|| profile.certainty.of_all(|place, _| place == domain, row.target))
 }
 

@@ -9,6 +9,8 @@
 //! may be off (`profile::work`). Units that are done are exact, and how much of the next was under way at an end is not known. Counted calls are those of the whole run. Leaves out functions (`per_work.rs`).
 
 use super::counts::may_be_more;
+use super::missing::{Missing, read_ns};
+use super::named;
 use super::run;
 use super::summary_rows::plus_minus;
 use super::table_cells::{in_unit, seconds};
@@ -21,11 +23,18 @@ use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{CallCount, Frame, FrameKind, Quality, WorkSource, WorkUnits};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::patterns::{bare, glob};
+use energy_trace_names::shorten;
 use energy_trace_names::shown::shown;
 use std::collections::BTreeSet;
 
 /// So many kinds of work have lines in what people read.
 const SHOWN: usize = 5;
+
+/// Columns of a function whose calls are units.
+const FUNCTION: usize = 40;
+
+/// The same of where a number is looked for.
+const SOURCE: usize = 60;
 
 /// What was done of one kind of work, and what it took.
 #[derive(Clone, Debug)]
@@ -48,6 +57,29 @@ pub struct WorkDone<'a> {
     pub open: [WorkUnits; 2],
     /// How sure the program's energy in that time is, of the domains that a report leads with; `None` where nobody knows.
     pub uncertainty: Option<Uncertainty>,
+    /// How much of that energy is known.
+    pub known: Known,
+}
+
+/// How much of an energy counters said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: zero joules are no joules.
+    Nothing,
+    /// Not all of it: some of the run is in no number.
+    AtLeast,
+    /// All.
+    All,
+}
+
+impl Known {
+    fn of(profile: &Profile) -> Self {
+        match run::split_quality(profile, run::headline(profile)) {
+            None => Self::Nothing,
+            Some(_) if Missing::all(profile).next().is_some() => Self::AtLeast,
+            Some(_) => Self::All,
+        }
+    }
 }
 
 impl WorkDone<'_> {
@@ -58,7 +90,7 @@ impl WorkDone<'_> {
 
     /// 95 % interval of the microjoules of a unit, of the domains that a report leads with.
     pub fn ci95_per_unit(&self) -> Option<[f64; 2]> {
-        let (least, most) = self.uncertainty?.ci95;
+        let (least, most) = self.uncertainty.filter(|_| self.known == Known::All)?.ci95;
         let [begin, end] = self.open.map(WorkUnits::as_number);
         let units = self.units.as_number();
         // Where all may have been one step, nothing says how much of it was done.
@@ -68,9 +100,19 @@ impl WorkDone<'_> {
         (units > 0.0).then_some([least, most])
     }
 
-    /// Microjoules of a unit, at the most where more may have been done; `None` where nothing was done, or no energy is known.
+    /// Microjoules of a unit; `None` where nothing was done, or no energy is known.
     pub fn uj_per_unit(&self, energy: MicroJoules) -> Option<f64> {
-        self.units.uj_each(energy)
+        self.units.uj_each(energy).filter(|_| self.known != Known::Nothing)
+    }
+
+    /// What stands before joules of a unit: `≤` where more may have been done, `≥` where not all joules are known.
+    pub(crate) fn sign(&self) -> &'static str {
+        match (self.at_least, self.known) {
+            (true, Known::AtLeast) => "about ",
+            (true, _) => "≤",
+            (false, Known::AtLeast) => "≥",
+            (false, _) => "",
+        }
     }
 }
 
@@ -91,6 +133,7 @@ fn done<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
     match &profile.per_work {
         Some(per) if per.name == done.name() => WorkDone {
             open: per.open,
+            at_least: done.at_least || per.at_least,
             uncertainty: per.ci95.map(|ci95| Uncertainty { ci95, bounds: None }),
             ..done
         },
@@ -99,7 +142,7 @@ fn done<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
 }
 
 fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
-    let program = of_program(profile);
+    let (program, known) = (of_program(profile), Known::of(profile));
     let all = all_energy(profile);
     if let Some(function) = counted_as_whole(profile, work) {
         let (calls, at_least) = calls_of(profile, function);
@@ -112,18 +155,18 @@ fn in_profile<'a>(profile: &'a Profile, work: &'a Work) -> WorkDone<'a> {
         let (covered_ns, rest, idle) =
             (profile.run.duration_ns(), EnergyByClass::default(), all_idle(profile));
         let open = <[WorkUnits; 2]>::default();
-        let (energy, uncertainty) = (all, program);
-        return WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty };
+        let (energy, uncertainty) = (all, above_nothing(run::chosen(&all, run::headline(profile)), program));
+        return WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty, known };
     }
     let energy = work.sum(|of| of.energy);
     let mut rest = all;
     rest -= energy;
     let choice = run::headline(profile);
     let [part, whole, edges] = [energy, all, work.sum(|of| of.edges)].map(|of| run::chosen(&of, choice));
-    let uncertainty = program.map(|program| of_part(part, whole, &program, edges));
+    let uncertainty = above_nothing(part, program.map(|program| of_part(part, whole, &program, edges)));
     let (units, idle, covered_ns) = (work.units(), work.sum(|of| of.idle), work.covered_ns());
     let (open, at_least) = (work.open(), units == WorkUnits::MOST);
-    WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty }
+    WorkDone { work, units, at_least, covered_ns, energy, rest, idle, open, uncertainty, known }
 }
 
 /// The function whose calls are known of the whole run: of a part of it what was read over time counts.
@@ -143,6 +186,12 @@ fn all_idle(profile: &Profile) -> EnergyByClass {
     let mut idle = EnergyByClass::default();
     profile.ledger.iter().for_each(|row| idle[row.class] += row.idle);
     idle
+}
+
+/// No work takes less than nothing; where a share is, as idle power was above the counter, nobody knows how far it is off.
+fn above_nothing(part: MicroJoules, sure: Option<Uncertainty>) -> Option<Uncertainty> {
+    let sure = sure.filter(|_| part >= MicroJoules::ZERO)?;
+    Some(Uncertainty { ci95: (sure.ci95.0.max(MicroJoules::ZERO), sure.ci95.1), ..sure })
 }
 
 /// How sure a part of an energy is.
@@ -183,27 +232,49 @@ fn means(words: &str, frame: &Frame) -> bool {
 }
 
 /// `0.31 J ±3% per token (estimated): 1,234 counted in 12.30 s of the run's 15.00 s; idle: 0.05 J each`, which is not in the first figure. `None` where
-/// nothing was done. Where more may have been done, `≤0.31 J per call: ≥1,234 counted in …`.
+/// nothing was done. Where more may have been done, `≤0.31 J per call: ≥1,234 calls of step counted in …`; where no energy is known, `no joules per call, …`.
 pub(crate) fn sentence(profile: &Profile, done: &WorkDone<'_>) -> Option<String> {
     let choice = run::headline(profile);
-    let quality = run::split_quality(profile, choice)?;
+    if done.units == WorkUnits::ZERO {
+        return None;
+    }
     let energy = run::chosen(&done.energy, choice);
-    let each = done.uj_per_unit(energy)? / 1e6;
-    let estimated = if quality == Quality::Estimated { " (estimated)" } else { "" };
-    let (most, least) = if done.at_least { ("≤", "≥") } else { ("", "") };
+    let least = if done.at_least { "≥" } else { "" };
+    let calls = match &done.work.series.counter.source {
+        WorkSource::Calls(words) => format!(" calls of {}", shorten(&shown(words), FUNCTION)),
+        _ => String::new(),
+    };
+    let counted = format!("{least}{}{calls} counted in {}", number(done.units), time(profile, done));
+    let Some(each) = done.uj_per_unit(energy).map(|uj| uj / 1e6) else {
+        let name = shown(done.name());
+        return Some(format!("no joules per {name}, as no energy was measured: {counted}"));
+    };
+    let is_estimated = run::split_quality(profile, choice) == Some(Quality::Estimated);
+    let (estimated, sign) = (if is_estimated { " (estimated)" } else { "" }, done.sign());
     let ends = done.ci95_per_unit().filter(|_| !done.at_least);
     let sure = ends.map(|ends| plus_minus_of(each * 1e6, ends)).filter(|sure| sure != "-");
     let idle = done.uj_per_unit(run::chosen(&done.idle, choice)).filter(|idle| *idle > 0.0);
-    let idle = idle.map(|idle| format!("; idle: {most}{} each", in_unit(idle / 1e6, "J")));
+    let idle = idle.map(|idle| format!("; idle: {sign}{} each", in_unit(idle / 1e6, "J")));
     Some(format!(
-        "{most}{}{} per {}{estimated}: {least}{} counted in {}{}",
+        "{sign}{}{} per {}{estimated}: {counted}{}{}",
         in_unit(each, "J"),
         sure.map(|sure| format!(" {sure}")).unwrap_or_default(),
         shown(done.name()),
-        number(done.units),
-        time(profile, done),
+        of_all_that_ran(profile, done),
         idle.unwrap_or_default()
     ))
+}
+
+/// That joules per call are not the function's own, and how many those are, where samples show it.
+fn of_all_that_ran(profile: &Profile, done: &WorkDone<'_>) -> String {
+    let WorkSource::Calls(words) = &done.work.series.counter.source else { return String::new() };
+    let own = named::used(profile, words).filter(|_| !done.at_least);
+    let own = own.and_then(|(used, _)| done.uj_per_unit(used)).map(|uj| in_unit(uj / 1e6, "J"));
+    let function = shorten(&shown(words), FUNCTION);
+    match own {
+        Some(own) => format!("; all that ran counts: {function} with its callees has {own} of these"),
+        None => format!("; all that ran counts, not {function} alone"),
+    }
 }
 
 /// `±3%`, as energies have it.
@@ -222,9 +293,10 @@ fn time(profile: &Profile, done: &WorkDone<'_>) -> String {
     }
     let [covered, all] = [done.covered_ns, profile.run.duration_ns()].map(seconds);
     match &done.work.series.counter.source {
-        WorkSource::Calls(_) if covered == all => format!("the whole run of {all} s, its start and end too"),
+        _ if read_ns(profile).is_some() => format!("{covered} s of a recording that ends early"),
+        WorkSource::Calls(_) if covered == all => format!("the whole run of {all} s, with its start and end"),
         _ if covered == all => format!("{covered} s"),
-        _ => format!("{covered} s of the run's {all} s"),
+        _ => format!("{covered} s of the run's {all} s, from the first number that was read to the last"),
     }
 }
 
@@ -257,21 +329,23 @@ pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
     if let Some(more @ 1..) = done.len().checked_sub(SHOWN).filter(|_| !lines.is_empty()) {
         lines.push(format!("and {more} more of --work: report --format json has them all"));
     }
-    lines.extend(of_all(profile).filter(|_| lines.len() > 1));
+    lines.extend(of_all(profile, lines.len()));
     lines
 }
 
-/// That a unit has the joules of all processes, where several were attached to: one of them may have counted it.
-fn of_all(profile: &Profile) -> Option<String> {
+/// That a unit has the joules of all processes: of a whole machine; and where several units are of several that were attached to, of which one may
+/// have counted it.
+pub(crate) fn of_all(profile: &Profile, lines: usize) -> Option<String> {
+    const APART: &str = "report --per-work NAME --by process tells them apart";
+    if profile.run.header.system_wide {
+        return (lines > 0).then(|| format!("these joules are of all programs of the machine: {APART}"));
+    }
     let choice = run::headline(profile);
     let used = profile.rows.iter().filter(|row| run::chosen(&row.energy, choice) > MicroJoules::ZERO);
     let processes: BTreeSet<ProcessKey> =
         used.filter_map(|row| profile.threads.get(row.thread.index())).map(|thread| thread.process).collect();
-    let attached = profile.run.header.command.is_empty() && processes.len() > 1;
-    attached.then(|| {
-        let all = processes.len();
-        format!("these joules are of {all} processes together: report --per-work NAME --by process tells them apart")
-    })
+    let attached = profile.run.header.command.is_empty() && processes.len() > 1 && lines > 1;
+    attached.then(|| format!("these joules are of {} processes together: {APART}", processes.len()))
 }
 
 /// What to know before believing them.
@@ -315,7 +389,8 @@ fn found(profile: &Profile, done: &WorkDone<'_>) -> Vec<WorkDiagnostic> {
             .collect();
     }
     if known.read == 0 {
-        return vec![WorkDiagnostic::NotRead { failure: known.failure.clone() }];
+        let source = shorten(&shown(&done.work.series.counter.source.words()), SOURCE);
+        return vec![WorkDiagnostic::NotRead { source, failure: known.failure.clone() }];
     }
     let mut found = Vec::new();
     if known.restarts + known.gone > 0 {
@@ -342,11 +417,17 @@ mod tests {
         CallCount, ProcessKey, WorkDone, WorkSource, bare, means, number, of_few, of_part, sentences, works,
     };
     use super::{Diagnostic, Frame, FrameKind, MicroJoules, Profile, Uncertainty, WorkDiagnostic, WorkUnits};
+    use crate::json;
+    use crate::named;
     use crate::summary::{self, SummaryOptions};
+    use crate::table_cells::in_unit;
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
     use energy_trace_model::ids::FrameId;
-    use energy_trace_model::recording::record::{CallDiagnostic, WorkReading};
+    use energy_trace_model::profile::diagnostics::{DomainDiagnostic, GapReason};
+    use energy_trace_model::recording::record::{
+        CallDiagnostic, CutReason, RecordingDiagnostic, WorkReading,
+    };
 
     /// A training with so many kinds of work.
     fn training_with(kinds: usize) -> Profile {
@@ -386,6 +467,12 @@ mod tests {
         assert!(last.starts_with("these joules are of ") && last.contains("--by process"), "{last}");
         profile.work.truncate(1);
         assert_eq!(sentences(&profile).len(), 1);
+        // Of a whole machine, with a command or without one, they are of all that ran.
+        profile.run.header.system_wide = true;
+        let last = sentences(&profile).pop().unwrap();
+        assert!(last.starts_with("these joules are of all programs of the machine: "), "{last}");
+        profile.work.clear();
+        assert!(sentences(&profile).is_empty());
     }
 
     /// A summary breaks their lines, and cuts none.
@@ -400,6 +487,22 @@ mod tests {
         assert!(text.contains(&sentences(&profile)[0]), "{text}");
     }
 
+    /// Joules per call are of all that ran, and those of the function stand beside them.
+    #[test]
+    fn joules_of_all_that_ran() {
+        let mut profile = measured_training();
+        let at = profile.frames.iter().position(|frame| frame.kind == FrameKind::Python).unwrap();
+        let name = profile.frames[at].name.clone();
+        let frame = FrameId::new(u32::try_from(at).unwrap());
+        profile.calls = vec![CallCount { frame, calls: 10, nested: 0, times: None }];
+        let mut steps = counted(&profile, "step", 1);
+        steps.series.counter.source = WorkSource::Calls(name.clone());
+        profile.work = vec![steps];
+        let own = in_unit(named::used(&profile, &name).unwrap().0.as_joules() / 10.0, "J");
+        let own = format!("; all that ran counts: {name} with its callees has {own} of these");
+        assert!(sentences(&profile)[0].contains(&own), "{:?}", sentences(&profile));
+    }
+
     /// Calls of a library that was probed late are a lower bound, joules of one an upper one, without an interval below.
     #[test]
     fn calls_that_may_be_more() {
@@ -410,14 +513,27 @@ mod tests {
         let frame = FrameId::new(u32::try_from(frame).unwrap());
         profile.calls = vec![CallCount { frame, calls: 10, nested: 0, times: None }];
         let mut steps = counted(&profile, "step", 1);
-        steps.series.counter.source = WorkSource::Calls(name);
+        steps.series.counter.source = WorkSource::Calls(name.clone());
         profile.work = vec![steps];
         let line = &sentences(&profile)[0];
-        assert!(line.contains(" J per step: 10 counted in the whole run of "), "{line}");
+        assert!(
+            line.contains(&format!(" J per step: 10 calls of {name} counted in the whole run of ")),
+            "{line}"
+        );
+        let mut cut = profile.clone();
+        let found =
+            RecordingDiagnostic::RecordingCut { whole_bytes: None, whole_ns: None, reason: CutReason::Chunk };
+        cut.diagnostics.push(Diagnostic::Recorded(found));
+        assert!(sentences(&cut)[0].contains(" s of a recording that ends early"), "{:?}", sentences(&cut));
         // Over time more was told than at the end: by who was killed.
         let told = WorkReading { at: profile.run.end, within_ns: 0, value: Ok(WorkUnits::whole(12)) };
         profile.work[0].series.readings = vec![told];
-        assert!(sentences(&profile)[0].contains(" J per step: ≥12 counted in "), "{:?}", sentences(&profile));
+        assert!(
+            sentences(&profile)[0].contains(&format!(" J per step: ≥12 calls of {name} counted in "))
+                && sentences(&profile)[0].contains(&format!("; all that ran counts, not {name} alone")),
+            "{:?}",
+            sentences(&profile)
+        );
         profile.work[0].series.readings.clear();
         profile.calls[0].calls = u64::MAX;
         assert!(
@@ -431,7 +547,10 @@ mod tests {
         summary.diagnostics.push(late.into());
         profile.run.summary = Some(summary);
         let line = &sentences(&profile)[0];
-        assert!(line.starts_with('≤') && line.contains(" J per step: ≥10 counted in "), "{line}");
+        assert!(
+            line.starts_with('≤') && line.contains(&format!(" J per step: ≥10 calls of {name} counted in ")),
+            "{line}"
+        );
         let ci95 = [900, 1_200].map(MicroJoules::from_uj).into();
         let done =
             WorkDone { uncertainty: Some(Uncertainty { ci95, bounds: None }), ..works(&profile)[0].clone() };
@@ -453,6 +572,28 @@ mod tests {
             Frame { kind: FrameKind::Python, file: "/home/u/train.py".into(), ..Frame::special("Net.step") };
         assert!(means("step", &python) && means("Net.step", &python) && means("train.Net.step", &python));
         assert!(!means("tep", &python) && !means("step@libx", &python) && !means("Net", &python));
+    }
+
+    /// Of a counter that said nothing no joules are known, not none; of one that said nothing for a while at least so many.
+    #[test]
+    fn a_dead_counter() {
+        let mut profile = training_with(1);
+        let of_ns = profile.run.duration_ns();
+        let reasons = [(GapReason::StoodStill, of_ns / 2)].into();
+        let gap = DomainDiagnostic::NoReading { missing_ns: of_ns / 2, of_ns, reasons };
+        profile.diagnostics.push(Diagnostic::of(&profile.ledger[0].domain, gap));
+        let line = &sentences(&profile)[0];
+        assert!(line.starts_with('≥') && !line.contains('±'), "{line}");
+        assert_eq!(works(&profile)[0].ci95_per_unit(), None);
+        profile.ledger.iter_mut().for_each(|row| row.measured = MicroJoules::ZERO);
+        let line = &sentences(&profile)[0];
+        assert!(line.starts_with("no joules per unit0, as no energy was measured: 10 counted in "), "{line}");
+        assert_eq!(works(&profile)[0].uj_per_unit(MicroJoules::ZERO), None);
+        let mut out = Vec::new();
+        json::write(&mut out, &profile, &json::JsonOptions::default()).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let work = &report["work"][0];
+        assert_eq!([&work["uj_per_unit"], &work["ci95_uj"]], [&serde_json::Value::Null; 2]);
     }
 
     /// Thousands are grouped, and parts of a unit are shown where there are any.

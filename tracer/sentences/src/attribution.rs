@@ -218,7 +218,11 @@ pub(super) fn domain_fact(what: &DomainDiagnostic) -> String {
              intervals are wider",
             times.sqrt()
         ),
-        DomainDiagnostic::IdleAboveCounter { negative } => format!(
+        DomainDiagnostic::IdleAboveCounter { run: Some((idle, measured)), .. } => format!(
+            "idle power comes to {idle} over the run, and the counter showed {measured} in all: the run contradicts it. What ran used more than \
+             is shown, by how much is not known. Leave out --idle-watts, or give less"
+        ),
+        DomainDiagnostic::IdleAboveCounter { negative, run: None } => format!(
             "in a part of the run the counter was below idle power although something ran, by {negative} in all, which is deducted from \
              what ran. Was the machine busy while its idle power was measured? --idle-watts W sets it"
         ),

@@ -278,6 +278,9 @@ fn domain_in_brief(what: &DomainDiagnostic) -> String {
             IdleInUse::Pauses => "in use before the start: idle power is what pauses show",
             IdleInUse::OfOthers => "others used it before the start: counts as idle power",
         },
+        DomainDiagnostic::IdleAboveCounter { run: Some(_), .. } => {
+            "idle power is above all that was measured: joules too low"
+        }
         DomainDiagnostic::IdleAboveCounter { .. } => "idle power was above the counter in part of the run",
         DomainDiagnostic::GpuUnattributed => "not charged to functions: no launches were recorded",
         DomainDiagnostic::GpuSplit(split) if split.learned.is_none() => {

@@ -126,7 +126,7 @@ pub fn no_such_functions(words: &[&str], is_attached: bool) -> String {
     let python = if is_attached {
         "Python's are counted only in a program that energy-trace starts (record --work … -- PROGRAM)"
     } else {
-        "no function of Python was called so"
+        "no function of Python (3.12 and later) was called so"
     };
     format!(
         "nothing is counted yet of {names}: no machine code of that name was found, and {python}; one in a library is \

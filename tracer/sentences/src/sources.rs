@@ -2,8 +2,8 @@
 
 use super::{counted, in_millis, in_percent, in_seconds};
 use energy_trace_model::recording::record::{
-    Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, Runtime, RuntimeRefusal,
-    SourceNote, Whole,
+    Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, RANGE_OF_CODE, Runtime,
+    RuntimeRefusal, SourceNote, Whole,
 };
 use energy_trace_model::units::MicroWatts;
 
@@ -62,7 +62,7 @@ const NOTHING_OF_HOST: &str = "neither a folder with intel-rapl:0/energy_uj (as 
 const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
 const TOO_COARSE: &str = "too coarse to split among functions";
 const FURTHER_PSYS: &str = "what psys covers on a further socket differs from board to board";
-const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
+const UNKNOWN_CHIP: &str = "this version does not know what is measured there";
 const READ_BY_POWERCAP: &str = "read through powercap; the two are compared before the start";
 const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
 const NO_ENERGY_NO_POWER: &str = "has no energy counter and no power, nor says how busy it is and what its power limit is (virtual GPUs, MIG)";
@@ -153,7 +153,7 @@ pub fn source_note(note: &SourceNote) -> String {
         SourceNote::ModelParameters { idle, core, cpus } => {
             format!("estimated as {idle} idle plus {core} per busy CPU ({})", counted(*cpus, "CPU"))
         }
-        SourceNote::ModelDefaults => MODEL_DEFAULTS.to_owned(),
+        SourceNote::ModelDefaults => format!("{MODEL_DEFAULTS}; {}; {SHARES}", other_code()),
         SourceNote::Replayed { path, rows, wall_time } => {
             let since = if *wall_time { "by wall time" } else { "from the start of the run" };
             format!("{path}: {}, {since}", counted(*rows, "row"))
@@ -164,17 +164,7 @@ pub fn source_note(note: &SourceNote) -> String {
             let each = mean_ns.map(|mean| format!(", each a mean of {:.0} ms", in_millis(mean)));
             format!("{domain} is {place}: a sum of power readings{}", each.unwrap_or_default())
         }
-        SourceNote::ModelOfServers { kind, results, idle, busy } => {
-            let range = |[low, median, high]: &[MicroWatts; 3]| {
-                let [low, median, high] = [low, median, high].map(|power| power.as_watts());
-                format!("{median:.2} W ({low:.2} to {high:.2} in nine of ten)")
-            };
-            format!(
-                "the watts are medians of {results} servers with {kind} in SPECpower_ssj2008: each CPU {} idle, {} busy; {SHARES}",
-                range(idle),
-                range(busy)
-            )
-        }
+        SourceNote::ModelOfServers { kind, results, idle, busy } => of_servers(kind, *results, idle, busy),
         SourceNote::LoadCurve { half, guest: true, .. } => {
             let times = f64::from(*half) / 500.0;
             format!("{LOAD_UNKNOWN} {times:.1} times as much as at full load ({OF_TEADS})")
@@ -186,6 +176,26 @@ pub fn source_note(note: &SourceNote) -> String {
             )
         }
     }
+}
+
+fn of_servers(kind: &str, results: u64, idle: &[MicroWatts; 3], busy: &[MicroWatts; 3]) -> String {
+    let range = |[low, median, high]: &[MicroWatts; 3]| {
+        let [low, median, high] = [low, median, high].map(|power| power.as_watts());
+        format!("{median:.2} W ({low:.2} to {high:.2} in nine of ten)")
+    };
+    let (idle, busy) = (range(idle), range(busy));
+    format!(
+        "the watts are medians of {results} servers with {kind} in SPECpower_ssj2008: each CPU {idle} idle, {busy} busy; {}; {SHARES}",
+        other_code()
+    )
+}
+
+/// What the model does not see of a busy CPU.
+fn other_code() -> String {
+    let [least, most] = RANGE_OF_CODE.map(|part| part as f64 / 1e3);
+    format!(
+        "code heavy on vector instructions or memory draws {least:.1} to {most:.1} times as much (11 servers that Teads measured)"
+    )
 }
 
 const NO_RANGE: &str = "so a counter that returns to zero is a gap and not a wrap";
@@ -201,8 +211,7 @@ const MAY_INCLUDE_CPU: &str =
     "its module has a CPU too: where its counter includes that, the total has it twice";
 const SHARES: &str = "trust shares more than totals, or set --model-watts idle=W,core=W";
 const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU), where nine in ten \
-                              servers with other CPUs have 1.2 to 9.6 W busy: trust shares more than totals, or set --model-watts \
-                              idle=W,core=W";
+                              servers with other CPUs have 1.2 to 9.6 W busy";
 const OF_TEADS: &str = "medians of 23 kinds of CPU that Teads measured";
 const LOAD_UNKNOWN: &str =
     "this is a guest, and how busy its host is is not known: each busy CPU of a host at half load draws";

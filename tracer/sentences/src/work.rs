@@ -7,8 +7,8 @@ use energy_trace_model::recording::record::WorkFailure;
 /// What was found, what it changes, and what to do about it.
 pub(super) fn work_fact(name: &str, what: &WorkDiagnostic) -> String {
     match what {
-        WorkDiagnostic::NotRead { failure } => format!(
-            "no joules per {name}: no number was found{}; look at what --work says of it",
+        WorkDiagnostic::NotRead { source, failure } => format!(
+            "no joules per {name}: no number was found{} in {source}; it has to be there while the program runs, for the user who started this",
             because(failure.as_ref())
         ),
         WorkDiagnostic::NeverMoved { readings } => format!(
@@ -47,8 +47,8 @@ pub(super) fn work_fact(name: &str, what: &WorkDiagnostic) -> String {
 /// The same in a line.
 pub(super) fn work_in_brief(name: &str, what: &WorkDiagnostic) -> String {
     match what {
-        WorkDiagnostic::NotRead { failure } => {
-            format!("no joules per {name}: no number was found{}", because(failure.as_ref()))
+        WorkDiagnostic::NotRead { source, failure } => {
+            format!("no joules per {name}: no number was found{} in {source}", because(failure.as_ref()))
         }
         WorkDiagnostic::NeverMoved { .. } => format!("no joules per {name}: its number never moved"),
         WorkDiagnostic::NotCounted { function } => {

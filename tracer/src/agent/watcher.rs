@@ -47,6 +47,12 @@ const MOST_WAITING: usize = 8 << 20;
 /// Processes that may have begun in a window: each is known by some hundred bytes, twice where it is attributed.
 const MOST_BEGUN: usize = 20_000;
 
+/// A window in which a GPU works has at least so many readings of it, a tenth of a second apart, and at least this length: the energy of launches
+/// is not learned from fewer than 40 (`FEWEST_WINDOWS`). Where readings are rare, a window is joined to the next up to the greatest length.
+const GPU_READINGS: usize = 45;
+const SHORTEST_JOINED: Duration = Duration::from_millis(4_500);
+const LONGEST_JOINED: Duration = Duration::from_mins(1);
+
 /// What the recorder has said: events that were lost, and what it takes.
 type Heard = Mutex<(u64, OwnShare)>;
 
@@ -159,7 +165,8 @@ struct Watching {
     window: Duration,
     /// When the last window for an outlet was put together, by both clocks.
     anchor: WallAnchor,
-    /// When the window ends.
+    /// When the last one that was attributed ended, and when the window ends.
+    from: KtimeNs,
     end: KtimeNs,
     /// Bytes that came since the last one ended.
     waiting: usize,
@@ -185,6 +192,7 @@ impl Watching {
             pages: Pages::default(),
             window,
             anchor: anchor(),
+            from: now(),
             end: end_after(now(), window, anchor()),
             waiting: 0,
             begun: 0,
@@ -228,9 +236,19 @@ impl Watching {
             let enough = self.live.last().as_ns().saturating_sub(LAG.as_nanos() as u64);
             self.attribute(KtimeNs::from_ns(enough));
         } else if now >= self.end + LATEST || now >= self.end + LAG && self.live.last() >= self.end + LAG {
-            self.attribute(self.end);
+            match self.is_too_short() {
+                true => self.joined += 1,
+                false => self.attribute(self.end),
+            }
             self.begin_next(now);
         }
+    }
+
+    /// Whether it is a part of the next, as it says too little of what launches on a GPU draw.
+    fn is_too_short(&mut self) -> bool {
+        let length = Duration::from_nanos(self.end.ns_since(self.from));
+        let is_little = |readings: usize| readings < GPU_READINGS || length < SHORTEST_JOINED;
+        length < LONGEST_JOINED && self.live.gpu_readings(self.end).is_some_and(is_little)
     }
 
     /// Nothing comes any more: windows that are whole, each by itself, and what there is of the next.
@@ -254,7 +272,7 @@ impl Watching {
     }
 
     fn attribute(&mut self, until: KtimeNs) {
-        (self.waiting, self.begun) = (0, 0);
+        (self.waiting, self.begun, self.from) = (0, 0, until);
         let Some(window) = self.live.window(until) else { return };
         self.totals.work.add(&window.work, until).iter().for_each(|news| log::warn!("{news}"));
         let living = self.groups.look_at_living();

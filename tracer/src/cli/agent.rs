@@ -32,7 +32,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464", value_parser = parse_address)]
     pub listen: SocketAddr,
 
-    /// How often the numbers change, at multiples of it in UTC: 1s to 1h
+    /// How often the numbers change, at multiples of it in UTC: 1s to 1h; no sooner than after five seconds while a GPU works
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_window)]
     pub window: Duration,
 
@@ -104,7 +104,7 @@ pub(super) struct AgentArgs {
 /// Runs until a signal.
 pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure> {
     let mut plan = resolve(&recording(args)?, common).map_err(record::refused)?;
-    plan.live = true;
+    (plan.live, plan.power.always_on) = (true, true);
     plan.agent = Some(agent_plan(args)?);
     plan.svg = None;
     plan.screen.progress = ProgressStyle::Off;

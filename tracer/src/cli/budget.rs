@@ -2,7 +2,6 @@
 //!
 //! Leaves out holding them against a run (`report::budgets`).
 
-use super::failure::OWN_FAILURE;
 use clap::Args;
 use energy_trace_report::budgets::{Budget, NoBudget, Verdict};
 use std::process::ExitCode;
@@ -12,14 +11,15 @@ const EXCEEDED: u8 = 122;
 /// A budget has a name that no sample of the run shows.
 const UNKNOWN: u8 = 121;
 
-/// A counter says too little to tell whether more was used.
+/// There is no energy, a counter says too little, or it is an estimate: nobody can tell whether more was used.
 const NOT_JUDGED: u8 = 123;
 
 /// What the user chose.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct BudgetArgs {
     /// Most energy that the program may use, such as 10J, 500mJ, 1.5Wh; exit status 122 if it used more, 123 if
-    /// that cannot be told: a counter lacks too much of the run, or the limit is within what is possible
+    /// that cannot be told: there is no energy, a counter lacks too much of the run, or the limit is within what is possible, as within the
+    /// range of an estimate
     #[arg(help_heading = "Budgets", long, value_name = "ENERGY")]
     pub budget: Option<Budget>,
 
@@ -54,14 +54,13 @@ fn of_range(text: &str) -> Result<Budget, NoBudget> {
     Budget::of_range(text)
 }
 
-/// The status to end with: that of the command where it failed; then what became of the budgets. One that cannot be checked is a failure of
-/// energy-trace's, so that no gate opens for want of a counter.
+/// The status to end with: that of the command where it failed; then what became of the budgets. None that cannot be judged is 0, so that no gate
+/// opens for want of a counter.
 pub(super) fn exit_code(command: u8, budgets: Verdict) -> ExitCode {
     ExitCode::from(match (command, budgets) {
         (0, Verdict::Exceeded) => EXCEEDED,
         (0, Verdict::Unknown) => UNKNOWN,
-        (0, Verdict::NotMeasured) => OWN_FAILURE,
-        (0, Verdict::NotJudged) => NOT_JUDGED,
+        (0, Verdict::NotMeasured | Verdict::NotJudged) => NOT_JUDGED,
         (status, _) => status,
     })
 }
@@ -81,7 +80,7 @@ mod tests {
         is(0, Verdict::Kept, 0);
         is(0, Verdict::Exceeded, 122);
         is(0, Verdict::Unknown, 121);
-        is(0, Verdict::NotMeasured, 125);
+        is(0, Verdict::NotMeasured, 123);
         is(0, Verdict::NotJudged, 123);
         is(3, Verdict::Exceeded, 3);
     }

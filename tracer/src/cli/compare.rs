@@ -9,6 +9,8 @@ use super::record::RecordArgs;
 use super::resolve::check_work;
 use super::unprivileged::give_up_privileges;
 use super::work;
+use crate::message;
+use crate::session::check_command;
 use clap::{Args, FromArgMatches, ValueEnum};
 use energy_trace_model::recording::record::WorkCounter;
 use energy_trace_study::data::Study;
@@ -18,7 +20,7 @@ use energy_trace_study::tables::layouts::{self, As, Layout};
 use energy_trace_study::tables::{dataset, markup, page, table};
 use energy_trace_study::{Metric, Numbers, Pattern, Shown, conduct, launcher};
 use energy_trace_system::roles::child::{Parent, fork_role};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -208,8 +210,7 @@ fn conducted(parent: &Parent, args: &CompareArgs, options: &[String], common: &C
     let status = match study(parent, args, options, common) {
         Ok(()) => 0,
         Err(failure) => {
-            // Nothing is left to do when stderr is closed.
-            let _ = writeln!(io::stderr(), "energy-trace: {failure}");
+            message::say(&failure.to_string());
             if failure.is_usage() { 2 } else { OWN_FAILURE }
         }
     };
@@ -221,11 +222,21 @@ fn study(parent: &Parent, args: &CompareArgs, options: &[String], common: &Commo
     give_up_privileges()?;
     parent.die_with_it().map_err(|error| Failure::own(&error))?;
     let plan = wanted(args, options)?;
+    plan.iter().try_for_each(check_programs)?;
     let shown = Shown { progress: !common.quiet };
     let numbers = if args.measure_again { Numbers::Again } else { Numbers::Known };
     let study = conduct(&parent.channel, &args.output, plan, options, numbers, shown);
     let study = study.map_err(|error| Failure::own(&error))?;
     show(&study, args, common)
+}
+
+/// A program that is not there would fail in every run.
+fn check_programs(plan: &Plan) -> Result<(), Failure> {
+    let mut first = plan.programs.iter().filter_map(|of| Some((&of.label, of.command.first()?)));
+    first.try_for_each(|(label, command)| {
+        let checked = check_command(&command.into());
+        checked.map_err(|error| Failure::own(&error).advise(Some(format!("it is {label}; no run was made"))))
+    })
 }
 
 /// How a layout is written in this format, where it can be.
@@ -328,10 +339,9 @@ fn record_options(text: &str, work: &[WorkCounter]) -> Result<Vec<String>, Failu
     words.extend(work.iter().map(|unit| format!("--work={}={}", unit.name, unit.source.words())));
     let command = RecordArgs::augment_args(clap::Command::new("record"));
     let line = std::iter::once("record".to_owned()).chain(words.iter().cloned());
-    let matches =
-        command.try_get_matches_from(line).map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    let matches = command.try_get_matches_from(line).map_err(|error| Failure::usage_of("--record", error))?;
     let options = RecordArgs::from_arg_matches(&matches);
-    let options = options.map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    let options = options.map_err(|error| Failure::usage_of("--record", error))?;
     check_work(&options).map_err(|error| Failure::usage(error.to_string()))?;
     let is_own = |id: &&clap::Id| {
         OWN.contains(&id.as_str())
@@ -386,6 +396,12 @@ mod tests {
         let unit = work::parse(r"step=stdout:a b=(\d+)").unwrap();
         let with_unit = record_options("-F 99", std::slice::from_ref(&unit));
         assert_eq!(with_unit.unwrap(), ["-F", "99", r"--work=step=stdout:a b=(\d+)"]);
+        let many: Vec<_> = (0..=256).map(|n| work::parse(&format!("u{n}=file:/x")).unwrap()).collect();
+        let said = record_options("", &many).unwrap_err().to_string();
+        assert!(
+            record_options("", &many[1..]).is_ok() && said.contains("--work can be given 256 times"),
+            "{said}"
+        );
         let there = work::parse("x=prometheus:http://192.0.2.1/#y").unwrap();
         for wrong in [[unit.clone(), unit.clone()], [unit, there]] {
             assert!(record_options("", &wrong).is_err(), "{wrong:?}");

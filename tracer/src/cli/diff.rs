@@ -39,7 +39,8 @@ pub(super) struct DiffArgs {
     #[arg(long, value_name = "CALL", conflicts_with = "per_count")]
     pub per: Option<String>,
 
-    /// Joules per unit of work, as `record --work NAME=…` counted it, of the time alone in which units were done
+    /// Joules per unit of work, as `record --work NAME=…` counted it, of the time alone in which units were done: record
+    /// before and after with the same --work, then `diff a.data b.data --per-work NAME`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["per_count", "per"])]
     pub per_work: Option<String>,
 
@@ -122,6 +123,7 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     };
     let files = [named(before), named(after)];
     let (before, after) = (read(before)?, read(after)?);
+    refuse_repeated(&files, [&before, &after])?;
     let stdout = std::io::stdout();
     let work = match (args.per.as_deref(), args.per_work.as_deref()) {
         (Some(call), _) => diff::Work::Calls(call),
@@ -149,6 +151,20 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
         Format::Json => diff_json::write(out, &compared, &options),
     })?;
     drawn.map(|()| shown)
+}
+
+/// A recording that is named twice on a side would count as two runs that are alike.
+fn refuse_repeated(files: &[Vec<String>; 2], sides: [&Vec<Profile>; 2]) -> Result<(), Failure> {
+    for (names, runs) in files.iter().zip(sides) {
+        for (at, run) in runs.iter().enumerate() {
+            let is_it = |other: &Profile| diff_parts::is_same_recording(other, run);
+            if let Some(first) = runs.iter().take(at).position(is_it) {
+                let text = format!("{} and {} are one recording: name it once", names[first], names[at]);
+                return Err(Failure::usage(text));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The flame graph, where one is wanted: what is coloured are functions whose own energy changed.

@@ -3,7 +3,8 @@
 //! The statuses are those of env(1), timeout(1) and docker-run(1): 125 for our own failures, 126 and 127 for a command that cannot be
 //! executed or found; 2 for wrong usage.
 
-use energy_trace_names::shown::shown_lines;
+use clap::error::ContextValue;
+use energy_trace_names::shown::shown;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -12,6 +13,8 @@ pub(super) const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 const USAGE: u8 = 2;
+/// Begins a further line of a message.
+const LINE: &str = "\n  ";
 
 /// An error that ends energy-trace.
 #[derive(Debug)]
@@ -41,10 +44,15 @@ impl Failure {
         Self { text: text.into(), code: USAGE }
     }
 
+    /// Options within an option that are wrong.
+    pub(super) fn usage_of(option: &str, error: clap::Error) -> Self {
+        Self::usage(format!("{option}: {}", harmless(error).to_string().replace('\n', LINE)))
+    }
+
     /// Adds what to do about it.
     pub(super) fn advise(mut self, advice: Option<String>) -> Self {
         if let Some(advice) = advice {
-            self.text.push_str("\n  ");
+            self.text.push_str(LINE);
             self.text.push_str(&advice);
         }
         self
@@ -59,6 +67,19 @@ impl Failure {
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
+}
+
+/// The same error with what was typed in one line, and without what moves a terminal.
+pub(super) fn harmless(mut error: clap::Error) -> clap::Error {
+    let typed = |(kind, value): (_, &ContextValue)| match value {
+        ContextValue::String(text) => Some((kind, shown(text).into_owned())),
+        _ => None,
+    };
+    let typed: Vec<_> = error.context().filter_map(typed).collect();
+    for (kind, text) in typed {
+        error.insert(kind, ContextValue::String(text));
+    }
+    error
 }
 
 /// The error and its causes, leaving out a cause whose text is already part of the message.
@@ -78,6 +99,23 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown_lines(&self.text))
+        // An end of a line before anything else is a part of a name, which would read as a message of its own.
+        let lines: Vec<_> = self.text.split(LINE).map(shown).collect();
+        f.write_str(&lines.join(LINE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    /// A name of a file begins no message; what to do about it has a line.
+    #[test]
+    fn names_begin_no_message() {
+        let name = "no\nenergy-trace: all is well";
+        let failure = Failure::own(&std::io::Error::other(name)).advise(Some(format!("make {name}")));
+        let shown = "no\\x0aenergy-trace: all is well";
+        assert_eq!(failure.to_string(), format!("{shown}\n  make {shown}"));
+        assert_eq!(Failure::usage(name).to_string(), shown);
     }
 }

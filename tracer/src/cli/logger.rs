@@ -3,8 +3,8 @@
 //!
 //! Leaves out times and targets: results are written by `report/`, and this is for those who look for a fault.
 
+use crate::message;
 use energy_trace_names::shown::{shown, shown_lines};
-use std::io::Write;
 
 struct Stderr;
 
@@ -17,11 +17,10 @@ impl log::Log for Stderr {
         if !self.enabled(record.metadata()) {
             return;
         }
-        // A closed stderr must not end a recording.
         let text = record.args().to_string();
         // Details of the verifier have several lines; a name in a warning must not begin one.
         let shown = if record.level() <= log::Level::Warn { shown(&text) } else { shown_lines(&text) };
-        let _ = writeln!(std::io::stderr(), "energy-trace: {shown}");
+        message::say(&shown);
     }
 
     fn flush(&self) {}
@@ -34,6 +33,7 @@ fn is_ours(module: &str) -> bool {
 
 /// Installs the logger. A second call changes nothing.
 pub(super) fn install(verbose: bool) {
+    message::prepare();
     if log::set_logger(&Stderr).is_ok() {
         log::set_max_level(if verbose { log::LevelFilter::Debug } else { log::LevelFilter::Warn });
     }

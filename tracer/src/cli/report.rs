@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::output::{part_of, read_recording, write_to};
 use super::per_work;
 use super::range::RangeArgs;
+use crate::message;
 use clap::{Args, ValueEnum};
 use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::{Options, Profile, View};
@@ -23,8 +24,8 @@ use energy_trace_report::markdown::MarkdownOptions;
 use energy_trace_report::own_rows::with_frames;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, Level, budget_line, carbon, csv, json, markdown, phases, table};
-use std::io::{IsTerminal, Write as _};
+use energy_trace_report::{By, Level, budget_line, carbon, csv, diff_parts, json, markdown, phases, table};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -181,9 +182,9 @@ fn read_phases(args: &ReportArgs, options: &Options) -> Result<Profile, Failure>
     Ok(profile)
 }
 
-/// On stderr: stdout is the report. A closed one is nobody's failure.
+/// On stderr: stdout is the report.
 fn log_line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "energy-trace: {}", shown(text));
+    message::say(&shown(text));
 }
 
 fn show(
@@ -219,6 +220,11 @@ fn show(
                 native_frames: args.native_frames,
             };
             match profile.per_work {
+                // Of a Python program its functions, as the summary has them.
+                Some(_) if args.by.is_none() && args.native_frames.is_none() => {
+                    let by = diff_parts::usual([std::slice::from_ref(profile), &[]]);
+                    energy_trace_report::per_work::write(out, profile, &TableOptions { by, ..options })
+                }
                 Some(_) => energy_trace_report::per_work::write(out, profile, &options),
                 None => table::write(out, profile, &options),
             }

@@ -23,6 +23,9 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Most units of work: each is looked at ten times a second, and those of files and pages have a thread each.
+const MOST_UNITS: usize = 256;
+
 /// Why the options make no recording.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlanError {
@@ -48,6 +51,9 @@ pub(super) enum PlanError {
          writes to stdout"
     )]
     Stdout,
+    /// More units of work than are looked at.
+    #[error("--work can be given {MOST_UNITS} times at the most")]
+    TooManyUnits,
     /// Two units of work have one name.
     #[error("two --work have the name {0}: name each unit once")]
     WorkTwice(String),
@@ -169,8 +175,11 @@ fn work(args: &RecordArgs) -> Result<Vec<WorkCounter>, PlanError> {
     Ok(args.work.clone())
 }
 
-/// Whether units of work have names of their own and pages that may be read.
+/// Whether units of work are few enough, have names of their own and pages that may be read.
 pub(super) fn check_work(args: &RecordArgs) -> Result<(), PlanError> {
+    if args.work.len() > MOST_UNITS {
+        return Err(PlanError::TooManyUnits);
+    }
     let mut names = BTreeSet::new();
     if let Some(twice) = args.work.iter().find(|counter| !names.insert(&counter.name)) {
         return Err(PlanError::WorkTwice(twice.name.clone()));
@@ -226,6 +235,7 @@ fn power(args: &RecordArgs) -> PowerPlan {
         measured_only: args.measured_only,
         gpu: args.gpu != GpuLevel::Off,
         period: Duration::from_secs(1) / args.power_hz.max(1),
+        always_on: false,
     }
 }
 

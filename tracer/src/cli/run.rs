@@ -3,11 +3,12 @@
 //! Leaves out what each command does: its own file.
 
 use super::command_line::{Cli, Command, parse};
-use super::failure::OWN_FAILURE;
+use super::failure::{OWN_FAILURE, harmless};
 use super::unprivileged::give_up_privileges;
 use super::{
     agent, compare, debug, diff, doctor, export, flamegraph, logger, merge, pages, record, report, top,
 };
+use crate::message;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use energy_trace_system::host::{limits, own_limit};
@@ -24,7 +25,7 @@ pub fn run() -> ExitCode {
     }
     let Cli { command, record, common } = match parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     logger::install(common.verbose);
     let name = command.as_ref().map(Command::name);
@@ -46,11 +47,10 @@ pub fn run() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(failure) if failure.is_usage() => {
-            refuse(&usage_of(name).error(ErrorKind::ArgumentConflict, &failure))
+            refuse(usage_of(name).error(ErrorKind::ArgumentConflict, &failure))
         }
         Err(failure) => {
-            // Nothing is left to do when stderr is closed.
-            let _ = writeln!(std::io::stderr(), "energy-trace: {failure}");
+            message::say(&failure.to_string());
             failure.exit_code()
         }
     }
@@ -65,7 +65,8 @@ fn usage_of(name: Option<&str>) -> clap::Command {
 }
 
 /// Prints what is wrong with the command line, or the requested help.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: clap::Error) -> ExitCode {
+    let error = harmless(error);
     // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -1,10 +1,8 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
 use super::finding::{DoctorPlan, Finding};
-use energy_trace_model::recording::record::Unwinding;
 use energy_trace_probe::event::{EventChoice, Machine, decide};
-use energy_trace_probe::{LiveNaming, Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
-use energy_trace_symbols::Detail;
+use energy_trace_probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
 use energy_trace_system::host::kernel::{is_first_pid_namespace_at, read_kernel_at, shows_kernel_symbols_at};
 use energy_trace_system::privileges::{Privileges, cap_add_advice, setcap_advice};
 use std::path::Path;
@@ -118,28 +116,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
             "fix the items above and run doctor again",
         );
     }
-    match Tracer::load(&TraceConfig {
-        sample_hz: 99,
-        sample_event: EventChoice::Auto,
-        rootfs: plan.rootfs.clone(),
-        push_times: false,
-        system_wide: false,
-        sum_time: false,
-        group: None,
-        user: None,
-        unwinding: Unwinding::Kernel,
-        unwind_mib: 1,
-        verbose: false,
-        names: Detail::default(),
-        reader: None,
-        gpu: false,
-        count: false,
-        ranges: false,
-        range_probes: false,
-        live: false,
-        naming: LiveNaming::Never,
-        oldest_kernel: false,
-    }) {
+    match Tracer::load(&TraceConfig::least(plan.rootfs.clone())) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {
             let fix = error.advice().unwrap_or_else(|| {

@@ -10,6 +10,7 @@ use energy_trace_power::survey::survey;
 use energy_trace_power::{PowerPlan, SOURCES};
 use energy_trace_sentences::{NO_SENSORS, advice, ignored_reason, power_fact, sensor_fact, source_note};
 use energy_trace_system::host::cpu_model::is_arm_at;
+use energy_trace_system::host::firmware;
 use std::collections::BTreeSet;
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
@@ -19,8 +20,8 @@ pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         nvml_lib: plan.nvml_lib.clone(),
         ..PowerPlan::default()
     });
-    let get_counter = if is_arm_at(&plan.sysfs) { GET_COUNTER_OF_ARM } else { GET_COUNTER };
-    let mut findings = describe(&survey.sources, &survey.domains, get_counter);
+    let get_counter = how_to_get_counter(plan, &survey.sources);
+    let mut findings = describe(&survey.sources, &survey.domains, &get_counter);
     findings.extend(survey.diagnostics.iter().map(of_device));
     findings.extend(bmc(plan, &survey.domains));
     findings.extend(share(plan));
@@ -44,8 +45,11 @@ const BMC: &str = "server's BMC: not asked, which takes root or a password: bmc-
 
 /// A host's exporter that tells a guest's share, at the place where its guide mounts it.
 fn share(plan: &DoctorPlan) -> Option<Finding> {
-    let file = plan.rootfs.join("var/scaphandre/intel-rapl:0/energy_uj");
-    file.is_file().then(|| Finding::unused("power", SHARE))
+    tells_share(plan).then(|| Finding::unused("power", SHARE))
+}
+
+fn tells_share(plan: &DoctorPlan) -> bool {
+    plan.rootfs.join("var/scaphandre/intel-rapl:0/energy_uj").is_file()
 }
 
 const SHARE: &str =
@@ -85,16 +89,12 @@ fn describe(sources: &[Source], domains: &[Domain], get_counter: &str) -> Vec<Fi
 }
 
 fn estimated(sources: &[Source], get_counter: &str) -> Finding {
-    let other_drivers = match is_guest(sources) {
-        true => String::new(),
-        false => format!("on a machine of your own: sudo modprobe {get_counter}; in a virtual machine, "),
-    };
     let unplug = if has_battery(sources) { UNPLUG } else { "" };
     let text = "no energy counter on this machine: results will be estimates";
     let range = sources.iter().find_map(Source::range_of_model);
     let range = range.map(|ends| ends.map(|end| end as f64 / 1e3));
     let range = range.map(|[low, high]| format!("{low:.1} to {high:.1}"));
-    let finding = Finding::warn("power", text, format!("{unplug}{other_drivers}{WITHOUT_COUNTER}"));
+    let finding = Finding::warn("power", text, format!("{unplug}{get_counter}; {WITHOUT_COUNTER}"));
     Finding { energy: Some(Energy::Estimated(range)), ..finding }
 }
 
@@ -117,7 +117,9 @@ const fn word_of(class: DomainClass, is_module: bool) -> Option<&'static str> {
         DomainClass::Package => Some("CPUs"),
         DomainClass::Dram => Some("memory"),
         DomainClass::Gpu => Some("GPUs"),
-        DomainClass::Psys if is_module => Some("modules (CPU, memory and what feeds them)"),
+        DomainClass::Psys if is_module => {
+            Some("modules (CPU, memory, a GPU on the same board, and what feeds them)")
+        }
         DomainClass::Psys => Some("the whole machine"),
         DomainClass::Core => None,
     }
@@ -129,20 +131,39 @@ fn has_battery(sources: &[Source]) -> bool {
     ignored.any(|ignored| ignored.reason == IgnoredReason::NotDischarging)
 }
 
-/// Whether the CPUs say that they are a virtual machine's.
-fn is_guest(sources: &[Source]) -> bool {
-    let mut notes = sources.iter().flat_map(|source| &source.notes);
-    notes.any(|note| matches!(note, SourceNote::LoadCurve { guest: true, .. }))
+/// What gives a machine a counter: drivers, and a host where it is a guest, or may be one.
+fn how_to_get_counter(plan: &DoctorPlan, sources: &[Source]) -> String {
+    let sysfs = &plan.sysfs;
+    let drivers = if is_arm_at(sysfs) { GET_COUNTER_OF_ARM } else { GET_COUNTER };
+    match is_guest(sources).or_else(|| firmware::is_guest_at(sysfs)) {
+        _ if tells_share(plan) => READ_SHARE.to_owned(),
+        Some(true) => ASK_HOST.to_owned(),
+        Some(false) => format!("sudo modprobe {drivers}"),
+        None => {
+            format!("on a machine of your own: sudo modprobe {drivers}; in a virtual machine, {ASK_HOST}")
+        }
+    }
 }
 
-const UNPLUG: &str = "unplug this laptop: on battery its own meter measures it; or, ";
+/// Whether the CPUs are a virtual machine's, where the model knows that.
+fn is_guest(sources: &[Source]) -> Option<bool> {
+    let mut notes = sources.iter().flat_map(|source| &source.notes);
+    notes.find_map(|note| match note {
+        SourceNote::LoadCurve { guest, .. } => Some(*guest),
+        _ => None,
+    })
+}
+
+const UNPLUG: &str = "unplug this laptop: on battery its own meter measures it; or ";
 /// Drivers of counters, and those of Arm machines, which have no RAPL.
 const GET_COUNTER: &str =
     "intel_rapl_msr (Intel, and AMD from Zen) or acpi_power_meter (servers, NVIDIA Grace)";
 const GET_COUNTER_OF_ARM: &str =
     "acpi_power_meter (servers, NVIDIA Grace), xgene_hwmon (Ampere) or ina3221 (Jetson)";
-const WITHOUT_COUNTER: &str = "ask its host for its share (--power host:FOLDER); or give the power model your machine's watts with \
-     --model-watts, or replay a meter's log with --power replay:FILE";
+const READ_SHARE: &str = "its host tells its share: --power host:/var/scaphandre";
+const ASK_HOST: &str = "ask its host for its share (--power host:FOLDER)";
+const WITHOUT_COUNTER: &str = "or give the power model your machine's watts with --model-watts, or replay a meter's log with --power \
+                               replay:FILE";
 
 /// What people call a source.
 fn title(source: &Source) -> &str {

@@ -19,7 +19,7 @@ pub(super) enum OutputError {
     #[error("cannot write {path}{whose}: {source}; name another place with {option}")]
     Refused { path: PathBuf, whose: String, option: &'static str, source: io::Error },
     /// Something that is not a file has the name.
-    #[error("cannot write {path}: it is {what}; remove it, or name a file with {option}")]
+    #[error("cannot write {path}: it is {what}, not a file; name another with {option}")]
     Occupied { path: PathBuf, what: &'static str, option: &'static str },
     /// In a sticky folder, a file of somebody else has the name.
     #[error("cannot replace {path}: it belongs to another user; name another file with {option}")]

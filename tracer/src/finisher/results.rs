@@ -3,6 +3,7 @@
 //! From the recording's own descriptor, as `report` would do it from the file. Leaves out where files go (`outputs.rs`).
 
 use super::outputs::{OutputError, Outputs};
+use crate::message;
 use crate::plan::{RecordPlan, Screen};
 use energy_trace_attribution::attribute_over_time_owned;
 use energy_trace_model::profile::arguments::{Arguments, without_arguments};
@@ -90,7 +91,7 @@ impl Results {
     pub(super) fn budgets(&self, plan: &RecordPlan) -> Verdict {
         let checked = budgets::check(&self.profile, &plan.budgets);
         for line in checked.iter().filter(|line| !plan.screen.quiet || line.verdict != Verdict::Kept) {
-            let _ = writeln!(io::stderr(), "energy-trace: {}", shown(&budget_line::budget(line)));
+            message::say(&shown(&budget_line::budget(line)));
         }
         budgets::worst(&checked)
     }

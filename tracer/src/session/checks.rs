@@ -41,7 +41,8 @@ fn without_inner_sudo(plan: &RecordPlan) -> Vec<OsString> {
     typed
 }
 
-fn check_command(command: &OsString) -> Result<(), SessionError> {
+/// Whether there is such a program, to be started by who asks.
+pub(crate) fn check_command(command: &OsString) -> Result<(), SessionError> {
     match find(command, std::env::var_os("PATH")) {
         Found::Executable => Ok(()),
         Found::NotExecutable => Err(SessionError::NotExecutable {

@@ -29,5 +29,6 @@ mod target_spec;
 mod writer;
 
 pub use caller::tell_failure;
+pub(crate) use checks::check_command;
 pub use error::SessionError;
 pub use run::{Ended, run};

@@ -230,15 +230,15 @@ fn follow_tree(
             return Ok(());
         }
         for life in new {
-            follow_one(life, tracer)?;
+            follow_one(life, tree.parent_of(life.pid), tracer)?;
             followed.insert(life);
         }
     }
 }
 
 /// Follows one process. That it ended meanwhile is no error here: whether it had to be there is the caller's question.
-fn follow_one(life: ProcessLife, tracer: &mut Tracer) -> Result<(), SessionError> {
-    match tracer.follow(life.pid) {
+fn follow_one(life: ProcessLife, parent: Option<Pid>, tracer: &mut Tracer) -> Result<(), SessionError> {
+    match tracer.follow(life.pid, parent) {
         Err(_) if !runs_at(Path::new(PROC), life) => Ok(()),
         followed => Ok(followed?),
     }

@@ -99,6 +99,11 @@ impl ProcessTree {
         Ok(Self(processes))
     }
 
+    /// Who made a process, or took it over.
+    pub fn parent_of(&self, pid: Pid) -> Option<Pid> {
+        self.0.get(&pid).map(|stat| stat.parent)
+    }
+
     /// The roots that run and everything below them, each once.
     pub fn with_descendants(&self, roots: &[Pid]) -> Vec<ProcessLife> {
         let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();

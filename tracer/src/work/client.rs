@@ -29,8 +29,8 @@ use tokio::sync::oneshot;
 
 /// How long the process may take to hear that it is to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long the last readings are waited for: those of whoever answers come within a tenth of a second.
-const LAST: Duration = Duration::from_secs(1);
+/// How long the last readings are waited for: those of whoever answers come within a tenth of a second, on a busy machine within a second.
+const LAST: Duration = Duration::from_secs(2);
 
 /// The process, before anything is read.
 #[derive(Debug)]

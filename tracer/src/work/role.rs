@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at a source.
@@ -45,8 +45,10 @@ const OF_AGENT: Pace = Pace { period: Duration::from_millis(500), rest: 200 };
 const LONGEST_REST: Duration = Duration::from_secs(20);
 /// How long a look may take before that is told.
 const SLOW: Duration = Duration::from_secs(1);
+/// Who looks for longer is not waited for at the end.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// How long last looks are waited for: less than the parent waits for all of it.
-const LAST: Duration = Duration::from_millis(500);
+const LAST: Duration = Duration::from_secs(1);
 /// Readings that wait for the parent, which may be stopped (Ctrl-Z): who has more waits, and bytes that are printed are passed over.
 const WAITING: usize = 4096;
 
@@ -172,20 +174,35 @@ enum Event {
     Last,
 }
 
+/// What a thread is at.
+#[derive(Default)]
+struct Looking {
+    /// Since when it looks, where it does.
+    since: Option<KtimeNs>,
+    /// Whether it was told that this takes long.
+    is_told: bool,
+}
+
+impl Looking {
+    /// Whether it has looked for longer than this.
+    fn is_longer(&self, than: Duration, at: KtimeNs) -> bool {
+        self.since.is_some_and(|since| u128::from(at.ns_since(since)) > than.as_nanos())
+    }
+}
+
 /// A thread that looks at a source.
 struct Reader {
     ids: Vec<WorkId>,
-    /// Since when it looks, where it does; `None` again once that was told.
-    looks_since: Arc<Mutex<Option<KtimeNs>>>,
+    looking: Arc<Mutex<Looking>>,
     /// Has it look at once, for the last time.
     again: Sender<()>,
 }
 
 impl Reader {
     fn start(ids: Vec<WorkId>, mut look: Look, pace: Pace, told: SyncSender<Event>) -> Self {
-        let looks_since = Arc::new(Mutex::new(None));
+        let looking = Arc::default();
         let (again, wanted) = channel();
-        let since = Arc::clone(&looks_since);
+        let is = Arc::clone(&looking);
         let failed = told.clone();
         let mut tellings: Vec<(WorkId, Telling)> = ids.iter().map(|id| (*id, Telling::default())).collect();
         let started = std::thread::Builder::new().name("work".into()).spawn(move || {
@@ -193,9 +210,9 @@ impl Reader {
             loop {
                 let next = Instant::now() + pace.period;
                 let (began, spent) = (now(), thread_time());
-                set(&since, Some(began));
+                set(&is, Some(began));
                 let values = look();
-                set(&since, None);
+                set(&is, None);
                 let rest = thread_time().saturating_sub(spent).saturating_mul(pace.rest).min(LONGEST_REST);
                 let next = next.max(Instant::now() + rest);
                 let times = (began, now());
@@ -214,7 +231,7 @@ impl Reader {
         if let Err(error) = started {
             tell_failure(&failed, &ids, &WorkFailure::System { error: error.to_string() });
         }
-        Self { ids, looks_since, again }
+        Self { ids, looking, again }
     }
 
     /// Looks for numbers in what the command prints, if any counter wants that.
@@ -243,23 +260,22 @@ impl Reader {
         if let Err(error) = started {
             tell_failure(&failed, &ids, &WorkFailure::System { error: error.to_string() });
         }
-        Some(Self { ids, looks_since: Arc::default(), again })
+        Some(Self { ids, looking: Arc::default(), again })
     }
 
-    /// Asks for a last look; false where the thread still looks, or is gone.
+    /// Asks for a last look, and says whether that comes at once: not where the thread has looked for long, or is gone.
     fn look_again(&self) -> bool {
-        let is_free = self.looks_since.lock().unwrap_or_else(PoisonError::into_inner).is_none();
-        self.again.send(()).is_ok() && is_free
+        let is_slow = locked(&self.looking).is_longer(AT_ONCE, now());
+        self.again.send(()).is_ok() && !is_slow
     }
 
     /// That it looks for too long, once.
     fn slow(&self) -> Vec<Told> {
-        let mut since = self.looks_since.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = now();
-        if since.is_none_or(|since| at.ns_since(since) <= SLOW.as_nanos() as u64) {
+        let (mut looking, at) = (locked(&self.looking), now());
+        if looking.is_told || !looking.is_longer(SLOW, at) {
             return Vec::new();
         }
-        *since = None;
+        looking.is_told = true;
         let reading = WorkReading { at, within_ns: 0, value: Err(WorkFailure::TimedOut) };
         self.ids.iter().map(|id| (*id, reading.clone())).collect()
     }
@@ -327,6 +343,53 @@ fn tell_failure(told: &SyncSender<Event>, ids: &[WorkId], failure: &WorkFailure)
     }
 }
 
-fn set(since: &Mutex<Option<KtimeNs>>, to: Option<KtimeNs>) {
-    *since.lock().unwrap_or_else(PoisonError::into_inner) = to;
+fn set(looking: &Mutex<Looking>, since: Option<KtimeNs>) {
+    *locked(looking) = Looking { since, is_told: false };
+}
+
+fn locked(looking: &Mutex<Looking>) -> MutexGuard<'_, Looking> {
+    looking.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Duration, Event, OF_RECORD, Reader, Receiver, Sender, WorkId, WorkUnits, channel, sync_channel,
+    };
+
+    /// A reader of one counter in the middle of its first look, what it tells, and what ends its looks by being dropped.
+    fn looking() -> (Reader, Receiver<Event>, Sender<()>) {
+        let ((begins, begun), (goes, on)) = (channel(), channel::<()>());
+        let (sender, told) = sync_channel(16);
+        let look = move || {
+            let _nobody_may_listen = begins.send(());
+            let _over = on.recv();
+            vec![Ok(WorkUnits::whole(3))]
+        };
+        let reader = Reader::start(vec![WorkId::new(0)], Box::new(look), OF_RECORD, sender);
+        begun.recv().unwrap();
+        (reader, told, goes)
+    }
+
+    /// Who is in the middle of a look when the end comes is waited for, and looks once more; before, what it had not told by then was lost.
+    #[test]
+    fn a_last_look_during_another() {
+        let (reader, told, goes) = looking();
+        assert!(reader.look_again());
+        drop(goes);
+        let events: Vec<Event> = told.iter().collect();
+        assert!(matches!(events[..], [Event::Told(_), Event::Told(_), Event::Last]), "{}", events.len());
+    }
+
+    /// Who has looked for long is not waited for, also where it was told already that it does.
+    #[test]
+    fn a_look_that_never_ends() {
+        let (reader, _told, goes) = looking();
+        while reader.slow().is_empty() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(reader.slow().is_empty());
+        assert!(!reader.look_again());
+        drop(goes);
+    }
 }

@@ -57,11 +57,13 @@ pub enum StudyError {
     #[error("this study has runs to make and was begun with other options of recordings; add {}", with_record(.0))]
     OtherOptions(Vec<String>),
     /// A program never succeeds.
-    #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}. The tables of all runs so far are in the study's folder; to have \
+    #[error("no run of {label} succeeded ({times} failed); what it wrote is in {}. The tables of all runs so far are in the study's folder; to have \
          it tried again, take the .json files of its failed runs away there", .output.display())]
     Hopeless {
         /// The program.
         label: String,
+        /// How often it ran.
+        times: usize,
         /// Where its errors are.
         output: PathBuf,
     },
@@ -126,6 +128,7 @@ pub fn conduct(
     let programs = plan.programs.iter().map(|program| program.command.clone());
     conductor.tell(&Order::Programs(programs.chain([idle(plan.idle), idle(LOOK)]).collect()))?;
     let ended = steps.into_iter().try_for_each(|step| conductor.step(step));
+    let ended = ended.and_then(|()| conductor.check_hope(1));
     // What was measured before an end that nobody wanted is shown all the same.
     let study = conductor.study();
     let written = write_files(&files, &study);
@@ -164,7 +167,7 @@ impl Conductor<'_> {
             });
             return Ok(());
         }
-        self.check_hope()?;
+        self.check_hope(HOPELESS)?;
         let busy_cpus = self.rest()?;
         let stable = self.plan.stable.map(|_| self.become_stable(step.number)).transpose()?;
         let celsius = machine::celsius(Path::new("/sys"));
@@ -188,7 +191,7 @@ impl Conductor<'_> {
         self.made += 1;
         self.say(&run);
         self.runs.push(run);
-        self.check_hope()
+        self.check_hope(HOPELESS)
     }
 
     fn tell(&self, order: &Order) -> Result<(), StudyError> {
@@ -305,19 +308,19 @@ impl Conductor<'_> {
         let _ = writeln!(io::stderr(), "{line}");
     }
 
-    /// Ends a study with a program that never succeeds.
-    fn check_hope(&self) -> Result<(), StudyError> {
-        (0..self.plan.programs.len()).try_for_each(|program| self.check_program(program))
+    /// Ends a study with a program that failed so often, and never succeeded.
+    fn check_hope(&self, times: usize) -> Result<(), StudyError> {
+        (0..self.plan.programs.len()).try_for_each(|program| self.check_program(program, times))
     }
 
-    fn check_program(&self, program: usize) -> Result<(), StudyError> {
+    fn check_program(&self, program: usize, times: usize) -> Result<(), StudyError> {
         let of_program = self.runs.iter().filter(|run| run.program == Some(program));
         let (good, bad): (Vec<&Run>, Vec<&Run>) = of_program.partition(|run| run.outcome == Outcome::Done);
-        let Some(last) = bad.last().filter(|_| good.is_empty() && bad.len() >= HOPELESS) else {
+        let Some(last) = bad.last().filter(|_| good.is_empty() && bad.len() >= times) else {
             return Ok(());
         };
         let label = self.plan.programs.get(program).map_or_else(String::new, |of| of.label.clone());
-        Err(StudyError::Hopeless { label, output: self.files.of_run(last.number, "err") })
+        Err(StudyError::Hopeless { label, times: bad.len(), output: self.files.of_run(last.number, "err") })
     }
 
     fn study(self) -> Study {

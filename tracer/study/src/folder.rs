@@ -37,6 +37,9 @@ pub enum FolderError {
         /// Why.
         why: String,
     },
+    /// A file, or a link.
+    #[error("{} is not a folder, and a study needs one; name another with -o", .0.display())]
+    NotAFolder(PathBuf),
     /// The folder of somebody else.
     #[error("{} belongs to another user; name another folder with -o", .0.display())]
     NotOurs(PathBuf),
@@ -76,7 +79,10 @@ impl Folder {
                 _ => (),
             }
             let found = fs::symlink_metadata(folder).map_err(at(folder))?;
-            if !found.is_dir() || found.uid() != geteuid().as_raw() {
+            if !found.is_dir() {
+                return Err(FolderError::NotAFolder(folder.to_owned()));
+            }
+            if found.uid() != geteuid().as_raw() {
                 return Err(FolderError::NotOurs(folder.to_owned()));
             }
             if found.mode() & OTHERS_WRITE != 0 {

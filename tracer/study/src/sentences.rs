@@ -11,6 +11,9 @@ use energy_trace_statistics::effect::Magnitude;
 use energy_trace_statistics::location::median;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The energy of the program, in the words of the results.
+pub(crate) const PROGRAM: &str = "energy of the program";
+
 /// `study of 2 programs, 20 rounds, seed 7 (estimated energy)`.
 pub(crate) fn title(study: &Study, grade: Option<Grade>) -> String {
     let quality = match grade {
@@ -57,6 +60,7 @@ pub(crate) fn runs(cell: &Cell) -> String {
 /// The verdict in a word or two.
 pub(crate) fn verdict(cell: &Cell) -> String {
     match cell.beside_least.map(|beside| beside.verdict) {
+        _ if cell.runs == 0 && cell.without > 0 => "not counted".to_owned(),
         None if cell.runs == 0 => "no run".to_owned(),
         None if cell.alone => String::new(),
         None => "least".to_owned(),
@@ -86,9 +90,26 @@ pub(crate) fn estimated(groups: &[Group]) -> Vec<String> {
     is_estimated.then(|| said.to_owned()).into_iter().collect()
 }
 
+/// The word behind the name of an energy that no counter has: a paper shows no comments.
+pub(crate) fn quality_of(group: &Group, block: &Block) -> &'static str {
+    let is_estimated = group.grade == Some(Grade::Estimated) && block.unit.starts_with('J');
+    if is_estimated { " (estimated)" } else { "" }
+}
+
+/// That runs have no energy, so that there is none to compare.
+fn without_energy(study: &Study) -> Option<String> {
+    let counted = || study.runs.iter().filter(|run| run.counts() && run.measured.is_some());
+    let without = counted().filter(|run| run.joules().is_none()).count();
+    let all = counted().count();
+    let some = || format!("{without} of {all} runs have no energy: they are compared by time alone");
+    let none = "no energy was recorded, so there is none to compare, only time: begin a study in another folder (-o) without --power none";
+    (without > 0).then(|| if without == all { none.to_owned() } else { some() })
+}
+
 /// What a reader needs to know to read the tables.
 pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     let mut notes = estimated(groups);
+    notes.extend(without_energy(study));
     notes.extend(study.notes.iter().cloned());
     notes.push(
         "ratio: to the least median, with a 95 % bootstrap interval; ±: half of the interquartile range; p: Wilcoxon signed-rank over \
@@ -230,7 +251,8 @@ fn sweep_name(sweep: &Sweep) -> String {
 
 /// The smallest difference in energy that so many runs would show.
 fn detectable(group: &Group) -> Option<String> {
-    let cells = group.blocks.first()?.cells.iter();
+    let of_program = group.blocks.iter().find(|block| block.quantity == PROGRAM)?;
+    let cells = of_program.cells.iter();
     let worst = cells.filter_map(|cell| cell.beside_least?.found.detectable).max_by(f64::total_cmp)?;
     Some(format!(
         "{}energy that differs by {:.1} % would be shown four times out of five",
@@ -384,10 +406,13 @@ pub(crate) fn study_progress(
         (Purpose::Counted, Some(label)) => label.to_owned(),
     };
     let numbers = match (&run.outcome, &run.measured) {
-        (Outcome::Done, Some(of)) if run.purpose == Purpose::Idle => {
-            format!("{:.2} W", of.machine_joules / of.seconds)
-        }
-        (Outcome::Done, Some(of)) => format!("{:.2} J  {:.2} s", of.joules, of.seconds),
+        (Outcome::Done, Some(of)) if run.purpose == Purpose::Idle => of
+            .grade
+            .map_or_else(|| "no energy".to_owned(), |_| format!("{:.2} W", of.machine_joules / of.seconds)),
+        (Outcome::Done, Some(of)) => match run.joules() {
+            Some(joules) => format!("{joules:.2} J  {:.2} s", of.seconds),
+            None => format!("no energy  {:.2} s", of.seconds),
+        },
         (failed, _) => outcome(failed),
     };
     let left = humantime::format_duration(std::time::Duration::from_secs(left.as_secs()));

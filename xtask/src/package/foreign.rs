@@ -8,6 +8,8 @@ use super::check::{newest, wanted_files};
 use super::tree::files_below;
 use crate::command::{read_output, run, run_logged};
 use crate::cross::command_for;
+use crate::product::build_probes;
+use crate::setup::Purpose;
 use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -179,6 +181,7 @@ fn run_program(workspace: &Workspace, program: &Path, work: &Path, target: Targe
     let doctor = command_for(workspace, target, program).arg("doctor").output()?;
     let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(doctor.starts_with("This machine"), "doctor says {doctor}");
+    build_probes(workspace, Purpose::Build)?;
     run(workspace.cargo().args(["build", "--quiet", "--package", "energy-trace"]))?;
     let own = workspace.quick_binary();
     let (script, recording) = (work.join("burn.py"), work.join("energy-trace.data"));

@@ -327,7 +327,7 @@ fn greenlight(bytes: &[u8]) -> Found {
 
 fn difference(bytes: &[u8]) -> Found {
     let file = json(bytes);
-    assert_eq!(file["schema"], "energy-trace/diff/1.1");
+    assert_eq!(file["schema"], "energy-trace/diff/1.4");
     assert_harmless("the text of JSON", &utf8(bytes));
     let functions = list(&file["functions"]);
     assert!(functions.iter().all(|row| row["change_j"] == 0.0 && row["changed"] == false));

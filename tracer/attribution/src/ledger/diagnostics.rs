@@ -56,7 +56,10 @@ fn of_energy(recording: &Recording, domain: &Domain, result: &DomainResult) -> V
             let groups = groups.iter().cloned();
             found.extend(groups.map(|names| DomainDiagnostic::GpuNotToldApart { names }));
         }
-        SplitBasis::Nothing => found.push(DomainDiagnostic::GpuUnattributed),
+        SplitBasis::Nothing if domain.class == DomainClass::Gpu => {
+            found.push(DomainDiagnostic::GpuUnattributed);
+        }
+        SplitBasis::Nothing => {} // A module's, and the ledger says where it is.
         SplitBasis::CpuTime(basis) => {
             found.extend(unidentified(&basis.power_model));
             found.extend(lack_of_fit(&basis.power_model).filter(|_| basis.weighted));
@@ -131,9 +134,12 @@ const fn is_optional(class: DomainClass) -> bool {
 /// 1 % of the whole.
 fn idle_above_counter(result: &DomainResult) -> Option<DomainDiagnostic> {
     let negative = -result.negative;
-    let whole = result.row.measured.as_uj().saturating_abs();
-    let large = negative > MicroJoules::ZERO && negative.as_uj() > whole / 100;
-    large.then_some(DomainDiagnostic::IdleAboveCounter { negative })
+    let (idle, measured) = (result.metered.idle, result.row.measured);
+    // A machine at rest draws a little less than it did before, now and then.
+    let clearly = measured.max(MicroJoules::ZERO) + MicroJoules::from_uj(measured.as_uj().max(0) / 10);
+    let run = (idle > clearly).then_some((idle, measured));
+    let large = negative > MicroJoules::ZERO && negative.as_uj() > measured.as_uj().saturating_abs() / 100;
+    (large || run.is_some()).then_some(DomainDiagnostic::IdleAboveCounter { negative, run })
 }
 
 /// What the kernel tier told of each process, what it cost, and what is missing.
@@ -227,8 +233,17 @@ mod tests {
         let said = |measured, negative| idle_above_counter(&result(&[], measured, negative));
         assert_eq!([said(1_000, 0), said(1_000, -10), said(0, 0)], [None, None, None]);
         let negative = MicroJoules::from_uj(11);
-        assert_eq!(said(1_000, -11), Some(DomainDiagnostic::IdleAboveCounter { negative }));
+        assert_eq!(said(1_000, -11), Some(DomainDiagnostic::IdleAboveCounter { negative, run: None }));
         assert!(said(-1_000, -10).is_none() && said(-1_000, -11).is_some());
+        // Idle power that comes to more than all is said whatever shares are.
+        let mut above = result(&[], 1_000, 0);
+        let run = [1_101, 1_000].map(MicroJoules::from_uj);
+        above.metered.idle = MicroJoules::from_uj(1_100);
+        assert_eq!(idle_above_counter(&above), None);
+        above.metered.idle = run[0];
+        let wanted =
+            DomainDiagnostic::IdleAboveCounter { negative: MicroJoules::ZERO, run: Some(run.into()) };
+        assert_eq!(idle_above_counter(&above), Some(wanted));
     }
 
     /// A counter that never moved is a lie where every machine draws power; of a part that not every machine

@@ -74,6 +74,7 @@ fn of_domain(result: &DomainResult, rows: &[Vec<(OwnerId, f64)>]) -> DomainCerta
         functions: of.functions.clone(),
         relative: of.relative.clone(),
         idle_joules: result.metered.idle_joules,
+        measured_joules: Some(result.row.measured.as_joules()),
         all_seconds: of.seconds.iter().sum(),
         weights: result.cpu_basis().and_then(weights),
     }

@@ -15,12 +15,14 @@
 //!
 //! Leaves out what the powers are (`fit`).
 
+use super::distances::Distances;
 use super::paths::{OTHER, PathId, PathTree};
 use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::numerics::parallel::both;
 use crate::parts::{LeftOut, Part};
 use crate::power_model::windows::Windows;
 use crate::time::inter_sample::NOBODY;
+use std::sync::Arc;
 
 /// The target's paths with less than this part of the domain's time have no power of their own: 200 columns
 /// at most.
@@ -61,7 +63,7 @@ pub(crate) struct Columns {
     /// Each path's part of its column's time.
     part: Vec<f64>,
     /// Pairs of samples show their powers, not times between samples (`pairs`).
-    by_pairs: bool,
+    by_pairs: Option<Arc<Distances>>,
 }
 
 /// The column of each owner, which is asked for each sample.
@@ -273,7 +275,7 @@ impl Columns {
             .map(|(own, &column)| own / time.get(column).copied().unwrap_or(f64::MAX));
         let part = part.collect();
         let of_path = of_path.into_iter().map(|column| ColumnId::try_from(column).unwrap_or(0)).collect();
-        Self { paths, of_path, seconds: time, part, by_pairs: false }
+        Self { paths, of_path, seconds: time, part, by_pairs: None }
     }
 
     /// All of them as one, where powers cannot be told apart.
@@ -311,13 +313,13 @@ impl Columns {
     }
 
     /// The same whose powers pairs of samples show.
-    pub(crate) fn shown_by_pairs(self) -> Self {
-        Self { by_pairs: true, ..self }
+    pub(crate) fn shown_by_pairs(self, distances: Arc<Distances>) -> Self {
+        Self { by_pairs: Some(distances), ..self }
     }
 
-    /// Whether pairs of samples show their powers.
-    pub(crate) const fn by_pairs(&self) -> bool {
-        self.by_pairs
+    /// The distances of samples whose pairs show their powers.
+    pub(crate) fn by_pairs(&self) -> Option<&Distances> {
+        self.by_pairs.as_deref()
     }
 
     /// Whether others have all of these but small ones.
@@ -391,7 +393,7 @@ mod tests {
     impl Columns {
         /// Columns that end at these paths, and the column of each path.
         pub(crate) const fn of_paths(paths: Vec<PathId>, of_path: Vec<ColumnId>) -> Self {
-            Self { paths, of_path, seconds: vec![], part: vec![], by_pairs: false }
+            Self { paths, of_path, seconds: vec![], part: vec![], by_pairs: None }
         }
 
         /// Sets each column's time.

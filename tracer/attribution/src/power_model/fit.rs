@@ -93,8 +93,12 @@ impl Fit {
         (design, chains, edges): (&Design, &Chains, &Edges),
         prior: &Prior,
     ) -> Self {
+        self.watts.fill(0.0);
+        for (probability, equations) in &by_pairs.delays {
+            let powers = self.powers(equations.clone(), prior);
+            self.watts.iter_mut().zip(powers).for_each(|(sum, watts)| *sum += probability * watts);
+        }
         self.by_pairs = Some(by_pairs);
-        self.watts = self.solve(design, prior);
         self.weigh(design, chains, edges);
         self
     }
@@ -102,7 +106,7 @@ impl Fit {
     /// What windows say of the powers.
     pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
         if let Some(by_pairs) = &self.by_pairs {
-            return by_pairs.equations.clone();
+            return by_pairs.delays[0].1.clone();
         }
         summed(design, design.len(), |k| (design.row(k), design.windows.joules[k], self.weights[k]))
     }

@@ -119,8 +119,8 @@ fn columns_of(windows: &Windows, evidence: &Evidence<'_>) -> (Columns, Columns) 
     // What lags is no window's own; contended columns are two each.
     let can = !left_out.has(Part::Pairs) && lag_ns == 0 && !contended;
     let by_pairs = can.then(|| pairs::columns(evidence)).flatten().filter(|all| !all.are_among(&sure));
-    match by_pairs.filter(|all| pairs::show(all, evidence)) {
-        Some(all) => (all.clone().shown_by_pairs(), all),
+    match by_pairs.and_then(|all| pairs::shown(all, windows, evidence)) {
+        Some(all) => (all.clone(), all),
         None => (sure, finer),
     }
 }
@@ -186,7 +186,7 @@ impl Model {
         let refit = |design: &Design| Fit::new(design, &chains, &edges, &prior);
         let (mut design, fit) =
             if evidence.settings.in_fits { corrected(design, fit, &refit, left_out) } else { (design, fit) };
-        let fit = if columns.by_pairs() {
+        let fit = if columns.by_pairs().is_some() {
             let Some(by_pairs) = pairs::moments(&columns, windows, evidence) else { return Err(columns) };
             fit.of_pairs(by_pairs, (&design, &chains, &edges), &prior)
         } else {

@@ -18,6 +18,7 @@ pub(crate) mod columns;
 pub(crate) mod corrections;
 pub(crate) mod counter_edges;
 pub(crate) mod design;
+mod distances;
 pub(crate) mod evidence;
 pub(crate) mod fit;
 pub(crate) mod lack_of_fit;

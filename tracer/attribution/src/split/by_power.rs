@@ -251,7 +251,7 @@ impl Pass<'_> {
         let mut sums = Sums::new(count);
         let mut interval = Interval::new(count);
         let mut ends = TrackOwners::new(self.recipients.owners);
-        let together = if self.splitter.model.columns.by_pairs() { TOGETHER } else { 1 };
+        let together = if self.splitter.model.columns.by_pairs().is_some() { TOGETHER } else { 1 };
         let mut whole = MicroJoules::ZERO;
         for first in intervals.clone().step_by(AT_ONCE) {
             let some = first..intervals.end.min(first + AT_ONCE);

@@ -168,6 +168,12 @@ impl Sampler {
             self.near.clear();
         }
         self.draw_near();
+        let cpus: Vec<CpuId> = self.ticking.keys().copied().collect();
+        for cpu in cpus {
+            if let Err(error) = self.open_near(cpu) {
+                log::debug!("CPU {cpu} has one sample in ten less: {error}");
+            }
+        }
     }
 
     /// Tells the programs which ticks are samples.
@@ -178,18 +184,27 @@ impl Sampler {
     }
 
     fn open(&mut self, cpu: CpuId) -> io::Result<()> {
+        let tick = self.open_event(cpu, self.rate.tick_rate(self.event, random()))?;
+        self.open_near(cpu)?;
+        self.ticking.insert(cpu, tick);
+        Ok(())
+    }
+
+    /// Opens the event beside, where there is to be one and none is.
+    fn open_near(&mut self, cpu: CpuId) -> io::Result<()> {
+        let rate = self.rate.near_rate(random()).filter(|_| !self.near.contains_key(&cpu));
+        let near = rate.map(|rate| self.open_event(cpu, rate)).transpose()?;
+        self.near.extend(near.map(|near| (cpu, near)));
+        Ok(())
+    }
+
+    fn open_event(&self, cpu: CpuId, rate: TickRate) -> io::Result<TickEvent> {
         // What a panic on another thread left behind is whole: every change is one call.
         let ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
         let program = ebpf.program("on_sample").ok_or(ProgramError::NotLoaded);
         let program = program.and_then(<&PerfEvent>::try_from).map_err(io::Error::other)?;
         let program = program.fd().map_err(io::Error::other)?;
-        let tick =
-            TickEvent::open(program.as_fd(), self.event, cpu, self.rate.tick_rate(self.event, random()))?;
-        let near = self.rate.near_rate(random());
-        let near = near.map(|rate| TickEvent::open(program.as_fd(), self.event, cpu, rate)).transpose()?;
-        self.near.extend(near.map(|near| (cpu, near)));
-        self.ticking.insert(cpu, tick);
-        Ok(())
+        TickEvent::open(program.as_fd(), self.event, cpu, rate)
     }
 }
 
@@ -208,4 +223,29 @@ fn random() -> u32 {
 /// Whether a CPU went offline since it was listed.
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cpus, Rate, Sampler};
+    use crate::config::TraceConfig;
+    use crate::object::Object;
+    use crate::sampling::event::{EventChoice, Machine, SampleEvent, decide};
+
+    /// A rate that first came evenly has its second event once it is so low that it comes at random distances, and none where that ends again; both on
+    /// each CPU, once. Needs root and BPF.
+    #[test]
+    fn the_event_beside_comes_later() {
+        let cpus = Cpus::find().unwrap();
+        let object = Object::load(&TraceConfig::least("/".into()), cpus.bound(), 1).unwrap();
+        let decision = decide(EventChoice::CpuClock, Machine::read_at("/".as_ref()));
+        let rate = |hz| Rate::under(Some(500), 250, SampleEvent::CpuClock, hz);
+        let mut sampler = Sampler::start(object.programs(), cpus, decision, |_| rate(999)).unwrap().sampler;
+        let count = sampler.ticking.len();
+        assert!(count > 0 && sampler.near.is_empty());
+        for (hz, beside) in [(60, count), (50, count), (999, 0), (60, count)] {
+            sampler.set_rate(rate(hz));
+            assert_eq!(sampler.near.len(), beside, "{hz}");
+        }
+    }
 }

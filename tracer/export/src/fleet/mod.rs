@@ -153,7 +153,7 @@ impl Fleet {
         if self.windows.is_empty() {
             self.machine = machine;
         }
-        gather::add(self, input, options);
+        gather::add(self, input, &options.of(input.profile));
         Ok(())
     }
 

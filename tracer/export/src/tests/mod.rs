@@ -155,6 +155,26 @@ fn sums_are_the_ledgers() {
     }
 }
 
+/// Where all that is known is what the whole machine drew, by a battery or a server's meter, exports are of that, as reports are.
+#[test]
+fn a_machine_as_a_whole() {
+    let mut profile = measured_training();
+    let wanted = target(&profile);
+    profile.ledger.retain(|row| row.class.adds_up());
+    profile.ledger.iter_mut().for_each(|row| row.class = DomainClass::Psys);
+    for row in &mut profile.rows {
+        let whole = row.energy.total();
+        row.energy = EnergyByClass::default();
+        row.energy[DomainClass::Psys] = whole;
+    }
+    for format in STACKED.into_iter().chain(TIMED) {
+        assert_eq!(sums(&profile, format, ExportOptions::default()).0, wanted, "{format}");
+    }
+    let folded = String::from_utf8(export(&profile, "folded", ExportOptions::default())).unwrap();
+    let weights = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<i64>().ok());
+    assert_eq!(weights.sum::<i64>(), wanted, "{folded}");
+}
+
 /// With others and idle, sums are all that the domains measured; what is below zero is in formats that can hold it.
 #[test]
 fn sums_with_the_rest() {

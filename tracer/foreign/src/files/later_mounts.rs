@@ -8,7 +8,7 @@ use super::regular::open_place;
 use energy_trace_model::ids::Pid;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{chroot, fchdir};
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::HashSet;
 use std::fs::File;
@@ -60,8 +60,12 @@ fn mount_of(file: &File) -> Option<u64> {
 
 /// The same of a path. A file system is asked nothing: it may be one that never answers.
 fn mount_at(folder: impl AsFd, path: &str, how: AtFlags) -> Option<u64> {
-    let found = statx(folder, path, how | AtFlags::STATX_DONT_SYNC, StatxFlags::MNT_ID);
-    found.ok().map(|found| found.stx_mnt_id)
+    told_mount(&statx(folder, path, how | AtFlags::STATX_DONT_SYNC, StatxFlags::MNT_ID).ok()?)
+}
+
+/// `None` where the kernel does not tell (before 5.8).
+const fn told_mount(found: &Statx) -> Option<u64> {
+    if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 { None } else { Some(found.stx_mnt_id) }
 }
 
 /// The place of a process's file in a copy of its mount, which goes when all that was opened through it is closed.
@@ -92,16 +96,17 @@ fn copy(file: &File, more: OpenTreeFlags) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mounts, Pid};
+    use super::{AtFlags, CWD, Mounts, Pid, StatxFlags, statx, told_mount};
     use nix::mount::{MsFlags, mount, umount};
     use nix::sched::{CloneFlags, unshare};
     use std::fs::File;
     use std::io::Read as _;
     use std::process::{Command, Stdio};
+    use std::time::Duration;
 
     /// The same in a mount namespace of another process, which this thread leaves again.
     fn can_be_unmounted_elsewhere(mounts: &Mounts) {
-        const MOUNTS: &str = "mount -t tmpfs none $0; echo text > $0/file; echo; read line || umount $0";
+        const MOUNTS: &str = "mount -t tmpfs none $0; echo text > $0/file; echo; read line || for try in $(seq 500); do umount $0 && exit; sleep 0.01; done; exit 1";
         let folder = tempfile::tempdir().unwrap();
         // Threads share a root; the peeker has one thread.
         unshare(CloneFlags::CLONE_FS).unwrap();
@@ -131,12 +136,26 @@ mod tests {
         let pid = Pid::new(std::process::id());
         let mut file = mounts.apart(pid, plain);
         let root = mounts.folder_apart(pid, File::open(place).unwrap());
-        umount(place).unwrap();
+        // A process that another test is making has what is open here, for a moment.
+        let mut tries = (0..500).map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            umount(place)
+        });
+        assert!(tries.any(|tried| tried.is_ok()), "it is busy");
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), root.metadata().unwrap().is_dir()), ("text", true));
         // Not beside this: a process that is being made has what is open here.
         can_be_unmounted_elsewhere(&mounts);
+    }
+
+    /// A kernel that does not tell a file's mount says 0, which is none that was there before.
+    #[test]
+    fn a_kernel_that_does_not_tell() {
+        let mut found = statx(CWD, "/", AtFlags::empty(), StatxFlags::MNT_ID).unwrap();
+        assert_eq!(told_mount(&found), Some(found.stx_mnt_id));
+        (found.stx_mask, found.stx_mnt_id) = (StatxFlags::BASIC_STATS.bits(), 0);
+        assert_eq!(told_mount(&found), None);
     }
 
     /// What was there before is left as it is.

@@ -33,6 +33,8 @@ pub struct DomainCertainty {
     pub relative: Vec<f64>,
     /// Standard deviation of the idle energy, in joules.
     pub idle_joules: f64,
+    /// All that the domain's counter measured, in joules; `None`: not known.
+    pub measured_joules: Option<f64>,
     /// CPU seconds of everybody on the domain's CPUs.
     pub all_seconds: f64,
     /// What became of the learned watts; `None` where there was nothing to learn: a model's energy, a GPU's, one function alone, or too few

@@ -143,6 +143,8 @@ pub enum Diagnostic {
 pub enum WorkDiagnostic {
     /// The counter was never there.
     NotRead {
+        /// Where it was looked for.
+        source: String,
         /// Why, at the last look.
         failure: Option<WorkFailure>,
     },
@@ -310,6 +312,8 @@ pub enum DomainDiagnostic {
     },
     /// The counter was below the idle power while something ran.
     IdleAboveCounter {
+        /// Idle energy and all that was measured, where the first is more in the whole run.
+        run: Option<(MicroJoules, MicroJoules)>,
         /// What was charged as negative shares.
         negative: MicroJoules,
     },

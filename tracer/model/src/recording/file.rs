@@ -469,7 +469,7 @@ mod tests {
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::CpuTotals),
             number(&CopyOutcome::ProcessGone),
-            number(&SourceId::Bmc),
+            SourceId::ALL.iter().map(number).max().unwrap(),
             number(&IgnoredReason::CardTellsPowerOnly),
             number(&SourceNote::UtilizationOfLimit { domain: text() }),
             number(&IdleOrigin::InUse(InUse::default())),

@@ -9,7 +9,7 @@ use super::assembly::Assembly;
 use super::file::{Chunk, KIND_RECORDS, add_chunk, read_chunk, read_opening};
 pub use super::places::NewProcess;
 use super::places::Places;
-use super::record::{CutReason, Reading, Slice, Summary};
+use super::record::{CutReason, DomainClass, Reading, Slice, Summary};
 use super::tables::Recording;
 use super::totals::lay_out;
 use super::work::WorkSeries;
@@ -90,6 +90,16 @@ impl IncrementalReader {
             self.last = slices.chain(samples).chain(readings).fold(self.last, KtimeNs::max);
         }
         self.last
+    }
+
+    /// How often GPUs were read since the last window and before this moment, of the one that was read least; `None` where nothing was launched.
+    pub fn gpu_readings(&mut self, until: KtimeNs) -> Option<usize> {
+        let (recording, done) = (self.assembly.so_far()?, self.done.unwrap_or_default());
+        let is_new = |at: KtimeNs| done < at && at <= until;
+        recording.gpu.launches.iter().any(|launches| launches.from < until).then_some(())?;
+        let gpus = recording.domains.iter().filter(|domain| domain.class == DomainClass::Gpu);
+        let readings = gpus.filter_map(|domain| recording.readings.get(&domain.id));
+        readings.map(|of| of.iter().filter(|reading| is_new(reading.at)).count()).min()
     }
 
     /// Processes that were not told of before, in the order of their numbers.

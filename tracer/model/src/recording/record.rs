@@ -30,8 +30,8 @@ pub use super::project::Project;
 pub use super::public_names::{InstalledPackage, PublicName};
 pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
-    CounterTraits, Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId,
-    SourceNote, Whole,
+    CounterTraits, Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, RANGE_OF_CODE, Source,
+    SourceId, SourceNote, Whole,
 };
 pub use super::thermal::{
     Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,

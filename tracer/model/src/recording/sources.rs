@@ -7,7 +7,7 @@ use crate::units::MicroWatts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which source: what drives it.
+/// Which source: what drives it. A new one stands last, here and in `ALL`, and makes a new file format.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SourceId {
     /// RAPL through sysfs.
@@ -482,6 +482,10 @@ pub enum SourceNote {
 /// (tests/fixtures/server_watts/make.py).
 const ANY_SERVER: [u64; 2] = [354, 2_749];
 
+/// What code that is heavy on vector instructions, on memory or on both draws, in thousandths of what a mix of loads draws on as many busy
+/// CPUs: the least and the most of 11 measurements of servers (tests/fixtures/server_watts/code.csv).
+pub const RANGE_OF_CODE: [u64; 2] = [870, 1_500];
+
 /// A GPU that is busy draws at least a sixth of its limit, which it draws open and at rest (an H200 120 of
 /// 700 W, docs/results/real-gpus.md), and at most all of it.
 const BUSY_GPU: [u64; 2] = [167, 1_000];
@@ -512,6 +516,9 @@ impl Source {
             SourceNote::LoadCurve { half, guest: true, .. } => Some(u64::from(*half) * 2),
             _ => None,
         });
-        Some([low, high.saturating_mul(wider.unwrap_or(1_000).max(1_000)) / 1_000])
+        let high = high.saturating_mul(wider.unwrap_or(1_000).max(1_000)) / 1_000;
+        // Nobody tells which code ran.
+        let [least, most] = RANGE_OF_CODE;
+        Some([low.saturating_mul(least) / 1_000, high.saturating_mul(most) / 1_000])
     }
 }

@@ -1,8 +1,10 @@
 //! The kinds of power source, one file or folder each, and the table of them.
 //!
-//! To add a power source, touch two places: write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`. The word of
-//! `--power`, its help, errors, the choice of `auto`, `doctor` and reports follow from the table. `model.rs` is a short one to start from,
-//! `hwmon.rs` one with counters. Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL,
+//! To add a power source, write its file here, with a `KIND`, and name it below, as a `mod` and in `SOURCES`: the word of `--power`, its help,
+//! errors, the choice of `auto` and `doctor` follow. `doctor` looks for what `auto` takes, and is silent about sources that take a file: a hint
+//! at one is a finding of its own (`doctor/power.rs`, as for `bmc`). The source's `SourceId` (`model/src/recording/sources.rs`) tells how its
+//! counters behave, and whether it is a meter of the whole machine. `hwmon.rs` has counters, `battery.rs` sums power, `bmc.rs` reads a file of
+//! somebody else's (`kept_file`). Leaves out choosing among them (`set.rs`); `rapl_filter` says whether the processor blurs RAPL,
 //! `server_watts` what servers draw, for the model, `scmi` what Arm firmware measures, for both of hwmon's.
 
 mod amdgpu;
@@ -44,11 +46,12 @@ mod tests {
     use super::SOURCES;
     use crate::survey::survey;
     use crate::{PowerPlan, SourceChoice, open, source_words};
+    use energy_trace_model::recording::record::SourceId;
     use std::collections::BTreeSet;
     use std::path::PathBuf;
 
-    /// Each row of the table is complete: a word of its own that `--power` takes and explains, a name for people, and an answer on a
-    /// machine that has nothing: an error that names the source where it was named, a reason in the survey.
+    /// Each row of the table is complete: a word of its own that `--power` takes and explains, an id that tells how its counters behave, a
+    /// name for people, and an answer on a machine that has nothing: an error that names the source where it was named, a reason in the survey.
     #[test]
     fn every_source_is_whole() {
         let nothing = tempfile::tempdir().unwrap();
@@ -62,6 +65,7 @@ mod tests {
         let mut words = BTreeSet::new();
         for kind in SOURCES {
             assert!(words.insert(kind.word), "{} is there twice", kind.word);
+            assert!(SourceId::ALL.contains(&SourceId::from_name(kind.word)), "{} has no SourceId", kind.word);
             assert!(!kind.help.is_empty() && !kind.title.is_empty(), "{}", kind.word);
             assert!(source_words().any(|(word, help)| word.starts_with(kind.word) && help == kind.help));
             let choice: SourceChoice = match kind.takes_file {

@@ -183,9 +183,9 @@ mod tests {
         assert_eq!((idle.as_uw(), core.as_uw()), (844_000, 1_406_000));
         assert!(matches!(&model.source.notes[1], SourceNote::ModelOfServers { results: 21, .. }));
         assert!(matches!(model.source.notes[2], SourceNote::LoadCurve { guest: false, .. }));
-        assert_eq!(model.source.range_of_model(), Some([700, 1_299]));
+        assert_eq!(model.source.range_of_model(), Some([609, 1_948]));
         fs::write(&modalias, "cpu:type:x86,ven0002fam0019mod0001:feature:,009F\n").unwrap();
-        assert_eq!(model_at(tree.path(), None, None).source.range_of_model(), Some([700, 1_797]));
+        assert_eq!(model_at(tree.path(), None, None).source.range_of_model(), Some([609, 2_695]));
         let watts = MicroWatts::from_uw(5_000_000);
         let given = model_at(tree.path(), Some(watts), Some(watts));
         assert_eq!((given.source.notes.len(), given.source.range_of_model()), (1, None));

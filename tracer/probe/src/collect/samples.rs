@@ -25,6 +25,8 @@ const BATCH: usize = 512;
 /// How long a sample waits for code that was made at run time to be looked into, and how many of one process do.
 const AWAITS_CODE_NS: u64 = 2_000_000_000;
 const MOST_AWAITING_CODE: usize = 512;
+/// Waits in functions without a name that are remembered at the most.
+const MOST_NAMELESS: usize = 1024;
 
 /// Slices, samples, waits and wake-ups that were not sent yet.
 pub(super) struct SampleCollector {
@@ -47,6 +49,8 @@ pub(super) struct SampleCollector {
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
     waited_in: foldhash::HashMap<ThreadKey, StackId>,
+    /// The last waits of threads in functions that had no name yet: they are asked for again with the next wait in the same place.
+    nameless_waits: foldhash::HashMap<ThreadKey, (EventContext, WalkedStack)>,
     /// Samples so far.
     pub(super) sampled: u64,
 }
@@ -95,6 +99,7 @@ impl SampleCollector {
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
+            nameless_waits: foldhash::HashMap::default(),
             sampled: 0,
         }
     }
@@ -258,16 +263,36 @@ impl SampleCollector {
         stacks: &mut StackBuilder,
     ) {
         let thread = stacks.thread(head.pid, head.tid, Some(comm));
-        if let Some(stack) = stacks.sleeping_stack(head, raw) {
-            self.waited_in.insert(thread, stack);
-            self.waits.push(Wait { at: head.at, thread, stack });
+        self.nameless_waits.remove(&thread);
+        self.wait_in(thread, head, raw, stacks);
+    }
+
+    /// It goes to sleep in this stack.
+    fn wait_in(
+        &mut self,
+        thread: ThreadKey,
+        head: EventContext,
+        raw: &WalkedStack,
+        stacks: &mut StackBuilder,
+    ) {
+        let Some((stack, all_named)) = stacks.sleeping_stack(head, raw) else { return };
+        self.waited_in.insert(thread, stack);
+        self.waits.push(Wait { at: head.at, thread, stack });
+        if !all_named {
+            if self.nameless_waits.len() >= MOST_NAMELESS {
+                self.nameless_waits.clear();
+            }
+            self.nameless_waits.insert(thread, (head, raw.clone()));
         }
     }
 
     /// It goes to sleep where it did before.
     pub(super) fn wait_again(&mut self, head: EventContext, stacks: &mut StackBuilder) {
         let thread = stacks.thread(head.pid, head.tid, None);
-        if let Some(&stack) = self.waited_in.get(&thread) {
+        if let Some((first, raw)) = self.nameless_waits.remove(&thread) {
+            // Functions that were not read at the first wait may be by now.
+            self.wait_in(thread, EventContext { at: head.at, ..first }, &raw, stacks);
+        } else if let Some(&stack) = self.waited_in.get(&thread) {
             self.waits.push(Wait { at: head.at, thread, stack });
         }
     }
@@ -289,6 +314,7 @@ impl SampleCollector {
     pub(super) fn forget_stacks(&mut self, out: &RecordSender) {
         self.flush(out);
         self.waited_in.clear();
+        self.nameless_waits.clear();
         self.awaiting_interpreter.iter_mut().for_each(|waiting| waiting.without_python = None);
     }
 

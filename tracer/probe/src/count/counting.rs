@@ -3,6 +3,7 @@
 //! Files that the command will map are probed before it begins, so that no call is missed; a file that is met later is probed then, and that
 //! is said. Leaves out the probes themselves (`bpf/call_counts.rs`).
 
+use super::OfPython;
 use super::names::CountName;
 use super::units::UnitsOfCalls;
 use crate::mapped_files::{FileName, MappedFiles, NewFile};
@@ -210,8 +211,8 @@ impl Counting {
         sums
     }
 
-    /// Takes the probes away and sends what they counted. `any_python`: functions of Python were counted too.
-    pub(crate) fn finish(mut self, stacks: &mut StackBuilder, any_python: bool) -> Vec<CallDiagnostic> {
+    /// Takes the probes away and sends what they counted, beside what is known of Python's functions.
+    pub(crate) fn finish(mut self, stacks: &mut StackBuilder, of_python: OfPython) -> Vec<CallDiagnostic> {
         self.look(stacks);
         drop_together(std::mem::take(&mut self.links));
         let mut sums = Sums::default();
@@ -231,25 +232,28 @@ impl Counting {
         if !counted.is_empty() {
             stacks.out.send(Record::Calls(counted));
         }
-        if !any_python {
+        if of_python != OfPython::Counted {
             let calls = self.calls_of_units();
             let last = self.units.records(&calls, energy_trace_system::clock::now());
             last.for_each(|record| stacks.out.send(record));
         }
-        self.diagnose(&sums, any_python)
+        self.diagnose(&sums, of_python == OfPython::None)
     }
 
-    fn diagnose(mut self, sums: &Sums, any_python: bool) -> Vec<CallDiagnostic> {
+    fn diagnose(mut self, sums: &Sums, no_python: bool) -> Vec<CallDiagnostic> {
         let missing = self.wanted.iter().enumerate().filter(|(position, _)| !self.found.contains(position));
-        // A name without a library may be one of Python.
-        let missing = missing.filter(|(_, name)| !any_python || name.library.is_some());
+        // A name without a library may be one of Python, counted or not: that is said by itself.
+        let missing = missing.filter(|(_, name)| no_python || name.library.is_some());
         let names: Vec<String> = missing.map(|(_, name)| name.word()).collect();
         // The entry functions of a framework that the program does not have are not missing.
-        let is_silent = self.is_default() && (any_python || !self.found.is_empty());
+        let is_silent = self.is_default() && (!no_python || !self.found.is_empty());
         if !names.is_empty() && !is_silent {
             self.diagnostics.push(CallDiagnostic::NotFound { names });
         }
-        if let Ok(cost) = self.counts.measure() {
+        // What was not called took nothing.
+        if sums.calls > 0
+            && let Ok(cost) = self.counts.measure()
+        {
             self.diagnostics.push(CallDiagnostic::Cost {
                 calls: sums.calls,
                 stepped: sums.stepped,

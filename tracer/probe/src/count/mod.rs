@@ -10,5 +10,5 @@ mod units;
 
 pub(super) use counting::{Counting, ToCount};
 pub use names::{CountName, count_names_of, is_counted_by_default, python_names};
-pub(super) use python::send_python_counts;
+pub(super) use python::{OfPython, send_python_counts};
 pub use units::UnitsOfCalls;

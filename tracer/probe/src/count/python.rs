@@ -19,13 +19,32 @@ const MOST_IN_A_RECORD: usize = 64;
 /// How the file of what was told is called in warnings.
 const LABEL: &str = "counts of Python functions";
 
+/// Whether functions of Python were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfPython {
+    /// None was called that is counted.
+    None,
+    /// Some were.
+    Counted,
+    /// There is Python, and not all of it told.
+    Unknown,
+}
+
+impl OfPython {
+    /// Of a program whose Python told nothing.
+    pub(crate) fn untold(stacks: &StackBuilder) -> Self {
+        let any = stacks.out.frames().any(|(frame, _)| frame.kind == FrameKind::Python);
+        if any { Self::Unknown } else { Self::None }
+    }
+}
+
 /// Sends what was told, and says what the reader must know of it, and whether functions were counted.
-pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec<CallDiagnostic>, bool) {
+pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec<CallDiagnostic>, OfPython) {
     let calls = match read(told, stacks) {
         Ok(calls) => calls,
         Err(error) => {
             let why = PythonNotCounted::NoModule { error };
-            return (vec![CallDiagnostic::PythonNotCounted(why)], false);
+            return (vec![CallDiagnostic::PythonNotCounted(why)], OfPython::untold(stacks));
         }
     };
     let known: HashMap<PythonFunction, String> =
@@ -42,7 +61,14 @@ pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec
         stacks.out.send(Record::Calls(counts));
     }
     send_inputs(&calls, &known, stacks);
-    (diagnose(&calls, !known.is_empty()), any)
+    let found = diagnose(&calls, !known.is_empty());
+    let is_untold = found.iter().any(|found| matches!(found, CallDiagnostic::PythonNotCounted(_)));
+    let of_python = match (any, is_untold) {
+        (true, _) => OfPython::Counted,
+        (false, true) => OfPython::Unknown,
+        (false, false) => OfPython::None,
+    };
+    (found, of_python)
 }
 
 /// Sends what functions were called with.
@@ -103,8 +129,8 @@ fn diagnose(calls: &PythonCalls, is_python: bool) -> Vec<CallDiagnostic> {
     if began > told {
         not_counted(PythonNotCounted::Untold { processes: began - told });
     }
-    if *told > 0 {
-        let calls = functions.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(count.calls));
+    let calls = functions.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(count.calls));
+    if calls > 0 {
         found.push(CallDiagnostic::PythonCost {
             calls,
             call_ns: call_ns.saturating_add(firsts_ns / calls.max(1)),

@@ -11,6 +11,7 @@ use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::code_check::Check;
 use energy_trace_unwind::cpython::receiver::Named;
 use foldhash::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 /// An object that is looked at for the first time so soon after a sample is the one that was sampled: to trace another function, or to load
@@ -21,8 +22,14 @@ const SOON_NS: u64 = 10_000_000;
 const RECENT_NS: u64 = 250_000_000;
 /// Code objects that are looked at together at the most.
 const MOST_RECENT: usize = 256;
+/// Those that were replaced and are remembered at the most.
+const MOST_REPLACED: usize = 1024;
+
+/// Copies of the probes that are remembered at the most, as hashes.
+const MOST_TOLD: usize = 4096;
 
 /// What one is, and from when to when that is known.
+#[derive(Clone)]
 struct Known {
     object: Arc<CodeObject>,
     /// When a sample last held it.
@@ -49,6 +56,17 @@ struct KnownName {
     until: KtimeNs,
 }
 
+/// Of name, file and line.
+fn hash_of(object: &CodeObject) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(object.said())
+}
+
+impl Known {
+    fn holds(&self, at: KtimeNs) -> bool {
+        self.since <= at && at <= self.until
+    }
+}
+
 /// All that were met.
 #[derive(Default)]
 pub(crate) struct CodeObjects {
@@ -56,6 +74,12 @@ pub(crate) struct CodeObjects {
     /// What was at an address before, where a look found it gone: samples and sights from before are still to come.
     former: HashMap<u64, Known>,
     seen: HashMap<u64, UnreadCode>,
+    /// Those in whose place another was seen, by address and what tells them: some take turns there, and who comes back need not be read again.
+    replaced: HashMap<(u64, Check), Known>,
+    /// Hashes of name, file and line as the probes copied them.
+    told: HashMap<(u64, Check), u64>,
+    /// One of them came back.
+    takes_turns: bool,
     /// Guessed names of methods with their classes, by code object and class.
     methods: HashMap<(u64, u64), String>,
     /// On what functions were called, by code object and what the probes sent of their first variable.
@@ -72,6 +96,7 @@ impl CodeObjects {
     /// The probes saw this check in a sample, in which it ran with these globals. One that was only seen asleep is read again with them. True: it
     /// is still to be read.
     pub(crate) fn see(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) -> bool {
+        self.end_others(address, &check, at);
         if let Some(known) = self.known.get_mut(&address) {
             if known.object.is_still(&check) && (known.globals != 0 || globals == 0) {
                 (known.since, known.until) = (known.since.min(at), known.until.max(at));
@@ -80,25 +105,94 @@ impl CodeObjects {
             if self.was_still(address, &check, at) {
                 return false;
             }
-            self.forget(address);
+            self.give_way(address, &check, at);
         } else if self.was_still(address, &check, at) {
             return false;
         }
-        let sight = self.seen.entry(address).or_insert(UnreadCode { at, check, globals });
-        if sight.check != check {
-            *sight = UnreadCode { at, check, globals };
+        if self.came_back(address, (check, globals), at) {
+            return false;
         }
+        self.seen.entry(address).or_insert(UnreadCode { at, check, globals });
         true
+    }
+
+    /// The probes saw this check at `at`: of another one, which a look or a sight found there before and after, nothing is known from then on.
+    fn end_others(&mut self, address: u64, check: &Check, at: KtimeNs) {
+        if self.seen.get(&address).is_some_and(|sight| sight.check != *check) {
+            self.seen.remove(&address);
+        }
+        for other in [self.known.get_mut(&address), self.former.get_mut(&address)].into_iter().flatten() {
+            if other.since <= at && !other.object.is_still(check) {
+                other.has_ended = true;
+                other.until = other.until.min(KtimeNs::from_ns(at.as_ns().saturating_sub(1)));
+            }
+        }
+    }
+
+    /// The probes saw this check at `at`: what is known is another one, or the same without its globals, which is to be read again.
+    fn give_way(&mut self, address: u64, check: &Check, at: KtimeNs) {
+        let Some(known) = self.forget(address) else { return };
+        if known.object.is_still(check) {
+            let (since, until) = (known.since.min(at), known.until.max(at));
+            self.put_former(address, Known { since, until, ..known });
+        } else {
+            self.remember(address, known);
+        }
+    }
+
+    /// Whether the one with this check, which the probes saw at `at`, was there before another one and was read then. What the probes alone told of
+    /// it is its name, and it is still to be read.
+    fn came_back(&mut self, address: u64, (check, globals): (Check, u64), at: KtimeNs) -> bool {
+        let is_it = |former: &&Known| former.object.is_still(&check) && !former.holds(at);
+        let former = self.former.get(&address).filter(is_it).cloned();
+        let Some(before) = self.forget_replaced(address, check).or(former) else { return false };
+        self.takes_turns = true;
+        let known = Known { since: at, until: at, has_ended: false, ..before };
+        if known.object.is_told() {
+            self.put_former(address, known);
+            return false;
+        }
+        if known.globals == 0 && globals != 0 {
+            self.put_former(address, known); // Its name is known, and its module is still to be read.
+            return false;
+        }
+        self.bytes += known.object.size();
+        self.known.insert(address, known);
+        true
+    }
+
+    /// Whether some code objects take turns in one place.
+    pub(crate) const fn take_turns(&self) -> bool {
+        self.takes_turns
+    }
+
+    /// Takes in one in whose place another is; what was read of it counts more than what the probes told.
+    fn remember(&mut self, address: u64, known: Known) {
+        if self.replaced.len() >= MOST_REPLACED {
+            let bytes: usize = self.replaced.drain().map(|(_, known)| known.object.size()).sum();
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+        let key = (address, known.object.check());
+        if known.object.is_told() && self.replaced.contains_key(&key) {
+            return;
+        }
+        self.forget_replaced(address, key.1);
+        self.bytes += known.object.size();
+        self.replaced.insert(key, known);
+    }
+
+    fn forget_replaced(&mut self, address: u64, check: Check) -> Option<Known> {
+        let known = self.replaced.remove(&(address, check))?;
+        self.bytes = self.bytes.saturating_sub(known.object.size());
+        Some(known)
     }
 
     /// Whether what a look found gone was still there at `at`, as its check says, which the probes read then.
     fn was_still(&mut self, address: u64, check: &Check, at: KtimeNs) -> bool {
         let since = self.known.get(&address).map(|known| known.since);
-        let mut former = self.former.get_mut(&address);
-        if let Some(told) = former.as_mut().filter(|former| former.object.is_told()) {
-            told.has_ended |= !told.object.is_still(check);
-        }
+        let former = self.former.get_mut(&address);
         let former = former.filter(|former| former.object.is_still(check) && !former.has_ended);
+        let former = former.filter(|former| former.since <= at);
         let former = former.filter(|_| since.is_none_or(|since| at < since));
         former.is_some_and(|former| {
             former.until = former.until.max(at);
@@ -108,6 +202,10 @@ impl CodeObjects {
 
     /// What the one that was seen at `at` says of itself, where nothing of it was read: if it is gone before that, this is its name.
     pub(crate) fn tell(&mut self, address: u64, object: CodeObject, at: KtimeNs) {
+        if self.told.len() >= MOST_TOLD {
+            self.told.clear();
+        }
+        self.told.insert((address, object.check()), hash_of(&object));
         let is_known = |known: Option<&Known>| {
             known.is_some_and(|known| known.object.is_still(&object.check()) && !known.has_ended)
         };
@@ -130,15 +228,29 @@ impl CodeObjects {
     }
 
     /// What was read at `now`, or that there was nothing to read: what was known of the address before is no longer so.
+    /// What says something else than the probes copied was read in part of what came to lie there.
     pub(crate) fn put(&mut self, address: u64, object: Option<CodeObject>, now: KtimeNs) {
+        let object = object.filter(|object| self.is_as_told(address, object));
         self.replace(address);
-        let Some(object) = object else { return };
-        let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
+        let Some(mut object) = object else { return };
+        self.takes_turns |= self.forget_replaced(address, object.check()).is_some();
+        let sight = self.seen.remove(&address);
+        if sight.as_ref().is_some_and(|sight| !object.is_still(&sight.check)) {
+            object.module = None; // It was read with the globals of the one that was seen.
+        }
+        let sight = sight.filter(|sight| object.is_still(&sight.check));
         let (since, globals) = sight.map_or((now, 0), |sight| (sight.at, sight.globals));
         self.bytes += object.size();
         let used = KtimeNs::default();
         let object = Arc::new(object);
         self.known.insert(address, Known { object, used, globals, since, until: now, has_ended: false });
+    }
+
+    /// Whether it says what the probes copied, as far as that is remembered: whoever reads from outside may come while it is freed, and sees the same
+    /// check before and after where the same is made there again and again.
+    fn is_as_told(&self, address: u64, object: &CodeObject) -> bool {
+        let told = self.told.get(&(address, object.check()));
+        told.is_none_or(|told| *told == hash_of(object))
     }
 
     /// A sample of `at` holds the one at an address: whether it has to be looked at for that.
@@ -149,7 +261,7 @@ impl CodeObjects {
             }
             known.used = known.used.max(at);
         }
-        self.at(address, at).is_none_or(|object| object.is_told())
+        self.seen.contains_key(&address) || self.at(address, at).is_none_or(|object| object.is_told())
     }
 
     /// Those that samples of about `at` hold, each once: to look at them with others costs less than to look at each when its turn comes.
@@ -200,6 +312,7 @@ impl CodeObjects {
         self.bytes += known.object.size();
         if let Some(older) = self.former.insert(address, known) {
             self.bytes = self.bytes.saturating_sub(older.object.size());
+            self.remember(address, older);
         }
     }
 
@@ -210,15 +323,8 @@ impl CodeObjects {
 
     /// The one of a sample that was taken at `at`: `None` where another may have been in its place then.
     pub(crate) fn at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
-        let holds = |known: &&Known| known.since <= at && at <= known.until;
-        let known = self.known.get(&address).filter(holds);
-        known.or_else(|| self.former.get(&address).filter(holds)).map(|known| &known.object)
-    }
-
-    /// The one in which a thread fell asleep at `at`. The probes send no check of those: the thread holds its own while it sleeps.
-    pub(crate) fn asleep_at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
-        let known = self.known.get(&address)?;
-        (at <= known.until).then_some(&known.object)
+        let known = self.known.get(&address).filter(|known| known.holds(at));
+        known.or_else(|| self.former.get(&address).filter(|known| known.holds(at))).map(|known| &known.object)
     }
 
     /// Whether what the probes saw at an address is this code object, or they saw nothing.
@@ -331,6 +437,16 @@ mod tests {
         object(number).check()
     }
 
+    /// What the probes tell of it.
+    fn told(number: u8) -> CodeObject {
+        let mut text = [0; 384];
+        // One letter of one byte, compact and ASCII, behind length, hash and state.
+        (text[0], text[16], text[24]) = (1, 1 << 2 | 1 << 5 | 1 << 6, number);
+        let name = *text.first_chunk().unwrap();
+        let told = ToldCode { address: PLACE, check: check(number), line: 0, name, file: text };
+        CodeObject::told(&KNOWN[6].code, &told).unwrap()
+    }
+
     /// What a look gives the sample of that moment, as the recorder does it.
     fn name_of(codes: &mut CodeObjects, at: u64, now: u64, truth_now: u8) -> Option<String> {
         let now = KtimeNs::from_ns(now);
@@ -381,14 +497,6 @@ mod tests {
     #[test]
     fn gone_before_it_was_read() {
         let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
-        let told = |number: u8| {
-            let mut text = [0; 384];
-            // One letter of one byte, compact and ASCII, behind length, hash and state.
-            (text[0], text[16], text[24]) = (1, 1 << 2 | 1 << 5 | 1 << 6, number);
-            let name = *text.first_chunk().unwrap();
-            let told = ToldCode { address: PLACE, check: check(number), line: 0, name, file: text };
-            CodeObject::told(&KNOWN[6].code, &told).unwrap()
-        };
         assert!(codes.see(PLACE, (check(b'a'), 0), at(10)));
         codes.tell(PLACE, told(b'a'), at(10));
         assert!(codes.see(PLACE, (check(b'a'), 0), at(12)) && codes.must_look(PLACE, at(12)));
@@ -400,11 +508,69 @@ mod tests {
         between.tell(PLACE, told(b'a'), at(10));
         between.see(PLACE, (check(b'd'), 0), at(15));
         between.see(PLACE, (check(b'a'), 0), at(20));
-        assert!(between.at(PLACE, at(10)).is_some() && between.at(PLACE, at(14)).is_none());
+        assert!(between.at(PLACE, at(20)).is_some() && between.at(PLACE, at(14)).is_none());
         codes.see(PLACE, (check(b'c'), 0), at(30));
         codes.tell(PLACE, told(b'c'), at(30));
         assert_eq!(name_of(&mut codes, 30, 40, b'c'), Some("c".to_owned()));
         assert!(!codes.at(PLACE, at(30)).unwrap().is_told());
+    }
+
+    /// What was read while it was freed, and has the check of the one that is made in its place again and again, is not believed: what the probes
+    /// copied is its name, and it is read once more.
+    #[test]
+    fn read_while_it_was_freed() {
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        codes.see(PLACE, (check(b'a'), 0), at(10));
+        codes.tell(PLACE, told(b'a'), at(10));
+        let mut torn = object(b'a');
+        torn.file = "None\0\x7f".to_owned();
+        codes.put(PLACE, Some(torn), at(20));
+        assert_eq!(codes.at(PLACE, at(10)).map(|code| &*code.file), Some("a"));
+        assert!(codes.must_look(PLACE, at(10)));
+        codes.put(PLACE, Some(object(b'a')), at(30));
+        assert!(!codes.at(PLACE, at(20)).unwrap().is_told());
+    }
+
+    /// Two that take turns in one place, on two CPUs each of which tells of its own once: every sample has its own name, also where the look that
+    /// follows finds the other, and from then on every sample is to bring the probes' word.
+    #[test]
+    fn two_take_turns() {
+        for told_only in [false, true] {
+            let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+            for (number, start) in [(b'a', 10), (b'b', 20)] {
+                codes.see(PLACE, (check(number), 7), at(start));
+                codes.tell(PLACE, told(number), at(start));
+                let looked_at = if told_only { b'c' } else { number };
+                assert_eq!(name_of(&mut codes, start, start + 1, looked_at), Some((number as char).into()));
+            }
+            for turn in 0..20 {
+                let (number, start) = (b'a' + turn % 2, 100 + 10 * u64::from(turn));
+                codes.see(PLACE, (check(number), 7), at(start));
+                let there = if told_only { b'c' } else { b'b' - turn % 2 };
+                let name = name_of(&mut codes, start, start + 1, there);
+                assert_eq!(name, Some((number as char).into()), "{turn}");
+            }
+            assert!(codes.take_turns());
+        }
+        let mut one_after_another = CodeObjects::default();
+        for number in b'a'..=b'z' {
+            one_after_another.see(PLACE, (check(number), 7), KtimeNs::from_ns(u64::from(number)));
+            one_after_another.put(PLACE, Some(object(number)), KtimeNs::from_ns(u64::from(number)));
+        }
+        assert!(!one_after_another.take_turns());
+    }
+
+    /// A function that nobody could read has no time before another one came back to its place, also where it is read later.
+    #[test]
+    fn read_after_another_came_back() {
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        codes.see(PLACE, (check(b'a'), 7), at(10));
+        codes.put(PLACE, Some(object(b'a')), at(11));
+        codes.see(PLACE, (check(b'b'), 7), at(20));
+        codes.put(PLACE, None, at(21));
+        codes.see(PLACE, (check(b'a'), 7), at(30));
+        codes.put(PLACE, Some(object(b'b')), at(40));
+        assert_eq!(codes.at(PLACE, at(30)).map(|code| &*code.qualname), Some("a"));
     }
 
     /// What samples held lately is named once, also where another object took its place, and not for long.
@@ -418,6 +584,22 @@ mod tests {
         assert!(codes.must_look(PLACE + 8, at(1250)));
         assert_eq!(codes.recent(at(1300)), [PLACE]);
         assert!(codes.recent(at(2000)).is_empty());
+    }
+
+    /// One that is read with the globals of another, which the probes saw in its place, has no module by these.
+    #[test]
+    fn read_with_anothers_globals() {
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        let of = |number| {
+            let mut object = object(number);
+            object.module = Some("m".to_owned());
+            object
+        };
+        for (seen, read, module) in [(b'a', b'b', None), (b'c', b'c', Some("m"))] {
+            codes.see(PLACE, (check(seen), 7), at(10));
+            codes.put(PLACE, Some(of(read)), at(11));
+            assert_eq!(codes.last(PLACE).unwrap().module.as_deref(), module);
+        }
     }
 
     /// One that was known from a sleeping thread alone is read again once its globals are known, and only then.
@@ -459,6 +641,28 @@ mod tests {
                 let name = codes.named((1, 2), times.0).cloned();
                 let is_true = name.clone().is_none_or(|name| name == CalledOn::Function(truth(at).to_string()));
                 prop_assert!(is_true, "{name:?} at {at}");
+            }
+        }
+
+        /// However often functions come back to one place and however late anybody looks, where every sample brings the probes' word and none of them
+        /// tells a name: no sample gets another function's.
+        #[test]
+        fn never_the_name_of_one_that_comes_back(
+            many in 2_u64..5,
+            turn in 1_u64..30,
+            mut samples in proptest::collection::vec((0_u64..1000, 0_u64..200), 1..80),
+        ) {
+            let truth = |at: u64| b'a' + (at / turn % many) as u8;
+            samples.sort_unstable();
+            let (mut codes, mut looked) = (CodeObjects::default(), 0);
+            for (at, late) in samples {
+                codes.see(PLACE, (check(truth(at)), 7), KtimeNs::from_ns(at));
+                looked = (at + late).max(looked);
+                let name = match codes.must_look(PLACE, KtimeNs::from_ns(at)) {
+                    true => name_of(&mut codes, at, looked, truth(looked)),
+                    false => codes.at(PLACE, KtimeNs::from_ns(at)).map(|code| code.qualname.clone()),
+                };
+                prop_assert!(name.clone().is_none_or(|name| name.as_bytes() == [truth(at)]), "{name:?} at {at}");
             }
         }
 

@@ -245,7 +245,7 @@ impl Processes {
         self.by_pid.insert(pid, Process { parent, ..new_process(record, owner, launcher) });
     }
 
-    /// A target made a process: it starts as its parent's copy.
+    /// A target made a process: it starts as its parent's copy. Of the parent the probes may have known less then than is known now.
     pub(crate) fn fork(&mut self, head: EventContext, pid: Pid, maps: &mut Maps, out: &RecordSender) {
         if self.scope == Scope::Agent {
             return self.fork_young(head, pid, out);
@@ -257,6 +257,7 @@ impl Processes {
         }
         child.hotspot = child.hotspot.filter(|layout| maps.set_hotspot(pid, layout));
         child.context = child.context.filter(|variable| maps.set_context(pid, *variable));
+        self.tell_python(pid, maps);
     }
 
     /// A process begins as a copy of its parent.
@@ -477,7 +478,7 @@ impl Processes {
             let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
             let Some(facts) = facts else { continue };
             let memory = TargetMemory::of(&self.peeker, pid);
-            process.record.runtime = match find(&memory, mapping, facts) {
+            process.record.runtime = match find(&memory, mapping, facts).in_time(memory.is_late()) {
                 Finding::None => {
                     process.has_news |= memory.is_late();
                     continue;

@@ -214,11 +214,16 @@ impl StackBuilder {
         process.is_some_and(|p| raw.native.iter().all(|frame| p.space.find(frame.pc).is_some()))
     }
 
-    /// The stack in which a Python thread goes to sleep.
-    pub(crate) fn sleeping_stack(&mut self, head: EventContext, raw: &WalkedStack) -> Option<StackId> {
-        let frames = python_alone(raw);
+    /// The stack in which a Python thread goes to sleep, and whether all of its functions have a name.
+    pub(crate) fn sleeping_stack(
+        &mut self,
+        head: EventContext,
+        raw: &WalkedStack,
+    ) -> Option<(StackId, bool)> {
+        let (frames, nameless) = (python_alone(raw), self.nameless);
         self.refresh_codes(head, &frames);
-        self.stack(head, ThreadState::Asleep, &frames)
+        let stack = self.stack(head, ThreadState::Asleep, &frames)?;
+        Some((stack, self.nameless == nameless))
     }
 
     /// Takes out the functions that CPython makes for perf (`-X perf`), one for each of Python's: made at run time, they call the evaluation
@@ -242,7 +247,7 @@ impl StackBuilder {
     }
 
     fn stack(&mut self, head: EventContext, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
-        let mut ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
+        let mut ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
         if std::mem::take(&mut self.calls_wanted) {
             self.note_calls(head.pid, frames, &ids);
         }
@@ -286,13 +291,13 @@ impl StackBuilder {
         self.libraries.owners.forget(pid);
     }
 
-    /// The number of a frame in a stack of this thread.
-    fn frame(&mut self, head: EventContext, state: ThreadState, frame: Merged) -> FrameId {
+    /// The number of a frame in a stack.
+    fn frame(&mut self, head: EventContext, frame: Merged) -> FrameId {
         match frame {
             Merged::Native(pc) | Merged::Kernel(pc) => self.address_frame(head, frame, pc),
             Merged::Mark(mark) => self.out.frame(mark.frame()),
             Merged::Python { code, instruction, class } => {
-                self.python_frame(head, state, (code, instruction, class))
+                self.python_frame(head, (code, instruction, class))
             }
         }
     }
@@ -322,8 +327,8 @@ impl StackBuilder {
         id
     }
 
-    fn python_frame(&mut self, head: EventContext, state: ThreadState, place: (u64, u64, u64)) -> FrameId {
-        let Some(code) = code_at(&self.processes, head, state, place.0) else {
+    fn python_frame(&mut self, head: EventContext, place: (u64, u64, u64)) -> FrameId {
+        let Some(code) = code_at(&self.processes, head, place.0) else {
             self.nameless += 1;
             self.activity.mark_active(head.at); // Others may follow, and are read in time then.
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);

@@ -27,9 +27,9 @@ const LANES: usize = 32;
 /// What the thread of a stack did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadState {
-    /// It ran: its functions may be gone a moment later.
+    /// It ran.
     Running,
-    /// It fell asleep in them.
+    /// It fell asleep.
     Asleep,
 }
 

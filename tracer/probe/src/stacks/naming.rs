@@ -37,7 +37,7 @@ fn send_jit_names(stacks: &StackBuilder, callers: &Callers<'_>) {
     let of = |name| Name { name, file: String::new(), line: 0 };
     let spent = |owner| stacks.worker.spent(owner);
     let programs = stacks.jit.values().map(|program| (program.owner(), program));
-    let made_by = |frames: &[FrameId]| callers.made_by(frames);
+    let made_by = |frames: &[FrameId], are_sure| callers.made_by(frames, are_sure);
     let found = in_turn(programs, spent, |program| program.names(&stacks.worker, made_by));
     for names in found.into_iter().flatten() {
         out.send(Record::Name(names.frame, of(names.first)));

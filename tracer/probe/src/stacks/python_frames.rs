@@ -6,7 +6,6 @@
 //! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
 //! them a hundred milliseconds later.
 
-use super::interner::ThreadState;
 use crate::processes::process::Process;
 use crate::processes::registry::Processes;
 use energy_trace_bpf::decode::{CodeSight, EventContext};
@@ -59,7 +58,7 @@ impl ModuleNames {
 /// What a stack's code objects were found to be.
 #[derive(Default)]
 pub(crate) struct Refreshed {
-    /// The probes are to look for the classes of more code objects.
+    /// The probes are to look at more of code objects.
     pub(crate) wants: bool,
     /// Some were not known before.
     pub(crate) news: bool,
@@ -85,7 +84,10 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: EventContext, frame
     if layout.classes.is_some() {
         look.for_classes(process, frames);
     }
-    let wants = layout.sees_receivers && look.for_receivers(process, (head.at, now), frames);
+    let mut wants = layout.sees_receivers && look.for_receivers(process, (head.at, now), frames);
+    if process.codes.take_turns() {
+        wants |= process.interpreter.as_mut().is_some_and(|i| i.layout.want_turns());
+    }
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
@@ -217,22 +219,16 @@ pub(crate) fn note_told_codes(processes: &mut Processes, head: EventContext, tol
     }
 }
 
-/// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
-pub(crate) fn code_at(
-    processes: &Processes,
-    head: EventContext,
-    state: ThreadState,
-    address: u64,
-) -> Option<&Arc<CodeObject>> {
+/// The code object at an address in a stack; `None` where nothing shows which one it was.
+pub(crate) fn code_at(processes: &Processes, head: EventContext, address: u64) -> Option<&Arc<CodeObject>> {
     let codes = &processes.get(head.pid)?.codes;
-    match (codes.last(address), state) {
-        (None, _) => {
+    match codes.last(address) {
+        None => {
             let own = codes.at(address, head.at);
             let whole = own.filter(|own| !own.is_told());
             whole.or_else(|| processes.code_of_parent(head.pid, address)).or(own)
         }
-        (Some(_), ThreadState::Running) => codes.at(address, head.at),
-        (Some(_), ThreadState::Asleep) => codes.asleep_at(address, head.at),
+        Some(_) => codes.at(address, head.at),
     }
 }
 

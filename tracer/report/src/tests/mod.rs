@@ -9,7 +9,7 @@ pub(crate) mod recording_builder;
 pub(crate) mod training_runs;
 #[path = "../../../../tests/offline/report/warm.rs"]
 pub(crate) mod warm;
-mod warnings;
+pub(crate) mod warnings;
 pub(crate) mod work;
 
 use super::{DomainChoice, DomainClass};

@@ -90,17 +90,7 @@ fn kernel_functions_without_names() {
 #[test]
 fn rates_for_a_short_loop() {
     let says = |identified: bool| {
-        let mut profile = measured_training();
-        let column = Column { identified, bounds: (0.5, 2.0), group: None };
-        let joules = |row: &ProfileRow| row.energy[DomainClass::Package].as_joules();
-        let of_row = |row| vec![InColumn { joules: joules(row), ..InColumn::default() }];
-        let domain = DomainCertainty {
-            class: Some(DomainClass::Package),
-            energy: profile.rows.iter().map(of_row).collect(),
-            columns: vec![column],
-            ..DomainCertainty::default()
-        };
-        profile.certainty = Certainty { domains: vec![domain] };
+        let mut profile = with_certainty(measured_training(), identified);
         let found = Diagnostic::ShortLoop { loop_ns: 9_960_000, hz: 2_999, power_hz: Some(1_000) };
         profile.diagnostics.push(found);
         let said = diagnostics_of(&profile);
@@ -108,6 +98,20 @@ fn rates_for_a_short_loop() {
     };
     let line = "loop of 10 ms, too short for this: record with -F 2999 --power-hz 1000";
     assert_eq!([true, false].map(says), ["", line]);
+}
+
+/// The run, as it is where it tells all power, or none.
+pub(crate) fn with_certainty(profile: Profile, identified: bool) -> Profile {
+    let column = Column { identified, bounds: (0.5, 2.0), group: None };
+    let joules = |row: &ProfileRow| row.energy[DomainClass::Package].as_joules();
+    let of_row = |row| vec![InColumn { joules: joules(row), ..InColumn::default() }];
+    let domain = DomainCertainty {
+        class: Some(DomainClass::Package),
+        energy: profile.rows.iter().map(of_row).collect(),
+        columns: vec![column],
+        ..DomainCertainty::default()
+    };
+    Profile { certainty: Certainty { domains: vec![domain] }, ..profile }
 }
 
 fn diagnostics_of(profile: &Profile) -> Vec<Diagnostic> {

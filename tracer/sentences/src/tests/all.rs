@@ -151,7 +151,7 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::ModelCpuTime { failed: vec![ValidityCheck::Fluctuation] },
         D::LessBesideOthers { part: 0.75 },
         D::LackOfFit { times: 4.0 },
-        D::IdleAboveCounter { negative: MicroJoules::from_uj(5) },
+        D::IdleAboveCounter { negative: MicroJoules::from_uj(5), run: None },
         D::SameCounter { domain: word() },
         D::MeterLag { late_ns: 5, fit: 0.9, unshifted: 0.5 },
     ]
@@ -188,7 +188,10 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::GraphsNotKnown(uj),
         Diagnostic::ResidualLarge(vec![(word(), uj)]),
         Diagnostic::SlowedDown { part: Part::Cpu(0), by: SlowedBy::Heat, ns: None, times: Some(3), of_ns: 9 },
-        Diagnostic::Work { name: word(), what: W::NotRead { failure: Some(WorkFailure::TimedOut) } },
+        Diagnostic::Work {
+            name: word(),
+            what: W::NotRead { source: word(), failure: Some(WorkFailure::TimedOut) },
+        },
         Diagnostic::Work { name: word(), what: W::NeverMoved { readings: 1 } },
         Diagnostic::Work { name: word(), what: W::NotCounted { function: word() } },
         Diagnostic::Work {

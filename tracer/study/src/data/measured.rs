@@ -173,9 +173,8 @@ fn functions(profile: &Profile) -> Vec<(String, f64)> {
 
 fn work(profile: &Profile) -> BTreeMap<String, Units> {
     let choice = run::headline(profile);
-    let is_known = run::split_quality(profile, choice).is_some();
     let units = |done: &WorkDone<'_>| {
-        let each = done.uj_per_unit(run::chosen(&done.energy, choice)).filter(|_| is_known);
+        let each = done.uj_per_unit(run::chosen(&done.energy, choice));
         let joules_each = each.map(|uj| uj / 1e6);
         Units { done: done.units.as_number(), joules_each, at_least: done.at_least }
     };

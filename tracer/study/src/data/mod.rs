@@ -133,6 +133,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Energy of the program; `None` where none was recorded.
+    pub(crate) fn joules(&self) -> Option<f64> {
+        let of = self.measured.as_ref()?;
+        of.grade.map(|_| of.joules)
+    }
+
     /// Whether its numbers count.
     pub fn counts(&self) -> bool {
         self.purpose == Purpose::Counted && self.outcome == Outcome::Done

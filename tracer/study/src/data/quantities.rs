@@ -48,18 +48,23 @@ fn unit(study: &Study, of: &str) -> String {
 
 /// Energy and time of whole runs, and what they print.
 pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quantity<'a>> {
-    let whole = |name: &str, of: &str, value: fn(&Measured) -> f64| Quantity {
+    let whole = |name: &str, of: &str, value: fn(&Measured) -> Option<f64>| Quantity {
         kind: Kind::Run,
         name: name.to_owned(),
         unit: unit(study, of),
-        value: Box::new(move |run| Some(value(run.measured.as_ref()?) / work(study, run)?)),
+        value: Box::new(move |run| Some(value(run.measured.as_ref()?)? / work(study, run)?)),
     };
-    let mut found = vec![
-        whole("energy of the program", "J", |of| of.joules),
-        whole("energy of the machine", "J", |of| of.machine_joules),
-        whole("time", "s", |of| of.seconds),
-    ];
-    let measured = runs.iter().filter_map(|run| run.measured.as_ref());
+    let has_energy = runs.iter().any(|run| run.joules().is_some());
+    let mut found = if has_energy {
+        vec![
+            whole("energy of the program", "J", |of| of.grade.map(|_| of.joules)),
+            whole("energy of the machine", "J", |of| of.grade.map(|_| of.machine_joules)),
+        ]
+    } else {
+        Vec::new()
+    };
+    found.push(whole("time", "s", |of| Some(of.seconds)));
+    let measured = runs.iter().filter_map(|run| run.measured.as_ref()).filter(|_| has_energy);
     let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).collect();
     let classes = if classes.len() > 1 { classes } else { BTreeSet::new() };
     found.extend(classes.into_iter().map(|class| Quantity {
@@ -70,7 +75,7 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
             Some(run.measured.as_ref()?.by_class.get(&class).copied()? / work(study, run)?)
         }),
     }));
-    found.extend(unit_quantities(runs));
+    found.extend(unit_quantities(runs).filter(|_| has_energy));
     let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
     found.extend(metrics.into_iter().map(|metric| Quantity {
         kind: Kind::Run,
@@ -92,7 +97,9 @@ fn unit_quantities<'a>(runs: &[&Run]) -> impl Iterator<Item = Quantity<'a>> + us
         kind: Kind::Run,
         name: format!("energy per {name}{}", if at_most { ", at most" } else { "" }),
         unit: "J".to_owned(),
-        value: Box::new(move |run| run.measured.as_ref()?.work.get(&name)?.joules_each),
+        value: Box::new(move |run| {
+            run.measured.as_ref()?.work.get(&name)?.joules_each.filter(|_| run.joules().is_some())
+        }),
     })
 }
 

@@ -53,8 +53,10 @@ pub struct Block {
 pub struct Cell {
     /// Position of the program in the study.
     pub program: usize,
-    /// Runs that count.
+    /// Runs that count and have a value.
     pub runs: usize,
+    /// Runs that count and have none.
+    pub without: usize,
     /// Runs that failed.
     pub failed: usize,
     /// Its value in each run that counts, in order of rounds.
@@ -105,8 +107,9 @@ fn group(study: &Study, name: &str) -> Group {
     let counted = blocks(study, &programs, counted_quantities(&runs));
     let parts = blocks(study, &programs, part_quantities(study, &runs));
     let measured: Vec<&Measured> = runs.iter().filter_map(|run| run.measured.as_ref()).collect();
-    let joules: Vec<f64> = measured.iter().map(|of| of.joules).collect();
-    let seconds: Vec<f64> = measured.iter().map(|of| of.seconds).collect();
+    let with_energy = || measured.iter().filter(|of| of.grade.is_some());
+    let joules: Vec<f64> = with_energy().map(|of| of.joules).collect();
+    let seconds: Vec<f64> = with_energy().map(|of| of.seconds).collect();
     Group {
         name: name.to_owned(),
         blocks: of_runs.into_iter().chain(counted).chain(parts).collect(),
@@ -196,12 +199,14 @@ pub(super) fn values(study: &Study, program: usize, quantity: &Quantity<'_>) -> 
 
 fn cell(study: &Study, program: usize, values: &BTreeMap<u32, f64>) -> Cell {
     let of_program = study.runs.iter().filter(|run| run.program == Some(program));
-    let counted = of_program.filter(|run| run.purpose == super::Purpose::Counted);
+    let counted: Vec<&Run> = of_program.filter(|run| run.purpose == super::Purpose::Counted).collect();
+    let failed = counted.iter().filter(|run| !run.counts()).count();
     let all: Vec<f64> = values.values().copied().collect();
     Cell {
         program,
         runs: all.len(),
-        failed: counted.filter(|run| !run.counts()).count(),
+        without: counted.len().saturating_sub(failed + all.len()),
+        failed,
         median: median(&all),
         quartiles: (quantile(&all, 0.25), quantile(&all, 0.75)),
         alone: false,

@@ -3,12 +3,12 @@
 //!
 //! Leaves out the other layouts (`layouts.rs`).
 
-use super::layouts::{OF_CLASS, PROGRAM, block, columns, scale_of, short};
+use super::layouts::{OF_CLASS, block, columns, scale_of, short};
 use super::numbers::{Scale, digits};
 use super::sheet::{Field, Sheet};
 use super::table::p_of;
 use crate::data::{Block, Cell, Group, Kind, Measured, Study};
-use crate::sentences;
+use crate::sentences::{self, PROGRAM};
 use energy_trace_statistics::location::median;
 use std::collections::BTreeSet;
 
@@ -165,7 +165,7 @@ fn power(study: &Study, group: &Group, program: usize) -> [Field; 3] {
     let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
     let busy = |of: &Measured| Some(of.cpu_seconds? / of.seconds).filter(|busy| busy.is_finite());
     let busy: Vec<f64> = runs.filter_map(|run| busy(run.measured.as_ref()?)).collect();
-    let n = of(PROGRAM).map_or_else(String::new, sentences::runs);
+    let n = of("time").map_or_else(String::new, sentences::runs);
     let watts = watts.map_or_else(String::new, digits);
     let busy = if busy.is_empty() { String::new() } else { format!("{:.2}", median(&busy)) };
     [n, watts, busy].map(Field::from)

@@ -12,7 +12,7 @@ use super::sheet::{Field, Sheet};
 use super::sweep;
 use super::table::p_of;
 use crate::data::{Block, Cell, Group, Kind, Measured, Program, Run, Study, results};
-use crate::sentences;
+use crate::sentences::{self, PROGRAM};
 use energy_trace_statistics::correlation::spearman;
 use energy_trace_statistics::location::median;
 use energy_trace_statistics::regression::mean_with_interval;
@@ -96,8 +96,7 @@ pub(super) fn columns(groups: &[Group]) -> Vec<(Kind, &str)> {
     classes.into_iter().chain([(Kind::Run, "time")]).chain(counted).collect()
 }
 
-/// The energy of the program, and of it in a class of domains, in the words of the results.
-pub(super) const PROGRAM: &str = "energy of the program";
+/// The energy of the program in a class of domains, in the words of the results.
 pub(super) const OF_CLASS: &str = "energy of the program, ";
 
 pub(super) fn block<'a>(group: &'a Group, (kind, quantity): (Kind, &str)) -> Option<&'a Block> {

@@ -14,7 +14,7 @@ const HEADS: [&str; 10] =
     ["program", "n", "median", "spread", "ratio", "95 % interval", "p (Holm)", "Â12", "verdict", "effect"];
 
 /// Letters of a name above its rows that are no wider than the table; CSV has it whole.
-const LATEX_NAME: usize = 80;
+const LATEX_NAME: usize = 68;
 
 /// Writes Markdown: a table for each quantity.
 ///
@@ -67,7 +67,8 @@ pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> 
         for block in shown_blocks(group, rows) {
             let scale = scale(block);
             let name = names::shorten(&block.quantity, LATEX_NAME);
-            let title = in_latex(&sentences::title_of(study, block, &name, &scale.unit));
+            let title = sentences::title_of(study, block, &name, &scale.unit);
+            let title = in_latex(&(title + sentences::quality_of(group, block)));
             writeln!(out, "\\midrule\n\\multicolumn{{{}}}{{l}}{{\\emph{{{title}}}}} \\\\", HEADS.len())?;
             for cell in &block.cells {
                 let cells: Vec<String> = row(study, cell, &scale).iter().map(|text| in_latex(text)).collect();

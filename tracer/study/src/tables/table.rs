@@ -167,7 +167,7 @@ pub(super) fn cells_of(cell: &Cell, scale: &Scale) -> Vec<String> {
         scale.show(cell.median),
         if cell.runs > 0 { scale.show((high - low) / 2.0) } else { String::new() },
         ratio.map_or_else(
-            || of((beside.is_none() && !cell.alone).then(|| "1".into())),
+            || of((beside.is_none() && !cell.alone && cell.runs > 0).then(|| "1".into())),
             |ratio| format!("{ratio:.3}"),
         ),
         of(with_interval.map(|(low, high)| format!("{low:.3}–{high:.3}"))),

@@ -100,6 +100,59 @@ fn units_that_may_be_more() {
     assert!(said.contains(&format!("not all of token were counted in 1 of {runs} runs")), "{said}");
 }
 
+fn in_text(study: &Study) -> String {
+    let mut out = vec![];
+    table::write(&mut out, study, &table::Options { rows: 5, color: false, width: None }).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Runs without energy are compared by time alone, and nothing says that 0 J equal 0 J.
+#[test]
+fn no_energy() {
+    let mut found = study(8);
+    for run in &mut found.runs {
+        let of = run.measured.as_mut().unwrap();
+        (of.grade, of.joules, of.machine_joules) = (None, 0.0, 0.0);
+        (of.by_class, of.calls, of.functions) = <_>::default();
+        of.work.insert("token".into(), units(0.0));
+        of.counted.clear();
+    }
+    let groups = results(&found);
+    assert!(groups[0].blocks.iter().all(|block| !block.quantity.starts_with("energy")), "{groups:?}");
+    let said = in_text(&found);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no energy was recorded, so there is none to compare"), "{said}");
+    assert!(said.contains("time, s") && !said.contains("would be shown"), "{said}");
+    let progress = sentences::study_progress(&found.runs[0], Some("A"), 9, std::time::Duration::ZERO);
+    assert!(progress.contains("no energy") && !progress.contains('J'), "{progress}");
+}
+
+/// A unit that was counted in no run has no joules: there is no ratio of nothing to nothing.
+#[test]
+fn units_that_were_not_counted() {
+    let mut found = study(8);
+    for run in &mut found.runs {
+        let nothing = Units { done: 0.0, joules_each: None, at_least: false };
+        run.measured.as_mut().unwrap().work.insert("token".into(), nothing);
+    }
+    let said = in_text(&found);
+    let (_, of_token) = said.split_once("energy per token").unwrap();
+    let rows: Vec<&str> = of_token.lines().skip(2).take(3).collect();
+    assert!(rows.iter().all(|row| row.trim_end().ends_with("not counted")), "{said}");
+    assert!(rows.iter().all(|row| row.split_whitespace().all(|word| word != "1")), "{said}");
+}
+
+/// A table for a paper says beside each energy that it is estimated.
+#[test]
+fn estimated_in_a_paper() {
+    let mut out = vec![];
+    markup::latex(&mut out, &study(8), 5).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    for part in ["energy of the program, J (estimated)}", "m.work, J (estimated)}", "{\\emph{time, s}}"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
 fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
     let groups = results(study);
     let block = groups[0].blocks.iter().find(|block| block.quantity == quantity).unwrap();

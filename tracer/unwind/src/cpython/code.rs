@@ -24,8 +24,10 @@ const LONGEST_STRING: u64 = 1 << 32;
 pub struct CodeObject {
     /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
-    /// `co_filename`.
+    /// `co_filename`, or the file that it was compiled from elsewhere.
     pub file: String,
+    /// `co_filename`, where `file` is the other.
+    compiled_as: Option<String>,
     /// Its module's name, by the globals that it ran with; `None` where these are not known, or have none.
     pub module: Option<String>,
     /// `co_firstlineno`.
@@ -86,13 +88,19 @@ impl CodeObject {
         if let Some(file) = own.source {
             self.may_tell = layout.sees_receivers && may_tell(&self.qualname, &file);
             self.on_named = layout.sees_receivers && has_name(&self.qualname, &file);
-            self.file = file;
+            self.compiled_as = Some(std::mem::replace(&mut self.file, file));
         }
+    }
+
+    /// Its name, file and first line as it says them itself.
+    pub fn said(&self) -> (&str, &str, u32) {
+        (&self.qualname, self.compiled_as.as_ref().unwrap_or(&self.file), self.first_line)
     }
 
     /// The same one, which was read before with the globals that name its module and file.
     pub fn named_as(self, before: &Self) -> Self {
-        Self { module: before.module.clone(), file: before.file.clone(), ..self }
+        let (module, file) = (before.module.clone(), before.file.clone());
+        Self { module, file, compiled_as: before.compiled_as.clone(), ..self }
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
@@ -112,6 +120,7 @@ impl CodeObject {
             on_named: layout.sees_receivers && has_name(&qualname, &file),
             qualname,
             file,
+            compiled_as: None,
             module: None,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
@@ -144,6 +153,7 @@ impl CodeObject {
         size_of::<Self>()
             + self.qualname.len()
             + self.file.len()
+            + self.compiled_as.as_ref().map_or(0, String::len)
             + self.module.as_ref().map_or(0, String::len)
             + self.linetable.len()
             + 8 * self.bytecode.len()
@@ -275,6 +285,7 @@ mod tests {
         let code = CodeObject {
             qualname: String::new(),
             file: String::new(),
+            compiled_as: None,
             module: None,
             first_line: 7,
             // Two units on the first line, two on the next: no columns (Objects/locations.md).

@@ -19,15 +19,11 @@ pub fn read_checks(source: &impl Source, layout: &CodeLayout, codes: &[u64]) -> 
         words.iter().map(|words| Some(Fields::of(places, words.as_ref()?))).collect();
     let read = |fields: Vec<u64>| read_texts(source, places, &fields);
     let files = read(fields.iter().map(|fields| fields.map_or(0, |fields| fields.file)).collect());
-    let is_path = |file: &Option<Said>| file.is_none_or(|file| file.is_path());
-    let nameless = fields.iter().zip(&files).filter(|(_, file)| !is_path(file));
-    let names = read(nameless.map(|(fields, _)| fields.map_or(0, |fields| fields.name)).collect());
-    let mut names = names.iter();
-    let check = |(fields, file): (&Option<Fields>, &Option<Said>)| {
-        let name = if is_path(file) { Some(Said::default()) } else { *names.next()? };
-        Some((*fields)?.with((*file)?, name?))
+    let names = read(fields.iter().map(|fields| fields.map_or(0, |fields| fields.name)).collect());
+    let check = |((fields, file), name): ((&Option<Fields>, &Option<Said>), &Option<Said>)| {
+        Some((*fields)?.with((*file)?, (*name)?))
     };
-    fields.iter().zip(&files).map(check).collect()
+    fields.iter().zip(&files).zip(&names).map(check).collect()
 }
 
 /// Of each of these strings.
@@ -117,8 +113,7 @@ mod tests {
         probes
     }
 
-    /// Code objects of which everything lies where it did are told apart by what file and name say, also behind and before many letters, and by the line;
-    /// where the file is a path, by that and the line.
+    /// Code objects of which everything lies where it did are told apart by what file and name say, also behind and before many letters, and by the line.
     #[test]
     fn all_in_one_place() {
         let long = "/a/very/long/path/to/many/generated/texts/which/differ/at/their/very/end/".repeat(3);
@@ -139,9 +134,9 @@ mod tests {
                 of("пример1.py", "f", 1),
                 of("пример2.py", "f", 1),
                 of("", "f", 1),
+                of("/text1.py", "f", 1),
+                of("/text1.py", "g", 1),
             ];
-            let in_a_file = |name| of("/text1.py", name, 1);
-            assert!(in_a_file("f").is_some() && in_a_file("f") == in_a_file("g"));
             for (place, check) in checks.iter().enumerate() {
                 assert!(check.is_some() && !checks[..place].contains(check), "{place} of {layout:?}");
             }

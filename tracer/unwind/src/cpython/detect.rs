@@ -91,6 +91,14 @@ pub enum Finding {
     None,
 }
 
+impl Finding {
+    /// Memory that did not answer in time (`is_late`) is no reason to refuse: it is asked again.
+    #[must_use]
+    pub fn in_time(self, is_late: bool) -> Self {
+        if is_late && matches!(self, Self::Refused(_)) { Self::None } else { self }
+    }
+}
+
 /// Whether a file may hold an interpreter: the program itself, or a library named after Python.
 pub fn may_hold_interpreter(path: &str, program: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -188,8 +196,15 @@ fn eval_ranges(bias: u64, elf: &ElfFacts) -> [(u64, u64); 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::other_python;
-    use energy_trace_model::recording::record::OtherPython;
+    use super::{Finding, other_python, refused};
+    use energy_trace_model::recording::record::{OtherPython, RuntimeRefusal};
+
+    /// An interpreter whose version did not come in time is not refused for good: on a busy machine all of its functions were nameless.
+    #[test]
+    fn late_answers_refuse_nothing() {
+        let finding = || refused(None, "python3", RuntimeRefusal::NoVersion);
+        assert_eq!((finding().in_time(true), finding().in_time(false)), (Finding::None, finding()));
+    }
 
     /// PyPy, GraalPy and MicroPython are told by the names of their files; CPython and its libraries are none of them.
     #[test]

@@ -206,6 +206,13 @@ impl VersionLayout {
         self.walk.want_object(code)
     }
 
+    /// Has every sample bring along what tells its code objects from others; whether that is news.
+    pub const fn want_turns(&mut self) -> bool {
+        let is_news = self.walk.takes_turns == 0;
+        self.walk.takes_turns = 1;
+        is_news
+    }
+
     /// Takes in where variables lie that are in no `_PyRuntime` (3.6), in bytes from the list of interpreters.
     pub(super) const fn learn_variables(&mut self, current: u64, key: u64) {
         (self.current, self.tss_key) = (current, key);
@@ -262,6 +269,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     cell: 0,
     itself: 0,
     globals_word: 0,
+    takes_turns: 0,
     objects: [0; 2],
     wanted: [0; 16],
 };

@@ -6,8 +6,12 @@
 //! is a doubt that widens intervals (`doubt`). An assumption that nothing corrects is in the list for its
 //! doubt alone.
 //!
-//! To add one, write its file beside the others and give it its place in `ALL`. Leaves out the regression
-//! (`learn`, `fit`) and the order of learning (`powers`).
+//! To add one, write its file beside the others and give it its place in `ALL`. What is detected is a `Part`
+//! (`parts.rs`) and may be left out, and so is each doubt, which asks itself whether it is; its size is a
+//! line in `tests/benches/judge/rows.rs`. What a trial finds is a field of `Settings`. A doubt is shaped by
+//! `Doubt`: each alternative is a list of joules by column, and its distance from the regression's widens
+//! intervals. Tests in `powers.rs` count alternatives. Leaves out the regression (`learn`, `fit`) and the
+//! order of learning (`powers`).
 
 mod clock_speed;
 mod contention;

@@ -5,12 +5,12 @@
 
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::parallel::both;
 use crate::parts::Part;
 use crate::power_model::design::{Design, DesignOptions};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::Model;
-use crate::power_model::pairs;
 use crate::time::inter_sample::SamplePoint;
 
 /// Joules of each column if each moment were the nearest sample's, and if only every other sample had been
@@ -18,9 +18,14 @@ use crate::time::inter_sample::SamplePoint;
 /// would (Cook, Stefanski: Simulation-extrapolation estimation in parametric measurement error models, 1994).
 pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let Model { columns, design, fit, prior, .. } = model;
-    if fit.by_pairs.is_some() {
-        let later = pairs::moments_later(columns, &design.windows, evidence, 1.0);
-        return later.map(|later| design.energies(&fit.powers(later.equations, prior))).into_iter().collect();
+    if let Some(by_pairs) = &fit.by_pairs {
+        let energies = design.energies(&fit.watts);
+        let of = |(probability, equations): &(f64, NormalEquations)| {
+            let other = design.energies(&fit.powers(equations.clone(), prior));
+            let apart = |(here, other): (&f64, f64)| here + probability.sqrt() * (other - here);
+            energies.iter().zip(other).map(apart).collect()
+        };
+        return by_pairs.delays.iter().map(of).collect();
     }
     let of_owners = columns.of_owners(evidence.tree);
     let column = |owner: u32| of_owners.of(owner);

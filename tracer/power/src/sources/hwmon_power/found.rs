@@ -4,7 +4,7 @@
 //! `powerN_average_interval` (milliseconds; Documentation/hwmon/sysfs-interface.rst). Chips of volts and amperes (`ina3221`) have no power
 //! file. Leaves out what a sensor measures (`known.rs`).
 
-use super::known::{What, is_usual, what_is};
+use super::known::{What, is_usual, shown_chip, what_is};
 use crate::power_file::PowerPath;
 use crate::sysfs::{cards, chip_and_file, entries, names, text};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Sensor {
     pub(super) fn title(&self, is_known: bool) -> String {
         let place = chip_and_file(self.path.main());
         match (is_known, is_usual(&self.chip, &self.label)) {
-            (false, _) => format!("another chip ({place})"),
+            (false, _) => format!("{} ({place})", shown_chip(&self.chip)),
             (true, false) => format!("{} ({place})", self.chip),
             (true, true) => format!("{}/{} ({place})", self.chip, self.label),
         }

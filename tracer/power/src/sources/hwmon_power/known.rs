@@ -23,9 +23,12 @@ pub(super) enum What {
     Beside(&'static str, u32),
     /// Memory of a socket.
     Memory(&'static str, u32),
-    /// A part of a package.
-    PartOfPackage(u32),
+    /// A part of what is called a socket's package, and its name where nothing measures that.
+    PartOfPackage(&'static str, u32),
 }
+
+/// What CPUs of a socket are called.
+pub(super) const PACKAGE: &str = "package";
 
 /// What a sensor measures; `number` counts the chips of this name. `None`: this version does not know.
 pub(super) fn what_is(chip: &str, label: &str, number: u32) -> Option<What> {
@@ -66,12 +69,21 @@ fn grace(label: &str) -> Option<What> {
     match rail {
         "Module" => Some(What::Module(socket)),
         "Grace" => Some(What::Package(socket)),
-        "CPU" | "SysIO" => Some(What::PartOfPackage(socket)),
+        "CPU" => Some(What::PartOfPackage(PACKAGE, socket)),
+        "SysIO" => Some(What::PartOfPackage("io", socket)),
         _ => None,
     }
 }
 
-/// Whether a label may be shown: files may hold somebody's secret instead.
+/// Drivers some of whose sensors are understood.
+const CHIPS: [&str; 5] = ["power_meter", "apm_xgene", "smpro_hwmon", "ina3221", scmi::CHIP];
+
+/// A driver's name where it may be shown: files may hold somebody's secret instead.
+pub(super) fn shown_chip(chip: &str) -> &str {
+    if CHIPS.contains(&chip) { chip } else { "another chip" }
+}
+
+/// Whether a label may be shown, likewise.
 pub(super) fn is_usual(chip: &str, label: &str) -> bool {
     match chip {
         "power_meter" => grace(label).is_some(),
@@ -81,13 +93,13 @@ pub(super) fn is_usual(chip: &str, label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{What, is_usual, what_is};
+    use super::{What, is_usual, shown_chip, what_is};
 
     /// A meter with any other text is the server's, and its text is not repeated; a chip that is not known is nothing.
     #[test]
     fn labels() {
         assert_eq!(what_is("power_meter", "Grace Power Socket 1", 0), Some(What::Package(1)));
-        assert_eq!(what_is("power_meter", "SysIO Power Socket 0", 0), Some(What::PartOfPackage(0)));
+        assert_eq!(what_is("power_meter", "SysIO Power Socket 0", 0), Some(What::PartOfPackage("io", 0)));
         for other in ["", "Power Meter", "Grace Power Socket x", "Fan Power Socket 0"] {
             assert_eq!(what_is("power_meter", other, 0), Some(What::Machine("server")));
             assert!(!is_usual("power_meter", other));
@@ -99,5 +111,6 @@ mod tests {
             assert_eq!(what_is("ina3221", other, 0), None);
         }
         assert_eq!(what_is("corsairpsu", "power total", 0), None);
+        assert_eq!(["ina3221", "corsairpsu"].map(shown_chip), ["ina3221", "another chip"]);
     }
 }

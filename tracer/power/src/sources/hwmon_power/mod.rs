@@ -19,7 +19,7 @@ use energy_trace_model::recording::record::{
 };
 use energy_trace_system::host::topology::{read_sockets_at, tree_of_cpus};
 use found::{Sensor, read_cards_at, read_sensors_at};
-use known::What;
+use known::{PACKAGE, What};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let root = request.plan.sysfs.join("class/hwmon");
     let sensors = read_sensors_at(&root);
     let mut finder = Finder::new(request, &sensors);
-    sensors.iter().for_each(|sensor| finder.add(sensor));
+    finder.add_all();
     let only_cards = finder.meters.domains.is_empty();
     finder.look_for_cards();
     let Finder { mut source, meters, .. } = finder;
@@ -72,11 +72,14 @@ fn whole_of(sensors: &[Sensor]) -> Option<&Sensor> {
 /// Sensors are looked at one after the other, and those that are read are kept.
 struct Finder<'a> {
     request: &'a Request<'a>,
+    sensors: &'a [Sensor],
     sockets: Vec<SocketId>,
     source: Source,
     meters: Meters,
     /// The sensor of the whole machine, where there is one.
     whole: Option<&'a Sensor>,
+    /// The domains that were read when parts' turn came.
+    wholes: BTreeSet<String>,
 }
 
 impl<'a> Finder<'a> {
@@ -85,7 +88,29 @@ impl<'a> Finder<'a> {
         let sockets = sockets.collect::<BTreeSet<_>>().into_iter().collect();
         let source = measured_source(NAME, request.plan.period);
         let meters = Meters { domains: Vec::new(), files: Vec::new(), period: LONGEST };
-        Self { request, sockets, source, meters, whole: whole_of(sensors) }
+        let (whole, wholes) = (whole_of(sensors), BTreeSet::new());
+        Self { request, sensors, sockets, source, meters, whole, wholes }
+    }
+
+    /// Parts are read where nothing measures the whole: CPUs, and then what is beside them.
+    fn add_all(&mut self) {
+        let is_part = |sensor: &&Sensor| matches!(sensor.what(), Some(What::PartOfPackage(..)));
+        let (mut parts, wholes): (Vec<_>, Vec<_>) = self.sensors.iter().partition(is_part);
+        wholes.into_iter().for_each(|sensor| self.add(sensor));
+        self.wholes = self.meters.domains.iter().map(|domain| domain.name.clone()).collect();
+        parts.sort_by_key(|sensor| match sensor.what() {
+            Some(What::PartOfPackage(name, n)) => name != PACKAGE && !self.has_whole(n),
+            _ => false,
+        });
+        parts.into_iter().for_each(|sensor| self.add(sensor));
+    }
+
+    fn has_whole(&self, socket: u32) -> bool {
+        self.wholes.contains(&format!("{PACKAGE}-{socket}"))
+    }
+
+    fn reads(&self, name: &str) -> bool {
+        self.meters.domains.iter().any(|domain| domain.name == name)
     }
 
     /// Takes a sensor, or says why not.
@@ -108,9 +133,14 @@ impl<'a> Finder<'a> {
             What::Package(n) => (format!("package-{n}"), DomainClass::Package, self.scope(n)),
             What::Beside(name, n) => (format!("{name}-{n}"), DomainClass::Package, self.scope(n)),
             What::Memory(name, n) => (format!("{name}-{n}"), DomainClass::Dram, self.scope(n)),
-            What::PartOfPackage(n) => {
+            What::PartOfPackage(_, n) if self.has_whole(n) => {
                 return Err(IgnoredReason::PartOf(Whole::Package(format!("package-{n}"))));
             }
+            // Without the CPUs it would pass for them.
+            What::PartOfPackage(name, n) if name != PACKAGE && !self.reads(&format!("{PACKAGE}-{n}")) => {
+                return Err(IgnoredReason::OtherSourceReadsSockets);
+            }
+            What::PartOfPackage(name, n) => (format!("{name}-{n}"), DomainClass::Package, self.scope(n)),
         };
         match class {
             DomainClass::Psys if scope == Scope::Machine && self.request.has(class) => {

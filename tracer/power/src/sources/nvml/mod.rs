@@ -17,6 +17,7 @@ mod watch;
 use crate::error::{PowerError, ignored_reasons};
 use crate::idle::baseline;
 use crate::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
+use crate::plan::PowerPlan;
 use crate::power_sum::PowerSum;
 use crate::sensors::SensorReader;
 use crate::source::{Attempt, Calibrator, Extra, GpuMeters, Learned, PowerSource, measured_source};
@@ -75,7 +76,7 @@ const AT_REST: MicroWatts = MicroWatts::from_uw(5_000_000);
 /// A library that the user named must work.
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let plan = request.plan;
-    let discovered = find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+    let discovered = find(plan);
     if discovered.meter.is_none() && !request.named && plan.nvml_lib.is_some() {
         return Err(PowerError::NvmlLibrary { why: ignored_reasons(&discovered.source) });
     }
@@ -84,11 +85,11 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
-fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discovered {
-    let mut source = measured_source(NAME, period);
+fn find(plan: &PowerPlan) -> Discovered {
+    let mut source = measured_source(NAME, plan.period);
     let mut diagnostics = Vec::new();
-    let path = library.unwrap_or_else(|| Path::new(LIBRARY));
-    let gpus = match open(path, measured_only, &mut source, &mut diagnostics) {
+    let path = plan.nvml_lib.as_deref().unwrap_or_else(|| Path::new(LIBRARY));
+    let gpus = match open(path, plan, &mut source, &mut diagnostics) {
         Ok(gpus) => gpus,
         Err(e) => {
             source.ignored.push(Ignored { domain: NAME.to_owned(), reason: findings::explain(path, &e) });
@@ -105,7 +106,7 @@ fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discov
 
 fn open(
     library: &Path,
-    measured_only: bool,
+    plan: &PowerPlan,
     source: &mut Source,
     diagnostics: &mut Vec<PowerDiagnostic>,
 ) -> Result<Gpus, NvmlError> {
@@ -124,11 +125,12 @@ fn open(
         match offer {
             Ok(offer) => {
                 diagnostics.extend(findings::of_offer(&name, &offer));
-                match offer.meter(measured_only) {
+                match offer.meter(plan.measured_only) {
                     Ok(kind) => {
                         source.notes.extend(offer.notes(&name));
                         domains.push(domain(&name, index, &offer, kind));
-                        gpus.push(Gpu::new(index, name, kind, &offer));
+                        let watch = Watch::new(&offer, kind, plan.always_on);
+                        gpus.push(Gpu::new(index, name, kind, watch));
                     }
                     Err(reason) => source.ignored.push(Ignored { domain: name, reason }),
                 }
@@ -186,9 +188,8 @@ struct Gpu {
 }
 
 impl Gpu {
-    fn new(index: u32, name: String, kind: GpuMeterKind, offer: &Offer) -> Self {
+    fn new(index: u32, name: String, kind: GpuMeterKind, watch: Watch) -> Self {
         let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
-        let watch = Watch::new(offer, kind);
         Self { index, name, meter, sum: sum_of(kind), watch, quickest: None, idle: None }
     }
 
@@ -343,15 +344,17 @@ impl GpuMeters for Gpus {
 
 #[cfg(test)]
 mod tests {
-    use super::{GpuMeterKind, KtimeNs, find, period, sum_of};
+    use super::{GpuMeterKind, KtimeNs, PowerPlan, find, period, sum_of};
     use energy_trace_sentences::ignored_reason;
-    use std::path::Path;
     use std::time::Duration;
 
     /// A library that does not exist is an ordinary result that names the library and the option.
     #[test]
     fn no_library() {
-        let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
+        let found = find(&PowerPlan {
+            nvml_lib: Some("/nonexistent/libnvidia-ml.so.1".into()),
+            ..PowerPlan::default()
+        });
         assert!(found.meter.is_none());
         let why = &ignored_reason(&found.source.ignored[0].reason);
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");

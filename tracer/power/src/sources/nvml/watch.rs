@@ -58,12 +58,13 @@ struct Compared {
 }
 
 impl Watch {
-    /// Nothing seen yet. Only a counter is compared with power: a sum of power agrees with itself.
-    pub(super) fn new(offer: &Offer, kind: GpuMeterKind) -> Self {
+    /// Nothing seen yet. Only a counter is compared with power: a sum of power agrees with itself. What both comparisons show is known when a
+    /// recording ends, so that an agent makes none: the driver's samples took three quarters of what it read of a GPU.
+    pub(super) fn new(offer: &Offer, kind: GpuMeterKind, always_on: bool) -> Self {
         let never = KtimeNs::from_ns(0);
         Self {
-            instant: offer.instant && kind == GpuMeterKind::Counter,
-            ring: offer.ring,
+            instant: offer.instant && kind == GpuMeterKind::Counter && !always_on,
+            ring: offer.ring && !always_on,
             utilization: offer.utilization,
             last: None,
             stepped: None,
