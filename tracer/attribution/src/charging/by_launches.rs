@@ -17,6 +17,7 @@ pub(super) fn charge_by_launches(result: &mut DomainResult, device: u32, basis: 
         start: basis.span.start,
         intervals: &metered.timeline.intervals,
         after: &metered.after,
+        in_windows: basis.carried.is_some(),
     };
     match gpu.estimate(&metered.dynamic) {
         Some(estimate) => estimate.charge(result),

@@ -31,6 +31,8 @@ pub(crate) struct Gpu<'a> {
     pub(crate) intervals: &'a [EnergyInterval],
     /// What the counter said after the recording's end, with the energy above idle.
     pub(crate) after: &'a [(EnergyInterval, MicroJoules)],
+    /// Whether it is a window of an agent.
+    pub(crate) in_windows: bool,
 }
 
 impl Gpu<'_> {
@@ -137,6 +139,7 @@ impl Gpu<'_> {
             most_watts: self.most_watts(open.map_or(0.0, |open| open.watts)),
             alone,
             timed,
+            in_windows: self.in_windows,
             apart,
         }
     }

@@ -122,6 +122,8 @@ pub(super) const ROUNDS: usize = 4;
 pub(super) const HUBER: f64 = 2.5;
 /// Windows: fewer prove nothing (simulated).
 pub(super) const FEWEST_WINDOWS: usize = 40;
+/// The part of an agent's window that a steady power may seem to explain (simulated).
+pub(super) const STEADY: f64 = 0.2;
 /// Folds of cross-validation (usual), and neighbouring windows that are left out together (simulated).
 pub(super) const FOLDS: usize = 5;
 pub(super) const FOLD_BLOCK: usize = 10;

@@ -7,7 +7,7 @@
 //! what is learned (`launch_energies`), and from what (the room itself).
 
 use super::batches::{Batches, TimeRange};
-use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, REACH, UNLIKELY};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, IDLE_UNKNOWN, MEANS, REACH, STEADY, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
@@ -47,6 +47,8 @@ pub(crate) struct Estimate {
     pub(super) alone: bool,
     /// Whether records tell when everything ran that was launched.
     pub(super) timed: bool,
+    /// Whether it is a window of an agent, which has no bounds to say what cannot be told apart.
+    pub(super) in_windows: bool,
     /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known
     /// when each was executed.
     pub(super) apart: Apart,
@@ -57,7 +59,9 @@ impl Estimate {
     pub(crate) fn charge(&self, result: &mut DomainResult) {
         let Self { problem, fit, others, .. } = self;
         let owners = result.of_owner.len();
-        let believed = self.columns.len() < 2 || problem.predicts_better(fit);
+        let seconds = self.windows.iter().map(|window| window.time.length());
+        let is_steady = || self.in_windows && problem.steady_part(fit, seconds) > STEADY;
+        let believed = self.columns.len() < 2 || (problem.predicts_better(fit) && !is_steady());
         let over_time = over_time(problem, fit);
         let several = self.columns.len() >= 2;
         let misfit = misfit(problem, &self.windows, &over_time, is_timed(self.by)).filter(|_| several);
@@ -319,6 +323,7 @@ mod tests {
             most_watts: None,
             alone: true,
             timed: true,
+            in_windows: false,
             apart: super::Apart::default(),
         }
     }

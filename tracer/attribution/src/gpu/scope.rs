@@ -115,7 +115,8 @@ mod tests {
         let launchers = Launchers::default();
         let of = |device| {
             let (recording, launchers, start) = (&recording, &launchers, KtimeNs::default());
-            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
+            let gpu =
+                Gpu { recording, device, launchers, start, intervals: &[], after: &[], in_windows: false };
             (gpu.is_averaged(), gpu.is_alone(), gpu.is_one_queue())
         };
         assert_eq!([0, 1, 2].map(of), [(true, true, false), (false, false, true), (false, true, true)]);
@@ -132,7 +133,8 @@ mod tests {
             let recording = Recording { domains: vec![domain], processes: vec![program()], ..limited() };
             let (launchers, start) = (Launchers::default(), KtimeNs::default());
             let (recording, launchers) = (&recording, &launchers);
-            let gpu = Gpu { recording, device, launchers, start, intervals: &[], after: &[] };
+            let gpu =
+                Gpu { recording, device, launchers, start, intervals: &[], after: &[], in_windows: false };
             gpu.most_watts(42.0).map(f64::round)
         };
         assert_eq!(most(0, IdleOrigin::Given), Some(755.0));
@@ -149,7 +151,8 @@ mod tests {
         let recording = Recording { domains: vec![domain], processes: vec![program()], ..limited() };
         let (launchers, start) = (Launchers::default(), KtimeNs::default());
         let (recording, launchers) = (&recording, &launchers);
-        let gpu = Gpu { recording, device: 0, launchers, start, intervals: &[], after: &[] };
+        let gpu =
+            Gpu { recording, device: 0, launchers, start, intervals: &[], after: &[], in_windows: false };
         assert!((60.1..75.0).contains(&gpu.most_idle()), "{}", gpu.most_idle());
     }
 

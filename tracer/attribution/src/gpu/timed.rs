@@ -207,6 +207,7 @@ mod tests {
             start,
             intervals: &[],
             after: &[],
+            in_windows: false,
         };
         let mean = gpu.mean_seconds();
         assert!((mean - 0.020 / 8.0).abs() < 1e-12, "{mean}");
