@@ -22,6 +22,7 @@ const CALLED: [&str; 7] = [
 ];
 const OPTIONS: DiffOptions<'_> = DiffOptions {
     files: [&[]; 2],
+    commands: [&[]; 2],
     work: Work::Counts([1.0; 2]),
     by: By::Function,
     native_frames: NativeFrames::Libraries,

@@ -36,6 +36,7 @@ fn changed(name: &str, pair: u64, heat: f64) -> Vec<String> {
     let (before, after) = (set(0, 1.0), set(1, heat));
     let options = DiffOptions {
         files: [&[]; 2],
+        commands: [&[]; 2],
         work: Work::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,

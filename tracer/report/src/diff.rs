@@ -100,6 +100,8 @@ pub struct NotCounted {
 pub struct DiffOptions<'a> {
     /// The recordings of each side, as the user named them.
     pub files: [&'a [String]; 2],
+    /// What each run ran, with the arguments that its profile may lack; empty where nobody knows.
+    pub commands: [&'a [Vec<String>]; 2],
     /// What joules are divided by.
     pub work: Work<'a>,
     /// What is compared: `function`, `python`, `api`, `call` or `line`.
@@ -486,6 +488,7 @@ pub(crate) mod tests {
 
     pub(crate) const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
+        commands: [&[]; 2],
         work: Work::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,
@@ -517,11 +520,8 @@ pub(crate) mod tests {
     }
 
     fn changed(sides: [&[Profile]; 2]) -> Vec<String> {
-        changes(sides, &OPTIONS)
-            .into_iter()
-            .filter(Change::is_real)
-            .filter_map(|change| change.name)
-            .collect()
+        let real = changes(sides, &OPTIONS).into_iter().filter(Change::is_real);
+        real.filter_map(|change| change.name).collect()
     }
 
     /// Functions of files that each run generates anew are one, with both sides; a few that each side has alone are not.

@@ -1,8 +1,8 @@
-//! What makes a difference say nothing: a recording that ends early, or one that is on both sides.
+//! What makes a difference say nothing, or less: a recording that ends early, one that is on both sides, other commands, too few runs.
 //!
 //! Leaves out different meters (`meters.rs`) and runs without energy (`diff.rs`).
 
-use super::diff::{Comparison, DiffOptions};
+use super::diff::{Change, Comparison, DiffOptions};
 use super::diff_parts::is_same_recording;
 use super::missing::read_ns;
 use energy_trace_model::profile::Profile;
@@ -27,7 +27,24 @@ pub(crate) fn doubts(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Ve
         let cut = cut(compared.sides[at], options.files[at]);
         cut.map(|(file, ns)| of_cut(side, file, ns)).collect::<Vec<_>>()
     };
-    [("A", 0), ("B", 1)].into_iter().flat_map(of).chain(same(compared)).collect()
+    [("A", 0), ("B", 1)]
+        .into_iter()
+        .flat_map(of)
+        .chain(same(compared))
+        .chain(other_commands(compared, options))
+        .collect()
+}
+
+/// Whether equal programs could differ by more than what either side used: that says nothing of the change.
+pub(crate) fn is_unknown(change: &Change) -> bool {
+    let most = change.sides.iter().fold(0.0, |most: f64, side| most.max(side.joules));
+    change.by_chance.is_some_and(|far| far > most)
+}
+
+/// Whether a part changed; `None`: these runs do not tell.
+pub(crate) fn changed(change: &Change) -> Option<bool> {
+    let is_open = change.by_chance.is_none() || is_unknown(change) || change.is_unidentified();
+    if change.is_real() { Some(true) } else { (!is_open).then_some(false) }
 }
 
 /// `B: b.data ends early (cut off or damaged): …`.
@@ -40,27 +57,47 @@ fn of_cut(side: &str, file: &str, ns: Option<u64>) -> String {
     )
 }
 
-/// That a recording is on both sides.
+/// Whether a recording is on both sides.
+pub(crate) fn is_any_same([a, b]: [&[Profile]; 2]) -> bool {
+    a.iter().any(|one| b.iter().any(|other| is_same_recording(one, other)))
+}
+
 fn same(compared: &Comparison<'_>) -> Option<String> {
-    let [a, b] = compared.sides;
-    let is_one = a.iter().any(|one| b.iter().any(|other| is_same_recording(one, other)));
-    is_one.then(|| {
+    is_any_same(compared.sides).then(|| {
         "a recording is on both sides: it says nothing of a change; name another on one side".to_owned()
+    })
+}
+
+/// Whether all runs are of one command with the same arguments; `None`: nobody knows, as of processes that were attached to.
+pub(crate) fn is_one_command(options: &DiffOptions<'_>) -> Option<bool> {
+    let all = || options.commands.into_iter().flatten();
+    let first = all().next().filter(|_| all().all(|command| !command.is_empty()))?;
+    Some(all().all(|command| command == first))
+}
+
+fn other_commands(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Option<String> {
+    let kept = compared.sides.into_iter().flatten().map(|run| &run.run.header.command);
+    let is_hidden = !kept.eq(options.commands.into_iter().flatten());
+    let advice = if is_hidden { "; --arguments shows them" } else { "" };
+    (is_one_command(options) == Some(false)).then(|| {
+        format!("not all runs are of the same command and arguments: what these change is part of the difference{advice}")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DiffOptions, Profile};
+    use super::{Change, DiffOptions, Profile};
     use crate::By;
-    use crate::diff::compare;
     use crate::diff::tests::OPTIONS;
+    use crate::diff::{Side, compare};
     use crate::diff_json;
     use crate::diff_table::tests::hotter;
     use crate::diff_table::write;
     use crate::tests::training_runs::measured_training;
+    use crate::uncertainty::UNIDENTIFIED;
     use energy_trace_model::profile::diagnostics::Diagnostic;
     use energy_trace_model::recording::record::{CutReason, RecordingDiagnostic};
+    use serde_json::Value;
 
     /// A recording that ends early is named, with how much of it was read, and nothing is called a change; one that is on both sides is named too.
     #[test]
@@ -73,12 +110,12 @@ mod tests {
             let (mut out, mut json) = (Vec::new(), Vec::new());
             write(&mut out, &compared, &options).unwrap();
             diff_json::write(&mut json, &compared, &options).unwrap();
-            let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+            let json: Value = serde_json::from_slice(&json).unwrap();
             (String::from_utf8(out).unwrap(), json)
         };
-        let (whole, json) = said(&[hotter(), hotter()]);
+        let (whole, whole_json) = said(&[hotter(), hotter()]);
         assert!(whole.contains("1 function changed") && !whole.contains("ends early"), "{whole}");
-        assert_eq!(json["b"]["cut"], serde_json::json!([]));
+        assert_eq!(whole_json["b"]["cut"], serde_json::json!([]));
         let mut cut = hotter();
         let (whole_bytes, whole_ns) = (Some(9), Some(1_500_000_000));
         let found = RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason: CutReason::Chunk };
@@ -90,8 +127,47 @@ mod tests {
         );
         assert!(!table.contains("function changed") && !table.contains("  *  "), "{table}");
         assert_eq!(json["b"]["cut"], serde_json::json!([{ "file": "b2", "read_ns": 1_500_000_000 }]));
-        assert!(json["program"]["changed"] == false && json["program"]["chance_j"].is_null(), "{json}");
-        let (table, _) = said(&[hotter(), measured_training()]);
-        assert!(table.contains("a recording is on both sides"), "{table}");
+        assert!(json["program"]["changed"].is_null() && json["program"]["chance_j"].is_null(), "{json}");
+        let (table, json) = said(&[hotter(), measured_training()]);
+        assert!(table.contains("a recording is on both sides") && json["same_recording"] == true, "{table}");
+        assert_eq!(
+            [&whole_json["same_recording"], &whole_json["same_command"]],
+            [&false.into(), &Value::Null]
+        );
+    }
+
+    /// A run of other arguments is said, though nobody sees which, and no run of the same; of processes that ran before nobody knows.
+    #[test]
+    fn other_arguments() {
+        let said = |last: &[&str]| {
+            let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            let (a, b) = ([command(&["python3", "a.py", "1"])], [command(last)]);
+            let options = DiffOptions { commands: [&a, &b], ..OPTIONS };
+            let (before, after) = ([measured_training()], [hotter()]);
+            let compared = compare([&before, &after], &options).unwrap();
+            let (mut out, mut json) = (Vec::new(), Vec::new());
+            write(&mut out, &compared, &options).unwrap();
+            diff_json::write(&mut json, &compared, &options).unwrap();
+            let json: Value = serde_json::from_slice(&json).unwrap();
+            let is_said = String::from_utf8(out).unwrap().contains("not all runs are of the same command");
+            (is_said, json["same_command"].clone())
+        };
+        assert_eq!(said(&["python3", "a.py", "1"]), (false, true.into()));
+        assert_eq!(said(&["python3", "a.py", "2"]), (true, false.into()));
+        assert_eq!(said(&[]), (false, Value::Null));
+    }
+
+    /// What is not shown to have changed is `false` in JSON where that is known, and `null` where it is not.
+    #[test]
+    fn three_answers() {
+        let of = |joules: f64, by_chance, flags: &[&'static str]| {
+            let mut sides = [Side::default(); 2];
+            (sides[0].joules, sides[1].joules) = (1.0, 1.0 + joules);
+            super::changed(&Change { name: None, sides, by_chance, flags: flags.to_vec() })
+        };
+        assert_eq!([of(0.5, Some(0.2), &[]), of(0.1, Some(0.2), &[])], [Some(true), Some(false)]);
+        assert_eq!([of(0.1, Some(2.0), &[]), of(0.1, None, &[])], [None; 2]);
+        assert_eq!(of(0.1, Some(0.2), &[UNIDENTIFIED]), None);
+        assert_eq!(of(0.5, Some(0.2), &[UNIDENTIFIED]), Some(true));
     }
 }

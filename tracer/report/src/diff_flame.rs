@@ -137,6 +137,7 @@ mod tests {
 
     const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
+        commands: [&[]; 2],
         work: Work::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,

@@ -1,9 +1,9 @@
-//! A difference as JSON, schema `energy-trace/diff/1.4`: every part that was asked, in joules of a run, or of a unit of work.
+//! A difference as JSON, schema `energy-trace/diff/2.0`: every part that was asked, in joules of a run, or of a unit of work.
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
-use super::diff_doubts::cut;
+use super::diff_doubts::{changed, cut, is_any_same, is_one_command};
 use super::meters::meters;
 use super::run;
 use energy_trace_names::shown::shown_json;
@@ -19,6 +19,10 @@ struct Document<'a> {
     per: Option<&'a str>,
     /// What `functions` are.
     by: &'static str,
+    /// Whether a recording is on both sides: it says nothing of a change.
+    same_recording: bool,
+    /// Whether all runs are of one command with the same arguments; `null`: nobody knows.
+    same_command: Option<bool>,
     a: SideOf<'a>,
     b: SideOf<'a>,
     program: Option<Row<'a>>,
@@ -57,7 +61,8 @@ struct Row<'a> {
     change_j: Option<f64>,
     /// `null`: nobody knows.
     chance_j: Option<f64>,
-    changed: bool,
+    /// `null`: these runs do not tell.
+    changed: Option<bool>,
     /// Least and most that each side's can be, where its runs do not tell them from other code's.
     a_bounds_j: Option<[f64; 2]>,
     b_bounds_j: Option<[f64; 2]>,
@@ -74,7 +79,7 @@ impl<'a> Row<'a> {
             b_j,
             change_j: a_j.and(b_j).map(|_| change.joules()),
             chance_j: change.by_chance,
-            changed: change.is_real(),
+            changed: changed(change),
             a_bounds_j,
             b_bounds_j,
             flags: &change.flags,
@@ -89,12 +94,14 @@ impl<'a> Row<'a> {
 pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
     let row = |change| Row::of(change, compared.known);
     let document = Document {
-        schema: "energy-trace/diff/1.4",
+        schema: "energy-trace/diff/2.0",
         per: match options.work {
             Work::Calls(name) | Work::Units(name) => Some(name),
             Work::Counts(_) => None,
         },
         by: options.by.name(),
+        same_recording: is_any_same(compared.sides),
+        same_command: is_one_command(options),
         a: side(compared, options, 0),
         b: side(compared, options, 1),
         program: compared.changes.first().map(row),
@@ -125,6 +132,7 @@ mod tests {
     fn document() {
         let options = DiffOptions {
             files: [&[]; 2],
+            commands: [&[]; 2],
             work: Work::Counts([1.0, 2.0]),
             by: By::Function,
             native_frames: NativeFrames::Libraries,
@@ -136,7 +144,11 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &compare([&runs, &runs], &options).unwrap(), &options).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(json["schema"], "energy-trace/diff/1.4");
+        assert_eq!(json["schema"], "energy-trace/diff/2.0");
+        assert_eq!(
+            [&json["same_recording"], &json["same_command"]],
+            [&true.into(), &serde_json::Value::Null]
+        );
         assert_eq!(json["b"]["work"], serde_json::json!([2.0]));
         let program = &json["program"];
         let [a, b] = ["a_j", "b_j"].map(|key| program[key].as_f64().unwrap());
@@ -144,7 +156,7 @@ mod tests {
         let functions = json["functions"].as_array().unwrap();
         assert!(functions.len() > 3);
         for row in functions {
-            assert!(row["chance_j"].is_null() && row["changed"] == false && row["name"].is_string());
+            assert!(row["chance_j"].is_null() && row["changed"].is_null() && row["name"].is_string());
         }
     }
 }

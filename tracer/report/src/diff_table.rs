@@ -3,7 +3,7 @@
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, crumb, worst_quality};
-use super::diff_doubts::{doubts, is_any_cut};
+use super::diff_doubts::{doubts, is_any_cut, is_unknown};
 use super::meters::unlike;
 use super::rows::{mark, notes};
 use super::table_cells::{FILE_WIDTH, Grid, GridRow, Look, TITLE, with_decimals};
@@ -14,6 +14,7 @@ use energy_trace_model::recording::record::Quality;
 use energy_trace_names as names;
 use energy_trace_names::shown::shown;
 use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Below this width there is no column for chance: its verdict is the mark.
 const NARROW: usize = 80;
@@ -76,8 +77,23 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     }
     let (sentence, commands) = of_single_runs(compared, options.work);
     look.bullets(out, " ", &marks.chain([sentence]).collect::<Vec<_>>())?;
-    // What is to be typed is never cut.
-    commands.iter().try_for_each(|line| look.line(out, Style::new(), line))
+    let lines = commands.iter().flat_map(|words| typed_lines(words, width));
+    lines.into_iter().try_for_each(|line| look.line(out, Style::new(), &line))
+}
+
+/// What is to be typed is never cut: its lines go on as a shell's do.
+fn typed_lines(words: &[String], width: usize) -> Vec<String> {
+    let mut lines = vec![format!("    {}", words.first().map_or("", String::as_str))];
+    for word in words.iter().skip(1) {
+        match lines.last_mut() {
+            Some(line) if line.width() + word.width() + 3 <= width => *line += &format!(" {word}"),
+            last => {
+                last.into_iter().for_each(|line| line.push_str(" \\"));
+                lines.push(format!("      {word}"));
+            }
+        }
+    }
+    lines
 }
 
 /// `A  before.data (1 run)` and `B  …`, and what was recorded: once where it is the same.
@@ -120,12 +136,6 @@ fn quality(side: &[Profile]) -> &'static str {
         Some(Quality::Estimated) => ", estimated",
         Some(_) => "",
     }
-}
-
-/// Whether equal programs could differ by more than what either side used: that says nothing of the change.
-fn is_unknown(change: &Change) -> bool {
-    let most = change.sides.iter().fold(0.0, |most: f64, side| most.max(side.joules));
-    change.by_chance.is_some_and(|far| far > most)
 }
 
 /// Whether each side shows how much its runs differ.
@@ -180,7 +190,7 @@ fn found(real: &[&Change], rest: &[&Change], by: By) -> String {
 }
 
 /// What single runs say, and the commands that would make it certain.
-fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String; 2]) {
+fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [Vec<String>; 2]) {
     let by = match compared.changes.first() {
         Some(whole) if whole.sides[0].joules > 0.0 => format!(" by {}", relative(whole)),
         _ => String::new(),
@@ -191,21 +201,23 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
     };
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
     let (option, counted) = match work {
-        Work::Counts(_) => (String::new(), ""),
-        Work::Calls(_) => (String::new(), "with the same --count, "),
+        Work::Counts(_) => (None, ""),
+        Work::Calls(_) => (None, "with the same --count, "),
         Work::Units(name) => {
-            unit(compared.sides[0], name).map_or((String::new(), "with the same --work, "), |unit| (unit, ""))
+            unit(compared.sides[0], name).map_or((None, "with the same --work, "), |unit| (Some(unit), ""))
         }
     };
     let again = match work {
-        Work::Counts([1.0, 1.0]) => String::new(),
-        Work::Counts([a, b]) => format!(" --per-count {a},{b}"),
-        Work::Calls(name) => format!(" --per {}", typed(name)),
-        Work::Units(name) => format!(" --per-work {}", typed(name)),
+        Work::Counts([1.0, 1.0]) => None,
+        Work::Counts([a, b]) => Some(format!("--per-count {a},{b}")),
+        Work::Calls(name) => Some(format!("--per {}", typed(name))),
+        Work::Units(name) => Some(format!("--per-work {}", typed(name))),
     };
+    let each = ["for i in 1 2 3 4 5; do", "sudo energy-trace", "-o a$i.data"].map(str::to_owned);
+    let command = format!("{}; done", words(command));
     let commands = [
-        format!("    for i in 1 2 3 4 5; do sudo energy-trace -o a$i.data {option}{}; done", words(command)),
-        format!("    energy-trace diff a*.data --vs b*.data{again}"),
+        each.into_iter().chain(option).chain(command.split(' ').map(str::to_owned)).collect(),
+        ["energy-trace diff a*.data --vs b*.data".to_owned()].into_iter().chain(again).collect(),
     ];
     (
         format!(
@@ -219,7 +231,7 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [String
 fn unit(side: &[Profile], name: &str) -> Option<String> {
     let work = side.first()?.work.iter().find(|work| work.series.counter.name == name)?;
     let typed = format!("{name}={}", work.series.counter.source.words());
-    Some(format!("--work {} ", quoted(&typed)?))
+    Some(format!("--work {}", quoted(&typed)?))
 }
 
 /// Longest command that is put into a line to be typed.
@@ -426,7 +438,7 @@ pub(crate) mod tests {
             "B  b1.data (1 run)",
             "+50.50",
             "one run each: these two differ by +18.0%;",
-            "sudo energy-trace -o a$i.data python3 examples/torch_train.py 20; done",
+            "sudo energy-trace -o a$i.data python3 \\\n      examples/torch_train.py 20; done",
             "each tell, b*.data with what you changed:",
             "energy-trace diff a*.data --vs b*.data\n",
         ] {
@@ -483,7 +495,7 @@ pub(crate) mod tests {
             "{table}"
         );
         assert!(json["a_j"].is_f64() && json["b_j"].is_null() && json["change_j"].is_null(), "{json}");
-        assert!(json["changed"] == false, "{json}");
+        assert!(json["changed"].is_null(), "{json}");
         let (table, json) = said([&known, &known]);
         assert!(json["b_j"].is_f64() && !table.contains("not compared"), "{table}");
         let mut b = RecordingBuilder::new("python3 run.py", 9);
@@ -528,7 +540,9 @@ pub(crate) mod tests {
             "{table}"
         );
         assert!(!table.contains("runs are so few"), "{table}");
-        assert!(hot["changed"] == false && hot["flags"].as_array().unwrap().contains(&"unidentified".into()));
+        assert!(
+            hot["changed"].is_null() && hot["flags"].as_array().unwrap().contains(&"unidentified".into())
+        );
         let [low, high] = [0, 1].map(|end: usize| hot["b_bounds_j"][end].as_f64().unwrap());
         assert!(low < hot["b_j"].as_f64().unwrap() && hot["b_j"].as_f64().unwrap() < high, "{hot}");
         let (table, _) = said(false, 1);
@@ -588,7 +602,8 @@ pub(crate) mod tests {
             String::from_utf8(out).unwrap()
         };
         let plain = of(r"step (\d+)/");
-        assert!(plain.contains(r"-o a$i.data --work 'step=stdout:step (\d+)/' python3"), "{plain}");
+        let typed = plain.replace(" \\\n     ", "");
+        assert!(typed.contains(r"-o a$i.data --work 'step=stdout:step (\d+)/' python3"), "{plain}");
         for odd in ["it's (\\d+)", "a\u{1b}(.)", &"x".repeat(200)] {
             let text = of(odd);
             assert!(text.contains("with the same --work") && !text.contains("--work '"), "{text}");
@@ -660,11 +675,7 @@ pub(crate) mod tests {
         {
             for runs in [1, 3] {
                 let text = said(runs, width, by);
-                // What is to be typed stands behind four spaces.
-                let mut lines = text
-                    .lines()
-                    .filter(|line| !line.starts_with("    for i") && !line.starts_with("    energy"));
-                assert!(lines.all(|line| line.chars().count() <= usize::from(width)), "{text}");
+                assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
             }
         }
     }

@@ -113,16 +113,17 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
                     Some(name) => per_work::read(file, &options, RangeArgs::default(), (name, By::Function))?,
                     None => attribute_owned(read_recording(file)?, &options),
                 };
+                let command = profile.run.header.command.clone();
                 profile.keep_arguments(args.arguments.in_files());
-                Ok(profile)
+                Ok((profile, command))
             })
-            .collect::<Result<Vec<Profile>, Failure>>()
+            .collect::<Result<(Vec<Profile>, Vec<Vec<String>>), Failure>>()
     };
     let named = |files: &[PathBuf]| -> Vec<String> {
         files.iter().map(|file| file.to_string_lossy().into_owned()).collect()
     };
     let files = [named(before), named(after)];
-    let (before, after) = (read(before)?, read(after)?);
+    let ((before, ran_before), (after, ran_after)) = (read(before)?, read(after)?);
     refuse_repeated(&files, [&before, &after])?;
     let stdout = std::io::stdout();
     let work = match (args.per.as_deref(), args.per_work.as_deref()) {
@@ -136,6 +137,7 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     };
     let options = DiffOptions {
         files: [&files[0], &files[1]],
+        commands: [&ran_before, &ran_after],
         work,
         by: args.by.unwrap_or_else(usual),
         native_frames: args.native_frames.unwrap_or_default(),
