@@ -112,10 +112,12 @@ impl Summary<'_> {
         let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1) + 3;
         let (lower, own) = self.lower_tables(LINES.saturating_sub(taken));
         head.iter().try_for_each(|(style, text)| self.line(out, look, *style, text))?;
-        let tables = || upper.iter().chain([&lower, &own]).filter(|table| !table.rows.is_empty());
+        let tables = || upper.iter().chain([&lower, &own]).filter(|table| table.all_lines() > 0);
         for table in tables() {
             writeln!(out)?;
-            self.grid(table).write(out, look)?;
+            if !table.rows.is_empty() {
+                self.grid(table).write(out, look)?;
+            }
             if let Some(rest) = &table.rest {
                 self.line(out, look, DIM, rest)?;
             }
@@ -151,8 +153,10 @@ impl Summary<'_> {
         let fewest = lower.rows.len().min(FEWEST_FUNCTIONS);
         // Its blank line and heads are two more.
         let most = room.saturating_sub(fewest + 2).min(OWN_FUNCTIONS);
-        let own = own_functions(self.profile, self.measure, most);
-        let taken = if own.rows.is_empty() { 0 } else { own.lines() + 1 };
+        let mut own = own_functions(self.profile, self.measure, most);
+        let advice = if self.options.recording.is_some() { ": report --by python" } else { "" };
+        own.rest = own.rest.map(|rest| format!("  {rest}{advice}"));
+        let taken = own.all_lines();
         let rows = |room: usize| room.saturating_sub(taken).clamp(FEWEST_FUNCTIONS, FUNCTIONS);
         lower.keep(rows(room));
         if self.rest(&all, lower.rows.len()).is_some() {
@@ -497,6 +501,43 @@ mod tests {
             .position(|line| line == " 92.0% in 92 more functions, none above 1.0%; all 100 named f: 100.0%");
         assert!(text.lines().nth(rest.unwrap() - 1).unwrap().contains("<gen-"), "{text}");
         assert!(!of(12).contains(" more function"), "{}", of(12));
+    }
+
+    /// Generated code that calls is none of the program's functions: how much it is stands below these, and so does what is in none of them.
+    #[test]
+    fn what_no_function_of_the_program_has() {
+        let of = |file: &str, parts: [i64; 3]| {
+            let mut b = RecordingBuilder::new("python3 run.py", 9);
+            let process = b.process(7, "python3", None);
+            let thread = b.thread(process, 7, "python3");
+            let module = b.python("run", "<module>", "/home/me/run.py", 1);
+            let own = b.python("run", "work", "/home/me/run.py", 3);
+            let made = b.python("made", "call", file, 5);
+            let hot = b.python("pack", "hot", "/home/me/hot.py", 7);
+            for (frames, part) in
+                [vec![module, own, hot], vec![module, made, hot], vec![module, hot]].iter().zip(parts)
+            {
+                let stack = b.stack(frames);
+                b.spent(thread, Some(stack), 1_000_000 * part, 900, 90);
+            }
+            b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+            let (mut out, recording) = (Vec::new(), Some("a.data".to_owned()));
+            let options = SummaryOptions { width: Some(80), recording, ..SummaryOptions::default() };
+            write(&mut out, &b.build(), &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let said = |file, parts, words: &str| {
+            let text = of(file, parts);
+            assert!(text.contains(&format!("  {words}: report --by python\n")), "{text}");
+            assert!(
+                text.contains("  run.work run.py:3") && text.lines().all(|line| line.chars().count() <= 80),
+                "{text}"
+            );
+        };
+        said("<blob>", [30, 70, 0], "70.0% in none of these, 70.0% by generated code (<blob>)");
+        said("<blob>", [70, 20, 10], "20.0% by generated code (<blob>)");
+        said("/home/me/run.py", [30, 1, 69], "70.0% in none of these");
+        assert!(!of("/home/me/run.py", [70, 20, 10]).contains("--by python"));
     }
 
     /// Mean power is of the time in which something was read; of a part of the run it is of that part, whatever is missing elsewhere.

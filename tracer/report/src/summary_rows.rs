@@ -3,21 +3,24 @@
 //! Leaves out how they look (`summary.rs`).
 
 use super::apart::told_apart;
+use super::calls::owner::is_generated;
 use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
-use super::own_rows::{Own, is_python_program, own_rows, with_packages};
+use super::inside::weight;
+use super::own_rows::{Own, OwnCode, is_python_program, own_rows, with_packages};
 use super::rows::{self, rows};
-use super::table_cells::{EnergyScale, seconds};
+use super::table_cells::{EnergyScale, percent, seconds};
 use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_certainty::Uncertainty;
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::native_frames::{self, NativeFrames};
-use energy_trace_names::{file_name, frame_name, is_nameless, place_name};
+use energy_trace_names::{file_name, frame_name, is_nameless, place_name, shorten_end};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// Rows with less than one in so many joules are crumbs.
 const CRUMB: i128 = 200;
@@ -26,6 +29,11 @@ const FEWEST: usize = 3;
 /// Of the program's own functions with what they call those are shown that are more than one in so many joules, and not nearly all.
 const OWN_LEAST: i128 = 50;
 const OWN_MOST: (i128, i128) = (9, 10);
+/// Code that was generated is said where it calls one in so many joules, and what is in no row where it is more than that.
+const GENERATED: i64 = 10;
+const OUTSIDE: i64 = 2;
+/// Columns of such code's file: `<string>`.
+const FILE: usize = 10;
 /// The code of a file, which calls everything.
 const MODULE: &str = ".<module> ";
 
@@ -142,9 +150,16 @@ impl Top {
         self.rows.truncate(kept.max(FEWEST));
     }
 
-    /// Lines that it takes.
+    /// Lines that its rows take.
     pub(crate) fn lines(&self) -> usize {
         self.rows.len() + 1
+    }
+
+    /// Lines that all of it takes, with a blank one before it.
+    pub(crate) fn all_lines(&self) -> usize {
+        let rows = if self.rows.is_empty() { 0 } else { self.lines() };
+        let all = rows + usize::from(self.rest.is_some());
+        if all > 0 { all + 1 } else { 0 }
     }
 
     fn ranked(head: &'static str, inclusive: bool, mut rows: Vec<TopRow>, measure: Measure) -> Self {
@@ -214,12 +229,44 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
     });
     rows.sort_by_cached_key(|row| (Reverse(spends(row)), row.name.clone()));
     rows.truncate(most);
-    Top::ranked(
-        "function of this program, with callees",
-        true,
-        rows.into_iter().map(whole_row).collect(),
-        measure,
-    )
+    let rest = is_python.then(|| outside(&python, &rows)).flatten();
+    let rows = rows.into_iter().map(whole_row).collect();
+    Top { rest, ..Top::ranked("function of this program, with callees", true, rows, measure) }
+}
+
+/// What is in none of these rows: `62.0% in none of these, 40.0% by generated code (<blob>)`, where that is much.
+fn outside(python: &Profile, rows: &[rows::Row]) -> Option<String> {
+    let (code, weight) = (OwnCode::of(python, Own::Functions), weight(python));
+    let shown: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let is_shown = |label: &usize| code.names().get(*label).is_some_and(|name| shown.contains(name.as_str()));
+    let is_outside = |row: &&ProfileRow| {
+        let mut path = Vec::new();
+        code.path(row, &mut path);
+        !path.iter().any(is_shown)
+    };
+    let all: i64 = python.rows.iter().map(&weight).sum();
+    let outside: Vec<&ProfileRow> = python.rows.iter().filter(is_outside).collect();
+    let callers = outside.iter().filter_map(|row| Some((generated_caller(python, row)?, weight(row))));
+    let callers: Vec<(&Frame, i64)> = callers.collect();
+    let [outside, called] =
+        [outside.iter().copied().map(&weight).sum(), callers.iter().map(|(_, amount)| amount).sum::<i64>()];
+    let is_much = outside.saturating_mul(OUTSIDE) > all && !rows.is_empty();
+    let much = is_much.then(|| format!("{} in none of these", percent(outside, all)));
+    let caller = callers.first().filter(|_| called.saturating_mul(GENERATED) >= all && called > 0);
+    let generated = caller.map(|(caller, _)| {
+        let file = shorten_end(file_name(&caller.file), FILE);
+        format!("{} by generated code ({file})", percent(called, all))
+    });
+    let said: Vec<String> = much.into_iter().chain(generated).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// The outermost function of generated code that calls another one of Python.
+fn generated_caller<'a>(python: &'a Profile, row: &ProfileRow) -> Option<&'a Frame> {
+    let frames = python.frames_of(row.stack?).map(|(_, frame)| frame);
+    let frames: Vec<&Frame> = frames.filter(|frame| frame.kind == FrameKind::Python).collect();
+    let (_, callers) = frames.split_last()?;
+    callers.iter().copied().find(|frame| is_generated(frame, &python.public_names))
 }
 
 /// Functions by what they spent themselves: of a Python program its Python functions, with all native code that they call.

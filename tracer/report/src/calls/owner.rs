@@ -37,6 +37,12 @@ pub(crate) fn owner<'a>(frame: &'a Frame, names: &PublicNames) -> Owner<'a> {
     }
 }
 
+/// Whether it is code that the program or a library made of text at run time, which nobody has a file of.
+pub(crate) fn is_generated(frame: &Frame, names: &PublicNames) -> bool {
+    let is_file = frame.file.starts_with('<') && !frame.file.starts_with("<frozen");
+    frame.kind == FrameKind::Python && is_file && owner(frame, names) == Owner::Standard
+}
+
 fn python_owner<'a>(file: &'a str, is_main: bool, names: &PublicNames) -> Owner<'a> {
     if file.starts_with("<frozen importlib") || file.starts_with("<frozen zipimport") {
         return Owner::Importer;
