@@ -3,6 +3,9 @@
 //! Runs the real binary as root; BPF programs load. Never asserts how long anything takes.
 
 use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
+use energy_trace_tests::processes::all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,6 +51,30 @@ fn the_commands_own_signals_do_not_come_back() {
     // A group of its own, or the test would be signalled too.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     assert_code(&command.output().unwrap(), 1);
+}
+
+/// Who makes the results, and is stopped by somebody, does not hold up the end for ever: that is said, and what was recorded is there. Where it
+/// goes on in time its results are whole.
+#[test]
+fn the_finisher_is_stopped() {
+    for (goes_on, code) in [(true, 0), (false, 125)] {
+        let place = place();
+        let mut child = Talk::spawn(place.record("echo ready; read y"));
+        assert_eq!(child.line(), "ready\n");
+        let finisher = all().into_iter().find(|of| of.parent == child.0.id() && of.name == "et-finisher");
+        let finisher = Pid::from_raw(finisher.unwrap().pid.cast_signed());
+        kill(finisher, Signal::SIGSTOP).unwrap();
+        if goes_on {
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(2));
+                kill(finisher, Signal::SIGCONT)
+            });
+        }
+        let output = child.end();
+        assert_code(&output, code);
+        assert_eq!(text(&output.stderr).contains("was stopped by somebody (SIGSTOP)"), !goes_on);
+        assert!(recording(&place).summary.is_some());
+    }
 }
 
 /// SIGINT stops the recording, whose result is whole at once; the command is told, runs on if it likes, and its status counts.

@@ -13,6 +13,7 @@ use energy_trace_system::privileges::PrivilegeError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a recording failed.
@@ -96,6 +97,13 @@ pub enum SessionError {
         "the process that serves the metrics (et-finisher) was stopped by somebody (SIGSTOP), and was ended; the last window is lost"
     )]
     AgentStopped,
+    /// The same of who makes the results.
+    #[error(
+        "the process that writes the output files (et-finisher) was stopped by somebody (SIGSTOP), and was ended before it was done; \
+         what was recorded is in {}, which `energy-trace report` shows",
+        .0.display()
+    )]
+    FinisherStopped(PathBuf),
     /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.
     #[error("ended by {0}")]
     Ended(Signal),

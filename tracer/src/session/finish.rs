@@ -55,7 +55,11 @@ async fn finish_all(
     progress: &mut Progress,
 ) -> Result<Ended, SessionError> {
     let stopped = stop_stages(stage, stop, control.end(), before);
-    let stopped = within(plan, finisher, control.finish(stopped)).await??;
+    // Where nobody looks, nobody is waited for yet.
+    let stopped = match plan.live {
+        true => within(plan, finisher, control.finish(stopped)).await??,
+        false => control.finish(stopped).await?,
+    };
     if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
         if control.command_is_running() {
             log::warn!("recording has stopped; the command keeps running: {error}");
@@ -74,13 +78,13 @@ async fn finish_all(
         if let Some(text) = control.status().and_then(ended_by) {
             log::warn!("{text}");
         }
-        control.finish(finisher.show()).await??;
+        within(plan, finisher, control.finish(finisher.show())).await???;
     }
     let status = control.status().map_or(0, shell_status);
     if plan.budgets.is_empty() {
         return Ok(Ended { status, budgets: Verdict::Kept });
     }
-    let budgets = control.finish(finisher.budgets()).await??;
+    let budgets = within(plan, finisher, control.finish(finisher.budgets())).await???;
     Ok(Ended { status, budgets })
 }
 
@@ -88,27 +92,34 @@ async fn finish_all(
 const AGENT_ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// Between two looks whether somebody has stopped that process.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What a person waits for is given up when it was stopped in so many looks: who stopped all of us may continue us one after the other.
+const LOOKS: u32 = 10;
 
-/// What a person waits for may take as long as it likes.
+/// What a person waits for may take as long as it likes, but not what somebody has stopped.
 async fn within<T>(
     plan: &RecordPlan,
     finisher: &Finisher,
     work: impl Future<Output = T>,
 ) -> Result<T, SessionError> {
-    if plan.agent.is_none() {
-        return Ok(work.await);
-    }
+    let serves = plan.agent.is_some();
     let why = tokio::select! {
         done = work => return Ok(done),
-        () = stopped(finisher) => SessionError::AgentStopped,
-        () = tokio::time::sleep(AGENT_ENDS_WITHIN) => SessionError::AgentSilent(AGENT_ENDS_WITHIN),
+        () = stopped(finisher, 1), if serves => SessionError::AgentStopped,
+        () = tokio::time::sleep(AGENT_ENDS_WITHIN), if serves => SessionError::AgentSilent(AGENT_ENDS_WITHIN),
+        () = stopped(finisher, LOOKS), if !serves => SessionError::FinisherStopped(plan.recording.clone()),
     };
     finisher.give_up();
     Err(why)
 }
 
-async fn stopped(finisher: &Finisher) {
-    while !finisher.is_stopped() {
+/// Waits until somebody has stopped that process, for so many looks in a row.
+async fn stopped(finisher: &Finisher, looks: u32) {
+    let mut seen = 0;
+    loop {
+        seen = if finisher.is_stopped() { seen + 1 } else { 0 };
+        if seen >= looks {
+            return;
+        }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
