@@ -69,6 +69,39 @@ fn workers_that_ran_already() {
     assert!(burnt > 0 && asked >= burnt / 5 * 4, "{asked} of {burnt} ns");
 }
 
+/// A pool's threads are new and never idle, and two threads wait: one for results, one for that thread's end.
+const JOINED: &str = r#"
+import concurrent.futures, threading, time
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+def ask():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for task in [pool.submit(burn, 0.3) for _ in range(6)]:
+            task.result()
+
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+"#;
+
+/// A thread that joins the one that asked is charged with nothing of what that one's pool burns.
+#[test]
+fn who_joins_asks_for_nothing() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    place.write("joined.py", 0o644, JOINED);
+    let script = place.path("joined.py");
+    let words =
+        ["record", "--power", "model", "--no-svg", "--", "/usr/bin/python3", script.to_str().unwrap()];
+    assert_code(&place.run(&words), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let (burnt, asked) = shares(&attribute(&recording, &Options::logical()), "burn", "ask");
+    assert!(burnt > 0 && asked >= burnt / 5 * 4, "{asked} of {burnt} ns");
+}
+
 /// Threads without Python, a `ThreadPoolExecutor` and worker processes: most of what they burn is charged to the function that waits for
 /// it, and each thread's sums are those of the physical view.
 #[test]

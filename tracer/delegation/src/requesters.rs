@@ -16,7 +16,8 @@
 //! it, and what its caller does next is not to blame.
 //!
 //! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its
-//! idle wait, if that thread now waits; else for those Python threads of its process that wait. A submitter
+//! idle wait, if that thread now waits; else for those Python threads of its process that wait, of these those
+//! that a pool's thread wakes next (`Thread.join` is woken by the thread that it waits for). A submitter
 //! that does not wait is not charged. A process whose main thread is below a pool's loop (a `DataLoader`'s
 //! worker) works, with all threads that it has for itself, for the thread of its parent that next takes a
 //! result from it: the one that it wakes.
@@ -305,7 +306,7 @@ impl<'a> RequesterIndex<'a> {
 
     fn of_pooled(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
         let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
-        let (mut all, until) = self.candidates(process, thread, at);
+        let (mut all, mut until) = self.candidates(process, thread, at);
         all.retain(|(_, phase)| !self.threads.traits(phase.stack).pooled);
         if all.is_empty() || self.threads.is_main(thread) || self.workers.contains(&process) {
             return self.of_process_in_pool(process, at);
@@ -315,7 +316,20 @@ impl<'a> RequesterIndex<'a> {
             all.retain(|(requester, _)| requester.thread == submitter);
         }
         all.retain(|(_, phase)| phase.waits);
+        if all.len() > 1 {
+            // One that joins a thread is woken by that one's end, and waits for no pool.
+            let next = |(requester, _): &(Requester, Phase)| self.next_wake(requester.thread, at);
+            until = all.iter().filter_map(next).map(|wake| wake.at).fold(until, KtimeNs::min);
+            let is_of_pool = |waker| self.threads.of_thread(waker).is_some_and(ThreadTraits::is_pooled);
+            prefer(&mut all, |one| next(one).is_some_and(|wake| is_of_pool(wake.thread)));
+        }
         (all.into_iter().map(|(requester, _)| requester).collect(), until)
+    }
+
+    /// Who wakes a thread next.
+    fn next_wake(&self, thread: ThreadKey, at: KtimeNs) -> Option<Requester> {
+        let wakes = self.wakes.get(&thread)?;
+        wakes.get(wakes.partition_point(|wake| wake.at <= at)).copied()
     }
 
     /// Who gave a thread of a pool its task: the first to wake it from its last idle wait. (Later ones hand

@@ -155,6 +155,34 @@ fn a_python_pool() {
     assert!(seen["[pool: pool];run;worker;late"] > 28_000, "{seen:?}");
 }
 
+/// A thread of a pool that has not been idle yet works for the thread that it wakes with the result, and not for one that waits for that thread
+/// to end; where nobody is woken by the pool, those that wait share.
+#[test]
+fn who_joins_the_asker_asked_for_nothing() {
+    let said = |is_told: bool| {
+        let mut world = World::new();
+        let process = world.process(None);
+        let (main, asker) = (world.thread(process, "python"), world.thread(process, "asker"));
+        let (worker, other) = (world.thread(process, "pool"), world.thread(process, "pool"));
+        world.waits(main, 0, "p:main p:join");
+        world.waits(asker, 0, "p:asker p:result");
+        world.runs(worker, 0, 100, "p:run l:worker p:task");
+        world.runs(other, 0, 40, "p:run l:worker p:task");
+        if is_told {
+            world.wakes(other, asker, 40);
+            world.wakes(worker, asker, 100);
+            world.wakes(asker, main, 100);
+        }
+        let seen = world.logical();
+        let of = |who: &str| {
+            seen.iter().filter(|(stack, _)| stack.starts_with(who)).map(|(_, uj)| uj).sum::<i64>()
+        };
+        [of("main;join;[on behalf of]"), of("asker;result;[on behalf of]")]
+    };
+    assert_eq!(said(true), [0, 100_000]);
+    assert_eq!(said(false), [50_000; 2]);
+}
+
 /// Pools nest: an OpenMP thread works for a pool's Python thread, which works for the one that waits for it.
 #[test]
 fn pools_nest() {
