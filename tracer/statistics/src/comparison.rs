@@ -20,11 +20,11 @@ pub struct Comparison {
     pub a12: f64,
     /// Median of the second over median of the first; `None` where that is not above nothing, or one of them never ran.
     pub ratio: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % interval; `None` of fewer pairs than show anything: drawn anew, so few miss the truth more often than one time in twenty.
     pub interval: Option<(f64, f64)>,
     /// By how much the second uses more (Hodges and Lehmann).
     pub shift: f64,
-    /// The difference that so many pairs show four times out of five, as a part of the first's median.
+    /// The difference that so many pairs show four times out of five, as a part of the first's median; `None` where they show none.
     pub detectable: Option<f64>,
 }
 
@@ -57,14 +57,15 @@ pub fn compare(pairs: &[(f64, f64)], seed: u64) -> Comparison {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
     let middle = median(&first);
     let smallest = detectable(deviation(&differences), pairs.len(), ALPHA);
+    let are_enough = pairs.len() >= least_pairs(ALPHA, 1);
     Comparison {
         pairs: pairs.len(),
         tested: signed_rank(&differences),
         a12: a12(&second, &first),
         ratio: Some(median(&second) / middle).filter(|ratio| middle > 0.0 && ratio.is_finite()),
-        interval: bootstrap::ratio_of_medians(pairs, seed),
+        interval: bootstrap::ratio_of_medians(pairs, seed).filter(|_| are_enough),
         shift: shift_of_pairs(&differences),
-        detectable: smallest.filter(|_| middle > 0.0).map(|of| of / middle),
+        detectable: smallest.filter(|_| are_enough && middle > 0.0).map(|of| of / middle),
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     notes.extend(without_energy(study));
     notes.extend(study.notes.iter().cloned());
     notes.push(
-        "ratio: to the least median, with a 95 % bootstrap interval; ±: half of the interquartile range; p: Wilcoxon signed-rank over \
+        "ratio: to the least median, with a 95 % bootstrap interval (of 6 rounds or more); ±: half of the interquartile range; p: Wilcoxon signed-rank over \
          rounds, corrected by Holm; Â12: chance that a run uses more than a run of the least"
             .to_owned(),
     );
@@ -125,12 +125,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     if verdicts.contains(&Verdict::NotShown) {
         notes.push("not shown: chance explains it; that is not to say that they are equal".to_owned());
     }
-    if verdicts.iter().any(|verdict| matches!(verdict, Verdict::TooFew { .. })) {
-        notes.push(
-            "needs N: with fewer than N rounds in which both succeeded, no result could be told from chance"
-                .to_owned(),
-        );
-    }
+    notes.extend(too_few(study.rounds, &verdicts));
     if let Some(metric) = &study.per {
         notes.push(format!("energies and times are divided by {metric}, which each run printed or counted"));
     }
@@ -247,6 +242,21 @@ pub(crate) fn is_bent(sweep: &Sweep) -> bool {
 fn sweep_name(sweep: &Sweep) -> String {
     let of = if sweep.name.is_empty() { String::new() } else { format!(" of {}", sweep.name) };
     format!("{}{of}", quantity_of(sweep.kind, &sweep.quantity, &sweep.unit))
+}
+
+/// What so few rounds can show, and what they cannot, where that is no difference of some quantity.
+fn too_few(rounds: u32, verdicts: &[Verdict]) -> Option<String> {
+    let needed = verdicts.iter().filter_map(|verdict| match verdict {
+        Verdict::TooFew { needed } => Some(*needed),
+        _ => None,
+    });
+    let most = needed.max()?;
+    let rounds = counted(u64::from(rounds), "round");
+    Some(format!(
+        "needs N: of that {rounds} (or those in which both succeeded) can show no difference, however large, for chance alone would make \
+         it too often; they show medians, and how far runs are apart. N rounds can show a large one, more a smaller one: --runs {most} or \
+         more, into another folder (-o)"
+    ))
 }
 
 /// The smallest difference in energy that so many runs would show.

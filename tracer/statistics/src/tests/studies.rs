@@ -99,7 +99,7 @@ fn detectable_differences() {
     }
 }
 
-/// Fewer runs than any result could be drawn from are refused a verdict, however far apart they are.
+/// Fewer runs than any result could be drawn from are refused a verdict, however far apart they are, and have no interval.
 #[test]
 fn too_few() {
     let pairs =
@@ -113,5 +113,6 @@ fn too_few() {
     ] {
         let found = compare(&pairs(n), 1);
         assert_eq!(judge(&found, found.p() * tests as f64, tests), wanted, "{n} pairs, {tests} tests");
+        assert_eq!([found.interval.is_some(), found.detectable.is_some()], [n >= 6; 2], "{n} pairs");
     }
 }

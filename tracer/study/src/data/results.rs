@@ -176,7 +176,11 @@ impl Compared {
         let alone = self.cells.len() < 2;
         let beside = |(pair, found): (&Pair, &Comparison)| {
             let p = adjusted.get(pair).copied().unwrap_or(1.0);
-            (*pair, Beside { found: *found, p, verdict: judge(found, p, tests) })
+            let verdict = judge(found, p, tests);
+            // So many tests may take more pairs than one does.
+            let is_few = matches!(verdict, Verdict::TooFew { .. });
+            let found = Comparison { detectable: found.detectable.filter(|_| !is_few), ..*found };
+            (*pair, Beside { found, p, verdict })
         };
         let pairs: BTreeMap<Pair, Beside> = self.pairs.iter().map(beside).collect();
         for cell in &mut self.cells {

@@ -362,6 +362,8 @@ fn growth_and_layouts() {
     let energy = found.iter().find(|sweep| sweep.quantity == "energy of the program").unwrap();
     assert!((energy.found.each.value - 0.5).abs() < 1e-9 && (energy.found.fixed.value - 2.035).abs() < 1e-9);
     assert!(found.iter().any(|sweep| sweep.quantity == "step" && sweep.unit == "J"));
+    let narrow = said(&sized, 80);
+    assert!(narrow.contains("R²") && narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     let all = [Layout::Models, Layout::Correlations, Layout::Configurations, Layout::Calls, Layout::Growth];
     for (layout, how) in
         all.into_iter().zip([As::Markdown, As::Latex, As::Markdown, As::Text(Some(80)), As::Latex])
@@ -447,6 +449,21 @@ fn equal_and_too_few() {
     let few = results(&study(4));
     let verdict = few[0].blocks[0].cells[1].beside_least.unwrap();
     assert_eq!((verdict.verdict, table::p_of(&verdict)), (Verdict::TooFew { needed: 7 }, None));
+}
+
+/// Three rounds show no difference, however large, and nothing "would be shown": it says what they do show, and how many it takes.
+#[test]
+fn what_three_rounds_show() {
+    let of = |rounds| results(&study(rounds))[0].blocks[0].cells[1].beside_least.unwrap().found;
+    assert_eq!((of(3).interval, of(3).detectable), (None, None));
+    // Six would do for two programs, but not for three.
+    assert!(of(6).interval.is_some() && of(6).detectable.is_none() && of(7).detectable.is_some());
+    let said = in_text(&study(3)).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("of that 3 rounds (or those in which both succeeded) can show no difference"),
+        "{said}"
+    );
+    assert!(said.contains("--runs 8 or more") && !said.contains("would be shown"), "{said}");
 }
 
 /// Columns go in their order where there is no room, no line is longer than the terminal, and the table says which went.
