@@ -116,17 +116,30 @@ fn python_fact(why: &PythonNotCounted) -> String {
     }
 }
 
+/// Why nothing is counted of functions of Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPython {
+    /// Nobody called them.
+    Uncalled,
+    /// The program ran already.
+    Attached,
+    /// Its Python reports no calls.
+    Old,
+}
+
 /// That calls which are units of work, by their words, have nothing that could be counted yet, and what to do.
-pub fn no_such_functions(words: &[&str], is_attached: bool) -> String {
+pub fn no_such_functions(words: &[&str], why: NoPython) -> String {
     let others = words.len().saturating_sub(3);
     let mut names = words.iter().take(3).map(|words| format!("calls:{words}")).collect::<Vec<_>>().join(", ");
     if others > 0 {
         names = format!("{names} and {others} more");
     }
-    let python = if is_attached {
-        "Python's are counted only in a program that energy-trace starts (record --work … -- PROGRAM)"
-    } else {
-        "no function of Python (3.12 and later) was called so"
+    let python = match why {
+        NoPython::Uncalled => "no function of Python (3.12 and later) was called so",
+        NoPython::Attached => {
+            "Python's are counted only in a program that energy-trace starts (record --work … -- PROGRAM)"
+        }
+        NoPython::Old => "those of this Python cannot be counted (3.12 and later report them)",
     };
     format!(
         "nothing is counted yet of {names}: no machine code of that name was found, and {python}; one in a library is \

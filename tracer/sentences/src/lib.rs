@@ -34,7 +34,7 @@ mod work;
 pub use agent::{costly_agent, faster_agent, slower_agent, unknown_programs};
 pub use attribution::diagnostic;
 pub use brief::{in_brief, model_in_brief};
-pub use calls::no_such_functions;
+pub use calls::{NoPython, no_such_functions};
 pub use counters::missing;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};

@@ -10,6 +10,8 @@ use energy_trace_probe::{count_names_of, python_names};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What counts, and what the reader must know about it.
 #[derive(Debug, Default)]
@@ -43,6 +45,11 @@ impl PythonCounts {
     /// Where calls that are units of work are told, if anything is.
     pub(super) fn take_told(&mut self) -> Option<OwnedFd> {
         self.counting.as_mut().and_then(PythonCounting::take_told)
+    }
+
+    /// Whether a Python was started that reports no calls.
+    pub(super) fn is_old(&self) -> Arc<AtomicBool> {
+        self.counting.as_ref().map(PythonCounting::is_old).unwrap_or_default()
     }
 
     /// Sets what belongs into the command's environment.

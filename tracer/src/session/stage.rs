@@ -31,6 +31,8 @@ use energy_trace_system::host::kernel::read_host_at;
 use nix::unistd::Uid;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -138,7 +140,7 @@ async fn start_stages(
     let power = start_power(power, &tracer, &records)?;
     control.check()?;
     let start = energy_trace_system::clock::now();
-    let work = start_work(roles, python.take_told(), &records)?;
+    let work = start_work(roles, (python.take_told(), python.is_old()), &records)?;
     let account = Account::begin(&target, tracer.living());
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
@@ -162,7 +164,7 @@ async fn start_stages(
 /// Units of work are read from now on, where there are any.
 fn start_work(
     roles: &mut Roles,
-    told: Option<OwnedFd>,
+    told: (Option<OwnedFd>, Arc<AtomicBool>),
     records: &Sender<Record>,
 ) -> Result<Option<WorkReadings>, SessionError> {
     let copies = roles.forward.as_mut().and_then(Forward::take_copies);

@@ -56,6 +56,7 @@ pub struct PythonCounting {
     listener: UnixListener,
     user: Uid,
     stop: Arc<AtomicBool>,
+    is_old: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<u8>>>,
 }
 
@@ -79,7 +80,8 @@ impl PythonCounting {
         let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
         let told = if units.is_empty() { None } else { Some(socket_of_units(folder.open(), user)?) };
         open_to_all(folder.open())?;
-        Ok(Self { folder, names, units, told, sizes, listener, user, stop, thread: None })
+        let is_old = Arc::default();
+        Ok(Self { folder, names, units, told, sizes, listener, user, stop, is_old, thread: None })
     }
 
     /// Begins to listen, on a thread of its own; what is told before waits.
@@ -88,9 +90,15 @@ impl PythonCounting {
     /// When there is no thread to be had.
     pub fn start(&mut self) -> io::Result<()> {
         let (listener, user, stop) = (self.listener.try_clone()?, self.user, Arc::clone(&self.stop));
-        let listen = move || listen(&listener, user, &stop);
+        let is_old = Arc::clone(&self.is_old);
+        let listen = move || listen(&listener, user, &stop, &is_old);
         self.thread = Some(std::thread::Builder::new().name("energy-counts".into()).spawn(listen)?);
         Ok(())
+    }
+
+    /// Whether a Python was started that reports no calls.
+    pub fn is_old(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_old)
     }
 
     /// Where units of work are told.
@@ -137,10 +145,9 @@ pub(super) fn load_first(environment: &mut Vec<(&'static str, OsString)>, folder
     environment.push((PATH, path));
 }
 
-fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool) -> Vec<u8> {
+fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool, was_said: &AtomicBool) -> Vec<u8> {
     let mut told = Vec::new();
     let mut since: Option<Instant> = None;
-    let mut was_said = false;
     loop {
         if stop.load(Ordering::Acquire) && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
             return told;
@@ -150,7 +157,7 @@ fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool) -> Vec<u8> {
                 let begin = told.len();
                 let _unheard = hear(&from, user, &mut told);
                 let is_old = told.get(begin..).is_some_and(|told| told.starts_with(OLD));
-                if is_old && !std::mem::replace(&mut was_said, true) {
+                if is_old && !was_said.swap(true, Ordering::Relaxed) {
                     log::warn!("{NOT_COUNTED}");
                 }
             }

@@ -11,7 +11,7 @@ use crate::tracee::Target;
 use energy_trace_model::ids::{Pid, WorkId};
 use energy_trace_model::recording::record::{Record, WorkFailure, WorkReading, WorkSource};
 use energy_trace_probe::UnitsOfCalls;
-use energy_trace_sentences::no_such_functions;
+use energy_trace_sentences::{NoPython, no_such_functions};
 use energy_trace_system::clock::now;
 use energy_trace_system::roles::channel::{Channel, ChannelError};
 use energy_trace_system::roles::child::{Child, fork_role};
@@ -94,7 +94,7 @@ impl WorkReader {
     pub fn start(
         self,
         copies: Option<OwnedFd>,
-        told: Option<OwnedFd>,
+        (told, is_old): (Option<OwnedFd>, Arc<AtomicBool>),
         records: Sender<Record>,
     ) -> io::Result<WorkReadings> {
         let channel = Channel::over(self.child.channel.as_fd().try_clone_to_owned()?);
@@ -106,12 +106,12 @@ impl WorkReader {
         drop((copies, told));
         let stopping = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stopping);
-        let done = on_thread("work", move || self.listen(&records, &stops))?;
+        let done = on_thread("work", move || self.listen(&records, &stops, &is_old))?;
         Ok(WorkReadings { channel, stopping, done })
     }
 
-    fn listen(self, records: &Sender<Record>, stops: &AtomicBool) {
-        if self.take_all(records).is_err() {
+    fn listen(self, records: &Sender<Record>, stops: &AtomicBool, is_old: &AtomicBool) {
+        if self.take_all(records, is_old).is_err() {
             let stops = stops.load(Ordering::Relaxed);
             let failure = if stops { WorkFailure::TimedOut } else { WorkFailure::ReaderLost };
             for id in self.read {
@@ -123,16 +123,16 @@ impl WorkReader {
     }
 
     /// Takes readings until the process is done, or the channel ends.
-    fn take_all(&self, records: &Sender<Record>) -> Result<(), ChannelError> {
+    fn take_all(&self, records: &Sender<Record>, is_old: &AtomicBool) -> Result<(), ChannelError> {
         loop {
             match self.child.channel.receive(MOST, None)?.0 {
                 Answer::Done => return Ok(()),
-                Answer::Readings(readings) => self.pass_on(readings, records),
+                Answer::Readings(readings) => self.pass_on(readings, records, is_old),
             }
         }
     }
 
-    fn pass_on(&self, readings: Vec<(WorkId, WorkReading)>, records: &Sender<Record>) {
+    fn pass_on(&self, readings: Vec<(WorkId, WorkReading)>, records: &Sender<Record>, is_old: &AtomicBool) {
         let missing = readings.iter().filter(|(_, reading)| reading.value == Err(WorkFailure::Missing));
         let calls = missing.filter_map(|(id, _)| match self.said.get(id.index()) {
             Some(WorkSource::Calls(words)) => Some(words.as_str()),
@@ -140,7 +140,12 @@ impl WorkReader {
         });
         let calls: Vec<&str> = calls.collect();
         if !calls.is_empty() {
-            log::warn!("{}", no_such_functions(&calls, self.is_attached));
+            let why = match (self.is_attached, is_old.load(Ordering::Relaxed)) {
+                (true, _) => NoPython::Attached,
+                (false, true) => NoPython::Old,
+                (false, false) => NoPython::Uncalled,
+            };
+            log::warn!("{}", no_such_functions(&calls, why));
         }
         let mut of: BTreeMap<WorkId, Vec<WorkReading>> = BTreeMap::new();
         for (id, reading) in readings.into_iter().filter(|(id, _)| self.read.contains(id)) {

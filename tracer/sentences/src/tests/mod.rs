@@ -2,7 +2,7 @@
 
 mod all;
 
-use super::{counted, diagnostic, in_brief, no_such_functions};
+use super::{NoPython, counted, diagnostic, in_brief, no_such_functions};
 use all::{all, word};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{
@@ -105,15 +105,17 @@ fn calls_that_are_not_counted() {
     let attached = RecordingDiagnostic::Calls(CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached));
     let line = in_brief(std::iter::once(&Diagnostic::Recorded(attached))).concat();
     assert!(line.ends_with("not counted: the program ran already") && line.len() <= 76, "{line}");
-    let said = no_such_functions(&["a", "b", "c", "d", "e"], false);
+    let said = no_such_functions(&["a", "b", "c", "d", "e"], NoPython::Uncalled);
     assert!(
         said.contains(" of calls:a, calls:b, calls:c and 2 more: ") && said.contains("NAME@LIBRARY"),
         "{said}"
     );
     assert!(
-        no_such_functions(&["a"], true)
+        no_such_functions(&["a"], NoPython::Attached)
             .contains("calls:a: no machine code of that name was found, and Python's are counted only in")
     );
+    let old = no_such_functions(&["a"], NoPython::Old);
+    assert!(old.contains("this Python cannot be counted") && !old.contains("was called so"), "{old}");
 }
 
 /// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
