@@ -263,7 +263,7 @@ fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failur
     write_to(None, |out| match args.format {
         Format::Table => {
             table::write(out, study, &options)?;
-            writeln!(out, "\nrecordings, tables and data sets: {}", args.output.display())
+            writeln!(out, "\n{}", folder(&args.output, options.width))
         }
         Format::Markdown => markup::markdown(out, study, args.rows),
         Format::Latex => markup::latex(out, study, args.rows),
@@ -273,6 +273,14 @@ fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failur
         Format::Dataset => dataset::csv(out, study),
     })
     .map(|_| ())
+}
+
+/// Where everything is; a path that has no room has a line of its own, and is never cut.
+fn folder(path: &Path, width: Option<u16>) -> String {
+    let (said, path) = ("recordings, tables and data sets:", path.display());
+    let whole = format!("{said} {path}");
+    let fits = width.is_none_or(|width| whole.chars().count() <= usize::from(width));
+    if fits { whole } else { format!("{said}\n  {path}") }
 }
 
 /// The plan that was typed; `None` where no program was.
