@@ -2,11 +2,13 @@
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 //!
 //! A line is `name{label="value",…} number`, and perhaps a time. Lines that are none are passed over: they
-//! are other metrics' trouble. Where several lines are meant their numbers are added, as `sum()` does. A page
+//! are other metrics' trouble. Where several lines are meant their numbers are added (`series.rs`). A page
 //! comes in pieces, of which no more than a line is kept. Leaves out types, help, and names that need quotes.
 
 use super::number::units;
+use super::series::{MOST as MOST_SERIES, Series};
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write};
 
 /// Bytes of a line that are kept: a longer one is not read.
@@ -20,8 +22,8 @@ pub(super) struct Search<'a> {
     line: Vec<u8>,
 }
 
-/// The sum of a metric's lines so far, or why there is none.
-type Found = Result<WorkUnits, WorkFailure>;
+/// A metric's lines so far, or why there are none.
+type Found = Result<Series, WorkFailure>;
 
 impl<'a> Search<'a> {
     pub(super) fn new(metrics: &'a [Metric]) -> Self {
@@ -38,7 +40,7 @@ impl<'a> Search<'a> {
         let is_wanted = self.metrics.iter().any(|metric| self.line.starts_with(metric.name.as_bytes()));
         if let Some(line) = is_wanted.then(|| Line::parse(&self.line)).flatten() {
             let sums = self.metrics.iter().zip(&mut self.found);
-            sums.filter(|(metric, _)| metric.is_on(&line)).for_each(|(_, sum)| line.add_to(sum));
+            sums.filter(|(metric, _)| metric.is_on(&line)).for_each(|(_, found)| line.add_to(found));
         }
         self.line.clear();
     }
@@ -86,7 +88,7 @@ struct Line<'a> {
     name: &'a str,
     /// `None` where it is too long to know.
     labels: Option<Labels>,
-    number: Found,
+    number: Result<WorkUnits, WorkFailure>,
 }
 
 impl<'a> Line<'a> {
@@ -101,12 +103,26 @@ impl<'a> Line<'a> {
         Some(Self { name, labels: Some(labels), number })
     }
 
-    fn add_to(&self, sum: &mut Option<Found>) {
-        *sum = Some(match (sum.take(), self.number.clone()) {
-            (Some(Ok(sum)), Ok(number)) => sum.checked_add(number).ok_or(WorkFailure::NoNumber),
-            (None | Some(Ok(_)), number) => number,
-            (Some(failure), _) => failure,
-        });
+    fn add_to(&self, found: &mut Option<Found>) {
+        let Ok(series) = found.get_or_insert_with(|| Ok(Series::new())) else { return };
+        if series.len() > MOST_SERIES {
+            return;
+        }
+        let of_series = series.entry(self.series()).or_default();
+        let sum = self.number.clone().map(|number| of_series.checked_add(number));
+        match sum.and_then(|sum| sum.ok_or(WorkFailure::NoNumber)) {
+            Ok(sum) => *of_series = sum,
+            Err(failure) => *found = Some(Err(failure)),
+        }
+    }
+
+    /// What tells its labels, in whatever order, from those of others.
+    fn series(&self) -> u64 {
+        let mut labels: Vec<&(String, String)> = self.labels.iter().flatten().collect();
+        labels.sort();
+        let mut hasher = DefaultHasher::new();
+        labels.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -157,7 +173,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, MOST_LINE, Metric, Search, WorkFailure, WorkUnits};
+    use super::{MOST_LINE, Metric, Search, WorkFailure, WorkUnits};
+    use crate::work::series::Sum;
     use std::io::Write as _;
 
     const VLLM: &str = include_str!("../../../tests/fixtures/metrics/vllm.txt");
@@ -182,12 +199,12 @@ spaces_total { model = "a" , } 3 # {trace="x"} 1
 "#;
 
     /// What a metric has on a page that comes in pieces of so many bytes.
-    fn read_in(metric: &str, page: &[u8], bytes: usize) -> Found {
+    fn read_in(metric: &str, page: &[u8], bytes: usize) -> Result<WorkUnits, WorkFailure> {
         let metrics = [Metric::parse(metric).unwrap()];
         let mut search = Search::new(&metrics);
         page.chunks(bytes).for_each(|piece| search.write_all(piece).unwrap());
         assert!(search.line.capacity() <= 2 * MOST_LINE);
-        search.end().pop().unwrap()
+        search.end().pop().unwrap().and_then(|series| Sum::default().take(&series))
     }
 
     fn read(metric: &str) -> Result<f64, WorkFailure> {

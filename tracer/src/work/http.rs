@@ -5,6 +5,7 @@
 //! (`exposition.rs`).
 
 use super::exposition::{Metric, Search};
+use super::series::Sum;
 use crate::plain_http::{client, host};
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
 use std::io;
@@ -38,19 +39,21 @@ pub(super) struct Page {
     agent: Agent,
     url: String,
     metrics: Vec<Metric>,
+    sums: Vec<Sum>,
 }
 
 impl Page {
     pub(super) fn new(url: &str, metrics: Vec<Metric>, patience: Duration) -> Self {
-        Self { agent: client(patience, MOST_HEAD), url: url.to_owned(), metrics }
+        let sums = metrics.iter().map(|_| Sum::default()).collect();
+        Self { agent: client(patience, MOST_HEAD), url: url.to_owned(), metrics, sums }
     }
 
     /// Each metric now.
-    pub(super) fn look(&self) -> Vec<Result<WorkUnits, WorkFailure>> {
+    pub(super) fn look(&mut self) -> Vec<Result<WorkUnits, WorkFailure>> {
         self.read().unwrap_or_else(|failure| vec![Err(failure); self.metrics.len()])
     }
 
-    fn read(&self) -> Result<Vec<Result<WorkUnits, WorkFailure>>, WorkFailure> {
+    fn read(&mut self) -> Result<Vec<Result<WorkUnits, WorkFailure>>, WorkFailure> {
         let mut answer = self.agent.get(&self.url).call().map_err(|error| failure(&error))?;
         if answer.status() != 200 {
             return Err(WorkFailure::Status(answer.status().as_u16()));
@@ -58,7 +61,8 @@ impl Page {
         let mut search = Search::new(&self.metrics);
         let mut page = answer.body_mut().with_config().limit(MOST).reader();
         io::copy(&mut page, &mut search).map_err(|error| failure(&Error::from(error)))?;
-        Ok(search.end())
+        let found = search.end().into_iter().zip(&mut self.sums);
+        Ok(found.map(|(found, sum)| sum.take(&found?)).collect())
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! * `client`: the recorder's side; `role`: the process; `message`: what they say to each other.
 //! * `forward`: what the command prints on its way; `watch`: where it comes from for whoever counts; `lines`: numbers in it.
-//! * `http`: a page of metrics; `exposition`: a metric on it.
+//! * `http`: a page of metrics; `exposition`: a metric on it; `series`: its series from look to look.
 //! * `calls`: how often functions were called.
 //! * `file`: a number in a file; `number`: a number in a text; `telling`: which looks are worth a record.
 //!
@@ -30,6 +30,7 @@ mod lines;
 mod message;
 mod number;
 mod role;
+mod series;
 mod telling;
 mod watch;
 

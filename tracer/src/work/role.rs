@@ -121,7 +121,7 @@ fn looks(counters: &[WorkCounter]) -> Vec<(Vec<WorkId>, Look)> {
         }
     }
     for (url, (ids, metrics)) in pages {
-        let page = Page::new(url, metrics, PATIENCE);
+        let mut page = Page::new(url, metrics, PATIENCE);
         looks.push((ids, Box::new(move || page.look())));
     }
     looks
