@@ -96,13 +96,14 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
     };
     let domains: Vec<Domain> = cpus.keys().zip(powers).map(domain).collect();
     let mut notes = vec![SourceNote::ModelParameters { idle: machine, core: per_cpu, cpus: total }];
-    if idle.is_none() || core.is_none() {
+    // What the user gives is taken as it is, and nobody knows how far that is off.
+    if core.is_none() {
         notes.push(servers.map_or(SourceNote::ModelDefaults, note_of));
+        // Servers of all kinds together have no curve of their own.
+        let is_guest = is_guest_at(sysfs).filter(|guest| *guest || servers.is_some());
+        let [tenth, half] = LOAD_CURVE;
+        notes.extend(is_guest.map(|guest| SourceNote::LoadCurve { tenth, half, guest }));
     }
-    // What the user gives is taken as it is.
-    let is_guest = servers.filter(|_| core.is_none()).and_then(|_| is_guest_at(sysfs));
-    let [tenth, half] = LOAD_CURVE;
-    notes.extend(is_guest.map(|guest| SourceNote::LoadCurve { tenth, half, guest }));
     let source = Source {
         id: SourceId::Model,
         domains: domains.iter().map(|d| d.name.clone()).collect(),
@@ -189,6 +190,19 @@ mod tests {
         let watts = MicroWatts::from_uw(5_000_000);
         let given = model_at(tree.path(), Some(watts), Some(watts));
         assert_eq!((given.source.notes.len(), given.source.range_of_model()), (1, None));
+        // With the watts of busy CPUs alone nothing is printed of those of servers.
+        assert_eq!(model_at(tree.path(), None, Some(watts)).source.range_of_model(), None);
+        // Of a guest whose CPU nobody knows, nobody knows the host's load either.
+        let unknown = |features: &str| {
+            let says = format!("cpu:type:x86,ven0002fam0099mod0001:feature:,{features}\n");
+            fs::write(&modalias, says).unwrap();
+            model_at(tree.path(), None, None).source
+        };
+        assert_eq!(unknown("0000").notes.len(), 2);
+        assert_eq!(
+            ["0000", "009F"].map(|has| unknown(has).range_of_model()),
+            [Some([307, 4_123]), Some([307, 5_706])]
+        );
         assert!(
             matches!(given.domains[0].origin, Origin::Model { idle, core } if (idle, core) == (watts, watts))
         );
