@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 /// `report --format json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
-    /// `energy-trace/report/1.2`.
+    /// `energy-trace/report/1.3`.
     pub schema: String,
     /// The run, as it stands in the file.
     pub meta: Value,

@@ -61,7 +61,7 @@ fn a_command_that_ends_at_once() {
     assert_code(&place.run(&["report", "energy-trace.data"]), 0);
     let output = place.run(&["report", "energy-trace.data", "--format", "json"]);
     assert_code(&output, 0);
-    assert!(text(&output.stdout).contains("energy-trace/report/1.2"));
+    assert!(text(&output.stdout).contains("energy-trace/report/1.3"));
 }
 
 /// A thousand children are followed and the recording is whole.

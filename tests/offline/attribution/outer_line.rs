@@ -189,7 +189,12 @@ fn modules_and_cores() {
     let profile = attribute(&recording(&parts), &Options::default());
     assert_conserved(&profile);
     let measured = |name: &str| profile.ledger.iter().find(|row| row.domain == name).unwrap().measured;
-    let whole = &json(&profile)["meta"]["whole"];
+    let value = json(&profile);
+    let held: Vec<_> = value["ledger"].as_array().unwrap().iter().map(|row| &row["holds"]).collect();
+    let [core, package] =
+        ["core", "package"].map(|name| [0, 1].map(|n| serde_json::json!([format!("{name}-{n}")])));
+    assert_eq!(held, [&core[0], &core[1], &Value::Null, &Value::Null, &package[0], &package[1]]);
+    let whole = &value["meta"]["whole"];
     let [first, table] = screens(&profile);
     let rest = MicroJoules::from_uj(whole["rest_uj"].as_i64().unwrap_or_else(|| panic!("{first}")));
     assert_eq!(whole["domains"], serde_json::json!(["module-0", "module-1"]));

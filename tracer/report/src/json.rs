@@ -1,4 +1,4 @@
-//! The report for programs: schema `energy-trace/report/1.2` (`data/report-1.schema.json`), energies in integer microjoules.
+//! The report for programs: schema `energy-trace/report/1.3` (`data/report-1.schema.json`), energies in integer microjoules.
 //!
 //! Leaves out stacks: those are in the folded export. Every function is listed, however small, so that sums are exact.
 
@@ -22,7 +22,7 @@ use energy_trace_model::profile::validity::CheckResult;
 use energy_trace_model::profile::work::PerWork;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, PartOfRun, Profile};
 use energy_trace_model::recording::record::{
-    FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
+    DomainClass, FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
 };
 use energy_trace_names::shown::shown_json;
 use energy_trace_sentences as sentences;
@@ -32,7 +32,7 @@ use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The schema's name: its number's second part counts up with keys that are added, the first with keys that change or go.
-pub const SCHEMA: &str = "energy-trace/report/1.2";
+pub const SCHEMA: &str = "energy-trace/report/1.3";
 
 /// How the JSON is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -215,6 +215,9 @@ struct LedgerLine<'a> {
     residual_uj: i64,
     unattributed: BTreeMap<&'a str, i64>,
     weights: Option<WeightsLine>,
+    /// Domains whose energy is in this one's as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<&'a [String]>,
 }
 
 #[derive(Serialize)]
@@ -452,11 +455,14 @@ impl From<&Weights> for WeightsLine {
     }
 }
 
-fn ledger_lines(profile: &Profile) -> Vec<LedgerLine<'_>> {
-    let line = |(number, row): (usize, _)| {
+fn ledger_lines<'a>(profile: &'a Profile) -> Vec<LedgerLine<'a>> {
+    let line = |(number, row): (usize, &'a LedgerRow)| {
         // What is known of domains has their order; a profile that was not attributed has none of it.
         let weights = profile.certainty.domains.get(number).and_then(|domain| domain.weights.as_ref());
-        LedgerLine::new(row, weights, of_program_in(profile, number).as_ref())
+        let line = LedgerLine::new(row, weights, of_program_in(profile, number).as_ref());
+        // From a GPU's row they were subtracted.
+        let holds = profile.run.holds.get(&row.domain).filter(|_| row.class != DomainClass::Gpu);
+        LedgerLine { holds: holds.map(Vec::as_slice), ..line }
     };
     profile.ledger.iter().enumerate().map(line).collect()
 }
@@ -465,6 +471,7 @@ impl<'a> LedgerLine<'a> {
     fn new(row: &'a LedgerRow, weights: Option<&Weights>, target: Option<&Uncertainty>) -> Self {
         Self {
             weights: weights.map(WeightsLine::from),
+            holds: None,
             domain: &row.domain,
             class: row.class.name(),
             quality: row.quality,
