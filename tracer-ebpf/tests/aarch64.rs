@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use tracer_ebpf::arch::frame::{ADDRESS_BITS, code_address};
-use tracer_ebpf::arch::{call, signal_frame, thread};
+use tracer_ebpf::arch::{call, kernel, register, signal_frame, thread};
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{Found, NativeWalk, Tables, find_caller, place, step};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
@@ -268,6 +268,30 @@ fn where_a_thread_keeps_its_own() {
     assert_eq!(thread::variable(S - 0x7a0, thread::distance(newer, 48, 8)), S + 24);
     assert_eq!((thread::told_by_libc(1 << 16, 784), thread::told_by_libc(700, 784)), (None, None));
     assert_eq!(thread::told_by_libc(1856, 500), None);
+    // A program's own variables lie above 16 bytes, or what their alignment makes of these.
+    let of_program = |bytes, align, at| thread::of_program(bytes, align, at);
+    assert_eq!(
+        [of_program(48, 8, 16), of_program(48, 64, 16), of_program(48, 0, 0)],
+        [Some(32), Some(80), Some(16)]
+    );
+    assert_eq!([of_program(48, 8, 48), of_program(1 << 32, 8, 0), of_program(48, 1 << 33, 0)], [None; 3]);
+    assert!(thread::is_distance(32) && !thread::is_distance(S));
+}
+
+/// What the kernel keeps of the code that it interrupted: whether that was a program's, and one of 32 bits; and which code returns from a signal.
+#[test]
+fn modes() {
+    // EL0; EL0 of 32 bits; EL1 and EL2, with their own stack pointers.
+    assert_eq!([0, 0x10, 5, 9].map(kernel::is_user_mode), [true, true, false, false]);
+    let runs_32_bits = |mode: u64| {
+        let mut registers = [0; register::COUNT];
+        registers[kernel::MODE / 8] = mode;
+        register::runs_32_bits(&registers)
+    };
+    assert_eq!([0, 0x10, 0x8000_0000].map(runs_32_bits), [false, true, false]);
+    assert!(
+        signal_frame::is_return(0xd400_0001_d280_1168) && !signal_frame::is_return(0xd400_0001_d280_0ba8)
+    );
 }
 
 /// A world made of a number: every word and every rule follow from it and the address.

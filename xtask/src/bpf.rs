@@ -12,7 +12,7 @@ use object::build::elf::{Builder, SectionData};
 use object::elf::SHT_STRTAB;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -58,6 +58,54 @@ pub(crate) fn build_beside(
     });
     installed?;
     others.wait()
+}
+
+/// Compiles the programs for another processor as far as errors are found, into `folder`: with the libraries of this machine's, which are the same.
+pub(crate) fn check(workspace: &Workspace, target: Target, folder: &Path) -> Result<()> {
+    let built = workspace.bpf_target();
+    let libraries = built.join(TARGET).join("release/deps");
+    let compiler = setup::install_tools(workspace)?.compiler;
+    let check = |source: &str, words: &[&str], needed: &[&str]| {
+        let mut rustc = compiler.rustc();
+        rustc.current_dir(workspace.root()).arg(source).args([
+            "--edition=2024",
+            "-Dwarnings",
+            "-Cpanic=abort",
+        ]);
+        rustc.args([
+            "--target",
+            TARGET,
+            "--emit=metadata",
+            "--cfg",
+            &format!("bpf_target_arch=\"{}\"", target.arch()),
+        ]);
+        rustc
+            .arg("-L")
+            .arg(&libraries)
+            .arg("-L")
+            .arg(built.join("release/deps"))
+            .arg("--out-dir")
+            .arg(folder);
+        for name in needed {
+            rustc.arg(format!("--extern={name}={}", newest_library(&libraries, name)?.display()));
+        }
+        run(rustc.args(words))
+    };
+    check("tracer-ebpf/src/lib.rs", &["--crate-name=tracer_ebpf", "--crate-type=rlib"], &[])?;
+    let walkers = format!("--extern=tracer_ebpf={}", folder.join("libtracer_ebpf.rmeta").display());
+    let words = ["--crate-name=energy_trace_probes", "--crate-type=bin", &walkers];
+    check("tracer-ebpf/src/main.rs", &words, &["aya_ebpf", "aya_log_ebpf"])
+}
+
+/// The library of a package that was built last.
+pub(crate) fn newest_library(folder: &Path, name: &str) -> Result<PathBuf> {
+    let files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let is_it = |file: &PathBuf| {
+        let stem = file.file_name().and_then(|file| file.to_str()?.strip_suffix(".rlib"));
+        stem.is_some_and(|stem| stem.starts_with(&format!("lib{name}-")))
+    };
+    let newest = files.filter(is_it).max_by_key(|file| file.metadata().and_then(|file| file.modified()).ok());
+    newest.with_context(|| format!("{} has no library {name}", folder.display()))
 }
 
 /// Builds the object for a processor and leaves it where `workspace.probes_of` says.
@@ -169,7 +217,7 @@ fn copy_newer(built: &[u8], made: SystemTime, to: &Path, start: SystemTime) -> R
 mod tests {
     use super::{copy_newer, without_lines};
     use std::fs;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::time::{Duration, SystemTime};
 
     /// A header of 32 bytes, functions of 12, lines of so many, no relocations.

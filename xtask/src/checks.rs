@@ -269,8 +269,33 @@ fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
     run(&mut nice(&of_all(workspace, &words)))
 }
 
-/// What is the other processor's alone and no processor is needed for: walks over stacks that were made by hand, rules for return addresses, which
-/// instructions a kernel emulates. It stands on little: the compiler alone makes it in a second.
+/// Packages that code of `unwind` and its tests use.
+const LIBRARIES: [&str; 11] = [
+    "cpp_demangle",
+    "energy_trace_model",
+    "energy_trace_names",
+    "gimli",
+    "memmap2",
+    "nix",
+    "object",
+    "proptest",
+    "serde",
+    "tempfile",
+    "thiserror",
+];
+/// Its rooms whose tests hold no machine code and no file of this processor.
+const ANY_PROCESSOR: [&str; 6] = [
+    "arch::",
+    "context_variable::",
+    "cpython::running_thread",
+    "cpython::thread_places",
+    "elf::",
+    "thread_context::",
+];
+
+/// What is the other processor's alone and no processor is needed for: walks over stacks that were made by hand, rules for return addresses, where
+/// threads keep their own, which instructions a kernel emulates; and whether the BPF programs compile. It stands on little: the compiler
+/// alone makes it in seconds.
 fn test_other_rules(workspace: &Workspace) -> Result<()> {
     let other = Target::Aarch64;
     if other == Target::of_machine() {
@@ -279,38 +304,32 @@ fn test_other_rules(workspace: &Workspace) -> Result<()> {
     let built = workspace.target().join("debug/deps");
     let folder = workspace.target().join(format!("rules-{}", other.arch()));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    bpf::check(workspace, other, &folder.join("bpf"))?;
     let compile = |source: &str, words: &[&str]| {
         let mut rustc = Command::new(Path::new(workspace.cargo().get_program()).with_file_name("rustc"));
         rustc.current_dir(workspace.root()).arg(source).args(["--edition=2024", "-Dwarnings"]).args(words);
         rustc.args(["--cfg", &format!("bpf_target_arch=\"{}\"", other.arch())]);
+        rustc.env("CARGO", workspace.cargo().get_program());
+        rustc.env("CARGO_MANIFEST_DIR", workspace.root().join("tracer/unwind"));
         run(rustc.arg("-L").arg(&built).arg("--out-dir").arg(&folder))
     };
     compile("tracer-ebpf/src/lib.rs", &["--crate-name=tracer_ebpf", "--crate-type=rlib"])?;
     let walkers = format!("--extern=tracer_ebpf={}", folder.join("libtracer_ebpf.rlib").display());
     let library =
-        |name| newest_library(&built, name).map(|file| format!("--extern={name}={}", file.display()));
-    let [gimli, object] = [library("gimli")?, library("object")?];
-    let tests: [(&str, &str, &[&str]); 3] = [
-        ("tracer-ebpf/tests", "walks", &[&walkers]),
-        ("tracer/unwind/tests", "rules", &[&walkers, &gimli, &object]),
-        ("tracer/probe/src/arch", "probes", &[]),
+        |name| bpf::newest_library(&built, name).map(|file| format!("--extern={name}={}", file.display()));
+    let mut of_unwind = LIBRARIES.into_iter().map(library).collect::<Result<Vec<_>>>()?;
+    of_unwind.push(walkers.clone());
+    let tests: [(&str, &str, &[String], &[&str]); 3] = [
+        ("tracer-ebpf/tests/aarch64.rs", "walks", &[walkers], &[]),
+        ("tracer/unwind/src/lib.rs", "rules", &of_unwind, &ANY_PROCESSOR),
+        ("tracer/probe/src/arch/aarch64.rs", "probes", &[], &[]),
     ];
-    tests.into_iter().try_for_each(|(source, name, libraries)| {
-        let words = [["--test", "--crate-name", name].as_slice(), libraries].concat();
-        compile(&format!("{source}/{}.rs", other.arch()), &words)?;
-        run(&mut Command::new(folder.join(name)))
+    tests.into_iter().try_for_each(|(source, name, libraries, rooms)| {
+        let libraries = libraries.iter().map(String::as_str);
+        let words: Vec<&str> = ["--test", "--crate-name", name].into_iter().chain(libraries).collect();
+        compile(source, &words)?;
+        run(Command::new(folder.join(name)).args(rooms))
     })
-}
-
-/// The library of another's package that was built last.
-fn newest_library(folder: &Path, name: &str) -> Result<PathBuf> {
-    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let is_it = |file: &PathBuf| {
-        let stem = file.file_name().and_then(|file| file.to_str()?.strip_suffix(".rlib"));
-        stem.is_some_and(|stem| stem.starts_with(&format!("lib{name}-")))
-    };
-    let newest = files.filter(is_it).max_by_key(|file| file.metadata().and_then(|file| file.modified()).ok());
-    newest.with_context(|| format!("{} has no library {name}", folder.display()))
 }
 
 /// The examples on packages' front pages.

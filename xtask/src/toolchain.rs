@@ -135,6 +135,13 @@ impl Compiler {
         &self.version
     }
 
+    /// It itself.
+    pub(crate) fn rustc(&self) -> Command {
+        let mut rustc = self.nightly.as_deref().map_or_else(|| Command::new(DEBIAN_RUSTC), nightly_rustc);
+        rustc.env("RUSTC_BOOTSTRAP", "1").env_remove("LD_LIBRARY_PATH");
+        rustc
+    }
+
     /// Makes `cargo` a command that compiles with this compiler; the subcommand is already among its arguments.
     pub(crate) fn apply(&self, cargo: Command) -> Command {
         let Some(toolchain) = &self.nightly else {

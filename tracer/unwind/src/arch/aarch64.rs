@@ -99,9 +99,9 @@ pub(crate) mod load {
 
 #[cfg(test)]
 mod tests {
-    use super::is_nop;
-    use super::{go, load};
-    use tracer_ebpf::rows::rule;
+    use super::{go, is_nop, load, plt};
+    use crate::code_rule::CodeRule;
+    use tracer_ebpf::rows::{Rule, rule};
 
     /// `adrp x1, +1 page; mov x0, #0; add x1, x1, #0x123` and what two functions of CPython 3.6 load.
     #[test]
@@ -139,6 +139,18 @@ mod tests {
         assert_eq!(parts(go::by_depth(32)), Some((rule::SP, 32, -40)));
         assert_eq!(parts(go::by_frame_pointer(32)), Some((rule::FP, 40, -40)));
         assert_eq!((go::by_depth(-8), go::by_depth(1 << 40)), (None, None));
+    }
+
+    /// Behind its head a table leaves everything as it was; what does not begin so is none.
+    #[test]
+    fn linkage_tables() {
+        let rows =
+            |words: &[u32]| plt::rows(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
+        let entries = vec![(32, CodeRule::Short(Rule::pack(rule::SP, 0, 0).unwrap()))];
+        let (bti, push) = (0xd503_245f, 0xa9bf_7bf0);
+        assert_eq!(rows(&[push, 0x9000_0090]), Some(entries.clone()));
+        assert_eq!(rows(&[bti, push]), Some(entries));
+        assert_eq!([rows(&[bti, 0xa9bf_7bfd]), rows(&[0xd503_201f, push]), rows(&[])], [None, None, None]);
     }
 }
 

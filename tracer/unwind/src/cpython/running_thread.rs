@@ -38,7 +38,7 @@ fn search(source: &impl Source, layout: &VersionLayout, runtime: u64, block: u64
 
 #[cfg(test)]
 mod tests {
-    use super::find_thread_variables;
+    use super::{find_thread_variables, thread};
     use crate::cpython::layout::KNOWN;
     use crate::cpython::memory::Source;
 
@@ -56,21 +56,22 @@ mod tests {
 
     /// The words of the block that hold the thread's state are found; without a thread, or where the block cannot be read, none.
     #[test]
-    #[cfg_attr(not(target_arch = "x86_64"), ignore = "x86-64's thread pointer, with variables below it")]
     fn variables_are_found_by_what_they_hold() {
         let layout = KNOWN[6]; // 3.12: its offsets serve as well as any.
         let walk = layout.walker(0x1000);
-        let (interpreter, thread, pointer) = (0x2000, 0x3000, 0x9000);
+        let (interpreter, state, pointer) = (0x2000, 0x3000, 0x9000);
+        let block = thread::block(pointer, walk.tsd_block, 32);
+        let away = [8, 24].map(|at| thread::distance(walk.tsd_block, 32, at) as u32);
         let memory = vec![
             (walk.interpreter_at, interpreter),
-            (interpreter + u64::from(walk.threads_head), thread),
-            (thread + u64::from(walk.thread_id), pointer),
-            (pointer - 32, 1),
-            (pointer - 24, thread),
-            (pointer - 16, 7),
-            (pointer - 8, thread),
+            (interpreter + u64::from(walk.threads_head), state),
+            (state + u64::from(walk.thread_id), pointer),
+            (block, 1),
+            (block + 8, state),
+            (block + 16, 7),
+            (block + 24, state),
         ];
-        assert_eq!(find_thread_variables(&Words(memory.clone()), &layout, 0x1000, 32), [24, 8]);
+        assert_eq!(find_thread_variables(&Words(memory.clone()), &layout, 0x1000, 32), away);
         assert_eq!(find_thread_variables(&Words(memory[..2].to_vec()), &layout, 0x1000, 32), [0, 0]);
         assert_eq!(find_thread_variables(&Words(memory), &layout, 0x1000, 64), [0, 0]);
     }

@@ -43,3 +43,32 @@ pub fn read_places(libc: Libc, memory: &impl Source, bias: u64, elf: &ElfFacts) 
     let half = |name, at| memory.half(bias.wrapping_add(elf.symbol(name)?).wrapping_add(at));
     thread::told_by_libc(half(DESCRIPTOR, 0)?, half(BLOCKS, OFFSET)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCKS, DESCRIPTOR, Libc, libc_of, read_places, thread};
+    use crate::cpython::tests::memory::Words;
+    use crate::elf::ElfFacts;
+    use std::collections::BTreeMap;
+
+    /// What glibc says of itself, where its symbols lie in memory, and what is known of musl; nothing of other libraries, and of a glibc that does
+    /// not say it. Where it is the same in all versions nobody is asked.
+    #[test]
+    fn by_libcs_own_word() {
+        let told = |libc| thread::IS_TOLD.then_some(libc);
+        let names =
+            ["/usr/lib/libc.so.6", "libc-2.31.so", "/lib/ld-musl-x.so.1", "libcrypto.so.3"].map(libc_of);
+        assert_eq!(names, [told(Libc::Glibc), told(Libc::Glibc), told(Libc::Musl), None]);
+        let symbols = [(DESCRIPTOR, 0x2000), (BLOCKS, 0x2010)].map(|(name, at)| (name.to_owned(), at, 4));
+        let elf = ElfFacts { symbols: symbols.to_vec(), ..ElfFacts::default() };
+        // 1856 bytes; elements of 64 bits, 32 of them, 784 bytes in.
+        let words = [(0x7000_2000, 1856), (0x7000_2010, 32 << 32 | 64), (0x7000_2018, 784)];
+        let memory = Words(BTreeMap::from(words));
+        let places = |libc, bias, elf: &ElfFacts| read_places(libc, &memory, bias, elf);
+        let of_2_36 = thread::IS_TOLD.then_some(thread::SPECIFIC_DATA);
+        assert_eq!(places(Libc::Glibc, 0x7000_0000, &elf), of_2_36);
+        assert_eq!(places(Libc::Glibc, 0, &elf), None);
+        assert_eq!(places(Libc::Glibc, 0x7000_0000, &ElfFacts::default()), None);
+        assert_eq!(places(Libc::Musl, 0, &ElfFacts::default()), Some(thread::OF_MUSL));
+    }
+}
