@@ -217,7 +217,7 @@ fn copy_newer(built: &[u8], made: SystemTime, to: &Path, start: SystemTime) -> R
 mod tests {
     use super::{copy_newer, without_lines};
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::time::{Duration, SystemTime};
 
     /// A header of 32 bytes, functions of 12, lines of so many, no relocations.

@@ -90,6 +90,7 @@ fn domain(meter: &Meter) -> Domain {
     let (scope, name) = match meter.class {
         DomainClass::Gpu => (Scope::Gpu(0), "gpu-0"),
         DomainClass::Psys => (Scope::Machine, meter.name),
+        DomainClass::Core => (Scope::Core(CpuId::new(0), CpuId::new(0)), "core-0"),
         _ => (Scope::Socket(SocketId::new(0)), "package-0"),
     };
     let origin = Origin::Counter {
@@ -323,6 +324,25 @@ fn ten_times_the_limit() {
         let ten_times: Fault = |_, uj, _| Some((uj - 900_000_000) * 10);
         assert_eq!([of(FAULTS[0].1), of(ten_times)], [TRUTH_UJ, 0], "{}", meter.title);
     }
+}
+
+/// A core's counter may stand still while the core rests, and not while it works, also where nobody knows what it draws at rest.
+#[test]
+fn a_core_that_works() {
+    let known = |fault: Fault| {
+        let mut recording = recording(&meter("core", "hwmon", DomainClass::Core, 1, 10), fault);
+        recording.domains[0].idle = None;
+        let profile = attribute(&recording, &Options::default());
+        assert_conserved(&profile);
+        let is_doubted = profile.diagnostics.iter().any(|found| found.code() == "counter-doubted");
+        (profile.ledger[0].measured.as_uj(), is_doubted)
+    };
+    let at_rest_nothing: Fault = |ms, _, _| Some(900_000_000 + 15_000 * ms.saturating_sub(2_000));
+    assert_eq!(known(at_rest_nothing), (270_000_000, false));
+    assert_eq!(known(FAULTS[0].1), (TRUTH_UJ, false));
+    let [zero, stands_still] = [1, 3].map(|fault| known(FAULTS[fault].1));
+    assert!(zero.1 && stands_still.1, "{zero:?} {stands_still:?}");
+    assert!(stands_still.0 <= 170_000_000, "{stands_still:?}");
 }
 
 /// Another part of the machine goes on as it was: a memory that not every machine counts is no failure, and one that stands still is.

@@ -15,7 +15,8 @@ use crate::timeline::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote, without_work as still,
+    Domain, DomainClass, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
+    without_work as still,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -113,6 +114,9 @@ fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
     }
 }
 
+/// A core that works draws more than half of this, which no core of a server or laptop comes near.
+const WORKING_CORE: MicroWatts = MicroWatts::from_uw(10_000);
+
 /// For how long any of a domain's CPUs was busy in each of these.
 fn busy_in(spans: &[EnergyInterval], domain: &Domain, basis: &Basis<'_>) -> Vec<u64> {
     let active = activity(spans, basis.segments_of(domain).busy());
@@ -124,7 +128,9 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
         Origin::Counter { source, .. } => {
             let physics = physics_of(domain, basis);
             let seen = intervals_of_readings(readings, &physics, span).without_sleep(basis.woke);
-            let seen = match physics.idle {
+            // A core draws nothing at rest, and something while it works.
+            let works = (domain.class == DomainClass::Core).then_some(WORKING_CORE);
+            let seen = match physics.idle.or(works) {
                 Some(idle) => seen.above_idle(idle, |spans| busy_in(spans, domain, basis)),
                 None => seen,
             };
