@@ -133,6 +133,11 @@ fn recording(meter: &Meter, fault: Fault) -> Recording {
     recording
 }
 
+fn source(meter: &Meter, domain: &str, notes: Vec<SourceNote>) -> Source {
+    let (id, domains) = (SourceId::from_name(meter.name), vec![domain.to_owned()]);
+    Source { id, domains, period_ns: 0, quality: Quality::Measured, ignored: vec![], notes }
+}
+
 fn screen(profile: &Profile) -> String {
     let mut out = Vec::new();
     summary::write(&mut out, profile, &SummaryOptions::default()).unwrap();
@@ -302,6 +307,25 @@ fn every_fault_of_a_power_sensor() {
     assert!(page.contains(&table), "docs/results/counter-faults.md does not have this table:\n{table}");
 }
 
+/// A GPU whose launches nobody can record, as the only meter: no headline of zero joules and no budget that is kept, of the program or of a call,
+/// whatever its counter says.
+#[test]
+fn launches_that_nobody_can_record() {
+    let amdgpu = METERS.iter().find(|meter| meter.name == "amdgpu").unwrap();
+    let budgets = ["100J".parse(), Budget::of_call("no.such=100J").map(Budget::that_may_be_absent)];
+    let budgets = budgets.map(Result::unwrap);
+    for (name, fault) in FAULTS {
+        let mut recording = recording(amdgpu, fault);
+        recording.header.sources = vec![source(amdgpu, "gpu-0", vec![])];
+        let profile = attribute(&recording, &Options::default());
+        let text = screen(&profile);
+        let unknown = ["its energy is not known", "no energy was measured"];
+        assert!(unknown.iter().any(|words| text.contains(words)) && !text.contains(" 0 J"), "{name}: {text}");
+        let checked = budgets::check(&profile, &budgets);
+        assert!(checked.iter().all(|of| of.verdict == Verdict::NotJudged), "{name}: {checked:?}");
+    }
+}
+
 /// What the machine says of its own limit tells a counter that runs ten times too fast, and does not touch one that is right.
 #[test]
 fn ten_times_the_limit() {
@@ -310,15 +334,8 @@ fn ten_times_the_limit() {
             let mut recording = recording(meter, fault);
             let domain = recording.domains[0].name.clone();
             let limit = MicroWatts::from_uw(65_000_000);
-            let source = Source {
-                id: SourceId::from_name(meter.name),
-                domains: vec![domain.clone()],
-                period_ns: 0,
-                quality: Quality::Measured,
-                ignored: vec![],
-                notes: vec![SourceNote::PowerLimit { domain, limit }],
-            };
-            recording.header.sources = vec![source];
+            let limit = SourceNote::PowerLimit { domain: domain.clone(), limit };
+            recording.header.sources = vec![source(meter, &domain, vec![limit])];
             attribute(&recording, &Options::default()).ledger[0].measured.as_uj()
         };
         let ten_times: Fault = |_, uj, _| Some((uj - 900_000_000) * 10);

@@ -138,7 +138,7 @@ impl Line<'_> {
     }
 
     fn all(&self) -> Option<MicroJoules> {
-        run::quality(self.profile, run::headline(self.profile))?;
+        run::split_quality(self.profile, run::headline(self.profile))?;
         Some(run::target(self.profile, run::headline(self.profile)))
     }
 

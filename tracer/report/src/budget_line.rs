@@ -52,8 +52,10 @@ pub fn budget(checked: &Checked) -> String {
         Verdict::Kept if !seen => format!("budget kept: {what} may use {limit}, and no sample shows it"),
         Verdict::Exceeded | Verdict::Kept => {
             let word = if *verdict == Verdict::Exceeded { "exceeded" } else { "kept" };
-            let [used, limit] = told_apart(*used, budget.limit);
-            format!("budget {word}: {what} used {used} of {limit}{}", notes(checked))
+            let at_most = checked.uncharged > MicroJoules::ZERO && *verdict == Verdict::Kept;
+            let (more, most) = if at_most { (checked.uncharged, "at most ") } else { <_>::default() };
+            let [used, limit] = told_apart(*used + more, budget.limit);
+            format!("budget {word}: {what} used {most}{used} of {limit}{}", notes(checked))
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::uncertainty::{of_total, times_model};
 use super::{named, ranges, run};
-use crate::missing::{NotKnown, is_idle_contradicted};
+use crate::missing::{NotKnown, Uncharged, is_idle_contradicted};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
@@ -71,6 +71,8 @@ pub struct Checked {
     pub meant: Option<String>,
     /// Where the energy comes from.
     pub quality: Option<Quality>,
+    /// What GPUs used that nobody is charged with: it may be this one's.
+    pub uncharged: MicroJoules,
     /// What is not known of the energy that it is held against, where that decides.
     pub unknown: Option<NotKnown>,
     /// What became of it.
@@ -122,9 +124,9 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let whole = possible(profile, quality, run::target(profile, choice), of_total(profile).as_ref());
     let possible = possible(profile, quality, used, uncertainty.as_ref()).filter(|_| seen);
     let possible = possible.map(|of| of.within(whole));
-    let of_program = budget.call.is_none() && budget.range.is_none();
-    let unknown = NotKnown::of(profile, of_program, budget.limit - used);
-    let verdict = match (quality, &unknown) {
+    let uncharged = Uncharged::of(profile).map_or(MicroJoules::ZERO, |of| of.energy);
+    let unknown = NotKnown::of(profile, budget.limit - used);
+    let verdict = match (run::quality(profile, choice), &unknown) {
         (Some(_), _) if is_open(possible, budget.limit) => Verdict::NotJudged,
         (Some(_), _) if used > budget.limit => Verdict::Exceeded,
         (Some(_), _) if !seen && !budget.optional => Verdict::Unknown,
@@ -135,7 +137,8 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let unknown = unknown.filter(|_| verdict == Verdict::NotJudged);
     let typed = budget.call.as_ref().filter(|_| verdict == Verdict::Unknown);
     let meant = typed.and_then(|name| named::meant(profile, name));
-    Checked { budget: budget.clone(), used, uncertainty, possible, seen, meant, quality, unknown, verdict }
+    let budget = budget.clone();
+    Checked { budget, used, uncertainty, possible, seen, meant, quality, uncharged, unknown, verdict }
 }
 
 impl Possible {
@@ -248,6 +251,7 @@ mod tests {
         Budget, Checked, MicroJoules, NoBudget, Possible, Profile, Verdict, Wide, check, of_total, run, worst,
     };
     use crate::budget_line::budget;
+    use crate::tests::only_an_amd_gpu;
     use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, InColumn};
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
@@ -387,8 +391,8 @@ mod tests {
         assert_eq!(more.within(Some(Possible { most: whole, ..more })).most, whole);
     }
 
-    /// A GPU's energy that nobody is charged with may be the program's, where nobody can record launches: what both together exceed is not
-    /// kept. Launches on NVIDIA's would be there.
+    /// A GPU's energy that nobody is charged with may be the program's, and any call's, where nobody can record launches: what both together
+    /// exceed is not kept. Launches on NVIDIA's would be there.
     #[test]
     fn what_nobody_is_charged_with() {
         let mut run = measured_training();
@@ -401,10 +405,32 @@ mod tests {
         let said = budget(&checked[1]);
         let why = "at least; package-0: 5.00 J are charged to nobody, as launches on it cannot be recorded (where the program uses no GPU: --gpu off)";
         assert!(said.ends_with(why), "{said}");
-        let call = Budget::of_call("no.such.call=1J").unwrap().that_may_be_absent();
-        assert_eq!(worst(&check(&run, &[call])), Verdict::Kept);
+        let said = budget(&checked[3]);
+        assert!(said.starts_with("budget kept: the program used at most 286 J of 286 J"), "{said}");
+        let seen = Budget::of_call("torch.autograd.backward=90J").unwrap();
+        let calls = [seen, Budget::of_call("no.such.call=1J").unwrap().that_may_be_absent()];
+        let verdicts = |run: &Profile| check(run, &calls).iter().map(|of| of.verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(&run), [Verdict::NotJudged; 2]);
         run.run.header.sources[0].id = SourceId::Nvml;
+        assert_eq!(verdicts(&run), [Verdict::Kept; 2]);
         assert_eq!(worst(&check(&run, &[of(used)])), Verdict::Kept);
+    }
+
+    /// Where that is all that was measured, zero joules are no joules: nothing below all that may be the program's is kept.
+    #[test]
+    fn nothing_but_what_nobody_is_charged_with() {
+        let run = only_an_amd_gpu();
+        let call = Budget::of_call("torch.autograd.backward=90J").unwrap();
+        let checked = check(&run, &["90J".parse().unwrap(), call, "812J".parse().unwrap()]);
+        let verdicts: Vec<Verdict> = checked.iter().map(|of| of.verdict).collect();
+        assert_eq!(verdicts, [Verdict::NotJudged, Verdict::NotJudged, Verdict::Kept]);
+        let said = budget(&checked[0]);
+        assert!(
+            said.starts_with("budget cannot be judged: the program may use 90.0 J; gpu-0: 812 J are"),
+            "{said}"
+        );
+        let said = budget(&checked[2]);
+        assert_eq!(said, "budget kept: the program used at most 812 J of 812 J");
     }
 
     /// Where the run shows only that half to twice the energy was the program's, limits below and above that are decided, and none between.

@@ -68,13 +68,23 @@ impl Uncharged {
     /// Of the domains that a run's joules are made of; `None` where that is nothing.
     pub(crate) fn of(profile: &Profile) -> Option<Self> {
         let rows = run::ledger_of(profile, run::headline(profile));
-        let of_row = |row: &LedgerRow| row.unattributed.get(&UnattributedReason::NoLaunchData).copied();
-        let is_dark =
-            |row: &&LedgerRow| source_of(profile, &row.domain).is_some_and(|id| *id != SourceId::Nvml);
-        let found = rows.filter(is_dark).filter_map(|row| Some((row.domain.clone(), of_row(row)?)));
+        let found = rows.map(|row| (row.domain.clone(), without_launches(profile, row)));
         let (domains, energies): (Vec<_>, Vec<_>) = found.filter(|(_, of)| *of > MicroJoules::ZERO).unzip();
         (!domains.is_empty()).then(|| Self { domains, energy: energies.into_iter().sum() })
     }
+}
+
+/// What a GPU drew above idle whose launches nobody can record.
+fn without_launches(profile: &Profile, row: &LedgerRow) -> MicroJoules {
+    let is_dark = source_of(profile, &row.domain).is_some_and(|id| *id != SourceId::Nvml);
+    let energy = row.unattributed.get(&UnattributedReason::NoLaunchData).filter(|_| is_dark);
+    energy.copied().unwrap_or_default()
+}
+
+/// What a domain showed that may be the program's and is charged to nobody: that, and what its counter is not believed in.
+pub(crate) fn of_nobody(profile: &Profile, row: &LedgerRow) -> MicroJoules {
+    let doubted = row.unattributed.get(&UnattributedReason::CounterDoubted).copied();
+    without_launches(profile, row) + doubted.unwrap_or_default()
 }
 
 /// How much was read of a recording that ends before its run did, where that is known.
@@ -98,10 +108,10 @@ pub enum NotKnown {
 }
 
 impl NotKnown {
-    /// Where it decides whether a budget of a program, or of a part of it, is kept of which so much is left.
-    pub(crate) fn of(profile: &Profile, of_program: bool, left: MicroJoules) -> Option<Self> {
+    /// Where it decides whether a budget is kept of which so much is left: any part of a program may be what launched on a GPU.
+    pub(crate) fn of(profile: &Profile, left: MicroJoules) -> Option<Self> {
         let gap = Missing::all(profile).find(|missing| missing.may_be_more_than(left)).map(Self::Gap);
-        let uncharged = || Uncharged::of(profile).filter(|of| of_program && of.energy > left);
+        let uncharged = || Uncharged::of(profile).filter(|of| of.energy > left);
         let cut = || read_ns(profile).map(Self::Cut);
         gap.or_else(|| uncharged().map(Self::Uncharged)).or_else(cut)
     }

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what is doubtful about them (`diagnostics.rs`).
 
-use super::DomainChoice;
+use super::{DomainChoice, missing};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, StackStatus, Truncation};
@@ -122,10 +122,17 @@ pub fn is_modelled(profile: &Profile, choice: DomainChoice) -> bool {
     rows.peek().is_some() && rows.all(|row| row.quality == Quality::Estimated)
 }
 
-/// The same as `quality` for numbers of functions, threads and stacks: there a counter is always split by a model, so none is better than
-/// `apportioned`.
+/// The same as `quality` for numbers of the program, of functions, threads and stacks: there a counter is always split by a model, so none is
+/// better than `apportioned`. `None` too where all energy above idle is charged to nobody: then zero joules are no joules.
 pub fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
-    quality(profile, choice).map(|quality| quality.max(Quality::Apportioned))
+    let rows = known_rows(profile, choice).filter(|row| !is_of_nobody(profile, row));
+    rows.map(|row| row.quality.max(Quality::Apportioned)).max()
+}
+
+/// Whether nobody is charged with any of a domain's energy, though somebody used it.
+pub(crate) fn is_of_nobody(profile: &Profile, row: &LedgerRow) -> bool {
+    let is_charged = [row.target, row.other].iter().any(|part| *part != MicroJoules::ZERO);
+    !is_charged && missing::of_nobody(profile, row) > MicroJoules::ZERO
 }
 
 /// The word for a quality.

@@ -260,9 +260,13 @@ impl Summary<'_> {
             .filter(|(_, part)| *part != MicroJoules::ZERO)
             .map(|(what, part)| format!("{what} {}", share(part)))
             .collect();
+        let is_known = !rows.iter().all(|row| run::is_of_nobody(self.profile, row));
         let line = |spaces: &str, of: &str| {
             let [target_j, all_j] = [target, all].map(|energy| in_unit(energy.as_joules(), "J"));
-            format!("  {name:<5}{target_j:>8}{spaces}{} of {of}{all_j}", share(target))
+            match is_known {
+                true => format!("  {name:<5}{target_j:>8}{spaces}{} of {of}{all_j}", share(target)),
+                false => format!("  {name:<5}  not known of {of}{all_j}"),
+            }
         };
         let whole = line("   ", "the machine's ");
         let all_parts: usize = parts.iter().map(|part| part.len() + 2).sum();
@@ -397,11 +401,11 @@ pub(crate) fn used(profile: &Profile) -> String {
     let choice = run::headline(profile);
     let Some(quality) = run::split_quality(profile, choice) else {
         let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
-        return format!(
-            "{} s   {} s of CPU time   no energy was measured",
-            seconds(time_ns),
-            seconds(cpu_ns)
-        );
+        let why = match run::quality(profile, choice) {
+            None => "no energy was measured",
+            Some(_) => "its energy is not known",
+        };
+        return format!("{} s   {} s of CPU time   {why}", seconds(time_ns), seconds(cpu_ns));
     };
     let energy = run::target(profile, choice);
     let joules = energy.as_joules();
@@ -447,6 +451,8 @@ fn unread_of(profile: &Profile, choice: DomainChoice) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{DomainClass, SummaryOptions, used, write};
+    use crate::table::{self, TableOptions};
+    use crate::tests::only_an_amd_gpu;
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
@@ -475,6 +481,22 @@ mod tests {
         let line = "\n  31.0% in Python functions and what they call: report --by python\n";
         assert!(of(31).contains(line), "{}", of(31));
         assert!(!of(1).contains("--by python") && !of(60).contains("--by python"), "{}", of(60));
+    }
+
+    /// Energy that is charged to nobody is not zero joules of the program: its headline says so, and rows are by CPU time.
+    #[test]
+    fn energy_of_nobody() {
+        let mut out = Vec::new();
+        write(&mut out, &only_an_amd_gpu(), &SummaryOptions::default()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(" s of CPU time   its energy is not known\n"), "{text}");
+        assert!(text.contains("\n  GPU    not known of the machine's 812 J; not charged 100.0%\n"), "{text}");
+        assert!(!text.contains(" 0 J"), "{text}");
+        let mut out = Vec::new();
+        table::write(&mut out, &only_an_amd_gpu(), &TableOptions::default()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let row = text.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>());
+        assert!(row.into_iter().any(|row| row == ["gpu-0", "measured", "812.00", "-"]), "{text}");
     }
 
     /// Where rows have less than what is in none, as of code that is made of very many texts, the rest is said, below them.

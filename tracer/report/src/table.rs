@@ -185,7 +185,11 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         // A rest is nobody's, and so in no column but the first.
         let is_rest = rest.iter().chain(&beside_cores).any(|rest| std::ptr::eq(*row, rest));
         let energies = parts.iter().map(|part| scale.show(part.1(row))).enumerate();
-        let energies = energies.map(|(at, text)| if is_rest && at > 0 { String::new() } else { text });
+        let energies = energies.map(|(at, text)| match at {
+            1.. if is_rest => String::new(),
+            1 if run::is_of_nobody(profile, row) => "-".to_owned(),
+            _ => text,
+        });
         let described = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()];
         let cells = described.into_iter().take(words.len()).chain(energies);
         GridRow { cells: cells.collect(), style: Style::new() }
@@ -522,7 +526,8 @@ impl Sections<'_> {
     /// Whether rows say how sure their joules are: of a part of a run nobody knows it, and of a model no row says more than the note above.
     fn has_intervals(&self) -> bool {
         let is_part = self.profile.part.is_some() || self.options.by == By::Phase;
-        !self.profile.ledger.is_empty() && !self.is_modelled() && !is_part
+        let is_known = run::split_quality(self.profile, run::headline(self.profile)).is_some();
+        is_known && !self.is_modelled() && !is_part
     }
 
     fn is_modelled(&self) -> bool {

@@ -102,6 +102,8 @@ pub struct Totals {
     samples: u64,
     domains: Vec<Domain>,
     target: Used,
+    /// Some of the programs' energy is known.
+    is_known: bool,
     work: Vec<WorkSoFar>,
     sections: [Rows; 3],
 }
@@ -119,6 +121,7 @@ impl Totals {
             self.add_domain(row, has_no_baseline(profile, &row.domain), profile.run.header.system_wide);
         }
         self.target.add(run::target(profile, run::headline(profile)));
+        self.is_known |= run::split_quality(profile, run::headline(profile)).is_some();
         WorkSoFar::add_window(&mut self.work, profile, over_time);
         // What the interpreter does for a Python function is that function's, as in flame graphs.
         let folded = native_frames::folded(profile, NativeFrames::Libraries);
@@ -163,12 +166,11 @@ impl Totals {
     /// What stands when the terminal is as it was before: the whole in a line, and one for each domain of which no idle power is known.
     pub fn last_line(&self) -> String {
         let seconds = self.seconds(self.ns);
-        let mut line = format!(
-            "energy-trace: {} {}in {seconds:.1} s, {}",
-            self.target.all,
-            self.quality_word(),
-            self.what
-        );
+        let used = match self.is_known {
+            true => format!("{} {}", self.target.all, self.quality_word()),
+            false => "no energy is known ".to_owned(),
+        };
+        let mut line = format!("energy-trace: {used}in {seconds:.1} s, {}", self.what);
         for domain in self.domains.iter().filter(|domain| domain.with_idle) {
             let (known, there) = match domain.idle.all {
                 MicroJoules::ZERO => ("not known", ""),
@@ -219,15 +221,13 @@ impl Totals {
     }
 
     fn head(&self) -> String {
-        format!(
-            "{:.1} W {}· {} in {:.0} s · {} · {}",
-            self.watts(self.target),
-            self.quality_word(),
-            self.target.all,
-            self.seconds(self.ns),
-            counted(self.samples, "sample"),
-            self.what
-        )
+        let (watts, word) = (self.watts(self.target), self.quality_word());
+        let used = match self.is_known {
+            true => format!("{watts:.1} W {word}· {}", self.target.all),
+            false => "no energy is known".to_owned(),
+        };
+        let samples = counted(self.samples, "sample");
+        format!("{used} in {:.0} s · {samples} · {}", self.seconds(self.ns), self.what)
     }
 
     /// `package-0   12.4 W ██████▌··· program 8.1 W, idle 3.1 W, others 1.2 W`; bars of all domains are as long.
@@ -374,6 +374,7 @@ fn styled(screen: &Screen, style: Style, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Diagnostic, DomainDiagnostic, IdleInUse, OverTime, Screen, Section, Totals, bar};
+    use crate::tests::only_an_amd_gpu;
     use crate::tests::training_runs::measured_training;
     use crate::tests::work::counted;
     use energy_trace_model::recording::record::InUse;
@@ -430,6 +431,17 @@ mod tests {
         let lines = totals.lines(&screen(120, 24, Section::All));
         let of_cpus = lines.iter().find(|line| line.starts_with("package")).unwrap();
         assert!(of_cpus.contains(", energy-trace ") && !of_cpus.contains("others"), "{of_cpus}");
+    }
+
+    /// Where all energy is charged to nobody, no watts of programs are shown.
+    #[test]
+    fn energy_of_nobody() {
+        let mut totals = Totals::default();
+        totals.add(&only_an_amd_gpu(), &OverTime::default());
+        assert!(totals.head().starts_with("no energy is known in 20 s · "), "{}", totals.head());
+        assert!(totals.last_line().starts_with("energy-trace: no energy is known in 20.0 s, "));
+        totals.add(&measured_training(), &OverTime::default());
+        assert!(totals.head().contains(" W · ") && totals.head().contains(" J in 40 s"), "{}", totals.head());
     }
 
     /// As many lines as the terminal has, none wider, whatever its size; the last one names the keys.

@@ -13,6 +13,19 @@ pub(crate) mod warnings;
 pub(crate) mod work;
 
 use super::{DomainChoice, DomainClass};
+use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::recording::record::SourceId;
+
+/// A training of which nothing was measured but a GPU whose launches nobody can record.
+pub(crate) fn only_an_amd_gpu() -> Profile {
+    let mut run = training_runs::measured_training();
+    run.ledger.retain(|row| row.class == DomainClass::Gpu);
+    (run.rows.iter_mut())
+        .for_each(|row| (row.energy, row.by_time) = <(EnergyByClass, EnergyByClass)>::default());
+    let source = &mut run.run.header.sources[0];
+    (source.id, source.domains) = (SourceId::AmdGpu, vec!["gpu-0".to_owned()]);
+    run
+}
 
 /// A domain is named on the command line as it is shown, and a wrong one is answered with the right ones.
 #[test]
