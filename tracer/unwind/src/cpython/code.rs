@@ -5,10 +5,11 @@
 
 use super::code_check::{Check, read_checks};
 use super::globals::own_name;
+use super::kept::Kept;
 use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
-use super::module_name::module_named;
+use super::module_name::{OwnName, module_named};
 use super::receiver::{has_name, may_tell};
 use energy_trace_model::recording::names::{LONGEST_NAME, cut};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub struct CodeObject {
     compiled_as: Option<String>,
     /// Its module's name, by the globals that it ran with; `None` where these are not known, or have none.
     pub module: Option<String>,
+    /// `__name__` of these globals.
+    pub own_name: Option<String>,
     /// `co_firstlineno`.
     pub first_line: u32,
     /// Its line table.
@@ -81,10 +84,19 @@ impl CodeObject {
         self.bytecode.is_empty()
     }
 
+    /// What the probes copied of a text (its file is no file), beside one that was read and ran with the same globals: they name its module.
+    pub fn told_beside(&self, read: &Self) -> Option<Self> {
+        let is_text = self.is_told() && self.file.starts_with('<');
+        let name = read.own_name.clone().filter(|_| is_text)?;
+        let own = OwnName { name, package: None, source: None };
+        Some(Self { module: Some(module_named(&self.file, &own)), ..self.clone() })
+    }
+
     /// Takes in what its globals say of its module, and of its file where it was compiled elsewhere.
     fn name_module(&mut self, source: &impl Source, layout: &CodeLayout, globals: u64) {
         let Some(own) = own_name(source, layout, globals, &self.file) else { return };
         self.module = Some(module_named(&self.file, &own));
+        self.own_name = Some(own.name);
         if let Some(file) = own.source {
             self.may_tell = layout.sees_receivers && may_tell(&self.qualname, &file);
             self.on_named = layout.sees_receivers && has_name(&self.qualname, &file);
@@ -99,8 +111,8 @@ impl CodeObject {
 
     /// The same one, which was read before with the globals that name its module and file.
     pub fn named_as(self, before: &Self) -> Self {
-        let (module, file) = (before.module.clone(), before.file.clone());
-        Self { module, file, compiled_as: before.compiled_as.clone(), ..self }
+        let (module, own_name) = (before.module.clone(), before.own_name.clone());
+        Self { module, own_name, file: before.file.clone(), compiled_as: before.compiled_as.clone(), ..self }
     }
 
     fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
@@ -113,7 +125,11 @@ impl CodeObject {
             bytes = layout.lines.units(&linetable)?.checked_mul(2)?;
             bytecode.extend(read_copies(source, address.wrapping_add(copies)).unwrap_or_default());
         }
-        let text = |at: u64| read_string(source, &layout.string, source.word(address.wrapping_add(at))?);
+        let kept = Kept::read(source, layout, address)?;
+        if kept.is_whole && read_check(&kept, layout, address)? != check {
+            return None;
+        }
+        let text = |at: u64| read_string(&kept, &layout.string, kept.word(address.wrapping_add(at))?);
         let (qualname, file) = (text(layout.qualname)?, text(layout.filename)?);
         Some(Self {
             may_tell: layout.sees_receivers && may_tell(&qualname, &file),
@@ -122,7 +138,8 @@ impl CodeObject {
             file,
             compiled_as: None,
             module: None,
-            first_line: source.half(address.wrapping_add(layout.first_line))?,
+            own_name: None,
+            first_line: kept.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
             linetable,
             bytecode,
@@ -148,13 +165,14 @@ impl CodeObject {
         self.check
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes, but for the module of one that is only told of, which comes and goes.
     pub fn size(&self) -> usize {
+        let names = [&self.module, &self.own_name].into_iter().flatten().filter(|_| !self.is_told());
         size_of::<Self>()
             + self.qualname.len()
             + self.file.len()
             + self.compiled_as.as_ref().map_or(0, String::len)
-            + self.module.as_ref().map_or(0, String::len)
+            + names.map(String::len).sum::<usize>()
             + self.linetable.len()
             + 8 * self.bytecode.len()
     }
@@ -287,6 +305,7 @@ mod tests {
             file: String::new(),
             compiled_as: None,
             module: None,
+            own_name: None,
             first_line: 7,
             // Two units on the first line, two on the next: no columns (Objects/locations.md).
             linetable: vec![0x80 | 13 << 3 | 1, 0, 0x80 | 13 << 3 | 1, 2],
@@ -359,6 +378,18 @@ mod tests {
             }
             assert_eq!(write(&"n".repeat(200)), None);
         }
+    }
+
+    /// A text that was gone before it was read has the module of a function that ran with its globals; a file of its own has none by that.
+    #[test]
+    fn texts_beside_what_was_read() {
+        let of = |file: &str| CodeObject { file: file.to_owned(), bytes: 1, ..CodeObject::default() };
+        let read = |name: &str| CodeObject { own_name: Some(name.to_owned()), ..of("/srv/app.py") };
+        let module = |file, name| of(file).told_beside(&read(name)).and_then(|named| named.module);
+        assert_eq!(module("<a>", "__main__").as_deref(), Some("__main__"));
+        assert_eq!(module("<a>", "pkg.make").as_deref(), Some("pkg.make"));
+        assert_eq!(module("/srv/a.html", "pkg.make"), None);
+        assert_eq!(of("<a>").told_beside(&of("<b>")), None);
     }
 
     /// A string of any length in the process is read as far as a name goes, and no further.

@@ -10,6 +10,7 @@ pub mod code_check;
 pub mod debug_offsets;
 pub mod detect;
 mod globals;
+mod kept;
 pub mod layout;
 pub mod lines;
 pub mod memory;
