@@ -5,18 +5,14 @@
 //! was read is true from the first moment at which its check was seen to the last one, and of no sample outside. Leaves out the
 //! reading (`python_frames.rs`).
 
+use super::object_names::ObjectNames;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::CalledOn;
 use energy_trace_unwind::cpython::code::CodeObject;
 use energy_trace_unwind::cpython::code_check::Check;
-use energy_trace_unwind::cpython::receiver::Named;
 use foldhash::HashMap;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
-
-/// An object that is looked at for the first time so soon after a sample is the one that was sampled: to trace another function, or to load
-/// another model, takes longer.
-const SOON_NS: u64 = 10_000_000;
 
 /// So long after a sample held a code object it is likely that one does again.
 const RECENT_NS: u64 = 250_000_000;
@@ -49,13 +45,6 @@ struct UnreadCode {
     globals: u64,
 }
 
-/// The name that an object has for what it runs, and from when to when it is known to have it.
-struct KnownName {
-    named: Named,
-    since: KtimeNs,
-    until: KtimeNs,
-}
-
 /// Of name, file and line.
 fn hash_of(object: &CodeObject) -> u64 {
     foldhash::fast::FixedState::default().hash_one(object.said())
@@ -64,6 +53,14 @@ fn hash_of(object: &CodeObject) -> u64 {
 impl Known {
     fn holds(&self, at: KtimeNs) -> bool {
         self.since <= at && at <= self.until
+    }
+
+    /// One that is only told of ran with these globals: with others it may be of another module.
+    fn ran_with(&mut self, globals: u64) {
+        if self.object.is_told() && self.globals != globals {
+            self.globals = globals;
+            Arc::make_mut(&mut self.object).module = None;
+        }
     }
 }
 
@@ -84,8 +81,8 @@ pub(crate) struct CodeObjects {
     methods: HashMap<(u64, u64), String>,
     /// On what functions were called, by code object and what the probes sent of their first variable.
     called_on: HashMap<(u64, u64), Option<CalledOn>>,
-    /// Of those that are called on objects with a name: by code object and object.
-    named: HashMap<(u64, u64), KnownName>,
+    /// Of those that are called on objects with a name.
+    pub(crate) names: ObjectNames,
     /// Those that samples held lately.
     recent: Vec<u64>,
     /// Bytes of those that are known.
@@ -102,11 +99,11 @@ impl CodeObjects {
                 (known.since, known.until) = (known.since.min(at), known.until.max(at));
                 return false;
             }
-            if self.was_still(address, &check, at) {
+            if self.was_still(address, (&check, globals), at) {
                 return false;
             }
             self.give_way(address, &check, at);
-        } else if self.was_still(address, &check, at) {
+        } else if self.was_still(address, (&check, globals), at) {
             return false;
         }
         if self.came_back(address, (check, globals), at) {
@@ -147,8 +144,9 @@ impl CodeObjects {
         let former = self.former.get(&address).filter(is_it).cloned();
         let Some(before) = self.forget_replaced(address, check).or(former) else { return false };
         self.takes_turns = true;
-        let known = Known { since: at, until: at, has_ended: false, ..before };
+        let mut known = Known { since: at, until: at, has_ended: false, ..before };
         if known.object.is_told() {
+            known.ran_with(globals);
             self.put_former(address, known);
             return false;
         }
@@ -188,7 +186,7 @@ impl CodeObjects {
     }
 
     /// Whether what a look found gone was still there at `at`, as its check says, which the probes read then.
-    fn was_still(&mut self, address: u64, check: &Check, at: KtimeNs) -> bool {
+    fn was_still(&mut self, address: u64, (check, globals): (&Check, u64), at: KtimeNs) -> bool {
         let since = self.known.get(&address).map(|known| known.since);
         let former = self.former.get_mut(&address);
         let former = former.filter(|former| former.object.is_still(check) && !former.has_ended);
@@ -196,6 +194,7 @@ impl CodeObjects {
         let former = former.filter(|_| since.is_none_or(|since| at < since));
         former.is_some_and(|former| {
             former.until = former.until.max(at);
+            former.ran_with(globals);
             !former.object.is_told()
         })
     }
@@ -212,8 +211,24 @@ impl CodeObjects {
         if is_known(self.known.get(&address)) || is_known(self.former.get(&address)) {
             return;
         }
+        let sight = self.seen.get(&address).filter(|sight| object.is_still(&sight.check));
+        let globals = sight.map_or(0, |sight| sight.globals);
         let (object, used) = (Arc::new(object), KtimeNs::default());
-        self.put_former(address, Known { object, used, globals: 0, since: at, until: at, has_ended: false });
+        self.put_former(address, Known { object, used, globals, since: at, until: at, has_ended: false });
+    }
+
+    /// Names the module of a text in a stack of `at` that the probes alone told of, where a function in that stack (`all`) runs with the same
+    /// globals and was read.
+    pub(crate) fn name_told(&mut self, address: u64, all: impl Iterator<Item = u64>, at: KtimeNs) {
+        let is_nameless = |known: &&Known| known.object.is_told() && known.object.module.is_none();
+        let Some(told) = self.known_at(address, at).filter(is_nameless) else { return };
+        let globals = told.globals;
+        let has_them = |known: &&Known| globals != 0 && known.globals == globals;
+        let mut beside = all.filter_map(|code| self.known_at(code, at)).filter(has_them);
+        let named = beside.find_map(|known| told.object.told_beside(&known.object));
+        if let (Some(named), Some(former)) = (named, self.former.get_mut(&address)) {
+            former.object = Arc::new(named);
+        }
     }
 
     /// The globals that the one at this address ran with, before it is read; 0: not known.
@@ -283,8 +298,8 @@ impl CodeObjects {
     }
 
     /// Bytes that they take.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.names.bytes()
     }
 
     /// Forgets all that was read. Functions that run on are read again.
@@ -297,7 +312,7 @@ impl CodeObjects {
         self.bytes = self.bytes.saturating_sub(known.object.size());
         self.methods.retain(|&(code, _), _| code != address);
         self.called_on.retain(|&(code, _), _| code != address);
-        self.named.retain(|&(code, _), _| code != address);
+        self.names.forget(address);
         Some(known)
     }
 
@@ -323,8 +338,12 @@ impl CodeObjects {
 
     /// The one of a sample that was taken at `at`: `None` where another may have been in its place then.
     pub(crate) fn at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
+        self.known_at(address, at).map(|known| &known.object)
+    }
+
+    fn known_at(&self, address: u64, at: KtimeNs) -> Option<&Known> {
         let known = self.known.get(&address).filter(|known| known.holds(at));
-        known.or_else(|| self.former.get(&address).filter(|known| known.holds(at))).map(|known| &known.object)
+        known.or_else(|| self.former.get(&address).filter(|known| known.holds(at)))
     }
 
     /// Whether what the probes saw at an address is this code object, or they saw nothing.
@@ -353,45 +372,11 @@ impl CodeObjects {
             self.bytes += size_of::<((u64, u64), Option<CalledOn>)>();
         }
     }
-
-    /// Looks at the name of the object that a sample of `at` has, as it is `now`, unless somebody looked since. One that was not met before had
-    /// it when it was sampled, where that was just now; one whose name changed is another object, and nobody knows since when.
-    pub(crate) fn see_name(
-        &mut self,
-        place: (u64, u64),
-        (at, now): (KtimeNs, KtimeNs),
-        is_still: impl FnOnce(&Named) -> bool,
-        read: impl FnOnce() -> Option<Named>,
-    ) {
-        let known = self.named.get_mut(&place);
-        if let Some(known) = known {
-            if at <= known.until {
-                return;
-            }
-            if is_still(&known.named) {
-                known.until = now;
-                return;
-            }
-            if let Some(named) = read() {
-                *known = KnownName { named, since: now, until: now };
-            }
-        } else if let Some(named) = read() {
-            self.bytes += size_of::<((u64, u64), KnownName)>();
-            let since = if now.ns_since(at) < SOON_NS { at } else { now };
-            self.named.insert(place, KnownName { named, since, until: now });
-        }
-    }
-
-    /// What the object of a sample of `at` runs, by the name that it had then.
-    pub(crate) fn named(&self, place: (u64, u64), at: KtimeNs) -> Option<&CalledOn> {
-        let known = self.named.get(&place)?;
-        (known.since <= at && at <= known.until).then_some(&known.named.on)
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CalledOn, Check, CodeObjects, Named, SOON_NS};
+    use super::{Check, CodeObjects};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_unwind::cpython::code::CodeObject;
     use energy_trace_unwind::cpython::layout::KNOWN;
@@ -515,6 +500,31 @@ mod tests {
         assert!(!codes.at(PLACE, at(30)).unwrap().is_told());
     }
 
+    /// A text that is gone has the module of a function that runs with the same globals in its stack, and of no other; made again with others, it has
+    /// none.
+    #[test]
+    fn a_text_and_its_module() {
+        const CALLER: u64 = PLACE + 0x100;
+        let (mut codes, at) = (CodeObjects::default(), KtimeNs::from_ns);
+        let mut caller = object(b'm');
+        caller.own_name = Some("__main__".to_owned());
+        codes.see(CALLER, (check(b'm'), 7), at(5));
+        codes.put(CALLER, Some(caller), at(9));
+        let mut module = |globals: u64, start: u64| {
+            codes.see(CALLER, (check(b'm'), 7), at(start));
+            codes.see(PLACE, (check(b'<'), globals), at(start));
+            codes.tell(PLACE, told(b'<'), at(start));
+            codes.name_told(PLACE, [PLACE, CALLER].into_iter(), at(start));
+            codes.at(PLACE, at(start)).unwrap().module.clone()
+        };
+        let main = Some("__main__".to_owned());
+        assert_eq!(
+            [(7, 10), (7, 20), (8, 30), (7, 40)].map(|(globals, start)| module(globals, start)),
+            [main.clone(), main.clone(), None, main]
+        );
+        assert_eq!(module(0, 50), None);
+    }
+
     /// What was read while it was freed, and has the check of the one that is made in its place again and again, is not believed: what the probes
     /// copied is its name, and it is read once more.
     #[test]
@@ -619,30 +629,6 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
-
-        /// However often objects replace each other in one place, each made in ten milliseconds at the least, and however late anybody looks:
-        /// no sample gets the name of another object.
-        #[test]
-        fn never_another_objects_name(
-            changes in proptest::collection::btree_set(0_u64..1000, 0..6),
-            mut samples in proptest::collection::vec((0_u64..1000, 0_u64..40), 1..40),
-        ) {
-            const MS: u64 = SOON_NS / 10;
-            let truth = |at: u64| (b'a' + changes.range(..=at).count() as u8) as char;
-            samples.retain(|&(at, _)| changes.range(at + 1..at + 10).next().is_none());
-            samples.sort_unstable();
-            let mut codes = CodeObjects::default();
-            let mut looked = 0;
-            for (at, late) in samples {
-                looked = (at + late).max(looked);
-                let named = Named { on: CalledOn::Function(truth(looked).to_string()), place: 0 };
-                let times = (KtimeNs::from_ns(at * MS), KtimeNs::from_ns(looked * MS));
-                codes.see_name((1, 2), times, |known| *known == named, || Some(named.clone()));
-                let name = codes.named((1, 2), times.0).cloned();
-                let is_true = name.clone().is_none_or(|name| name == CalledOn::Function(truth(at).to_string()));
-                prop_assert!(is_true, "{name:?} at {at}");
-            }
-        }
 
         /// However often functions come back to one place and however late anybody looks, where every sample brings the probes' word and none of them
         /// tells a name: no sample gets another function's.

@@ -337,7 +337,7 @@ impl StackBuilder {
         // What is known of classes and objects is of the one that is there now.
         let is_there = |p: &&Process| p.codes.last(place.0).is_some_and(|last| Arc::ptr_eq(last, code));
         let process = self.processes.get(head.pid).filter(is_there);
-        let named = process.and_then(|p| p.codes.named((place.0, place.2), head.at));
+        let named = process.and_then(|p| p.codes.names.at((place.0, place.2), head.at));
         let on = named.or_else(|| process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten());
         // What says nothing is no other place.
         let place = if on.is_some() || code.is_method { place } else { (place.0, place.1, 0) };

@@ -78,6 +78,9 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: EventContext, frame
     let news = codes.iter().any(|&code| process.codes.last(code).is_none());
     let now = energy_trace_system::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
     look.at_codes(process, &codes, (head.at, now));
+    for &code in &codes {
+        process.codes.name_told(code, frames.iter().filter_map(code_of), head.at);
+    }
     if layout.copies.is_some() {
         look.again_at_copies(process, frames);
     }
@@ -184,7 +187,7 @@ impl ProcessView<'_> {
                 let is_still = |named: &Named| {
                     self.peeker.is_still_named(self.pid, self.layout, &object, named).unwrap_or(false)
                 };
-                process.codes.see_name((code, first), times, is_still, read);
+                process.codes.names.see((code, first), times, is_still, read);
             } else if first != 0 && process.codes.called_on(code, first).is_none() {
                 let Ok(on) = self.peeker.called_on(self.pid, self.layout, object, first) else { continue };
                 if let (Some(_), Some(interpreter)) = (&on, &mut process.interpreter) {
