@@ -174,11 +174,15 @@ fn stolen(end: AtEnd, trace: &TraceAccount) -> Option<AccountDiagnostic> {
     })
 }
 
-/// Processes that run on, and were not about to end.
+/// Processes that run on, and were not about to end. A daemon forks twice: instead of one that has ended since, who is in its session.
 fn still_running(living: &[(Pid, ProcessTimes)]) -> Option<AccountDiagnostic> {
-    let on = living.iter().filter(|(pid, _)| check_at(Path::new(PROC), *pid).is_ok());
-    let on: Vec<&(Pid, ProcessTimes)> = on.collect();
-    let (pid, _) = on.iter().max_by_key(|(_, times)| times.own_ns)?;
+    let proc = Path::new(PROC);
+    let (on, ended): (Vec<_>, Vec<_>) = living.iter().partition(|(pid, _)| check_at(proc, *pid).is_ok());
+    let tree = if ended.is_empty() { None } else { ProcessTree::read_at(proc).ok() };
+    let began = |(pid, _): &&(Pid, ProcessTimes)| tree.as_ref().map(|tree| tree.in_session_of(*pid));
+    let daemons = ended.iter().filter_map(began).flatten().map(|pid| (pid, 0));
+    let on: Vec<(Pid, u64)> = on.iter().map(|(pid, times)| (*pid, times.own_ns)).chain(daemons).collect();
+    let (pid, _) = on.iter().max_by_key(|(_, own_ns)| *own_ns)?;
     let name = std::fs::read(format!("{PROC}/{pid}/comm")).unwrap_or_default();
     let name = String::from_utf8_lossy(&name).trim_end().to_owned();
     Some(AccountDiagnostic::StillRunning { processes: on.len() as u64, name, pid: pid.get() })
@@ -232,12 +236,13 @@ fn began_to_work(other: &OtherProcess, now: Option<ProcessTimes>, of_ns: u64) ->
 mod tests {
     use super::{
         Account, AccountDiagnostic, AtEnd, CommandEnd, OtherProcess, Pid, ProcessTimes, Recorded,
-        TimeDifference, TraceAccount, began_to_work, works_on,
+        TimeDifference, TraceAccount, began_to_work, still_running, works_on,
     };
     use energy_trace_model::recording::record::LossReason;
     use std::collections::BTreeMap;
+    use std::io::{BufRead as _, BufReader};
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::ExitStatus;
+    use std::process::{Command, ExitStatus, Stdio};
 
     const MS: u64 = 1_000_000;
 
@@ -301,6 +306,23 @@ mod tests {
         let group = Account { others_join: true, ..account };
         assert_eq!(group.kernel_ns(end, &living), Some(1_095 * MS));
         assert_eq!(super::tests::account(&[]).kernel_ns(end, &living), None);
+    }
+
+    /// A daemon that its maker forked just when the recording ended is seen by its session.
+    #[test]
+    fn a_daemon_whose_maker_has_ended() {
+        let mut maker = Command::new("setsid");
+        maker.args(["sh", "-c", "sleep 60 & echo $!"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut maker = maker.spawn().unwrap();
+        let (pid, mut daemon) = (Pid::new(maker.id()), String::new());
+        BufReader::new(maker.stdout.take().unwrap()).read_line(&mut daemon).unwrap();
+        maker.wait().unwrap();
+        let found = still_running(&[(pid, ProcessTimes::default())]);
+        let _ended = Command::new("kill").arg(daemon.trim()).status();
+        let Some(AccountDiagnostic::StillRunning { processes: 1, pid, .. }) = found else {
+            panic!("{found:?}")
+        };
+        assert_eq!(pid.to_string(), daemon.trim());
     }
 
     /// Time that the host took is told where the machine says so, and where no pause of the machine tells it.

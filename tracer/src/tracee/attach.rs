@@ -58,6 +58,7 @@ struct Stat {
     parent: Pid,
     /// The process group.
     group: Pid,
+    session: Pid,
     state: char,
     started: u64,
 }
@@ -102,6 +103,12 @@ impl ProcessTree {
     /// Who made a process, or took it over.
     pub fn parent_of(&self, pid: Pid) -> Option<Pid> {
         self.0.get(&pid).map(|stat| stat.parent)
+    }
+
+    /// Who runs in the session that a process began.
+    pub fn in_session_of(&self, pid: Pid) -> impl Iterator<Item = Pid> {
+        let is_in = move |stat: &Stat| stat.session == pid && !matches!(stat.state, 'Z' | 'X');
+        self.0.iter().filter(move |(_, stat)| is_in(stat)).map(|(&pid, _)| pid)
     }
 
     /// The roots that run and everything below them, each once.
@@ -227,16 +234,17 @@ fn read_stat(proc: &Path, pid: Pid) -> Option<Stat> {
     parse_stat(&String::from_utf8_lossy(&line))
 }
 
-/// Fields 3 (state), 4 (parent), 5 (group) and 22 (start) of proc_pid_stat(5). The name before them is in parentheses and may hold some itself.
+/// Fields 3 (state), 4 (parent), 5 (group), 6 (session) and 22 (start) of proc_pid_stat(5). The name before them is in parentheses and may hold some itself.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, after_name) = text.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let parent = Pid::new(fields.next()?.parse().ok()?);
     let group = Pid::new(fields.next()?.parse().ok()?);
-    // Fields 6 to 21 lie between the group and the start; `nth` counts from zero.
-    let started = fields.nth(16)?.parse().ok()?;
-    Some(Stat { parent, group, state, started })
+    let session = Pid::new(fields.next()?.parse().ok()?);
+    // Fields 7 to 21 lie between the session and the start; `nth` counts from zero.
+    let started = fields.nth(15)?.parse().ok()?;
+    Some(Stat { parent, group, session, state, started })
 }
 
 fn read_process_of(proc: &Path, pid: Pid) -> Option<Pid> {
@@ -255,17 +263,29 @@ mod tests {
     use std::path::Path;
 
     fn tree(edges: &[(u32, u32)]) -> ProcessTree {
-        let stat = |parent| Stat { parent: Pid::new(parent), group: Pid::new(0), state: 'S', started: 1 };
+        let stat = |parent| Stat {
+            parent: Pid::new(parent),
+            group: Pid::new(0),
+            session: Pid::new(0),
+            state: 'S',
+            started: 1,
+        };
         ProcessTree(edges.iter().map(|&(pid, parent)| (Pid::new(pid), stat(parent))).collect())
     }
 
     /// A name with parentheses and spaces does not shift the fields.
     #[test]
     fn names_may_hold_anything() {
-        let line = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 987654 1 2\n";
+        let line = "42 (a) b (c)) S 7 42 41 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 987654 1 2\n";
         assert_eq!(
             parse_stat(line),
-            Some(Stat { parent: Pid::new(7), group: Pid::new(42), state: 'S', started: 987_654 })
+            Some(Stat {
+                parent: Pid::new(7),
+                group: Pid::new(42),
+                session: Pid::new(41),
+                state: 'S',
+                started: 987_654
+            })
         );
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat("42 (cut) S 7 1"), None);
