@@ -224,7 +224,9 @@ impl UnitTable {
         if !grid.is_too_wide(Some(width)) {
             return grid;
         }
-        let heads = grid.heads.iter().map(|head| shorten_end(head, NARROW_HEAD)).collect();
+        let last = grid.heads.len().saturating_sub(1);
+        let room = |at| if at == last { width } else { NARROW_HEAD };
+        let heads = grid.heads.iter().enumerate().map(|(at, head)| shorten_end(head, room(at))).collect();
         Grid { heads, ..grid }
     }
 
