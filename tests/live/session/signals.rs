@@ -59,7 +59,7 @@ fn the_commands_own_signals_do_not_come_back() {
 fn the_finisher_is_stopped() {
     for (goes_on, code) in [(true, 0), (false, 125)] {
         let place = place();
-        let mut child = Talk::spawn(place.record("echo ready; read y"));
+        let mut child = Talk::spawn(place.record("echo ready; read y; exit 0"));
         assert_eq!(child.line(), "ready\n");
         let finisher = all().into_iter().find(|of| of.parent == child.0.id() && of.name == "et-finisher");
         let finisher = Pid::from_raw(finisher.unwrap().pid.cast_signed());
