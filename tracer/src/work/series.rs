@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  series              a 5   a 7, b 2   b 4      b 4, c 9
-//!  what was done             2 + 2      2        0 + 9        a is gone: what it did before that nobody knows
-//!  told                5     9          2        11           a sum that falls is one that began anew
+//!  what was done             2          2        0            of b before its first number, and of a before it went, nobody knows
+//!  told                5     7          2        2            a sum that falls is one that began anew
 //! ```
 //!
-//! As Prometheus has it, a series that is new, or falls, began at nothing. Where one falls or goes the sum begins anew with what was done since, if
-//! that is less; else that is added. Leaves out the page (`exposition.rs`).
+//! As Prometheus has it, a series counts from its first number on, and one that falls began at nothing. Where one falls or goes the sum begins anew
+//! with what was done since, if that is less; else that is added. Leaves out the page (`exposition.rs`).
 
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
 use std::collections::BTreeMap;
@@ -32,12 +32,15 @@ impl Sum {
         if found.len() > MOST {
             return Err(WorkFailure::System { error: format!("it has more than {MOST} series") });
         }
-        let before = |series| self.known.get(series).map_or(WorkUnits::ZERO, |(number, _)| *number);
-        let mut more = found.iter().map(|(series, number)| number.since(before(series)));
+        // All numbers of the first look are what the sum begins with.
+        let unknown = |number| if self.told.is_none() { WorkUnits::ZERO } else { number };
+        let before =
+            |series, number| self.known.get(series).map_or_else(|| unknown(number), |(number, _)| *number);
+        let mut more = found.iter().map(|(series, number)| number.since(before(series, *number)));
         let more = more.try_fold(WorkUnits::ZERO, WorkUnits::checked_add);
         let is_gone =
             self.known.iter().any(|(series, (_, was_there))| *was_there && !found.contains_key(series));
-        let is_broken = is_gone || found.iter().any(|(series, number)| *number < before(series));
+        let is_broken = is_gone || found.iter().any(|(series, number)| *number < before(series, *number));
         self.remember(found);
         let more = more.ok_or(WorkFailure::NoNumber)?;
         let told = self.told.unwrap_or_default();
@@ -76,15 +79,17 @@ mod tests {
         let some = |numbers: &[f64]| numbers.iter().copied().map(Some).collect::<Vec<_>>();
         assert_eq!(
             told(&[&[(1, 5)], &[(1, 7), (2, 2)], &[(2, 4)], &[(2, 4), (3, 9)]]),
-            some(&[5.0, 9.0, 2.0, 11.0])
+            some(&[5.0, 7.0, 2.0, 2.0])
         );
+        // A whole life that appears at once was not done between two looks.
+        assert_eq!(told(&[&[(1, 5)], &[(1, 6), (2, 1_300)], &[(1, 6), (2, 1_301)]]), some(&[5.0, 6.0, 7.0]));
         // The others' 1,500 hide neither the end of one nor that another begins anew.
         assert_eq!(told(&[&[(1, 9_000), (2, 0)], &[(2, 1_500)]]), some(&[9_000.0, 1_500.0]));
         assert_eq!(told(&[&[(1, 9_000), (2, 0)], &[(1, 20), (2, 1_500)]]), some(&[9_000.0, 1_520.0]));
         // One that comes back goes on.
         assert_eq!(told(&[&[(1, 900), (2, 5)], &[(2, 6)], &[(1, 903), (2, 6)]]), some(&[905.0, 1.0, 4.0]));
-        // A metric whose labels are others in each look: what is there was done.
-        assert_eq!(told(&[&[(1, 5)], &[(2, 4)], &[(3, 6)], &[(4, 3)]]), some(&[5.0, 4.0, 10.0, 3.0]));
+        // Of a metric whose labels are others in each look nothing is known.
+        assert_eq!(told(&[&[(1, 5)], &[(2, 4)], &[(3, 6)], &[(4, 3)]]), some(&[5.0, 0.0, 0.0, 0.0]));
     }
 
     /// Series without end take no more memory than a page.

@@ -29,9 +29,14 @@ use std::ops::Range;
 /// Windows begin with the minutes of UTC, as far as bins of time do.
 const WINDOW_NS: u64 = 60_000_000_000;
 
-/// To the microsecond that tables say. Clocks are compared to some nanoseconds: a window that begins with a minute does so here too.
+const SECOND_NS: u64 = 1_000_000_000;
+/// On a busy machine clocks are compared to some microseconds, seldom worse.
+const APART_NS: u64 = 1_000_000;
+
+/// To the microsecond that tables say; a window that begins with a second of the clock does so here too.
 const fn to_microsecond(ns: u64) -> u64 {
-    ns.saturating_add(500) / 1_000 * 1_000
+    let second = ns.saturating_add(SECOND_NS / 2) / SECOND_NS * SECOND_NS;
+    if ns.abs_diff(second) < APART_NS { second } else { ns.saturating_add(500) / 1_000 * 1_000 }
 }
 
 pub(super) fn add(fleet: &mut Fleet, input: &Input<'_>, options: &ExportOptions) {
@@ -85,7 +90,7 @@ fn stretches(input: &Input<'_>) -> Vec<Stretch> {
     let mut last = None;
     for bin in input.bins.clone() {
         let (from, to) = over_time.bins.span(bin);
-        let minute = run.header.anchor.unix_ns_of(from) / WINDOW_NS;
+        let minute = to_microsecond(run.header.anchor.unix_ns_of(from)) / WINDOW_NS;
         match stretches.last_mut().filter(|_| last == Some(minute)) {
             Some(stretch) => (stretch.to, stretch.bins.end) = (to, bin + 1),
             None => stretches.push(Stretch { from, to, bins: bin..bin + 1 }),
@@ -382,8 +387,9 @@ mod tests {
     #[test]
     fn full_seconds() {
         let minute = 1_795_737_600_000_000_000;
-        assert_eq!([minute - 31, minute, minute + 97].map(to_microsecond), [minute; 3]);
-        assert_eq!(to_microsecond(minute - 501), minute - 1_000);
+        assert_eq!([minute - 31, minute, minute + 97, minute - 999_999].map(to_microsecond), [minute; 4]);
+        let between = minute + 500_000_000;
+        assert_eq!([between - 501, between + 501].map(to_microsecond), [between - 1_000, between + 1_000]);
         assert_eq!(to_microsecond(u64::MAX) % 1_000, 0);
     }
 }
