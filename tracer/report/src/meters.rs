@@ -37,13 +37,7 @@ const fn basis_of(source: &SourceId) -> &'static str {
 /// The sources of the domains that a choice holds and that measured something.
 fn sources_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &SourceId> {
     let known = run::known_rows(profile, choice);
-    known.filter_map(|row| source_of(profile, &row.domain))
-}
-
-/// What reads a domain.
-pub(crate) fn source_of<'a>(profile: &'a Profile, domain: &str) -> Option<&'a SourceId> {
-    let mut sources = profile.run.header.sources.iter();
-    sources.find(|source| source.domains.iter().any(|of| of == domain)).map(|source| &source.id)
+    known.filter_map(|row| run::source_of(profile, &row.domain))
 }
 
 /// What the headline of a side was read from: `package by RAPL`.
@@ -55,7 +49,7 @@ pub(crate) fn meters(side: &[Profile]) -> BTreeSet<String> {
             Some(source) => format!(" by {source}"),
             None => String::new(),
         };
-        rows.map(|row| format!("{}{}", row.class.name(), meter(source_of(profile, &row.domain))))
+        rows.map(|row| format!("{}{}", row.class.name(), meter(run::source_of(profile, &row.domain))))
             .collect::<Vec<_>>()
     };
     side.iter().flat_map(of_run).collect()

@@ -2,11 +2,10 @@
 //!
 //! Leaves out its sentence (`sentences/counters.rs`).
 
-use crate::meters::source_of;
 use crate::run;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GapReason};
-use energy_trace_model::profile::{LedgerRow, Profile, UnattributedReason};
-use energy_trace_model::recording::record::{RecordingDiagnostic, SourceId};
+use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::recording::record::RecordingDiagnostic;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -68,23 +67,10 @@ impl Uncharged {
     /// Of the domains that a run's joules are made of; `None` where that is nothing.
     pub(crate) fn of(profile: &Profile) -> Option<Self> {
         let rows = run::ledger_of(profile, run::headline(profile));
-        let found = rows.map(|row| (row.domain.clone(), without_launches(profile, row)));
+        let found = rows.map(|row| (row.domain.clone(), run::without_launches(profile, row)));
         let (domains, energies): (Vec<_>, Vec<_>) = found.filter(|(_, of)| *of > MicroJoules::ZERO).unzip();
         (!domains.is_empty()).then(|| Self { domains, energy: energies.into_iter().sum() })
     }
-}
-
-/// What a GPU drew above idle whose launches nobody can record.
-fn without_launches(profile: &Profile, row: &LedgerRow) -> MicroJoules {
-    let is_dark = source_of(profile, &row.domain).is_some_and(|id| *id != SourceId::Nvml);
-    let energy = row.unattributed.get(&UnattributedReason::NoLaunchData).filter(|_| is_dark);
-    energy.copied().unwrap_or_default()
-}
-
-/// What a domain showed that may be the program's and is charged to nobody: that, and what its counter is not believed in.
-pub(crate) fn of_nobody(profile: &Profile, row: &LedgerRow) -> MicroJoules {
-    let doubted = row.unattributed.get(&UnattributedReason::CounterDoubted).copied();
-    without_launches(profile, row) + doubted.unwrap_or_default()
 }
 
 /// How much was read of a recording that ends before its run did, where that is known.

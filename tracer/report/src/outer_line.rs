@@ -6,8 +6,8 @@
 //! is soldered to it, and leaves a rest of its own. Leaves out RAPL's psys, of which each board has another idea, and recordings of several
 //! machines.
 
-use super::meters::source_of;
 use super::missing::unread_ns;
+use super::run::source_of;
 use super::table_cells::{in_unit, percent};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};

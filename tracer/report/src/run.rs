@@ -2,10 +2,12 @@
 //!
 //! Leaves out what is doubtful about them (`diagnostics.rs`).
 
-use super::{DomainChoice, missing};
+use super::DomainChoice;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, StackStatus, Truncation};
+use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, UnattributedReason};
+use energy_trace_model::recording::record::{
+    DomainClass, PythonLoss, Quality, SourceId, StackStatus, Truncation,
+};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::shown::shown;
 use energy_trace_names::{process_title, shorten_end};
@@ -110,6 +112,25 @@ pub fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     known_rows(profile, choice).map(|row| row.quality).max()
 }
 
+/// What a GPU drew above idle whose launches nobody can record.
+pub(crate) fn without_launches(profile: &Profile, row: &LedgerRow) -> MicroJoules {
+    let is_dark = source_of(profile, &row.domain).is_some_and(|id| *id != SourceId::Nvml);
+    let energy = row.unattributed.get(&UnattributedReason::NoLaunchData).filter(|_| is_dark);
+    energy.copied().unwrap_or_default()
+}
+
+/// What a domain showed that may be the program's and is charged to nobody: that, and what its counter is not believed in.
+fn of_nobody(profile: &Profile, row: &LedgerRow) -> MicroJoules {
+    let doubted = row.unattributed.get(&UnattributedReason::CounterDoubted).copied();
+    without_launches(profile, row) + doubted.unwrap_or_default()
+}
+
+/// What reads a domain.
+pub(crate) fn source_of<'a>(profile: &'a Profile, domain: &str) -> Option<&'a SourceId> {
+    let mut sources = profile.run.header.sources.iter();
+    sources.find(|source| source.domains.iter().any(|of| of == domain)).map(|source| &source.id)
+}
+
 /// The ledger rows of a choice of domains that measured something.
 pub(crate) fn known_rows(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
     ledger_of(profile, choice).filter(|row| row.measured != MicroJoules::ZERO)
@@ -132,7 +153,7 @@ pub fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality>
 /// Whether nobody is charged with any of a domain's energy, though somebody used it.
 pub(crate) fn is_of_nobody(profile: &Profile, row: &LedgerRow) -> bool {
     let is_charged = [row.target, row.other].iter().any(|part| *part != MicroJoules::ZERO);
-    !is_charged && missing::of_nobody(profile, row) > MicroJoules::ZERO
+    !is_charged && of_nobody(profile, row) > MicroJoules::ZERO
 }
 
 /// The word for a quality.
