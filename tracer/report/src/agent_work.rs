@@ -108,7 +108,9 @@ impl Counted {
             State::Still => Some(("still", "stood still for a window".to_owned())),
             State::New | State::Moving => None,
         };
-        let restart = restarted.then(|| ("restart", "began anew, or one of its series is gone: what it did since counts".to_owned()));
+        let restart = restarted.then(|| {
+            ("restart", "began anew, or one of its series is gone: what it did since counts".to_owned())
+        });
         let new = state.into_iter().chain(restart).filter(|(word, _)| self.said.insert(word));
         let (name, source) = (&self.name, &self.source);
         let say = |text| {
