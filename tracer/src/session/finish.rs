@@ -61,13 +61,12 @@ async fn finish_all(
         false => control.finish(stopped).await?,
     };
     if let Err(error) = stopped.or_else(|error| unless_nobody_looks(plan, error)) {
-        if control.command_is_running() {
-            log::warn!("recording has stopped; the command keeps running: {error}");
-        }
-        control.wait().await?;
-        return Err(error);
+        return Err(after_the_command(control, error).await);
     }
-    within(plan, finisher, control.finish(finisher.finish())).await???;
+    match within(plan, finisher, control.finish(finisher.finish())).await {
+        Ok(finished) => finished??,
+        Err(error) => return Err(after_the_command(control, error).await),
+    }
     if plan.live {
         control.wait_and_say().await?;
     } else {
@@ -94,6 +93,14 @@ const AGENT_ENDS_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a person waits for is given up when it was stopped in so many looks: who stopped all of us may continue us one after the other.
 const LOOKS: u32 = 10;
+
+/// Why recording failed, once the command has ended: that is no reason to leave it alone.
+async fn after_the_command(control: &mut Control, error: SessionError) -> SessionError {
+    if control.command_is_running() {
+        log::warn!("recording has stopped; the command keeps running: {error}");
+    }
+    control.wait().await.err().unwrap_or(error)
+}
 
 /// What a person waits for may take as long as it likes, but not what somebody has stopped.
 async fn within<T>(
