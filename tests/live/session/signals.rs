@@ -54,12 +54,12 @@ fn the_commands_own_signals_do_not_come_back() {
 }
 
 /// Who makes the results, and is stopped by somebody, does not hold up the end for ever: that is said, and what was recorded is there. Where it
-/// goes on in time its results are whole.
+/// goes on in time its results are whole. A command that runs on is waited for in any case.
 #[test]
 fn the_finisher_is_stopped() {
     for (goes_on, code) in [(true, 0), (false, 125)] {
         let place = place();
-        let mut child = Talk::spawn(place.record("echo ready; read y; exit 0"));
+        let mut child = Talk::spawn(place.record("trap '' INT; echo ready; read y; exit 0"));
         assert_eq!(child.line(), "ready\n");
         let finisher = all().into_iter().find(|of| of.parent == child.0.id() && of.name == "et-finisher");
         let finisher = Pid::from_raw(finisher.unwrap().pid.cast_signed());
@@ -69,6 +69,13 @@ fn the_finisher_is_stopped() {
                 std::thread::sleep(Duration::from_secs(2));
                 kill(finisher, Signal::SIGCONT)
             });
+        } else {
+            child.signal(libc::SIGINT);
+            let stderr = child.0.stderr.as_mut().unwrap();
+            let said: String =
+                stderr.bytes().map_while(Result::ok).map(char::from).take_while(|c| *c != '\n').collect();
+            assert!(said.contains("the command keeps running"), "{said}");
+            assert!(child.0.try_wait().unwrap().is_none());
         }
         let output = child.end();
         assert_code(&output, code);
