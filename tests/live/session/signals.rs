@@ -6,7 +6,7 @@ use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
 use energy_trace_tests::processes::all;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,9 +71,9 @@ fn the_finisher_is_stopped() {
             });
         } else {
             child.signal(libc::SIGINT);
-            let stderr = child.0.stderr.as_mut().unwrap();
-            let said: String =
-                stderr.bytes().map_while(Result::ok).map(char::from).take_while(|c| *c != '\n').collect();
+            let mut said = String::new();
+            // No byte more than the line: the rest is looked at in the end.
+            BufReader::with_capacity(1, child.0.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
             assert!(said.contains("the command keeps running"), "{said}");
             assert!(child.0.try_wait().unwrap().is_none());
         }
