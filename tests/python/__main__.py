@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("ENERGY_TRACE_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "energy-trace")
 PLACES = ["/usr/bin/python3", os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"), CACHE + "/pythons/*/bin/python3"]
 # What the package says it runs on; a machine without one of them has not tried it.
-WANTED = [f"3.{minor}" for minor in range(8, 15)]
+WANTED = [f"3.{minor}" for minor in range(8, 16)]
 COST = """
 import platform, sys, timeit, energy_trace
 def marked():
@@ -42,7 +42,7 @@ def main():
             print(tests.stderr.decode())
     if missing:
         failed += 1
-        print(f"not tried: CPython {', '.join(missing)}: `xtask/pythons` fetches 3.9 and 3.14, `pyenv install 3.x` the others", flush=True)
+        print(f"not tried: CPython {', '.join(missing)}: `xtask/pythons` fetches 3.9, 3.14 and 3.15, `pyenv install 3.x` the others", flush=True)
     types = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "-p", "energy_trace"]
     failed += subprocess.run(types, cwd=os.environ["PYTHONPATH"]).returncode
     sys.path.insert(0, HERE)

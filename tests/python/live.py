@@ -235,7 +235,7 @@ class Pytest(unittest.TestCase):
         self.assertEqual((status, verdicts), (1, {"test_it": ["error"]}), printed)
         self.assertIn("no energy was measured", printed)
         status, printed, _ = self.run_tests(record="--power model", tests=one)
-        self.assertRegex(printed, r"estimated from CPU time: no energy counter; may be 0\.\d to [12]\.\d times that")
+        self.assertRegex(printed, r"estimated from CPU time: no energy counter; may be 0\.\d to \d\.\d times that")
         status, printed, _ = self.run_tests(record="--power coal", tests=one)
         self.assertEqual(status, 4, printed)
         self.assertIn("coal", printed)

@@ -49,7 +49,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     if find("sudo").is_none() {
         apt::install(&[package("sudo", "records for a user without rights")], &workspace.log())?;
     }
-    if !workspace.pythons().join("debian-sid-3.14").exists() {
+    if !workspace.pythons().join("debian-sid-3.15").exists() {
         run(&mut Command::new(workspace.root().join("xtask/pythons"))).context("no newer interpreters")?;
     }
     let simulator = product::powercap_sim(workspace)?;
