@@ -13,9 +13,10 @@ use tracer_ebpf::wire::lost;
 /// `BPF_PROG_TYPE_PERF_EVENT`, `BPF_MAP_TYPE_PERCPU_ARRAY` (include/uapi/linux/bpf.h, v6.1).
 const PERF_EVENT: u64 = 7;
 const PERCPU_ARRAY: u64 = 6;
-/// `BPF_MAP_LOOKUP_ELEM`, `BPF_MAP_GET_FD_BY_ID`.
+/// `BPF_MAP_LOOKUP_ELEM`, `BPF_MAP_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
 const LOOKUP: libc::c_long = 1;
 const FD_BY_ID: libc::c_long = 14;
+const INFO_BY_FD: libc::c_long = 15;
 
 /// The sampler of one energy-trace.
 pub(super) struct Sampler {
@@ -41,11 +42,10 @@ impl Sampler {
                 if info.as_ref().is_none_or(|&(most, _)| runs > most) {
                     info = Some((runs, File::open(&path)?));
                 }
-            } else if is("map_type", PERCPU_ARRAY)
-                && is("value_size", 8)
-                && is("max_entries", u64::from(lost::COUNT))
-            {
-                counters = parse_field(&text, "map_id").map(open_map).transpose()?;
+            } else if is("map_type", PERCPU_ARRAY) && is("value_size", 8) {
+                let map = parse_field(&text, "map_id").map(open_map).transpose()?;
+                // By its name: how many counters it has is another number in other builds.
+                counters = map.filter(|map| is_named(map, b"LOST")).or(counters);
             }
         }
         let (_, info) = info.context("no perf event program")?;
@@ -104,9 +104,40 @@ fn open_map(id: u64) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd)?) })
 }
 
+/// The part of `union bpf_attr` that asks what an object is.
+#[repr(C)]
+struct Asked {
+    object: u32,
+    length: u32,
+    info: u64,
+}
+
+/// `struct bpf_map_info` up to its name.
+#[repr(C)]
+#[derive(Default)]
+struct MapInfo {
+    kind: u32,
+    id: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+fn is_named(map: &OwnedFd, name: &[u8]) -> bool {
+    let mut info = MapInfo::default();
+    let (Ok(object), Ok(length)) = (u32::try_from(map.as_raw_fd()), u32::try_from(size_of::<MapInfo>()))
+    else {
+        return false;
+    };
+    let asked = Asked { object, length, info: &raw mut info as u64 };
+    bpf(INFO_BY_FD, &asked).is_ok() && info.name.split(|&byte| byte == 0).next() == Some(name)
+}
+
 fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<libc::c_long> {
     // SAFETY: `attributes` is a part of `union bpf_attr` with pointers to memory that outlives the call and is large enough: a value for
-    // each CPU that the machine may have.
+    // each CPU that the machine may have, or as many bytes as `length` says.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if result < 0 {
         bail!("bpf({command}): {}", io::Error::last_os_error());
