@@ -135,6 +135,8 @@ impl Workspace {
                 cargo.env_remove(&name);
             }
         }
+        // Of `.ci/run`, for xtask itself.
+        cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
         // Tests and benchmarks are root's, in root's folders, whoever typed sudo.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             cargo.env_remove(name);
