@@ -3,8 +3,9 @@
 //! Three test programs (`tests/README.md`). Those of `offline` run beside each other. `gpu` runs five tests at a time: they wait for simulated
 //! hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine; those of its rooms
 //! that do neither run beside each other first: five at a time where they mostly wait (`SIDE_BY_SIDE`), three where each keeps a CPU busy
-//! (`CPU_EACH`). Beside all of these, with the CPU time that they leave, unit tests and benchmarks are built, and the former run. Clippy lints while it compiles what is run (`lint`). A lock
-//! keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
+//! (`CPU_EACH`), two where each has a CPU of its own (`CPU_ALONE`). Beside all of these, with the CPU time that they leave, unit tests and
+//! benchmarks are built, and the former run. Clippy lints while it compiles what is run (`lint`). A lock keeps a second `cargo xtask test` of the
+//! same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::{read_output, run};
@@ -112,6 +113,21 @@ const CPU_EACH: [&str; 29] = [
     "unwind::vdso",
 ];
 
+/// The same of tests whose program has a CPU of its own, by real-time priority, that compare sums of a simulated counter, which nobody else
+/// changes, or whose runtime compiles beside its program: two at a time, beside what is left to build.
+const CPU_ALONE: [&str; 10] = [
+    "power::idle_baseline",
+    "power::power_sensor",
+    "power::powercap_measures",
+    "power::whole_server",
+    "power_files::",
+    "unwind::java",
+    "unwind::node",
+    "work::files::a_counter",
+    "work::files::per_unit",
+    "work::pages::a_server",
+];
+
 /// Tests of `gpu` that run alone: they compare joules of programs that nothing may keep from launching.
 const GPU_ALONE: [&str; 2] = ["agent::two_pods", "shared::tokens_of_two"];
 
@@ -179,13 +195,15 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
             heading("live, five at a time");
             let five = run(&mut some_of(workspace, &live, &SIDE_BY_SIDE, AT_A_TIME, all));
             heading("live, three at a time");
-            five.and(run(&mut some_of(workspace, &live, &CPU_EACH, "3", all)))
+            let three = run(&mut some_of(workspace, &live, &CPU_EACH, "3", all));
+            heading("live, two at a time");
+            five.and(three).and(run(&mut some_of(workspace, &live, &CPU_ALONE, "2", all)))
         });
         heading("what is still to do of unit tests and benchmarks");
         others.join().map(|others| others.into_iter().chain([live]).collect::<Vec<_>>())
     });
     heading("live, one at a time");
-    test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH].concat()), "1");
+    test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH, &CPU_ALONE].concat()), "1");
     test(&["--test", "gpu"], &GPU_ALONE, "1");
     if options.all {
         heading("slow ones");
