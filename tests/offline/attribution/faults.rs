@@ -152,7 +152,8 @@ fn verdict(profile: &Profile) -> Verdict {
 
 /// The reason on the first screen, in its brackets; `None`: no warning of the counter.
 fn said(text: &str) -> Option<String> {
-    let domains = ["package-0", "gpu-0", "battery", "bmc"].map(|domain| format!("! {domain}:"));
+    let domains =
+        ["package-0", "gpu-0", "hwmon-power", "battery", "bmc"].map(|domain| format!("! {domain}:"));
     let of_counter = |line: &&str| domains.iter().any(|domain| line.starts_with(domain));
     let words = ["in no number", "none of its energy", "left out", "readings failed"];
     let line = text.lines().filter(of_counter).find(|line| words.iter().any(|word| line.contains(word)))?;
@@ -212,24 +213,28 @@ fn every_source_and_fault() {
     assert!(page.contains(&table), "docs/results/counter-faults.md does not have this table:\n{table}");
 }
 
-/// What a power sensor shows (milliseconds, microwatts); `None`: it is no number.
-type PowerFault = fn(u64, u64) -> Option<u64>;
+/// What a power sensor shows (milliseconds, microwatts, milliseconds between readings); `None`: it is no number.
+type PowerFault = fn(u64, u64, u64) -> Option<u64>;
 
-const POWER_FAULTS: [(&str, PowerFault); 9] = [
-    ("none", |_, uw| Some(uw)),
-    ("always 0", |_, _| Some(0)),
-    ("always the same", |_, _| Some(10_000_000)),
-    ("stands still from 1 s on", |ms, uw| Some(if ms < 1_000 { uw } else { 10_000_000 })),
-    ("text or nothing from 8 s to 9 s", |ms, uw| (!(8_000..9_000).contains(&ms)).then_some(uw)),
-    ("text or nothing from 8 s to 11 s", |ms, uw| (!(8_000..11_000).contains(&ms)).then_some(uw)),
-    ("text or nothing from 8 s on", |ms, uw| (ms < 8_000).then_some(uw)),
-    ("one reading of 1 MW", |ms, uw| Some(if ms == 8_000 { 1_000_000_000_000 } else { uw })),
-    ("1,000 times too large", |_, uw| Some(uw * 1_000)),
+const POWER_FAULTS: [(&str, PowerFault); 10] = [
+    ("none", |_, uw, _| Some(uw)),
+    ("always 0", |_, _, _| Some(0)),
+    ("always the same", |_, _, _| Some(10_000_000)),
+    ("stands still from 1 s on", |ms, uw, _| Some(if ms < 1_000 { uw } else { 10_000_000 })),
+    ("text or nothing from 8 s to 9 s", |ms, uw, _| (!(8_000..9_000).contains(&ms)).then_some(uw)),
+    ("text or nothing from 8 s to 11 s", |ms, uw, _| (!(8_000..11_000).contains(&ms)).then_some(uw)),
+    ("text or nothing from 8 s on", |ms, uw, _| (ms < 8_000).then_some(uw)),
+    ("one reading 1 kJ too high", |ms, uw, each| {
+        Some(if ms == 8_000 { uw + 1_000_000_000_000 / each } else { uw })
+    }),
+    ("one reading of 1 MW", |ms, uw, _| Some(if ms == 8_000 { 1_000_000_000_000 } else { uw })),
+    ("1,000 times too large", |_, uw, _| Some(uw * 1_000)),
 ];
 
 /// Sensors of power, and how often each has a new value and is read: one of hwmon as the mean of that time.
-const SENSORS: [Meter; 5] = [
+const SENSORS: [Meter; 6] = [
     meter("hwmon", "hwmon-power", DomainClass::Package, 50, 50),
+    meter("whole server", "hwmon-power", DomainClass::Psys, 50, 50),
     meter("battery or UPS", "battery", DomainClass::Psys, 1_000, 1_000),
     meter("BMC", "bmc", DomainClass::Psys, 1_000, 1_000),
     meter("GPU's power", "nvml", DomainClass::Gpu, 20, 20),
@@ -257,7 +262,7 @@ fn summed(fault: PowerFault, sensor: &Meter) -> Vec<Reading> {
     let silence = (4 * sensor.read).max(2_000);
     let (mut sum_uj, mut last) = (0, 0);
     let mut reading = |now: u64| {
-        let shown = fault(now, noisy(now, sensor));
+        let shown = fault(now, noisy(now, sensor), sensor.read);
         let value = shown.map(|uw| {
             let silent = now - last > silence;
             sum_uj = match silent {
@@ -290,6 +295,10 @@ fn every_fault_of_a_power_sensor() {
             let mut recording = recording(sensor, FAULTS[0].1);
             recording.readings.insert(DomainId::new(0), summed(fault, sensor));
             recording.gpu_facts.meters.extend(facts_of(sensor).map(|meter| (DomainId::new(0), meter)));
+            let domain = recording.domains[0].name.clone();
+            let note =
+                SourceNote::PowerReadings { domain: domain.clone(), place: String::new(), mean_ns: None };
+            recording.header.sources = vec![source(sensor, &domain, vec![note])];
             let profile = attribute(&recording, &Options::default());
             assert_sane(sensor, name, &recording, &profile);
             let said = said(&screen(&profile));
@@ -300,7 +309,7 @@ fn every_fault_of_a_power_sensor() {
                 known => format!(" {:.0} J |", known.as_joules()),
             };
         }
-        table += &[0, 2, 3, 4].map(|number| format!(" {} |", all_said[number])).concat();
+        table += &[0, 3, 4, 5].map(|number| format!(" {} |", all_said[number])).concat();
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/counter-faults.md");
     let page = std::fs::read_to_string(page).unwrap();

@@ -16,7 +16,7 @@
 //!
 //! Good readings come out as they went in. Pure; leaves out what takes longer to see (`lasting`).
 
-use super::counter::{CounterStep, STEP_NS, grown, most_over, step};
+use super::counter::{CounterStep, STEP_NS, grown, step};
 use super::physics::Physics;
 use super::{EnergyInterval, Gap, GapReason, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -115,10 +115,7 @@ impl Usual {
             changes.push(at.ns_since(since));
             unit = gcd(grown(before, value).unwrap_or(unit), unit);
             let ns = at.ns_since(from.0);
-            match grown(from.1, value)
-                .and_then(energy)
-                .filter(|energy| *energy <= most_over(physics.moment, ns))
-            {
+            match grown(from.1, value).and_then(energy).filter(|energy| *energy <= physics.most_over(ns)) {
                 Some(energy) if ns >= POWER_OVER_NS => {
                     powers.push(watts(energy, ns));
                     from = (at, value);
@@ -166,7 +163,7 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// The energy from one reading to a later one; the counter has shown the first value since `since`.
     fn step(&self, since: KtimeNs, from: Value, to: Value) -> Result<MicroJoules, GapReason> {
-        let most = most_over(self.physics.moment, to.0.ns_since(since));
+        let most = self.physics.most_over(to.0.ns_since(since));
         match step(from.1, to.1, to.0.ns_since(from.0), self.physics.max_range, most) {
             CounterStep::Normal(energy) | CounterStep::Wrapped(energy) => Ok(energy),
             CounterStep::Unknown(why) => Err(why),
@@ -324,6 +321,7 @@ mod tests {
         Physics {
             max_range: Some(MicroJoules::from_uj(262_143_328_850)),
             slow: false,
+            step_ns: super::STEP_NS,
             moment: watts(200),
             lasting: watts(200),
             idle: Some(watts(10)),

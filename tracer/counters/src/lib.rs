@@ -40,6 +40,7 @@ mod counter;
 mod hanging;
 mod lag;
 mod lasting;
+mod leap;
 mod model;
 mod physics;
 mod readings;

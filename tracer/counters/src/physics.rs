@@ -5,7 +5,7 @@
 //! one that is off. What a machine says of itself is a tighter bound (`PowerLimit`: RAPL's constraints, a
 //! GPU's board). Leaves out the judgement (`believed`).
 
-use super::counter::POWER_CEILING;
+use super::counter::{POWER_CEILING, STEP_NS};
 use energy_trace_model::recording::record::{Domain, DomainClass, IdleBaseline, IdleOrigin, Origin, Scope};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -36,6 +36,8 @@ pub struct Physics {
     pub max_range: Option<MicroJoules>,
     /// It steps so seldom that readings which repeat a value belong to the step after them.
     pub slow: bool,
+    /// How much older the energy of a step may be than the reading before it.
+    pub step_ns: u64,
     /// The most power for a moment.
     pub moment: MicroWatts,
     /// The most power for a second or more.
@@ -76,6 +78,7 @@ impl Physics {
         Self {
             max_range: *max_range,
             slow: steps_seldom,
+            step_ns: STEP_NS,
             moment: by_limit(MOMENT),
             lasting: by_limit(LASTING),
             idle: idle_of(domain).filter(|_| !is_gpu),
@@ -88,11 +91,23 @@ impl Physics {
         }
     }
 
+    /// The same of a power that is summed up while it is read: each step is the energy of its own time.
+    #[must_use]
+    pub const fn summed(self) -> Self {
+        Self { step_ns: 0, ..self }
+    }
+
+    /// The most energy that can be shown between two readings so far apart.
+    pub(super) fn most_over(&self, ns: u64) -> MicroJoules {
+        self.moment.over_ns(ns.saturating_add(self.step_ns))
+    }
+
     /// Of a GPU of which nothing is known.
     pub const fn of_gpu() -> Self {
         Self {
             max_range: None,
             slow: true,
+            step_ns: STEP_NS,
             moment: GPU,
             lasting: GPU,
             idle: None,

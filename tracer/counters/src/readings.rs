@@ -1,7 +1,7 @@
 //! Intervals and gaps from the readings of one counter.
 
 use super::believed::Believed;
-use super::counter::{CounterStep, most_over, step};
+use super::counter::{CounterStep, step};
 use super::physics::Physics;
 use super::{EnergyInterval, Gap, GapReason, Span, Timeline};
 use energy_trace_model::clock::KtimeNs;
@@ -69,7 +69,7 @@ impl Timeline {
             let &[(from, before), (to, after)] = pair else { continue };
             let between = Span { start: from, end: to };
             // What can be believed was asked before.
-            let most = most_over(physics.moment, u64::MAX);
+            let most = physics.most_over(u64::MAX);
             match step(before, after, between.ns(), physics.max_range, most) {
                 CounterStep::Normal(energy) | CounterStep::Wrapped(energy) => {
                     self.intervals.extend(EnergyInterval { span: between, energy }.inside(span));

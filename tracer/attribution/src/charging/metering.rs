@@ -15,8 +15,8 @@ use crate::timeline::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, GpuMeterKind, IdleOrigin, Origin, Reading, Scope, SourceId, SourceNote,
-    without_work as still,
+    Domain, DomainClass, GpuMeterKind, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, Origin,
+    Reading, Scope, SourceId, SourceNote, without_work as still,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -107,6 +107,10 @@ fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
         _ => None,
     });
     let physics = Physics::of(domain, basis.cpus.count(domain.scope), limit.filter(|_| !is_module));
+    let mut notes = recording.header.sources.iter().flat_map(|source| &source.notes);
+    let is_power = |note: &SourceNote| matches!(note, SourceNote::PowerReadings { domain: of, .. } if *of == domain.name);
+    let is_sum = is_summed(domain, recording) || notes.any(is_power);
+    let physics = if is_sum { physics.summed() } else { physics };
     // A GPU that is not busy has nothing for as long as it likes.
     match is(GpuMeterKind::Utilization) {
         true => Physics { slow: false, still_ns: u64::MAX, never_ns: u64::MAX, ..physics },
@@ -140,6 +144,10 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
                 true => seen.without_hanging(basis.cpus.count(domain.scope), || segments.busy()),
                 false => seen,
             };
+            let seen = match is_bounded_by_little(domain, source) && !has_unread_gpus(basis.recording) {
+                true => seen.without_leap(|| segments.busy(), &gpus(basis)),
+                false => seen,
+            };
             let is_gpu = matches!(domain.scope, Scope::Gpu(_));
             let counts = is_gpu && !is_summed(domain, basis.recording);
             if counts { Timeline { intervals: regular(&seen.intervals), ..seen } } else { seen }
@@ -150,6 +158,33 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
             intervals_of_model(*idle, *core, curve_of(domain, basis), busy, span)
         }
     }
+}
+
+/// Whether what it can draw is known of a whole machine alone.
+fn is_bounded_by_little(domain: &Domain, source: &SourceId) -> bool {
+    let is_gpu = matches!(domain.scope, Scope::Gpu(_));
+    !is_gpu && (domain.class == DomainClass::Psys || !source.traits().known_hardware)
+}
+
+/// What each GPU that is read drew.
+fn gpus(basis: &Basis<'_>) -> Vec<Timeline> {
+    let recording = basis.recording;
+    let readings = |gpu: &Domain| recording.readings.get(&gpu.id).map_or(&[][..], Vec::as_slice);
+    let gpus = recording.domains.iter().filter(|domain| matches!(domain.scope, Scope::Gpu(_)));
+    gpus.map(|gpu| timeline_of(gpu, readings(gpu), basis, basis.span)).collect()
+}
+
+/// Whether GPUs are there that nobody reads.
+fn has_unread_gpus(recording: &Recording) -> bool {
+    use IgnoredReason as Why;
+    let is_absent = |why: &Why| match why {
+        Why::Library { problem, .. } => matches!(problem, LibraryProblem::NotLoaded(_)),
+        why => matches!(why, Why::NoDevice | Why::NoCards { .. } | Why::Metrics(MetricsProblem::Apu)),
+    };
+    recording.header.sources.iter().any(|source| match source.id {
+        SourceId::Nvml | SourceId::AmdGpu => !source.ignored.iter().all(|of| is_absent(&of.reason)),
+        _ => source.ignored.iter().any(|of| of.reason == Why::CardTellsPowerOnly),
+    })
 }
 
 /// How a model's power goes with the load of its CPUs, where the recording says so and the CPUs are known.
