@@ -84,6 +84,22 @@ fn the_finisher_is_stopped() {
     }
 }
 
+/// Who makes the results and is stopped before the command runs does not hold that for ever: nothing runs, which is said, and no file is left.
+#[test]
+fn the_finisher_is_stopped_before_the_start() {
+    let place = place();
+    let child = Talk::spawn(place.record("touch ran"));
+    // The machine's idle power is looked at for a second, so there is time.
+    let finisher = std::iter::repeat_with(all).flatten();
+    let mut finisher = finisher.filter(|of| of.parent == child.0.id() && of.name == "et-finisher");
+    kill(Pid::from_raw(finisher.next().unwrap().pid.cast_signed()), Signal::SIGSTOP).unwrap();
+    let output = child.end();
+    assert_code(&output, 125);
+    let said = text(&output.stderr);
+    assert!(said.contains("was stopped by somebody (SIGSTOP)") && said.contains("did not run"), "{said}");
+    assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0, "{said}");
+}
+
 /// SIGINT stops the recording, whose result is whole at once; the command is told, runs on if it likes, and its status counts.
 #[test]
 fn interrupted_once() {

@@ -170,6 +170,11 @@ impl Finisher {
         self.at_work.set(true);
     }
 
+    /// Has it go on where somebody has stopped it: as nothing ran, its end leaves the files as they were.
+    pub fn go_on(&self) {
+        self.child.iter().for_each(Child::go_on);
+    }
+
     async fn done(&self, request: Request) -> Result<(), FinisherError> {
         match self.ask(request).await? {
             (Answer::Done, _) => Ok(()),

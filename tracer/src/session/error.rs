@@ -104,6 +104,12 @@ pub enum SessionError {
         .0.display()
     )]
     FinisherStopped(PathBuf),
+    /// The same before anything ran.
+    #[error(
+        "the process for output files and metrics (et-finisher) was stopped by somebody (SIGSTOP) while the recording was set up, and was \
+         ended; nothing was recorded, and the command did not run"
+    )]
+    StoppedInSetUp,
     /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.
     #[error("ended by {0}")]
     Ended(Signal),

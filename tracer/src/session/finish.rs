@@ -119,6 +119,20 @@ async fn within<T>(
     Err(why)
 }
 
+/// Works through the set-up, and does not wait for a process that somebody has stopped either.
+pub(super) async fn set_up<T>(
+    control: &mut Control,
+    finisher: &Finisher,
+    work: impl Future<Output = T>,
+) -> Result<T, SessionError> {
+    tokio::select! {
+        done = control.set_up(work) => return done,
+        () = stopped(finisher, LOOKS) => (),
+    }
+    finisher.go_on();
+    Err(SessionError::StoppedInSetUp)
+}
+
 /// Waits until somebody has stopped that process, for so many looks in a row.
 async fn stopped(finisher: &Finisher, looks: u32) {
     let mut seen = 0;

@@ -6,7 +6,7 @@ use super::caller::{Caller, gone_silent};
 use super::checks;
 use super::control::{Control, Event};
 use super::error::SessionError;
-use super::finish::finish;
+use super::finish::{finish, set_up};
 use super::own_share::CostWatch;
 use super::progress::Progress;
 use super::stage::{Roles, Stage, Stop, start};
@@ -82,7 +82,7 @@ pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
 }
 
 async fn record(plan: &RecordPlan, mut control: Control, mut roles: Roles) -> Result<Ended, SessionError> {
-    let file = control.set_up(roles.finisher.prepare()).await??;
+    let file = set_up(&mut control, &roles.finisher, roles.finisher.prepare()).await??;
     let viewer = if plan.live { Some(Viewer::at(&file)?) } else { None };
     let caller = plan.control.then(Caller::listen_to).transpose()?;
     let sent = plan.peer.map(|_| file.try_clone()).transpose();

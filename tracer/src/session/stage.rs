@@ -5,6 +5,7 @@
 use super::account::Account;
 use super::control::Control;
 use super::error::SessionError;
+use super::finish::set_up;
 use super::gpu_kernel_tier::KernelTier;
 use super::marked_ranges::MarkedRanges;
 use super::python_counts::PythonCounts;
@@ -125,7 +126,7 @@ async fn start_stages(
     python.start();
     target.follow(&mut tracer)?;
     name_gpus(&mut tracer, &mut power);
-    let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
+    let files = set_up(control, &roles.finisher, roles.finisher.files_to_prefetch()).await??;
     prefetch(&mut tracer, plan, files, units_of_calls(roles)?);
     tracer.leave_out(roles.pids())?;
 
@@ -134,7 +135,7 @@ async fn start_stages(
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;
-    let project = control.set_up(roles.finisher.project()).await??;
+    let project = set_up(control, &roles.finisher, roles.finisher.project()).await??;
     // The receiver is here.
     project.into_iter().for_each(|project| drop(records.send(Record::Project(project))));
     let power = start_power(power, &tracer, &records)?;

@@ -161,6 +161,12 @@ impl Child {
         matches!(waitid(Id::Pid(self.pid), looks), Ok(WaitStatus::Stopped(..)))
     }
 
+    /// Continues it where it was stopped.
+    pub fn go_on(&self) {
+        // It is not collected yet, so the number is its own.
+        let _ = kill(self.pid, Signal::SIGCONT);
+    }
+
     /// Whether it still runs; one that has ended is collected.
     pub fn runs(&self) -> bool {
         matches!(waitpid(self.pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
