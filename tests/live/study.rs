@@ -197,6 +197,20 @@ fn ends_before_the_end() {
     assert_says(&output, &["stopped after 0 of 40 runs", "compare -o study"]);
 }
 
+/// A study in which a run failed ends with its tables, and with a status that a script sees.
+#[test]
+fn some_runs_fail() {
+    let place = place();
+    let script = "echo run >> runs; test $(wc -l < runs) -ne 2";
+    let arguments = [&FAST[..], &["--runs", "2", "--", "sh", "-c", script, "--", "true"]].concat();
+    for again in [false, true] {
+        let output = place.run(&arguments);
+        assert_code(&output, 125);
+        assert!(text(&output.stderr).contains("1 of 4 runs failed"), "{again}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("it ended with status 1"), "{}", text(&output.stdout));
+    }
+}
+
 /// A study that is interrupted twice, the second time by an impatient user, makes what is left and nothing twice.
 #[test]
 fn interrupted_twice() {

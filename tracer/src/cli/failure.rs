@@ -29,6 +29,11 @@ impl Failure {
         Self { text: chain(error), code: OWN_FAILURE }
     }
 
+    /// What was asked for is not whole.
+    pub(super) fn lost(text: impl Into<String>) -> Self {
+        Self { text: text.into(), code: OWN_FAILURE }
+    }
+
     /// The command cannot be executed.
     pub(super) fn not_executable(error: &dyn std::error::Error) -> Self {
         Self { text: chain(error), code: NOT_EXECUTABLE }

@@ -7,18 +7,26 @@ use crate::location::quantile_of_sorted;
 /// How often runs are drawn anew.
 pub const DRAWS: usize = 4_000;
 
-/// The 95 % interval of median(second) / median(first), of pairs that are drawn together. The same seed gives the same interval. `None` of
-/// fewer than two pairs, and where the first median can be zero or less.
-pub fn ratio_of_medians(pairs: &[(f64, f64)], seed: u64) -> Option<(f64, f64)> {
-    if pairs.len() < 2 {
+/// What two programs have in a round: `None` where one has nothing, as its run failed.
+pub type Round = (Option<f64>, Option<f64>);
+
+/// The 95 % interval of median(second) / median(first), of rounds that are drawn whole. The same seed gives the same interval. `None` of
+/// fewer than two rounds, and where the first median can be zero or less.
+pub fn ratio_of_medians(rounds: &[Round], seed: u64) -> Option<(f64, f64)> {
+    if rounds.len() < 2 {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
     let mut ratios = Vec::with_capacity(DRAWS);
-    let (mut first, mut second) = (vec![0.0; pairs.len()], vec![0.0; pairs.len()]);
+    let (mut first, mut second) = (Vec::with_capacity(rounds.len()), Vec::with_capacity(rounds.len()));
     for _ in 0..DRAWS {
-        for at in 0..pairs.len() {
-            (first[at], second[at]) = pairs[random.usize(..pairs.len())];
+        (first.clear(), second.clear());
+        for _ in 0..rounds.len() {
+            let (one, other) = rounds[random.usize(..rounds.len())];
+            (first.extend(one), second.extend(other));
+        }
+        if first.is_empty() || second.is_empty() {
+            continue;
         }
         let below = middle(&mut first);
         ratios.push(middle(&mut second) / (below > 0.0).then_some(below)?);

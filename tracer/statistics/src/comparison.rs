@@ -1,5 +1,6 @@
 //! Two programs that ran in pairs: the numbers, and the verdict. Leaves out what was measured, and words for it.
 
+use crate::bootstrap::Round;
 use crate::effect::a12;
 use crate::location::{median, shift_of_pairs};
 use crate::power::{detectable, least_pairs};
@@ -51,19 +52,21 @@ pub enum Verdict {
     },
 }
 
-/// Compares pairs (first, second) of the same round.
-pub fn compare(pairs: &[(f64, f64)], seed: u64) -> Comparison {
-    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    let middle = median(&first);
-    let smallest = detectable(deviation(&differences), pairs.len(), ALPHA);
-    let are_enough = pairs.len() >= least_pairs(ALPHA, 1);
+/// Compares rounds (first, second): medians and their ratio are of all that each has, tests and differences of the rounds in which both have
+/// something.
+pub fn compare(rounds: &[Round], seed: u64) -> Comparison {
+    let first: Vec<f64> = rounds.iter().filter_map(|round| round.0).collect();
+    let second: Vec<f64> = rounds.iter().filter_map(|round| round.1).collect();
+    let differences: Vec<f64> = rounds.iter().filter_map(|&(a, b)| Some(b? - a?)).collect();
+    let (middle, pairs) = (median(&first), differences.len());
+    let smallest = detectable(deviation(&differences), pairs, ALPHA);
+    let are_enough = pairs >= least_pairs(ALPHA, 1);
     Comparison {
-        pairs: pairs.len(),
+        pairs,
         tested: signed_rank(&differences),
         a12: a12(&second, &first),
         ratio: Some(median(&second) / middle).filter(|ratio| middle > 0.0 && ratio.is_finite()),
-        interval: bootstrap::ratio_of_medians(pairs, seed).filter(|_| are_enough),
+        interval: are_enough.then(|| bootstrap::ratio_of_medians(rounds, seed)).flatten(),
         shift: shift_of_pairs(&differences),
         detectable: smallest.filter(|_| are_enough && middle > 0.0).map(|of| of / middle),
     }

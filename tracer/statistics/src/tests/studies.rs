@@ -2,7 +2,7 @@
 //!
 //! A run's energy varies by 3 %, and what a round has in common, such as the machine's temperature, by 4 %.
 
-use crate::bootstrap::ratio_of_medians;
+use crate::bootstrap::{Round, ratio_of_medians};
 use crate::comparison::{Verdict, compare, judge};
 use crate::regression::{Estimate, lines};
 use crate::signed_rank::signed_rank;
@@ -20,6 +20,11 @@ fn rounds(random: &mut fastrand::Rng, n: usize, more: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Rounds in which no run failed.
+fn whole(pairs: &[(f64, f64)]) -> Vec<Round> {
+    pairs.iter().map(|&(first, second)| (Some(first), Some(second))).collect()
+}
+
 /// Box and Muller.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
@@ -34,7 +39,8 @@ fn share(n: usize, more: f64, holds: impl Fn(&[(f64, f64)]) -> bool) -> f64 {
 
 fn differ(pairs: &[(f64, f64)]) -> bool {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    signed_rank(&differences).is_some_and(|tested| judge(&compare(pairs, 1), tested.p, 1) == Verdict::Differ)
+    signed_rank(&differences)
+        .is_some_and(|tested| judge(&compare(&whole(pairs), 1), tested.p, 1) == Verdict::Differ)
 }
 
 /// 5 % more energy is found with 20 pairs; of equal programs, as also of run times that are equal, at most one study in twenty finds
@@ -51,7 +57,7 @@ fn five_percent_is_found_and_nothing_is_not() {
 fn coverage() {
     for n in [6, 10, 20, 30] {
         let covered = share(n, 0.05, |pairs| {
-            ratio_of_medians(pairs, 3).is_some_and(|(low, high)| low <= 1.05 && 1.05 <= high)
+            ratio_of_medians(&whole(pairs), 3).is_some_and(|(low, high)| low <= 1.05 && 1.05 <= high)
         });
         assert!((0.93..=0.995).contains(&covered), "{n} pairs: {covered}");
     }
@@ -93,7 +99,7 @@ fn detectable_differences() {
     for n in [10, 20, 30] {
         let mut random = fastrand::Rng::with_seed(7);
         let all: Vec<f64> =
-            (0..30).filter_map(|_| compare(&rounds(&mut random, n, 0.0), 1).detectable).collect();
+            (0..30).filter_map(|_| compare(&whole(&rounds(&mut random, n, 0.0)), 1).detectable).collect();
         let found = share(n, crate::location::median(&all), differ);
         assert!((0.72..=0.88).contains(&found), "{n} pairs: {found}");
     }
@@ -111,8 +117,22 @@ fn too_few() {
         (8, 10, Verdict::TooFew { needed: 9 }),
         (0, 0, Verdict::TooFew { needed: 6 }),
     ] {
-        let found = compare(&pairs(n), 1);
+        let found = compare(&whole(&pairs(n)), 1);
         assert_eq!(judge(&found, found.p() * tests as f64, tests), wanted, "{n} pairs, {tests} tests");
         assert_eq!([found.interval.is_some(), found.detectable.is_some()], [n >= 6; 2], "{n} pairs");
     }
+}
+
+/// Where a run failed the other one of its round counts: the ratio is that of the medians, the interval holds it, and pairs are whole rounds.
+#[test]
+fn rounds_with_one_run() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut rounds = whole(&rounds(&mut random, 20, 0.05));
+    (rounds[3].1, rounds[7].1, rounds[9].0) = (None, None, None);
+    let median = |of: fn(&Round) -> Option<f64>| {
+        crate::location::median(&rounds.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let (found, ratio) = (compare(&rounds, 1), median(|round| round.1) / median(|round| round.0));
+    assert_eq!((found.pairs, found.ratio), (17, Some(ratio)));
+    assert!(found.interval.is_some_and(|(low, high)| low <= ratio && ratio <= high), "{found:?}");
 }

@@ -5,11 +5,12 @@
 
 use super::quantities::{Kind, Quantity, counted_quantities, part_quantities, whole_quantities};
 use super::{Grade, Measured, Run, Study};
+use energy_trace_statistics::bootstrap::Round;
 use energy_trace_statistics::comparison::{Comparison, Verdict, compare, judge};
 use energy_trace_statistics::corrections::Correction;
 use energy_trace_statistics::correlation::spearman;
 use energy_trace_statistics::location::{median, quantile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Programs that are compared with each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,10 +164,11 @@ impl Compared {
                 let is_more = median_of(one).zip(median_of(other)).is_some_and(|(one, other)| one > other);
                 let turned = least != Some(one) && (is_more || least == Some(other));
                 let (base, beside) = if turned { (other, one) } else { (one, other) };
-                let of_rounds = values[&base].iter();
-                let both: Vec<(f64, f64)> =
-                    of_rounds.filter_map(|(round, a)| Some((*a, *values[&beside].get(round)?))).collect();
-                pairs.insert((one, other), compare(&both, study.seed));
+                let [base, beside] = [base, beside].map(|program| &values[&program]);
+                let all: BTreeSet<u32> = base.keys().chain(beside.keys()).copied().collect();
+                let of = |round: u32| (base.get(&round).copied(), beside.get(&round).copied());
+                let rounds: Vec<Round> = all.into_iter().map(of).collect();
+                pairs.insert((one, other), compare(&rounds, study.seed));
             }
         }
         Self { cells, least, pairs }

@@ -182,6 +182,12 @@ pub(super) fn p_of(beside: &Beside) -> Option<String> {
     matches!(beside.verdict, Verdict::Differ | Verdict::NotShown).then(|| p_value(beside.p))
 }
 
+/// That runs failed, where any did: `2 of 43 runs failed`.
+pub fn failed_title(study: &Study) -> Option<String> {
+    let failed = failed_runs(study).count();
+    (failed > 0).then(|| sentences::failed_title(failed, study.runs.len()))
+}
+
 /// Runs that failed.
 pub(super) fn failed_runs(study: &Study) -> impl Iterator<Item = &Run> {
     study.runs.iter().filter(|run| run.outcome != Outcome::Done && run.purpose != Purpose::Idle)
@@ -189,12 +195,9 @@ pub(super) fn failed_runs(study: &Study) -> impl Iterator<Item = &Run> {
 
 /// Runs that failed, so that nobody has to look for them.
 fn failures(out: &mut dyn Write, look: Look, study: &Study) -> io::Result<()> {
-    let failed: Vec<&Run> = failed_runs(study).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
+    let Some(title) = failed_title(study) else { return Ok(()) };
     writeln!(out)?;
-    look.line(out, WARNING, &sentences::failed_title(failed.len(), study.runs.len()))?;
-    let lines: Vec<String> = failed.iter().map(|run| sentences::failed(study, run)).collect();
+    look.line(out, WARNING, &title)?;
+    let lines: Vec<String> = failed_runs(study).map(|run| sentences::failed(study, run)).collect();
     look.bullets(out, "·", &lines)
 }

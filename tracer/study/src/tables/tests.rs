@@ -211,13 +211,16 @@ fn calls_of_one_program() {
     }
 }
 
-/// A failed run is shown and does not count, and its round has no pair; programs of two groups are not compared.
+/// A failed run is shown and does not count, its round has no pair, and the other run of it counts; programs of two groups are not compared.
 #[test]
 fn failures_and_groups() {
     let mut failed = study(10);
     failed.runs[1].outcome = Outcome::Failed(139);
     let cell = results(&failed)[0].blocks[0].cells[1].clone();
-    assert_eq!((cell.runs, cell.failed, cell.beside_least.unwrap().found.pairs), (9, 1, 9));
+    let found = cell.beside_least.unwrap().found;
+    assert_eq!((cell.runs, cell.failed, found.pairs), (9, 1, 9));
+    // The ratio is that of the medians that stand beside it.
+    assert_eq!(found.ratio, Some(cell.median / results(&failed)[0].blocks[0].cells[0].median));
     let said = said(&failed, 80);
     assert!(said.contains("9/10") && said.contains("it was ended by signal 11"), "{said}");
     failed.programs[2].group = "other".into();
