@@ -120,7 +120,11 @@ mod tests {
         let (whole_bytes, whole_ns) = (Some(9), Some(1_500_000_000));
         let found = RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason: CutReason::Chunk };
         cut.diagnostics.push(Diagnostic::Recorded(found));
+        let (_, json) = said(&[hotter(), cut.clone()]);
+        assert_eq!(json["same_recording"], true, "a copy that ends early is the same recording");
+        cut.run.header.anchor.unix_ns += 1;
         let (table, json) = said(&[hotter(), cut]);
+        assert_eq!(json["same_recording"], false);
         assert!(
             table.contains("B: b2 ends early") && table.contains("1.50 s of its run were read"),
             "{table}"
@@ -130,6 +134,12 @@ mod tests {
         assert!(json["program"]["changed"].is_null() && json["program"]["chance_j"].is_null(), "{json}");
         let (table, json) = said(&[hotter(), measured_training()]);
         assert!(table.contains("a recording is on both sides") && json["same_recording"] == true, "{table}");
+        let before = [measured_training()];
+        let compared = compare([&before, &before], &options).unwrap();
+        let mut out = Vec::new();
+        write(&mut out, &compared, &options).unwrap();
+        let table = String::from_utf8(out).unwrap();
+        assert!(table.contains("a recording is on both sides") && !table.contains("one run each"), "{table}");
         assert_eq!(
             [&whole_json["same_recording"], &whole_json["same_command"]],
             [&false.into(), &Value::Null]

@@ -8,6 +8,7 @@ use super::apart::{self, PathDepths};
 use super::diff::DiffOptions;
 use super::fold::Cost;
 use super::functions::file_of;
+use super::missing::read_ns;
 use super::own_rows::{Own, is_python_program, own_rows};
 use super::rows::{Row, frame_rows, rows};
 use super::summary_rows::innermost;
@@ -222,9 +223,12 @@ fn line_of(name: &str) -> Option<&str> {
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some(line)
 }
 
-/// Whether both are of one recording, whatever its files are called.
+/// Whether both are of one recording, whatever its files are called, and wherever a copy of it ends.
 pub fn is_same_recording(one: &Profile, other: &Profile) -> bool {
-    one.run == other.run && one.ledger == other.ledger
+    let is_cut = [one, other].into_iter().any(|of| read_ns(of).is_some());
+    let is_whole = one.run == other.run && one.ledger == other.ledger;
+    // It began at the same nanosecond.
+    is_whole || (is_cut && one.run.header == other.run.header)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Leaves out what counts as a change (`diff.rs`).
 
 use super::diff::{Change, Comparison, DiffOptions, Work, crumb, worst_quality};
-use super::diff_doubts::{doubts, is_any_cut, is_unknown};
+use super::diff_doubts::{doubts, is_any_cut, is_any_same, is_unknown};
 use super::meters::unlike;
 use super::rows::{mark, notes};
 use super::table_cells::{FILE_WIDTH, Grid, GridRow, Look, TITLE, with_decimals};
@@ -65,7 +65,8 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
         let said = format!("no energy was measured in a run of {which}: what changed is not known");
         return look.bullets(out, " ", &[said]);
     }
-    if is_any_cut(compared.sides) {
+    // What single runs show, and how more would, is no matter where one stands beside itself.
+    if is_any_cut(compared.sides) || (!is_known(compared) && is_any_same(compared.sides)) {
         return look.bullets(out, " ", &marks.collect::<Vec<_>>());
     }
     if is_known(compared) {
@@ -597,8 +598,9 @@ pub(crate) mod tests {
             let per = PerWork { name: "step".into(), units: WorkUnits::whole(10), ..PerWork::default() };
             let run = [Profile { per_work: Some(per), ..run }];
             let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
-            let mut out = Vec::new();
-            write(&mut out, &compare([&run, &run], &options).unwrap(), &options).unwrap();
+            let (mut later, mut out) = (run.clone(), Vec::new());
+            later[0].run.header.anchor.unix_ns += 1;
+            write(&mut out, &compare([&run, &later], &options).unwrap(), &options).unwrap();
             String::from_utf8(out).unwrap()
         };
         let plain = of(r"step (\d+)/");
