@@ -36,6 +36,9 @@ impl Server {
     }
 }
 
+/// Answers of two servers that take turns.
+static TURN: AtomicU64 = AtomicU64::new(0);
+
 /// Answers one request after the other, by its path. Who asks may be gone at any time.
 fn answer(mut connection: TcpStream, count: &PathBuf, [elsewhere, true_pages]: &[Arc<AtomicU64>; 2]) {
     let mut requests = BufReader::new(connection.try_clone().unwrap());
@@ -67,6 +70,13 @@ fn answer(mut connection: TcpStream, count: &PathBuf, [elsewhere, true_pages]: &
             }
             "/garbage" => "\u{0}\u{1}\u{2}\r\n\r\n".to_owned(),
             "/nan" => page("tokens_total{model=\"a\"} NaN\n"),
+            "/turns" => {
+                let turn = TURN.fetch_add(1, Ordering::Relaxed);
+                page(&format!(
+                    "tokens_total{{model=\"a\"}} {}\n",
+                    turn + if turn % 2 == 0 { 5_000 } else { 70 }
+                ))
+            }
             "/other" => page("tokens_total{model=\"b\"} 1\n"),
             "/hang" => {
                 let _gone = requests.read_line(&mut line);
@@ -86,7 +96,7 @@ fn answer(mut connection: TcpStream, count: &PathBuf, [elsewhere, true_pages]: &
 }
 
 /// A server's counter is read as it is, ten times a second at the most; what hangs, has no end, leads elsewhere or makes no sense is said by its
-/// kind and keeps nobody waiting.
+/// kind and keeps nobody waiting, and so are two that answer in turn.
 #[test]
 fn a_server_and_hostile_ones() {
     let (place, simulation) = (place(), simulation());
@@ -95,7 +105,12 @@ fn a_server_and_hostile_ones() {
     let closed = format!("--work=closed=prometheus:http://{closed}/metrics#tokens_total");
     let hostile = ["hang", "gigabyte", "redirect", "garbage", "nan", "other"];
     // Of a page that has several numbers all are taken at once.
-    let mut words = vec![server.page("token", "metrics"), server.page("again", "metrics"), closed];
+    let mut words = vec![
+        server.page("token", "metrics"),
+        server.page("again", "metrics"),
+        server.page("turns", "turns"),
+        closed,
+    ];
     words.extend(hostile.map(|name| server.page(name, name)));
     let options: Vec<&str> = words.iter().map(String::as_str).collect();
     record_units(&place, &simulation, &options, "20");
@@ -111,6 +126,12 @@ fn a_server_and_hostile_ones() {
     let failure = |name: &str| work(&report, name)["failure"].as_str().unwrap_or_default().to_owned();
     let found = ["closed", "redirect", "nan", "other"].map(failure);
     assert_eq!(found, ["missing", "status", "no-number", "no-metric"]);
+    let turns = work(&report, "turns");
+    assert_eq!(
+        (turns["units"].as_f64().unwrap_or(0.0), turns["failure"].as_str()),
+        (0.0, Some("system")),
+        "{turns}"
+    );
     assert_eq!(server.elsewhere.load(Ordering::Relaxed), 0);
     // A machine that is busy may not get to the limit within a second.
     assert!(["too-long", "timed-out"].contains(&failure("gigabyte").as_str()), "{}", failure("gigabyte"));

@@ -5,7 +5,7 @@
 //! Leaves out joules per unit, which whoever asks the page divides.
 
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::{WorkFailure, WorkReading, WorkSeries, WorkUnits};
+use energy_trace_model::recording::record::{TwoCounters, WorkFailure, WorkReading, WorkSeries, WorkUnits};
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::work_failure;
 use std::collections::BTreeSet;
@@ -32,6 +32,7 @@ pub(crate) struct Counted {
     pub(crate) restarts: u64,
     state: State,
     number: Option<WorkUnits>,
+    two: TwoCounters,
     read: KtimeNs,
     /// Words for what was said of it.
     said: BTreeSet<&'static str>,
@@ -80,6 +81,7 @@ impl Counted {
         for reading in readings.iter().filter(|reading| read < reading.at && reading.at <= until) {
             self.read = reading.at;
             self.state = match &reading.value {
+                value if self.two.take(value) => State::Gone(WorkFailure::of_two_counters()),
                 Err(failure) => State::Gone(failure.clone()),
                 Ok(number) => {
                     has_moved |= self.take(*number);
@@ -213,5 +215,8 @@ mod tests {
         check(10, &[Some(2)], (16, 2, "moving"), "");
         check(39, &[], (16, 2, "moving"), "");
         check(40, &[], (-1, 2, "timed-out"), "");
+        // Two servers that answer in turn are no counter any more.
+        check(41, &[Some(9_000), Some(50), Some(9_010)], (-1, 3, "system"), "");
+        check(42, &[Some(60), Some(70)], (-1, 3, "system"), "");
     }
 }

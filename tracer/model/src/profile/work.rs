@@ -22,7 +22,7 @@ use super::over_time::OverTime;
 use super::stretches::Span;
 use super::tables::{EnergyByClass, LedgerRow, Profile};
 use crate::clock::KtimeNs;
-use crate::recording::record::{WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
+use crate::recording::record::{TwoCounters, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -239,6 +239,11 @@ impl OverTime {
                 let called = self.called(&series.readings, span);
                 series.readings = called.iter().map(|point| point.reading()).collect();
                 runs = if called.is_empty() { vec![] } else { vec![called] };
+            }
+            _ if TwoCounters::show(&series.readings) => {
+                // No stretch is of one of them, as far as anybody knows.
+                (found.read, found.failure) = (0, Some(WorkFailure::of_two_counters()));
+                runs.clear();
             }
             _ => runs = runs.iter().filter_map(|run| worked(run)).collect(),
         }
@@ -557,6 +562,16 @@ mod tests {
             (vec![(0, 90)], WorkUnits::whole(7))
         );
         assert_eq!(of_file(&left), (vec![], WorkUnits::ZERO));
+    }
+
+    /// Of a number that two counters show in turn nothing is known, not even what it seemed to do before that was seen.
+    #[test]
+    fn two_counters() {
+        let readings =
+            [(0, 120), (40, 5_000), (60, 130), (80, 5_010), (90, 5_020)].map(|(ms, of)| (ms, Some(of)));
+        let work = read_from(WorkSource::File("/x".into()), &readings);
+        assert_eq!((work.units(), work.stretches.len(), work.found.read), (WorkUnits::ZERO, 0, 0));
+        assert_eq!(work.found.failure, Some(WorkFailure::of_two_counters()));
     }
 
     /// What was done in parts of the run is what was done in all of it; of a unit each part has its time.

@@ -43,6 +43,7 @@ mod tables;
 mod thermal;
 pub mod totals;
 pub mod traces;
+mod two_counters;
 mod wire;
 mod work;
 

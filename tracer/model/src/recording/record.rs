@@ -37,6 +37,7 @@ pub use super::thermal::{
     Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,
 };
 
+pub use super::two_counters::TwoCounters;
 pub use super::work::{
     WorkCounter, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits, without_work,
 };
