@@ -2,12 +2,16 @@
 //!
 //! Leaves out outlets that nobody could use from the start (`agent.rs`).
 
-use super::agent::{Agent, PROGRAM, Page, Pod, UIDS, column, of_simulation, simulation, spool};
+use super::agent::{Agent, PROGRAM, Page, Pod, Started, UIDS, column, of_simulation, simulation, spool};
 use energy_trace_tests::place::eventually;
 use energy_trace_tests::powercap::{Options, Simulation};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::Signal;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// With what the unit gives it, it works: only what its BPF programs take is not known, which is said once and is no zero.
 #[test]
@@ -102,4 +106,42 @@ fn a_spool_on_a_small_disk() {
     assert_eq!(agent.end(), 0);
     let told = column(folder.path(), "ledger", "removed_windows");
     assert!(told.iter().any(|removed| *removed > 0), "{told:?}");
+}
+
+/// With `-q` nothing is said of what goes well, at the beginning and at the end.
+#[test]
+fn quiet() {
+    // Nobody else has this port while nothing listens there.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = ["agent", "-q", "--power", "model", "--listen", &address.to_string()];
+    let agent = Command::new(PROGRAM).args(options).stderr(Stdio::piped()).spawn().unwrap();
+    let mut agent = Started(agent);
+    eventually("the listener", || TcpStream::connect(address).is_ok());
+    // It listens from its set-up on; with an answer it has begun.
+    let mut page = TcpStream::connect(address).unwrap();
+    page.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    page.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent.0.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let mut said = String::new();
+    agent.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((agent.0.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
+
+/// A spool that its owner may not write to, or that is the system's, is refused at the start, with a folder that can be made.
+#[test]
+fn spools_that_take_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(60_700), Some(60_700)).unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let place = folder.path().to_str().unwrap();
+    for (spool, code, words) in
+        [(place, 125, "as user 60700: "), ("/proc", 2, " /var/lib/energy-trace/spool")]
+    {
+        let options = ["agent", "--power", "none", "--listen", "127.0.0.1:0", "--spool", spool];
+        let output = Command::new(PROGRAM).args(options).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && said.contains(words), "{said}");
+    }
 }

@@ -8,7 +8,10 @@
 
 use crate::plan::SpoolPlan;
 use energy_trace_export::Object;
+use energy_trace_export::fleet::is_file_of_fleet;
 use energy_trace_report::agent_page::SpoolCounts;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access, geteuid};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -79,6 +82,21 @@ pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Whether the folder can be written to by who writes there; one that is not there may be made.
+///
+/// # Errors
+/// When it cannot: no window would ever be there.
+pub(super) fn check(folder: &Path) -> io::Result<()> {
+    match access(folder, AccessFlags::W_OK | AccessFlags::X_OK) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(error) => {
+            let text =
+                format!("cannot write to the spool {} as user {}: {error}", folder.display(), geteuid());
+            Err(io::Error::new(io::Error::from(error).kind(), text))
+        }
+    }
+}
+
 /// The tables of a window.
 struct Batch {
     modified: SystemTime,
@@ -136,7 +154,7 @@ impl Spool {
                 self.counts.lost += 1;
                 if !std::mem::replace(&mut self.said, true) {
                     let folder = self.plan.folder.display();
-                    log::warn!(
+                    log::error!(
                         "cannot write to the spool {folder}: {why}; windows are lost and counted until that is mended"
                     );
                 }
@@ -271,11 +289,13 @@ fn entries(folder: &Path) -> Vec<DirEntry> {
 fn add_file(found: &mut BTreeMap<(String, String), Batch>, table: &str, day: &DirEntry, file: &DirEntry) {
     let names = (day.file_name().into_string(), file.file_name().into_string());
     let ((Ok(day), Ok(name)), Ok(about)) = (names, file.metadata()) else { return };
-    if name.ends_with(PARTIAL) {
+    let in_the_making = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
+    let is_ours = about.is_file() && day.starts_with("date=");
+    if is_ours && in_the_making.is_some_and(is_file_of_fleet) {
         let _gone = fs::remove_file(file.path());
         return;
     }
-    if !about.is_file() || !name.ends_with(".parquet") || !day.starts_with("date=") {
+    if !is_ours || !is_file_of_fleet(&name) {
         return;
     }
     let key = format!("{table}/{day}/{name}");
@@ -337,7 +357,7 @@ mod tests {
         let mut first = spool(folder.path(), 1_000);
         (0..2).for_each(|number| first.put(Ok(window(number))));
         assert_eq!(first.counts(), counts(2, 0, 0, 600));
-        let partial = folder.path().join("energy/date=2026-11-28/.h-b-9.parquet.partial");
+        let partial = folder.path().join("energy/date=2026-11-28/.h-b-0000000000009.parquet.partial");
         fs::write(&partial, "half").unwrap();
         let mut next = spool(folder.path(), 1_000);
         assert!(next.counts() == counts(0, 0, 0, 600) && !partial.exists());
@@ -348,6 +368,30 @@ mod tests {
         TABLES.iter().for_each(|table| fs::remove_dir_all(folder.path().join(table)).unwrap());
         next.put(Ok(window(5)));
         assert_eq!(next.counts(), counts(4, 2, 0, 300));
+    }
+
+    /// What somebody else put there is neither counted nor removed, however old it is and whatever it is called.
+    #[test]
+    fn files_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("energy/date=2026-11-28");
+        fs::create_dir_all(&day).unwrap();
+        let names = [
+            "mine.parquet",
+            "a-b.parquet",
+            "my-data-2026.parquet",
+            "x.partial",
+            ".x.partial",
+            "h-z-0000000000001.parquet",
+        ];
+        for name in names {
+            let file = fs::File::create(day.join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let mut spool = spool(folder.path(), 300);
+        (0..3).for_each(|number| spool.put(Ok(window(number))));
+        assert_eq!(spool.counts(), counts(3, 2, 0, 300));
+        assert!(names.iter().all(|name| day.join(name).exists()));
     }
 
     /// What was removed is told by the next window that is written, and once.
@@ -374,7 +418,8 @@ mod tests {
         let day = folder.path().join("energy/date=2026-11-28");
         fs::create_dir_all(&day).unwrap();
         let most = u32::try_from(MOST_REMOVED).unwrap();
-        (0..most + 2).for_each(|number| fs::write(day.join(format!("a-{number:05}.parquet")), "1").unwrap());
+        (0..most + 2)
+            .for_each(|number| fs::write(day.join(format!("a-b-{number:013}.parquet")), "1").unwrap());
         let mut many = spool(folder.path(), 300);
         many.put(Ok(window(1)));
         assert_eq!(many.counts(), counts(0, MOST_REMOVED as u64, 1, 2));

@@ -31,7 +31,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,6 +88,7 @@ impl Agent {
         let (pipe, listener) = (Pipe::new()?, Listener::new(socket)?);
         let collector = plan.collector.as_ref().map(look_up).transpose()?;
         let spool = plan.spool.as_ref().map(|spool| spool.folder.as_path());
+        spool.map(spool::check).transpose()?;
         let lock = spool.map(spool::lock).transpose()?.flatten();
         enter_sandbox(spool, collector.as_ref().map(Endpoint::port))?;
         let plan = AgentPlan { collector, ..plan.clone() };
@@ -101,6 +102,12 @@ impl Agent {
             _lock: lock,
         })
     }
+}
+
+/// Where it listens, and for whom.
+fn listens(address: SocketAddr) -> String {
+    let open = "; whoever reaches that address can read them, as there is no password: keep it behind a firewall, or --listen 127.0.0.1:9464";
+    format!("metrics on http://{address}/metrics{}", if address.ip().is_loopback() { "" } else { open })
 }
 
 /// Before the sandbox, in which nobody looks up names.
@@ -122,7 +129,7 @@ impl Watcher for Agent {
         let (Some(pipe), Some(listener)) = (self.pipe.reading.take(), self.listener.take()) else { return };
         let outlets = match Outlets::start(self.plan.spool.take(), self.plan.collector.take()) {
             Ok(outlets) => outlets,
-            Err(error) => return log::warn!("the agent ends: {error}"),
+            Err(error) => return log::error!("the agent ends: {error}"),
         };
         return_large_blocks(RECORDING);
         let watching = Watching::new(self.plan.window, Arc::clone(&self.heard), outlets);
@@ -131,8 +138,7 @@ impl Watcher for Agent {
         // Without a thread nobody has the pipe, which ends the recording.
         self.thread = thread("windows").spawn(move || watching.run(pipe)).ok();
         let _ = thread("listener").spawn(move || listener.serve(&pages));
-        // A closed stderr is nobody's failure.
-        let _ = writeln!(io::stderr(), "energy-trace: metrics on http://{}/metrics", self.address);
+        log::warn!("{}", listens(self.address));
     }
 
     fn hear(&mut self, lost: u64, share: OwnShare) {
@@ -261,8 +267,7 @@ impl Watching {
         self.attribute(last);
         let windows = self.totals.windows();
         let (spool, sender) = self.outlets.end();
-        // A closed stderr is nobody's failure.
-        let _ = writeln!(io::stderr(), "energy-trace: {}", last_words(windows, spool, sender));
+        log::warn!("{}", last_words(windows, spool, sender));
     }
 
     fn begin_next(&mut self, now: KtimeNs) {
@@ -353,5 +358,20 @@ fn has_bytes(pipe: &File) -> io::Result<bool> {
     match poll(&mut files, PollTimeout::from(LOOK_MS)) {
         Err(Errno::EINTR) => Ok(false),
         ready => Ok(ready? > 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listens;
+
+    /// A page that other machines can ask for is no secret, which is said.
+    #[test]
+    fn who_can_read() {
+        let said = |address: &str| listens(address.parse().unwrap());
+        assert_eq!(said("127.0.0.1:9464"), "metrics on http://127.0.0.1:9464/metrics");
+        assert!(
+            ["0.0.0.0:9464", "[::]:9464", "10.0.0.7:1"].iter().all(|open| said(open).contains("no password"))
+        );
     }
 }

@@ -16,6 +16,7 @@ use energy_trace_model::recording::record::WorkCounter;
 use energy_trace_model::units::MicroWatts;
 use energy_trace_power::SourceChoice;
 use nix::unistd::{Gid, Uid, geteuid};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,10 @@ use std::time::Duration;
 
 /// Windows that are neither too short for a counter nor too long for whoever looks.
 const WINDOWS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
+
+/// A spool that is nobody else's, and how one is made.
+const SPOOL: &str = "/var/lib/energy-trace/spool";
+const MAKE: &str = "install -d -o 60700 -g 60700";
 
 /// What the user typed after `agent`.
 #[derive(Debug, Args)]
@@ -110,6 +115,9 @@ pub(super) fn run(args: &AgentArgs, common: &Common) -> Result<ExitCode, Failure
     plan.screen.progress = ProgressStyle::Off;
     // There is no summary of what does not end.
     plan.screen.quiet = true;
+    if common.quiet {
+        log::set_max_level(log::LevelFilter::Error);
+    }
     record::run_plan(&plan)
 }
 
@@ -136,21 +144,23 @@ fn owner_of(folder: &Path) -> Result<Option<(Uid, Gid)>, Failure> {
     if !geteuid().is_root() {
         return Ok(None);
     }
-    let make = |folder: &Path| format!("install -d -o 60700 -g 60700 {}", folder.display());
+    let of = folder.display();
     let about = folder.metadata().map_err(|error| {
-        let how = make(folder);
-        Failure::usage(format!("cannot use the spool {}: {error}; make it: {how}", folder.display()))
-    })?;
-    if about.uid() == 0 || !about.is_dir() {
-        // Another folder within: this one may be the system's.
-        let (of, how) = (folder.display(), make(&folder.join("energy-trace-spool")));
-        let text = match about.is_dir() {
-            true => format!(
-                "the spool {of} belongs to root, but windows are not written as root; make a folder of its own: {how}"
-            ),
-            false => format!("the spool {of} is not a folder"),
+        let how = if error.kind() == io::ErrorKind::NotFound {
+            format!("; make it: {MAKE} {of}")
+        } else {
+            String::new()
         };
-        return Err(Failure::usage(text));
+        Failure::usage(format!("cannot use the spool {of}: {error}{how}"))
+    })?;
+    if !about.is_dir() {
+        return Err(Failure::usage(format!("the spool {of} is not a folder")));
+    }
+    if about.uid() == 0 {
+        // This one may be the system's: not even a folder within it is asked for.
+        return Err(Failure::usage(format!(
+            "the spool {of} belongs to root, but windows are not written as root; make a folder of its own: {MAKE} {SPOOL}"
+        )));
     }
     Ok(Some((Uid::from_raw(about.uid()), Gid::from_raw(about.gid()))))
 }

@@ -12,6 +12,8 @@ const MOST: usize = 64;
 /// What a source looks like.
 const SOURCES: &str =
     "write it as NAME=calls:FUNCTION, NAME=stdout:REGEX, NAME=file:PATH or NAME=prometheus:URL#METRIC";
+/// What those of an agent look like.
+const SOURCES_OF_AGENT: &str = "write it as NAME=file:PATH or NAME=prometheus:URL#METRIC";
 
 /// Why others are no units of an agent.
 const OF_AGENT: &str = "calls: are counted, and stdout: is read, where energy-trace starts a program; an agent, which starts none, takes file: and \
@@ -19,7 +21,7 @@ const OF_AGENT: &str = "calls: are counted, and stdout: is read, where energy-tr
 
 /// A counter that an agent can read.
 pub(super) fn parse_of_agent(text: &str) -> Result<WorkCounter, String> {
-    let counter = parse(text)?;
+    let counter = parse_as(text, SOURCES_OF_AGENT)?;
     match counter.source {
         WorkSource::File(_) | WorkSource::Prometheus { .. } => Ok(counter),
         WorkSource::Calls(_) | WorkSource::Stdout(_) => Err(OF_AGENT.to_owned()),
@@ -28,21 +30,26 @@ pub(super) fn parse_of_agent(text: &str) -> Result<WorkCounter, String> {
 
 /// A counter of work.
 pub(super) fn parse(text: &str) -> Result<WorkCounter, String> {
-    let (name, source) = text.split_once('=').ok_or(SOURCES)?;
+    parse_as(text, SOURCES)
+}
+
+/// The same, where sources look so.
+fn parse_as(text: &str, sources: &str) -> Result<WorkCounter, String> {
+    let (name, source) = text.split_once('=').ok_or(sources)?;
     let is_name = !name.trim().is_empty() && name.chars().count() <= MOST && shown(name) == name;
     if !is_name {
         return Err(format!("the name of a unit has 1 to {MOST} visible characters"));
     }
-    let (kind, words) = source.split_once(':').ok_or(SOURCES)?;
+    let (kind, words) = source.split_once(':').ok_or(sources)?;
     if words.is_empty() {
-        return Err(format!("{kind}: of what? {SOURCES}"));
+        return Err(format!("{kind}: of what? {sources}"));
     }
     let source = match kind {
         "calls" => calls(words)?,
         "stdout" => expression(words).map(|_| WorkSource::Stdout(words.to_owned()))?,
         "file" => file(words)?,
         "prometheus" => prometheus(words)?,
-        _ => return Err(format!("unknown source `{}`: {SOURCES}", shown(kind))),
+        _ => return Err(format!("unknown source `{}`: {sources}", shown(kind))),
     };
     Ok(WorkCounter { name: name.to_owned(), source })
 }
@@ -95,6 +102,8 @@ mod tests {
     /// What names nothing, or something else, is refused; of an agent, which starts nothing, also calls and output.
     #[test]
     fn refused() {
+        let advised = |text| parse_of_agent(text).unwrap_err();
+        assert!(["foo", "x=y:z", "x=file:"].iter().all(|text| !advised(text).contains("stdout")));
         let of_agent = ["x=file:/x", "x=prometheus:http://localhost/#x", "x=calls:f", r"x=stdout:(\d+)"];
         assert_eq!(of_agent.map(|text| parse_of_agent(text).is_ok()), [true, true, false, false]);
         let long = format!("{}=file:/x", "n".repeat(65));

@@ -10,6 +10,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// Characters of a boot's number that are in a key.
 const BOOT_DIGITS: usize = 12;
+/// Digits of when a file's first window began, at least.
+const SEQ_DIGITS: usize = 13;
 /// Characters of a machine's name in a key.
 const HOST_CHARACTERS: usize = 64;
 
@@ -53,8 +55,18 @@ impl Machine {
         let host = plain(self.host.as_deref().unwrap_or("unknown"), HOST_CHARACTERS);
         let boot: String = self.boot.chars().filter(char::is_ascii_hexdigit).take(BOOT_DIGITS).collect();
         let seq = first.start_ns.saturating_sub(self.booted_ns) / 1_000_000;
-        format!("{table}/date={}/{host}-{boot}-{seq:013}.parquet", first.date())
+        format!("{table}/date={}/{host}-{boot}-{seq:0SEQ_DIGITS$}.parquet", first.date())
     }
+}
+
+/// Whether a file is called as one of a fleet, whatever table and day it is of: other files are somebody else's.
+pub fn is_file_of_fleet(name: &str) -> bool {
+    let mut parts = name.strip_suffix(".parquet").unwrap_or_default().rsplitn(3, '-');
+    let is_seq = |seq: &str| seq.len() >= SEQ_DIGITS && seq.bytes().all(|byte| byte.is_ascii_digit());
+    let is_boot = |boot: &str| {
+        (1..=BOOT_DIGITS).contains(&boot.len()) && boot.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    parts.next().is_some_and(is_seq) && parts.next().is_some_and(is_boot) && parts.next().is_some()
 }
 
 impl Window {
