@@ -74,7 +74,7 @@ fn answer(mut connection: TcpStream, count: &PathBuf, [elsewhere, true_pages]: &
                 let turn = TURN.fetch_add(1, Ordering::Relaxed);
                 page(&format!(
                     "tokens_total{{model=\"a\"}} {}\n",
-                    turn + if turn % 2 == 0 { 5_000 } else { 70 }
+                    turn + if turn.is_multiple_of(2) { 5_000 } else { 70 }
                 ))
             }
             "/other" => page("tokens_total{model=\"b\"} 1\n"),

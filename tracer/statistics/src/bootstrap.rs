@@ -11,7 +11,7 @@ pub const DRAWS: usize = 4_000;
 pub type Round = (Option<f64>, Option<f64>);
 
 /// The 95 % interval of median(second) / median(first), of rounds that are drawn whole. The same seed gives the same interval. `None` of
-/// fewer than two rounds, and where the first median can be zero or less.
+/// fewer than two rounds, where one has nothing in any, and where the first median can be zero or less.
 pub fn ratio_of_medians(rounds: &[Round], seed: u64) -> Option<(f64, f64)> {
     if rounds.len() < 2 {
         return None;
@@ -20,10 +20,12 @@ pub fn ratio_of_medians(rounds: &[Round], seed: u64) -> Option<(f64, f64)> {
     let mut ratios = Vec::with_capacity(DRAWS);
     let (mut first, mut second) = (Vec::with_capacity(rounds.len()), Vec::with_capacity(rounds.len()));
     for _ in 0..DRAWS {
-        (first.clear(), second.clear());
+        first.clear();
+        second.clear();
         for _ in 0..rounds.len() {
             let (one, other) = rounds[random.usize(..rounds.len())];
-            (first.extend(one), second.extend(other));
+            first.extend(one);
+            second.extend(other);
         }
         if first.is_empty() || second.is_empty() {
             continue;
@@ -32,7 +34,7 @@ pub fn ratio_of_medians(rounds: &[Round], seed: u64) -> Option<(f64, f64)> {
         ratios.push(middle(&mut second) / (below > 0.0).then_some(below)?);
     }
     ratios.sort_by(f64::total_cmp);
-    Some((quantile_of_sorted(&ratios, 0.025), quantile_of_sorted(&ratios, 0.975)))
+    (!ratios.is_empty()).then(|| (quantile_of_sorted(&ratios, 0.025), quantile_of_sorted(&ratios, 0.975)))
 }
 
 /// The median, by partial order: it is asked thousands of times.
