@@ -45,7 +45,7 @@ fn a_study_is_done_once() {
         run_bounded(place.sudo(2345, &arguments))
     };
     let output = begin("echo run >> runs");
-    assert_code(&output, 0);
+    assert_code(&output, 125);
     let said = text(&output.stdout);
     for part in ["1/2", "it ended with status 3", "no energy", "needs 6"] {
         assert!(said.contains(part), "{part}\n{said}");
@@ -67,7 +67,7 @@ fn a_study_is_done_once() {
     let refused = look();
     assert_code(&refused, 125);
     assert_says(&refused, &["has runs to make", "--record \"--power none\""]);
-    assert_code(&go_on(), 0);
+    assert_code(&go_on(), 125);
     assert_eq!(file(&place, "runs").lines().count(), 5);
     let other = begin("true");
     assert_code(&other, 125);
