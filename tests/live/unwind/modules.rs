@@ -90,10 +90,11 @@ fn api_rows(place: &Place) -> Vec<String> {
     rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Makes of the folder `deps` one without sources, compiled on another machine.
-const COMPILE: &str = "import py_compile, shutil\nshutil.copytree('deps', 'bare', ignore=shutil.ignore_patterns('burnlib'))\n\
-                       for name in ('__init__', '_core'):\n    \
-                       py_compile.compile(f'deps/burnlib/{name}.py', f'bare/burnlib/{name}.pyc', f'/build/machine/{name}.py')\n";
+/// Makes of the folder `deps` two without sources: compiled on another machine, and in the folder (`compileall -b .`).
+const COMPILE: &str = "import py_compile, shutil\nfor folder, place in ('bare', '/build/machine'), ('local', './burnlib'):\n    \
+                       shutil.copytree('deps', folder, ignore=shutil.ignore_patterns('burnlib'))\n    \
+                       for name in ('__init__', '_core'):\n        \
+                       py_compile.compile(f'deps/burnlib/{name}.py', f'{folder}/burnlib/{name}.pyc', f'{place}/{name}.py')\n";
 
 /// A package that metadata lists has rows of its own, under its public names where its sources are there, in a folder and in an archive; the
 /// module beside it is the program's.
@@ -116,8 +117,12 @@ fn packages_by_their_metadata() {
     place.write("app.py", 0o644, "import own\nfor _ in range(3): own.go()\n");
     let compile = Command::new("/usr/bin/python3").args(["-c", COMPILE]).current_dir(place.folder()).status();
     assert!(compile.unwrap().success());
-    let calls =
-        [("deps", "burnlib.work"), ("deps.zip", "burnlib._core.work"), ("bare", "burnlib._core.work")];
+    let calls = [
+        ("deps", "burnlib.work"),
+        ("deps.zip", "burnlib._core.work"),
+        ("bare", "burnlib._core.work"),
+        ("local", "burnlib._core.work"),
+    ];
     for (folder, call) in calls {
         record(&place, &place.path(folder), &["/usr/bin/python3", "app.py"]);
         let rows = api_rows(&place);

@@ -23,14 +23,14 @@ impl OwnName {
     }
 }
 
-/// Whether this file may be where somebody compiled a module of this name: it cannot be the module's place, or it can and
-/// neither packages nor Python's own modules lie there, of which there are too many to ask each.
+/// Whether this file may be where somebody compiled a module of this name: it cannot be the module's place, it is relative
+/// (`compileall -b .`), or neither packages nor Python's own modules lie there, of which there are too many to ask each.
 pub(super) fn may_be_elsewhere(file: &str, module: &str) -> bool {
     let last = module.rsplit('.').next();
     let bare = bare_path(file).filter(|bare| bare.rsplit('/').next() == last);
     let is_settled =
         || ["-packages/", "/lib/python3", "/lib64/python3"].iter().any(|known| file.contains(known));
-    bare.is_some() && (!is_place_of(file, module) || file.starts_with('/') && !is_settled())
+    bare.is_some() && (!is_place_of(file, module) || !file.starts_with('/') || !is_settled())
 }
 
 /// The source of a module by its `__file__`, which may be that of its bytecode, where it can be.
@@ -229,15 +229,18 @@ mod tests {
     /// not, and nobody asks where packages are.
     #[test]
     fn compiled_elsewhere() {
-        for (file, module) in
-            [("/build/mod.py", "pkg.mod"), ("/b/pkg/__init__.py", "all.pkg"), ("/x/pkg/mod.py", "pkg.mod")]
-        {
+        for (file, module) in [
+            ("/build/mod.py", "pkg.mod"),
+            ("/b/pkg/__init__.py", "all.pkg"),
+            ("/x/pkg/mod.py", "pkg.mod"),
+            ("./pkg/mod.py", "pkg.mod"),
+            ("site-packages/pkg/mod.py", "pkg.mod"),
+        ] {
             assert!(may_be_elsewhere(file, module), "{file}");
         }
         for (file, module) in [
             ("/v/site-packages/pkg/mod.py", "pkg.mod"),
             ("/v/lib/python3.12/pkg/__init__.py", "pkg"),
-            ("pkg/mod.py", "pkg.mod"),
             ("/x/conf.py", "pkg.mod"),
             ("<string>", "pkg.mod"),
         ] {
