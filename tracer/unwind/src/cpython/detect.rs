@@ -131,6 +131,10 @@ pub fn find(memory: &impl Source, mapping: &Mapping, elf: &ElfFacts) -> Finding 
         return Finding::None; // Not mapped yet, and something else in its place.
     }
     let refuse = |reason| refused(Some(version), name, reason);
+    let is_known = version.minor() >= (3, 13) || layout_of(version).is_some();
+    if !is_known {
+        return refuse(RuntimeRefusal::UnknownVersion);
+    }
     let variables = (version.minor() == (3, 6)).then(|| variables_of(memory, bias, elf)).flatten();
     let Some(runtime) = variables.map(|found| found.interpreters).or(runtime) else {
         return refuse(RuntimeRefusal::NoSymbols);
@@ -196,14 +200,32 @@ fn eval_ranges(bias: u64, elf: &ElfFacts) -> [(u64, u64); 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, other_python, refused};
-    use energy_trace_model::recording::record::{OtherPython, RuntimeRefusal};
+    use super::{Finding, VERSION, find, other_python, refused};
+    use crate::address_space::Mapping;
+    use crate::cpython::tests::memory::Words;
+    use crate::elf::{CodeSegment, ElfFacts};
+    use energy_trace_model::recording::record::{OtherPython, Runtime, RuntimeRefusal};
 
     /// An interpreter whose version did not come in time is not refused for good: on a busy machine all of its functions were nameless.
     #[test]
     fn late_answers_refuse_nothing() {
         let finding = || refused(None, "python3", RuntimeRefusal::NoVersion);
         assert_eq!((finding().in_time(true), finding().in_time(false)), (Finding::None, finding()));
+    }
+
+    /// A version that is not known is refused for that, whatever its file lacks: 2.7 has no `_PyRuntime`.
+    #[test]
+    fn an_old_version_is_not_known() {
+        let code = vec![CodeSegment { svma: 0, offset: 0, size: 0x1000 }];
+        let elf = ElfFacts { code, symbols: vec![(VERSION.to_owned(), 0x100, 8)], ..ElfFacts::default() };
+        let path = "/usr/lib/libpython.so".to_owned();
+        let mapping = Mapping { start: 0, end: 0x1000, offset: 0, file: None, path };
+        let reason = |hex| match find(&Words([(0x100, hex)].into()), &mapping, &elf) {
+            Finding::Refused(Runtime::Refused { reason, .. }) => Some(reason),
+            _ => None,
+        };
+        let reasons = [RuntimeRefusal::UnknownVersion, RuntimeRefusal::NoSymbols].map(Some);
+        assert_eq!([0x0207_12f0, 0x030b_02f0].map(reason), reasons);
     }
 
     /// PyPy, GraalPy and MicroPython are told by the names of their files; CPython and its libraries are none of them.
