@@ -222,6 +222,19 @@ fn attached_for_a_time() {
     assert!(tree.lives());
 }
 
+/// Attached to a process that is stopped all the while: it is said why there is nothing.
+#[test]
+fn attached_to_one_that_is_stopped() {
+    let (place, tree) = (place(), Tree::new());
+    nix::sys::signal::kill(tree.sleeper, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let stat = format!("/proc/{}/stat", tree.sleeper);
+    eventually("the stop", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T ")));
+    let pid = tree.sleeper.to_string();
+    let output = place.run(&["--power", "none", "--no-svg", "--duration", "50ms", "-p", &pid]);
+    assert_code(&output, 0);
+    assert_says(&output, &["no CPU time was used"]);
+}
+
 /// Attached until somebody ends energy-trace: any of the usual signals gives a whole recording, and the processes are not touched.
 #[test]
 fn attached_until_a_signal() {

@@ -290,7 +290,9 @@ fn is_mostly_unknown(profile: &Profile) -> bool {
 fn few_samples(profile: &Profile) -> Option<Diagnostic> {
     let samples = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.samples));
     let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
-    (cpu_ns > 0 && samples < 100).then_some(Diagnostic::FewSamples { samples, cpu_ns })
+    // Of a recording that is cut, or lacks events, it is not known that there was none.
+    let is_known = || profile.run.summary.as_ref().is_some_and(|summary| summary.lost.is_empty());
+    (samples < 100 && (cpu_ns > 0 || is_known())).then_some(Diagnostic::FewSamples { samples, cpu_ns })
 }
 
 /// Energy of windows in which nobody ran, where it is more than 1/200 of a domain: the bound that the design sets for a fitting idle

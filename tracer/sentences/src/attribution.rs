@@ -92,6 +92,9 @@ fn short_loop(loop_ns: u64, hz: u32, power_hz: Option<u32>) -> String {
 }
 
 fn few_samples(samples: u64, cpu_ns: u64) -> String {
+    if cpu_ns == 0 {
+        return "no CPU time was used: the program waited, or was stopped by a signal or a debugger; record it while it works".to_owned();
+    }
     let few = few(samples);
     if !is_too_short(cpu_ns) {
         return format!("{few}: shares of functions are rough; record for longer or raise `-F`");

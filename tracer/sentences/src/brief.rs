@@ -10,7 +10,7 @@ use super::jit::jit_in_brief;
 use super::launches::launch_fact;
 use super::owners::owner_in_brief;
 use super::ranges::range_in_brief;
-use super::sources::no_counter;
+use super::sources::{no_counter, only_python};
 use super::stacks::not_whole_in_brief;
 use super::work::work_in_brief;
 use super::{counted, in_percent, in_seconds, percent_of, power_fact, recorded, were};
@@ -49,31 +49,33 @@ fn of_domains(domains: &[&str], line: String) -> String {
     }
 }
 
+fn few_in_brief(samples: u64, cpu_ns: u64) -> String {
+    match (samples, cpu_ns) {
+        (_, 0) => "no CPU time was used: the program waited, or was stopped".to_owned(),
+        _ if is_too_short(cpu_ns) => format!(
+            "{} in {:.1} ms of CPU time: too short, repeat the work in a loop",
+            few(samples),
+            in_seconds(cpu_ns) * 1e3
+        ),
+        (0, _) => "no samples, so no functions are known: record longer, or with -F 999".to_owned(),
+        _ => format!("{}, so shares are rough: record longer, or with -F 999", few(samples)),
+    }
+}
+
 /// What was found of the whole or while recording.
 fn brief(found: &Diagnostic) -> String {
     match found {
         Diagnostic::Recorded(found) => recorded_in_brief(found),
         Diagnostic::Domain { what, .. } => domain_in_brief(what),
-        Diagnostic::FewSamples { samples, cpu_ns } if is_too_short(*cpu_ns) => format!(
-            "{} in {:.1} ms of CPU time: too short, repeat the work in a loop",
-            few(*samples),
-            in_seconds(*cpu_ns) * 1e3
-        ),
-        Diagnostic::FewSamples { samples: 0, .. } => {
-            "no samples, so no functions are known: record longer, or with -F 999".to_owned()
-        }
-        Diagnostic::FewSamples { samples, .. } => {
-            format!("{}, so shares are rough: record longer, or with -F 999", few(*samples))
-        }
+        Diagnostic::FewSamples { samples, cpu_ns } => few_in_brief(*samples, *cpu_ns),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => {
             format!("{} of the CPU time has no sample ([unsampled])", percent_of(*unsampled_ns, *of_ns))
         }
-        Diagnostic::NoPythonFrames { native_ns, of_ns, .. } => {
-            format!(
-                "no Python functions in {} of the CPU time: the Python cannot be read",
-                percent_of(*native_ns, *of_ns)
-            )
-        }
+        Diagnostic::NoPythonFrames { runtimes, native_ns, of_ns } => format!(
+            "no Python functions in {} of the CPU time: {} cannot be read",
+            percent_of(*native_ns, *of_ns),
+            only_python(runtimes)
+        ),
         Diagnostic::StacksNotWhole { samples, of, most } => not_whole_in_brief(*samples, *of, *most),
         Diagnostic::JitNotNamed { programs, of_ns } => jit_in_brief(programs, *of_ns),
         Diagnostic::ProgramUncertain { least, most } => {

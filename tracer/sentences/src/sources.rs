@@ -255,13 +255,23 @@ pub fn runtime(runtime: &Runtime) -> String {
             };
             format!("CPython {what} ({why}: native frames only)")
         }
-        Runtime::NotCPython(python) => {
-            let name = match python {
-                OtherPython::PyPy => "PyPy",
-                OtherPython::GraalPy => "GraalPy",
-                OtherPython::MicroPython => "MicroPython",
-            };
-            format!("{name} (not CPython: native frames only)")
-        }
+        Runtime::NotCPython(python) => format!("{} (not CPython: native frames only)", other_python(*python)),
+    }
+}
+
+/// The name of the only one among these, with its version; `the Python` where that is not told.
+pub(super) fn only_python(runtimes: &[Runtime]) -> String {
+    match runtimes {
+        [Runtime::NotCPython(python)] => other_python(*python).to_owned(),
+        [Runtime::Refused { version: Some(version), .. }] => format!("CPython {version}"),
+        _ => "the Python".to_owned(),
+    }
+}
+
+const fn other_python(python: OtherPython) -> &'static str {
+    match python {
+        OtherPython::PyPy => "PyPy",
+        OtherPython::GraalPy => "GraalPy",
+        OtherPython::MicroPython => "MicroPython",
     }
 }

@@ -86,6 +86,18 @@ fn kernel_functions_without_names() {
     assert_eq!([("0x10", 60), ("0x10", 50), ("vfs_read", 60)].map(says), [true, false, false]);
 }
 
+/// A program that used no CPU time is said to have waited, but of a recording that is cut.
+#[test]
+fn a_program_that_waited() {
+    let says = |is_cut: bool| {
+        let mut profile = measured_training();
+        profile.rows.clear();
+        profile.run.summary = profile.run.summary.filter(|_| !is_cut);
+        diagnostics_of(&profile).iter().any(|found| found.code() == "few-samples")
+    };
+    assert_eq!([true, false].map(says), [false, true]);
+}
+
 /// Rates that show a short loop are named where functions that the run does not show have half of the energy, and nowhere else.
 #[test]
 fn rates_for_a_short_loop() {

@@ -48,6 +48,7 @@ fn a_short_program_has_advice() {
         "no samples in 1.2 ms of CPU time: too short, repeat the work in a loop"
     );
     assert!(texts(9, 99_900_000)[1].len() <= 78);
+    assert!(texts(0, 0).iter().all(|text| text.contains("no CPU time was used")));
     assert!(texts(9, 100_000_000).iter().all(|text| text.contains("-F") && !text.contains("loop")));
 }
 
