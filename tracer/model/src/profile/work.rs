@@ -567,8 +567,8 @@ mod tests {
     /// Of a number that two counters show in turn nothing is known, not even what it seemed to do before that was seen.
     #[test]
     fn two_counters() {
-        let readings =
-            [(0, 120), (40, 5_000), (60, 130), (80, 5_010), (90, 5_020)].map(|(ms, of)| (ms, Some(of)));
+        let readings = [120, 5_000, 130, 5_010, 5_020, 140, 5_030, 150, 5_040];
+        let readings = (0..).step_by(10).zip(readings).map(|(ms, of)| (ms, Some(of))).collect::<Vec<_>>();
         let work = read_from(WorkSource::File("/x".into()), &readings);
         assert_eq!((work.units(), work.stretches.len(), work.found.read), (WorkUnits::ZERO, 0, 0));
         assert_eq!(work.found.failure, Some(WorkFailure::of_two_counters()));

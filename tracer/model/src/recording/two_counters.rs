@@ -1,9 +1,15 @@
 //! Whether a number that falls began anew, or two counters show it in turn, as where two servers answer at one address.
 //!
-//! What began anew did so at nothing, and comes back to where it had been step by step, or after it was gone. Where it comes back in a step that is more
-//! than twice as large as all others since it fell, and fell to more than half or more than doubles, it was the other counter's number. Leaves out what becomes of such a series (`profile/work.rs`).
+//! What began anew did so at nothing, and comes back to where it had been step by step, or after it was gone. Where it comes
+//! back in a step that is more than twice as large as all others since it fell, and fell to more than half or more than doubles,
+//! it may have been the other counter's number; a program that works in batches and begins anew does the same once or twice, so
+//! that only several such returns, none of them long ago, show two. Leaves out what becomes of such a series (`profile/work.rs`).
 
 use super::work::{WorkFailure, WorkReading, WorkUnits};
+
+/// Returns that show two counters, and readings without one after which they are forgotten.
+const RETURNS: u32 = 3;
+const FORGOTTEN: u32 = 100;
 
 /// A number, reading by reading.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +19,9 @@ pub struct TwoCounters {
     fall: Option<[WorkUnits; 2]>,
     /// The largest step since.
     most: WorkUnits,
-    are_seen: bool,
+    /// Returns that one counter hardly makes, and readings since the last of them.
+    returns: u32,
+    since: u32,
 }
 
 impl TwoCounters {
@@ -23,8 +31,12 @@ impl TwoCounters {
         readings.iter().any(|reading| two.take(&reading.value))
     }
 
-    /// Takes in the next reading; whether two were seen by now.
+    /// Takes in the next reading; whether it shows, with those before it, two.
     pub fn take(&mut self, value: &Result<WorkUnits, WorkFailure>) -> bool {
+        self.since = self.since.saturating_add(1);
+        if self.since > FORGOTTEN {
+            self.returns = 0;
+        }
         match (value, self.last) {
             (Err(_), _) => self.fall = None,
             (Ok(now), Some(before)) if *now < before => {
@@ -34,14 +46,16 @@ impl TwoCounters {
             (Ok(_), None) => (),
         }
         self.last = value.as_ref().ok().copied().or(self.last);
-        self.are_seen
+        self.returns >= RETURNS
     }
 
     fn rise(&mut self, before: WorkUnits, now: WorkUnits) {
         let (step, twice) = (now.since(before), |of: WorkUnits| of.saturating_add(of));
         if let Some([high, low]) = self.fall.filter(|[high, _]| now >= *high) {
             let is_far = twice(low) > high || now > twice(before);
-            self.are_seen |= step > twice(self.most) && is_far;
+            if step > twice(self.most) && is_far {
+                (self.returns, self.since) = (self.returns.saturating_add(1), 0);
+            }
             self.fall = None;
         }
         self.most = self.most.max(step);
@@ -61,22 +75,24 @@ impl WorkFailure {
 mod tests {
     use super::{TwoCounters, WorkFailure, WorkUnits};
 
+    fn are_seen(numbers: &[Option<u64>]) -> bool {
+        let mut two = TwoCounters::default();
+        let value = |number: &Option<u64>| number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
+        numbers.iter().any(|number| two.take(&value(number)))
+    }
+
+    fn looks(numbers: &[u64]) -> Vec<Option<u64>> {
+        numbers.iter().copied().map(Some).collect()
+    }
+
     /// Two programs that answer in turn, or as it comes, whichever is first, are none that begins anew; one that does comes back step by step, or after
     /// nobody answered.
     #[test]
     fn two_at_one_address() {
-        let are_seen = |numbers: &[Option<u64>]| {
-            let mut two = TwoCounters::default();
-            let value = |number: &Option<u64>| number.map(WorkUnits::whole).ok_or(WorkFailure::Missing);
-            numbers.iter().any(|number| two.take(&value(number)))
-        };
-        let looks = |numbers: &[u64]| numbers.iter().copied().map(Some).collect::<Vec<_>>();
         for two in [
-            &[5_000, 120, 5_010][..],
-            &[120, 5_000, 130, 5_010],
-            &[5_000, 4_900, 5_010],
-            &[9, 0, 9],
-            &[10, 12, 3, 4, 14, 16],
+            &[5_000, 120, 5_010, 130, 5_020, 140, 5_030][..],
+            &[120, 5_000, 130, 5_010, 5_011, 140, 5_020, 150, 151, 5_030],
+            &[5_000, 4_900, 5_010, 4_910, 5_020, 4_920, 5_030],
         ] {
             assert!(are_seen(&looks(two)), "{two:?}");
         }
@@ -85,6 +101,14 @@ mod tests {
         {
             assert!(!are_seen(&looks(one)), "{one:?}");
         }
-        assert!(!are_seen(&[Some(100), Some(0), None, Some(5_000)]));
+        assert!(!are_seen(&[Some(100), Some(0), None, Some(5_000)].repeat(4)));
+    }
+
+    /// A program that works in batches and begins anew, twice or at long intervals, is one.
+    #[test]
+    fn batches() {
+        assert!(!are_seen(&looks(&[0, 2_000, 0, 2_000, 0, 2_000])));
+        let run = [[0].as_slice(), &[2_000; 120]].concat();
+        assert!(!are_seen(&looks(&run.repeat(6))));
     }
 }
