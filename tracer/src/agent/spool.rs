@@ -8,7 +8,7 @@
 
 use crate::plan::SpoolPlan;
 use energy_trace_export::Object;
-use energy_trace_export::fleet::is_file_of_fleet;
+use energy_trace_export::fleet::{is_day_of_fleet, is_file_of_fleet};
 use energy_trace_report::agent_page::SpoolCounts;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, geteuid};
@@ -262,7 +262,9 @@ impl Spool {
         self.looked = Instant::now();
         let mut found: BTreeMap<(String, String), Batch> = BTreeMap::new();
         for table in TABLES {
-            for day in entries(&self.plan.folder.join(table)) {
+            // What a link leads to is somebody else's.
+            let is_folder = |day: &DirEntry| day.file_type().is_ok_and(|kind| kind.is_dir());
+            for day in entries(&self.plan.folder.join(table)).into_iter().filter(is_folder) {
                 for file in entries(&day.path()) {
                     add_file(&mut found, table, &day, &file);
                 }
@@ -290,7 +292,7 @@ fn add_file(found: &mut BTreeMap<(String, String), Batch>, table: &str, day: &Di
     let names = (day.file_name().into_string(), file.file_name().into_string());
     let ((Ok(day), Ok(name)), Ok(about)) = (names, file.metadata()) else { return };
     let in_the_making = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
-    let is_ours = about.is_file() && day.starts_with("date=");
+    let is_ours = about.is_file() && is_day_of_fleet(&day);
     if is_ours && in_the_making.is_some_and(is_file_of_fleet) {
         let _gone = fs::remove_file(file.path());
         return;
@@ -322,7 +324,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     fn window(number: u32) -> Vec<Object> {
-        let key = |table| format!("{table}/date=2026-11-28/h-b-{number:013}.parquet");
+        let key = |table| format!("{table}/date=2026-11-28/h-3f2a1b4c99aa-{number:013}.parquet");
         TABLES.map(|table| Object { key: key(table), bytes: vec![7; 75] }).to_vec()
     }
 
@@ -357,13 +359,14 @@ mod tests {
         let mut first = spool(folder.path(), 1_000);
         (0..2).for_each(|number| first.put(Ok(window(number))));
         assert_eq!(first.counts(), counts(2, 0, 0, 600));
-        let partial = folder.path().join("energy/date=2026-11-28/.h-b-0000000000009.parquet.partial");
+        let partial =
+            folder.path().join("energy/date=2026-11-28/.h-3f2a1b4c99aa-0000000000009.parquet.partial");
         fs::write(&partial, "half").unwrap();
         let mut next = spool(folder.path(), 1_000);
         assert!(next.counts() == counts(0, 0, 0, 600) && !partial.exists());
         (2..5).for_each(|number| next.put(Ok(window(number))));
         assert_eq!(next.counts(), counts(3, 2, 0, 900));
-        let kept = [2, 3, 4].map(|number| format!("h-b-{number:013}.parquet"));
+        let kept = [2, 3, 4].map(|number| format!("h-3f2a1b4c99aa-{number:013}.parquet"));
         TABLES.iter().for_each(|table| assert_eq!(files(folder.path(), table), kept));
         TABLES.iter().for_each(|table| fs::remove_dir_all(folder.path().join(table)).unwrap());
         next.put(Ok(window(5)));
@@ -383,15 +386,20 @@ mod tests {
             "x.partial",
             ".x.partial",
             "h-z-0000000000001.parquet",
+            "sales-2026-1764556800000.parquet",
         ];
-        for name in names {
-            let file = fs::File::create(day.join(name)).unwrap();
+        let saved = folder.path().join("energy/date=2026-11-28.saved");
+        fs::create_dir_all(&saved).unwrap();
+        let kept = saved.join("h-3f2a1b4c99aa-0000000000001.parquet");
+        std::os::unix::fs::symlink(&saved, day.with_file_name("date=2026-11-27")).unwrap();
+        for path in names.map(|name| day.join(name)).iter().chain([&kept]) {
+            let file = fs::File::create(path).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         }
         let mut spool = spool(folder.path(), 300);
         (0..3).for_each(|number| spool.put(Ok(window(number))));
         assert_eq!(spool.counts(), counts(3, 2, 0, 300));
-        assert!(names.iter().all(|name| day.join(name).exists()));
+        assert!(names.iter().all(|name| day.join(name).exists()) && kept.exists());
     }
 
     /// What was removed is told by the next window that is written, and once.
@@ -418,8 +426,9 @@ mod tests {
         let day = folder.path().join("energy/date=2026-11-28");
         fs::create_dir_all(&day).unwrap();
         let most = u32::try_from(MOST_REMOVED).unwrap();
-        (0..most + 2)
-            .for_each(|number| fs::write(day.join(format!("a-b-{number:013}.parquet")), "1").unwrap());
+        (0..most + 2).for_each(|number| {
+            fs::write(day.join(format!("a-3f2a1b4c99aa-{number:013}.parquet")), "1").unwrap();
+        });
         let mut many = spool(folder.path(), 300);
         many.put(Ok(window(1)));
         assert_eq!(many.counts(), counts(0, MOST_REMOVED as u64, 1, 2));
@@ -500,7 +509,7 @@ mod tests {
         let kept = TABLES.map(|table| files(place, table));
         assert!((2..=4).contains(&kept[0].len()) && kept[0] == kept[1] && kept[1] == kept[2], "{kept:?}");
         assert_eq!(counts.removed, 12 - kept[0].len() as u64);
-        assert_eq!(kept[0].last().unwrap(), "h-b-0000000000011.parquet");
+        assert_eq!(kept[0].last().unwrap(), "h-3f2a1b4c99aa-0000000000011.parquet");
         let _full = fs::write(place.join("of others"), [0; 400 << 10]);
         (12..14).for_each(|number| spool.put(Ok(large(number).collect())));
         assert_eq!((spool.counts().written, spool.counts().lost), (14, 0));

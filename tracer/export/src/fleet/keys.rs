@@ -63,10 +63,16 @@ impl Machine {
 pub fn is_file_of_fleet(name: &str) -> bool {
     let mut parts = name.strip_suffix(".parquet").unwrap_or_default().rsplitn(3, '-');
     let is_seq = |seq: &str| seq.len() >= SEQ_DIGITS && seq.bytes().all(|byte| byte.is_ascii_digit());
-    let is_boot = |boot: &str| {
-        (1..=BOOT_DIGITS).contains(&boot.len()) && boot.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
+    let is_boot = |boot: &str| boot.len() == BOOT_DIGITS && boot.bytes().all(|byte| byte.is_ascii_hexdigit());
     parts.next().is_some_and(is_seq) && parts.next().is_some_and(is_boot) && parts.next().is_some()
+}
+
+/// Whether a folder is called as a day of a fleet's table.
+pub fn is_day_of_fleet(name: &str) -> bool {
+    let is_as = |(byte, like): (u8, u8)| if like == b'-' { byte == like } else { byte.is_ascii_digit() };
+    let like = b"0000-00-00";
+    let day = name.strip_prefix("date=").unwrap_or_default();
+    day.len() == like.len() && day.bytes().zip(like.iter().copied()).all(is_as)
 }
 
 impl Window {

@@ -23,7 +23,7 @@ use energy_trace_names::workload::Workload;
 use energy_trace_report::csv::kind_word;
 use indexmap::IndexSet;
 use keys::Machine;
-pub use keys::is_file_of_fleet;
+pub use keys::{is_day_of_fleet, is_file_of_fleet};
 use std::collections::{HashMap, HashSet};
 use std::io;
 
