@@ -216,7 +216,8 @@ mod tests {
         check(39, &[], (16, 2, "moving"), "");
         check(40, &[], (-1, 2, "timed-out"), "");
         // Two servers that answer in turn are no counter any more.
-        check(41, &[Some(9_000), Some(50), Some(9_010)], (-1, 3, "system"), "");
-        check(42, &[Some(60), Some(70)], (-1, 3, "system"), "");
+        let in_turn = [9_000, 50, 9_010, 60, 9_020, 70, 9_030].map(Some);
+        check(41, &in_turn, (-1, 5, "system"), "");
+        check(42, &[Some(60), Some(70)], (-1, 5, "system"), "");
     }
 }
