@@ -151,7 +151,7 @@ fn energy(uj: u64) -> Option<MicroJoules> {
     i64::try_from(uj).ok().map(MicroJoules::from_uj)
 }
 
-fn watts(energy: MicroJoules, ns: u64) -> f64 {
+pub(super) fn watts(energy: MicroJoules, ns: u64) -> f64 {
     energy.as_joules() / (ns.max(1) as f64 / 1e9)
 }
 

@@ -6,7 +6,7 @@
 //! as seldom as that.
 
 use super::model::busy_of_cells;
-use super::{EnergyInterval, GapReason, Span, Timeline};
+use super::{EnergyInterval, GapReason, Span, Timeline, span_of};
 use std::ops::Range;
 
 /// One value for so many times as long as usual, and for so long, is too long.
@@ -29,7 +29,7 @@ impl Timeline {
         let longest = TIMES_USUAL.saturating_mul(usual_ns(&self.intervals, &values)).max(SHORTEST_NS);
         let hangs = |value: &Range<usize>| {
             let of = self.intervals.get(value.clone()).unwrap_or_default();
-            span(of).ns() >= longest && changes(cpus, busy(), span(of))
+            span_of(of).ns() >= longest && changes(cpus, busy(), span_of(of))
         };
         let hanging: Vec<Range<usize>> = values.iter().filter(|value| hangs(value)).cloned().collect();
         self.without(&hanging, GapReason::StoodStill)
@@ -60,15 +60,10 @@ fn is_same(one: EnergyInterval, next: EnergyInterval) -> bool {
 
 /// How long the sensor shows a value, by the median.
 fn usual_ns(intervals: &[EnergyInterval], values: &[Range<usize>]) -> u64 {
-    let ns = |value: &Range<usize>| span(intervals.get(value.clone()).unwrap_or_default()).ns();
+    let ns = |value: &Range<usize>| span_of(intervals.get(value.clone()).unwrap_or_default()).ns();
     let mut lengths: Vec<u64> = values.iter().map(ns).collect();
     lengths.sort_unstable();
     if lengths.len() > 1 { lengths.get(lengths.len() / 2).copied().unwrap_or(0) } else { NEVER_CHANGED_NS }
-}
-
-fn span(intervals: &[EnergyInterval]) -> Span {
-    let ends = intervals.first().zip(intervals.last());
-    ends.map_or_else(Span::default, |(first, last)| Span::new(first.span.start, last.span.end))
 }
 
 /// Whether many more CPUs were busy in some pieces of a span than in others.

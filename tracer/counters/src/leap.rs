@@ -5,7 +5,7 @@
 //! again (load that nobody sees, as of a GPU that is not read, does), and one at either end.
 
 use super::model::busy_of_cells;
-use super::{EnergyInterval, GapReason, Span, Timeline};
+use super::{EnergyInterval, GapReason, Span, Timeline, span_of};
 use energy_trace_model::clock::KtimeNs;
 use std::ops::Range;
 
@@ -26,17 +26,21 @@ const REST_W: f64 = 500.0;
 
 impl Timeline {
     /// The same without a leap that neither CPUs nor GPUs explain: nobody drew that. `busy` are the times in which
-    /// one of the machine's CPUs was busy, `gpus` what each of its GPUs drew.
-    pub fn without_leap<I: Iterator<Item = Span>>(self, busy: impl FnOnce() -> I, gpus: &[Self]) -> Self {
+    /// one of the machine's CPUs was busy, `gpus` what each of its GPUs drew; neither is asked without a leap.
+    pub fn without_leap<I: Iterator<Item = Span>>(
+        self,
+        busy: impl FnOnce() -> I,
+        gpus: impl FnOnce() -> Vec<Self>,
+    ) -> Self {
         let Some((leap, joules)) = only_leap(&self.intervals) else { return self };
-        let of = span(&self.intervals[leap.clone()]);
-        let around = around(of).overlap(span(&self.intervals)).unwrap_or(of);
+        let of = span_of(&self.intervals[leap.clone()]);
+        let around = around(of).overlap(span_of(&self.intervals)).unwrap_or(of);
         let piece_ns = of.ns().max(SHORTEST_NS);
         let drawn = |watts: f64| watts * piece_ns as f64 / 1e9;
         if joules <= drawn(REST_W) {
             return self;
         }
-        let gpus: f64 = gpus.iter().map(|gpu| gpu.rise_watts(around)).sum();
+        let gpus: f64 = gpus().iter().map(|gpu| gpu.rise_watts(around)).sum();
         let cpus = EACH_CPU_W * cpus_that_began(busy(), around, piece_ns);
         if joules <= drawn(REST_W + cpus + gpus) {
             return self;
@@ -49,7 +53,8 @@ impl Timeline {
         if self.gaps.iter().any(|gap| gap.span.overlap(around).is_some()) {
             return f64::INFINITY;
         }
-        let near = self.intervals.iter().filter(|of| of.span.overlap(around).is_some()).map(watts);
+        let near =
+            self.intervals.iter().filter(|of| of.span.overlap(around).is_some()).map(EnergyInterval::watts);
         let (least, most) = near.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), watts| {
             (least.min(watts), most.max(watts))
         });
@@ -59,14 +64,14 @@ impl Timeline {
 
 /// The intervals of the only leap, and its joules beyond the usual power.
 fn only_leap(intervals: &[EnergyInterval]) -> Option<(Range<usize>, f64)> {
-    let mut powers: Vec<f64> = intervals.iter().map(watts).collect();
+    let mut powers: Vec<f64> = intervals.iter().map(EnergyInterval::watts).collect();
     powers.sort_unstable_by(f64::total_cmp);
     let usual = *powers.get(powers.len() / 2)?;
-    let is_over = |at: &usize| intervals.get(*at).is_some_and(|of| watts(of) > LEAP * usual);
+    let is_over = |at: &usize| intervals.get(*at).is_some_and(|of| of.watts() > LEAP * usual);
     let mut over = (0..intervals.len()).filter(is_over);
     let first = over.next().filter(|first| usual > 0.0 && *first > 0)?;
     let leap = first..over.next_back().unwrap_or(first) + 1;
-    let (of, all) = (span(intervals.get(leap.clone())?), span(intervals));
+    let (of, all) = (span_of(intervals.get(leap.clone())?), span_of(intervals));
     let is_short = of.ns() <= LONGEST_NS || leap.len() == 1;
     let is_one = leap.clone().all(|at| is_over(&at)) && leap.end < intervals.len();
     let joules: f64 = intervals[leap.clone()].iter().map(|of| of.energy.as_joules()).sum();
@@ -86,15 +91,6 @@ fn cpus_that_began(busy: impl Iterator<Item = Span>, span: Span, piece_ns: u64) 
 fn around(leap: Span) -> Span {
     let from = leap.start.as_ns().saturating_sub(EARLIER_NS);
     Span::new(KtimeNs::from_ns(from), KtimeNs::from_ns(leap.end.as_ns().saturating_add(LATER_NS)))
-}
-
-fn span(intervals: &[EnergyInterval]) -> Span {
-    let ends = intervals.first().zip(intervals.last());
-    ends.map_or_else(Span::default, |(first, last)| Span::new(first.span.start, last.span.end))
-}
-
-fn watts(of: &EnergyInterval) -> f64 {
-    of.energy.as_joules() / (of.span.ns().max(1) as f64 / 1e9)
 }
 
 #[cfg(test)]
@@ -128,7 +124,7 @@ mod tests {
 
     /// Joules that are believed, with these CPUs and GPUs.
     fn believed(of: Timeline, cpus: impl Iterator<Item = Span>, gpus: &[Timeline]) -> f64 {
-        let found = of.without_leap(|| cpus, gpus);
+        let found = of.without_leap(|| cpus, || gpus.to_vec());
         assert!(found.gaps.iter().all(|gap| gap.why == GapReason::TooMuch));
         found.energy().as_joules()
     }
@@ -176,7 +172,7 @@ mod tests {
             Timeline::default(),
         ];
         for of in good {
-            assert_eq!(of.clone().without_leap(|| busy(0, 0, 0), &[]), of);
+            assert_eq!(of.clone().without_leap(|| busy(0, 0, 0), Vec::new), of);
         }
     }
 }

@@ -92,7 +92,18 @@ pub struct EnergyInterval {
     pub energy: MicroJoules,
 }
 
+/// From the first of these to the last, which are in order.
+fn span_of(intervals: &[EnergyInterval]) -> Span {
+    let ends = intervals.first().zip(intervals.last());
+    ends.map_or_else(Span::default, |(first, last)| Span::new(first.span.start, last.span.end))
+}
+
 impl EnergyInterval {
+    /// Its mean power in watts.
+    pub fn watts(&self) -> f64 {
+        believed::watts(self.energy, self.span.ns())
+    }
+
     /// The part of it that lies in `span`: energy is taken as even over the interval.
     fn inside(self, span: Span) -> Option<Self> {
         let inside = self.span.overlap(span)?;

@@ -85,13 +85,15 @@ fn after_the_end(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Ti
     last.map(|last| timeline_of(domain, readings, basis, Span::new(end, last))).unwrap_or_default()
 }
 
-/// Whether a GPU's energy is the sum of its power, which steps when that is read.
+/// Whether a domain's energy is the sum of its power, which steps when that is read.
 fn is_summed(domain: &Domain, recording: &Recording) -> bool {
     let meter = recording.gpu_facts.meters.get(&domain.id);
-    let is_power = matches!(&domain.origin, Origin::Counter { source: SourceId::HwmonPower, .. });
-    is_power
+    let mut notes = recording.header.sources.iter().flat_map(|source| &source.notes);
+    let is_power = |note: &SourceNote| matches!(note, SourceNote::PowerReadings { domain: of, .. } if *of == domain.name);
+    matches!(&domain.origin, Origin::Counter { source: SourceId::HwmonPower, .. })
         || meter
             .is_some_and(|meter| !matches!(meter.kind, GpuMeterKind::Counter | GpuMeterKind::ModuleCounter))
+        || notes.any(is_power)
 }
 
 /// What is known of a domain's hardware. The limit of a GPU is not that of the module whose energy its
@@ -107,10 +109,7 @@ fn physics_of(domain: &Domain, basis: &Basis<'_>) -> Physics {
         _ => None,
     });
     let physics = Physics::of(domain, basis.cpus.count(domain.scope), limit.filter(|_| !is_module));
-    let mut notes = recording.header.sources.iter().flat_map(|source| &source.notes);
-    let is_power = |note: &SourceNote| matches!(note, SourceNote::PowerReadings { domain: of, .. } if *of == domain.name);
-    let is_sum = is_summed(domain, recording) || notes.any(is_power);
-    let physics = if is_sum { physics.summed() } else { physics };
+    let physics = if is_summed(domain, recording) { physics.summed() } else { physics };
     // A GPU that is not busy has nothing for as long as it likes.
     match is(GpuMeterKind::Utilization) {
         true => Physics { slow: false, still_ns: u64::MAX, never_ns: u64::MAX, ..physics },
@@ -144,8 +143,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
                 true => seen.without_hanging(basis.cpus.count(domain.scope), || segments.busy()),
                 false => seen,
             };
-            let seen = match is_bounded_by_little(domain, source) && !has_unread_gpus(basis.recording) {
-                true => seen.without_leap(|| segments.busy(), &gpus(basis)),
+            let seen = match has_loose_bound(domain, source) && !has_unread_gpus(basis.recording) {
+                true => seen.without_leap(|| segments.busy(), || gpus(basis)),
                 false => seen,
             };
             let is_gpu = matches!(domain.scope, Scope::Gpu(_));
@@ -160,8 +159,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>, span: S
     }
 }
 
-/// Whether what it can draw is known of a whole machine alone.
-fn is_bounded_by_little(domain: &Domain, source: &SourceId) -> bool {
+/// Whether no bound but that of a whole machine is known for what it can draw.
+fn has_loose_bound(domain: &Domain, source: &SourceId) -> bool {
     let is_gpu = matches!(domain.scope, Scope::Gpu(_));
     !is_gpu && (domain.class == DomainClass::Psys || !source.traits().known_hardware)
 }

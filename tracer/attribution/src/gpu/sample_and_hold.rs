@@ -36,7 +36,7 @@ impl SampleAndHold {
             let span = Span::new(intervals[first].span.start, intervals[end - 1].span.end);
             let energy = intervals[first..end].iter().map(|interval| interval.energy).sum();
             let step = EnergyInterval { span, energy };
-            held.more.push(watts(&intervals[first]) - watts(&step));
+            held.more.push(intervals[first].watts() - step.watts());
             held.intervals.push(step);
             held.dynamic.push(dynamic[first..end].iter().copied().sum());
         }
@@ -44,12 +44,8 @@ impl SampleAndHold {
     }
 }
 
-fn watts(interval: &EnergyInterval) -> f64 {
-    interval.energy.as_joules() / (interval.span.ns() as f64 / 1e9).max(1e-9)
-}
-
 fn are_alike(a: &EnergyInterval, b: &EnergyInterval) -> bool {
-    let (one, other) = (watts(a), watts(b));
+    let (one, other) = (a.watts(), b.watts());
     a.span.end == b.span.start && (one - other).abs() <= SAME_POWER.0.max(SAME_POWER.1 * one.abs())
 }
 
@@ -110,7 +106,7 @@ mod tests {
         let lengths: Vec<u64> = held.intervals.iter().map(|step| step.span.ns() / 20_000_000).collect();
         assert_eq!(lengths, [4, 5, 4, 4, 3]);
         assert_eq!(held.dynamic.iter().copied().sum::<MicroJoules>(), dynamic.iter().copied().sum());
-        let powers = held.intervals.iter().zip(&held.more).map(|(step, more)| super::watts(step) + more);
+        let powers = held.intervals.iter().zip(&held.more).map(|(step, more)| step.watts() + more);
         assert_eq!(powers.map(f64::round).collect::<Vec<_>>(), [100.0, 200.0, 260.0, 260.0, 260.0]);
     }
 
