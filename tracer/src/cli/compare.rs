@@ -230,9 +230,10 @@ fn study(parent: &Parent, args: &CompareArgs, options: &[String], common: &Commo
     show(&study, args, common)?;
     // Its tables hold, but a script that goes by the status would take it for a study without failures.
     match table::failed_title(&study) {
-        Some(title) => {
-            Err(Failure::lost(format!("{title}; why each did is in {}", args.output.join("runs").display())))
-        }
+        Some(title) => Err(Failure::incomplete(format!(
+            "{title}; why each did is in {}",
+            args.output.join("runs").display()
+        ))),
         None => Ok(()),
     }
 }

@@ -29,8 +29,8 @@ impl Failure {
         Self { text: chain(error), code: OWN_FAILURE }
     }
 
-    /// What was asked for is not whole.
-    pub(super) fn lost(text: impl Into<String>) -> Self {
+    /// The result is not complete.
+    pub(super) fn incomplete(text: impl Into<String>) -> Self {
         Self { text: text.into(), code: OWN_FAILURE }
     }
 

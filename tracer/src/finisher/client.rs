@@ -171,8 +171,8 @@ impl Finisher {
     }
 
     /// Has it go on where somebody has stopped it: as nothing ran, its end leaves the files as they were.
-    pub fn go_on(&self) {
-        self.child.iter().for_each(Child::go_on);
+    pub fn resume(&self) {
+        self.child.iter().for_each(Child::resume);
     }
 
     async fn done(&self, request: Request) -> Result<(), FinisherError> {

@@ -129,7 +129,7 @@ pub(super) async fn set_up<T>(
         done = control.set_up(work) => return done,
         () = stopped(finisher, LOOKS) => (),
     }
-    finisher.go_on();
+    finisher.resume();
     Err(SessionError::StoppedInSetUp)
 }
 

@@ -255,8 +255,8 @@ fn too_few(rounds: u32, verdicts: &[Verdict]) -> Option<String> {
     Some(format!(
         "needs N: of that {rounds} (or those in which both succeeded) can show no difference, however large, for chance alone would make \
          it too often; they show medians, and how far runs are apart. N rounds can show a large one, more a smaller one: --runs {most} or \
-         more, into another folder (-o). `energy-trace diff` may show one of fewer runs, as it takes it that runs of a program vary as a \
-         normal distribution does"
+         more, into another folder (-o). `energy-trace diff` may show a difference with fewer runs, because it assumes that they vary \
+         as a normal distribution does"
     ))
 }
 

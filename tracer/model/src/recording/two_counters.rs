@@ -65,8 +65,7 @@ impl TwoCounters {
 impl WorkFailure {
     /// Why nothing is known of what two counters show.
     pub fn of_two_counters() -> Self {
-        let error =
-            "it jumps to and fro between two, as where two servers answer at one address: name that of one";
+        let error = "it alternates between the values of two counters, as where two servers answer at one address: give the address of one of them";
         Self::System { error: error.to_owned() }
     }
 }
@@ -85,8 +84,8 @@ mod tests {
         numbers.iter().copied().map(Some).collect()
     }
 
-    /// Two programs that answer in turn, or as it comes, whichever is first, are none that begins anew; one that does comes back step by step, or after
-    /// nobody answered.
+    /// Two programs that answer at one address, in turn or in any order, are seen. One program that begins anew is not taken for two: it comes
+    /// back to where it was step by step, or after nobody answered.
     #[test]
     fn two_at_one_address() {
         for two in [

@@ -162,7 +162,7 @@ impl Child {
     }
 
     /// Continues it where it was stopped.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         // It is not collected yet, so the number is its own.
         let _ = kill(self.pid, Signal::SIGCONT);
     }
