@@ -12,8 +12,9 @@ use super::called::called_functions;
 use super::code_rule::{CodeRule, Flow};
 use super::elf::{Elf, ElfFacts, code_symbols};
 use super::plt::{table_rows, tables};
+use foldhash::HashMap;
 use object::{Object as _, ObjectSection as _, SectionKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -146,6 +147,33 @@ struct ReachedInstruction {
     call: Option<u64>,
 }
 
+/// All that were reached, found by their addresses.
+#[derive(Clone, Default)]
+struct Reached {
+    places: HashMap<u64, usize>,
+    instructions: Vec<ReachedInstruction>,
+}
+
+impl Reached {
+    fn get(&self, at: u64) -> Option<&ReachedInstruction> {
+        self.instructions.get(*self.places.get(&at)?)
+    }
+
+    fn insert(&mut self, at: u64, new: ReachedInstruction) {
+        let place = *self.places.entry(at).or_insert(self.instructions.len());
+        match self.instructions.get_mut(place) {
+            Some(known) => *known = new,
+            None => self.instructions.push(new),
+        }
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (u64, &ReachedInstruction)> {
+        let mut places: Vec<(u64, usize)> = self.places.iter().map(|(&at, &place)| (at, place)).collect();
+        places.sort_unstable();
+        places.into_iter().filter_map(|(at, place)| Some((at, self.instructions.get(place)?)))
+    }
+}
+
 /// A way to go on.
 struct FlowPath {
     at: u64,
@@ -159,7 +187,7 @@ struct FlowPaths<'a> {
     start: u64,
     /// Calls that do not return.
     endless: &'a BTreeSet<u64>,
-    reached: BTreeMap<u64, ReachedInstruction>,
+    reached: Reached,
     todo: Vec<FlowPath>,
     /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
     jumps: Vec<FrameState>,
@@ -175,7 +203,7 @@ struct FlowPaths<'a> {
 impl<'a> FlowPaths<'a> {
     fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
         let todo = vec![FlowPath { at: start, state: FrameState::ENTRY, call: None }];
-        let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), Effects::new());
+        let (reached, jumps, info) = (Reached::default(), Vec::new(), Effects::new());
         let [proved, returns, leaves] = [false; 3];
         Self { code, start, endless, reached, todo, jumps, proved, returns, leaves, info, budget }
     }
@@ -204,7 +232,7 @@ impl<'a> FlowPaths<'a> {
                 self.leaves = true;
                 continue;
             };
-            if let Some(ReachedInstruction { state, call, .. }) = self.reached.get(&path.at) {
+            if let Some(ReachedInstruction { state, call, .. }) = self.reached.get(path.at) {
                 match state.joined(path.state) {
                     Some(joined) if joined == *state => continue,
                     Some(joined) => path.state = joined,
@@ -274,7 +302,7 @@ impl<'a> FlowPaths<'a> {
     fn gap(&self, from: u64) -> Option<u64> {
         let mut at = from;
         loop {
-            if let Some((_, reached)) = self.reached.range(at..=at).next() {
+            if let Some(reached) = self.reached.get(at) {
                 at = at.checked_add(reached.length)?;
                 continue;
             }
@@ -289,7 +317,7 @@ impl<'a> FlowPaths<'a> {
     /// What the states say, wherever it changes; between instructions that were reached, and behind the last, nothing is known.
     fn changes<T: Copy + PartialEq>(&self, nothing: T, of: impl Fn(&FrameState) -> T) -> Vec<(u64, T)> {
         let (mut changes, mut end) = (Vec::new(), self.start);
-        for (&at, reached) in &self.reached {
+        for (at, reached) in self.reached.in_order() {
             changes.extend((at > end).then_some((end, nothing)));
             changes.push((at, of(&reached.state)));
             end = at.saturating_add(reached.length);

@@ -5,8 +5,9 @@
 //! Sources: System V ABI AMD64 1.0 §3.2.2 (a function gives `rsp` and `rbp` back as it found them). An instruction that does to the stack what
 //! compilers do not ends the search: then nothing is known. Leaves out the order in which code runs (`code_rows.rs`).
 
+use super::instruction::{Effects, Written, is_callers};
 use crate::code_rule::CodeRule;
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
 /// Bytes of the return address.
@@ -122,34 +123,34 @@ impl FrameState {
     }
 
     /// The state behind an instruction that goes on; `None` where nothing is known of it.
-    pub(crate) fn after(self, does: &Instruction, info: &mut InstructionInfoFactory) -> Option<Self> {
+    pub(crate) fn after(self, does: &Instruction, effects: &mut Effects) -> Option<Self> {
         let to = does.op0_register();
+        let written = effects.written(does);
         let next = match does.mnemonic() {
             // Position-independent code of 32 bits takes its own address so.
             Mnemonic::Call => (does.near_branch_target() != does.next_ip()).then_some(self)?,
             Mnemonic::Push => self.pushed(does)?,
             Mnemonic::Pop => self.popped(does)?,
             Mnemonic::Leave => self.left()?,
-            _ if to == Register::RSP => self.moved(does, info)?,
+            _ if to == Register::RSP => self.moved(does, written)?,
             Mnemonic::Mov | Mnemonic::Lea if to == Register::RBP => self.with_rbp(does)?,
             Mnemonic::Mov if does.op1_register().is_gpr64() && does.op0_kind() == OpKind::Memory => {
                 self.stored(does)
             }
-            _ => self.changed_otherwise(does, info)?,
+            _ => self.changed_otherwise(does, written)?,
         };
-        next.with_copy(&self, does, info).checked()
+        next.with_copy(&self, does, written).checked()
     }
 
     /// The same with what now points to the frame; `before` is the state before the instruction.
-    fn with_copy(mut self, before: &Self, does: &Instruction, info: &mut InstructionInfoFactory) -> Self {
+    fn with_copy(mut self, before: &Self, does: &Instruction, written: Written) -> Self {
         let is_call = does.mnemonic() == Mnemonic::Call;
-        if !is_call && is_written(Register::RSP, does, info) {
+        if !is_call && written.has(Register::RSP) {
             self.kept = None;
         }
         let to = does.op0_register();
-        let is_kept =
-            |register, info: &mut _| !is_written(register, does, info) && (!is_call || is_callers(register));
-        self.copy = self.copy.filter(|copy| is_kept(copy.register, info));
+        let is_kept = |register| !written.has(register) && (!is_call || is_callers(register));
+        self.copy = self.copy.filter(|copy| is_kept(copy.register));
         let is_move = does.mnemonic() == Mnemonic::Mov && to.is_gpr64() && to != Register::RSP;
         if is_move
             && to != Register::RBP
@@ -228,9 +229,9 @@ impl FrameState {
     }
 
     /// Behind an instruction whose first operand is `rsp`.
-    fn moved(self, does: &Instruction, info: &mut InstructionInfoFactory) -> Option<Self> {
-        if !is_written(Register::RSP, does, info) {
-            return self.changed_otherwise(does, info);
+    fn moved(self, does: &Instruction, written: Written) -> Option<Self> {
+        if !written.has(Register::RSP) {
+            return self.changed_otherwise(does, written);
         }
         let by = does.try_immediate(1).ok().filter(|_| does.op1_register() == Register::None);
         let by = by.map(u64::cast_signed);
@@ -276,15 +277,15 @@ impl FrameState {
     }
 
     /// Behind any other instruction.
-    fn changed_otherwise(self, does: &Instruction, info: &mut InstructionInfoFactory) -> Option<Self> {
+    fn changed_otherwise(self, does: &Instruction, written: Written) -> Option<Self> {
         let mut next = self;
-        if is_written(Register::RSP, does, info) {
+        if written.has(Register::RSP) {
             if !does.is_stack_instruction() || matches!(does.mnemonic(), Mnemonic::Enter) {
                 return None;
             }
             next.depth = self.deeper(-i64::from(does.stack_pointer_increment()));
         }
-        if is_written(Register::RBP, does, info) {
+        if written.has(Register::RBP) {
             next.rbp = Rbp::Other;
         }
         Some(next)
@@ -318,14 +319,6 @@ fn above_stack(does: &Instruction) -> Option<i64> {
     is_plain.then(|| does.memory_displacement64().cast_signed())
 }
 
-/// Whether a function has to give this register back as it was (System V ABI AMD64 1.0, figure 3.4).
-pub(super) fn is_callers(register: Register) -> bool {
-    matches!(
-        register,
-        Register::RBX | Register::RBP | Register::R12 | Register::R13 | Register::R14 | Register::R15
-    )
-}
-
 /// DWARF's number of a register (System V ABI AMD64 1.0, §3.6.2).
 fn dwarf(register: Register) -> Option<u32> {
     const NUMBERS: [Register; 16] = [
@@ -347,13 +340,4 @@ fn dwarf(register: Register) -> Option<u32> {
         Register::R15,
     ];
     NUMBERS.iter().position(|&number| number == register).and_then(|place| u32::try_from(place).ok())
-}
-
-/// Whether an instruction writes any part of a register.
-fn is_written(register: Register, does: &Instruction, info: &mut InstructionInfoFactory) -> bool {
-    let reads = |access| {
-        matches!(access, OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
-    };
-    let used = info.info(does).used_registers();
-    used.iter().any(|used| used.register().full_register() == register && !reads(used.access()))
 }

@@ -2,16 +2,61 @@
 //!
 //! Leaves out what they do to the stack (`frame_state.rs`).
 
-use super::frame_state::is_callers;
 use crate::code_rule::Flow;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
 
-pub(crate) use iced_x86::{Instruction, InstructionInfoFactory as Effects};
+pub(crate) use iced_x86::Instruction;
 
 /// Functions that are made at run time begin where a page does, or at multiples of so many bytes.
 pub(crate) const PAGE: u64 = 4096;
 /// See above.
 pub(crate) const ALIGNED: u64 = 16;
+
+/// What instructions change.
+pub(crate) struct Effects(InstructionInfoFactory);
+
+impl Effects {
+    pub(crate) fn new() -> Self {
+        Self(InstructionInfoFactory::new())
+    }
+
+    /// The registers of which an instruction writes any part.
+    pub(crate) fn written(&mut self, does: &Instruction) -> Written {
+        let reads = |access| {
+            matches!(access, OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+        };
+        let used = self.0.info(does).used_registers().iter();
+        let written = used.filter(|used| !reads(used.access()));
+        Written(written.fold(0, |all, used| all | bit(used.register())))
+    }
+}
+
+/// General registers that an instruction writes, a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written(u16);
+
+impl Written {
+    /// Whether it writes any part of a register of 64 bits.
+    pub(crate) fn has(self, register: Register) -> bool {
+        self.0 & bit(register) != 0
+    }
+}
+
+/// The bit of the general register that a register is a part of; none of any other.
+fn bit(register: Register) -> u16 {
+    let full = register.full_register();
+    if full.is_gpr64() { 1 << full.number() } else { 0 }
+}
+
+/// Whether a function has to give this register back as it was (System V ABI AMD64 1.0, figure 3.4).
+pub(super) fn is_callers(register: Register) -> bool {
+    matches!(
+        register,
+        Register::RBX | Register::RBP | Register::R12 | Register::R13 | Register::R14 | Register::R15
+    )
+}
 
 /// The instruction at the beginning of some code, which is at `at`.
 pub(crate) fn decode(code: &[u8], at: u64) -> Instruction {
