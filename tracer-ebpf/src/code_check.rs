@@ -96,6 +96,13 @@ pub fn code_check(
     Some(fields.with(last.said, say(fields.name)?))
 }
 
+/// What the own fields of the code object at `code` tell, the first half of `code_check`; `None` where they cannot be read now.
+#[inline(always)]
+pub fn own_check(places: CheckPlaces, code: u64, words: &mut Words, memory: &impl Memory) -> Option<u64> {
+    let read = memory.read_frame(code.wrapping_add(u64::from(places.fields)), FIELD_BYTES, words);
+    read.then(|| Fields::of(places, words).own)
+}
+
 /// What a string says; `None` where it cannot be read now.
 #[inline(always)]
 pub fn read_text(places: CheckPlaces, at: u64, words: &mut Words, memory: &impl Memory) -> Option<Said> {

@@ -151,7 +151,7 @@ fn take_python(scratch: &mut Scratch) -> bool {
                 seen,
                 (frame.code, globals),
                 process,
-                (|code| _ = check_code(code), || _ = tell_code()),
+                (|code, is| is_same_code(code, is) != 0, |code| _ = check_code(code), || _ = tell_code()),
             );
         }
         Step::Restart => {
@@ -166,6 +166,14 @@ fn take_python(scratch: &mut Scratch) -> bool {
         }
     }
     false
+}
+
+/// Whether a code object's own fields say what is remembered of it; 0: they do not.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn is_same_code(code: u64, remembered: u32) -> u32 {
+    let Some(Scratch { seen, walk, .. }) = scratch() else { return 0 };
+    u32::from(seen.is_same(code, remembered, (walk.layout.check, &UserMemory)))
 }
 
 /// Finds what tells a code object from others.

@@ -12,7 +12,7 @@ use super::rings::{NO_WAKEUP, Ring, output};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
 use tracer_ebpf::code_check::{
-    CheckPlaces, FIELDS, Fields, HEAD_BYTES, LastFile, Said, Text, Words, code_check, read_text,
+    CheckPlaces, FIELDS, Fields, HEAD_BYTES, LastFile, Said, Text, Words, code_check, own_check, read_text,
 };
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, MAX_TOLD_CODES, ToldCode, kind};
@@ -28,8 +28,10 @@ const _: () = assert!(size_of::<SeenCodes>() <= 32 << 10);
 const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
-/// How often a sample brings all its code objects along, whatever is remembered of them.
-const ALL_EVERY_NS: u64 = 10_000_000;
+/// How often a sample looks whether its code objects are those that are remembered, by their own fields: a read of memory for each.
+const LOOK_EVERY_NS: u64 = 10_000_000;
+/// How often a sample brings all its code objects along, whatever is remembered of them: three reads for each, and an event.
+const ALL_EVERY_NS: u64 = 100_000_000;
 /// How often a sample looks at the classes of all first variables, whoever asked for them: each costs two reads of memory.
 const CLASSES_EVERY_NS: u64 = 100_000_000;
 /// User space is woken so often at most: code objects may be freed soon after they ran (modules while they are imported), and must be read
@@ -47,10 +49,13 @@ pub(crate) struct RecentCodes {
     new: u64,
     /// When that last was so.
     new_ns: u64,
-    /// 1: so lately, or all were brought along so long ago, that all are now.
-    restless: u64,
-    /// When the sample in the making began, and when one last brought all along.
+    /// What is believed of what is remembered: see `trust`.
+    trust: u64,
+    /// 1: one of them was looked at.
+    looked: u64,
+    /// When the sample in the making began, when one last looked at its code objects, and when one last brought all along.
     now_ns: u64,
+    looked_ns: u64,
     all_ns: u64,
     /// When a sample last looked at all classes for no other reason.
     classes_ns: u64,
@@ -87,28 +92,49 @@ pub(crate) struct SeenCodes {
     told: [ToldCode; MAX_TOLD_CODES],
 }
 
+/// What a sample believes of what is remembered.
+mod trust {
+    /// All.
+    pub(super) const ALL: u64 = 0;
+    /// What looks the same by its own fields.
+    pub(super) const LOOKED_AT: u64 = 1;
+    /// Nothing: all are brought along.
+    pub(super) const NONE: u64 = 2;
+}
+
 impl RecentCodes {
     /// A sample begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self, now: u64) {
-        if self.fresh != 0 && self.restless != 0 {
+        if self.fresh != 0 && self.trust == trust::NONE {
             self.all_ns = self.now_ns;
         }
-        (self.fresh, self.told) = (0, 0);
+        if self.looked != 0 {
+            self.looked_ns = self.now_ns;
+        }
+        (self.fresh, self.told, self.looked) = (0, 0, 0);
         self.last_file = LastFile::default();
         if self.new != 0 {
             self.new_ns = now;
         }
         self.new = 0;
         let is_due = now.wrapping_sub(self.all_ns) >= ALL_EVERY_NS;
-        self.restless = u64::from(is_due || now.wrapping_sub(self.new_ns) < RESTLESS_NS);
+        self.trust = if is_due || now.wrapping_sub(self.new_ns) < RESTLESS_NS {
+            trust::NONE
+        } else if now.wrapping_sub(self.looked_ns) >= LOOK_EVERY_NS {
+            trust::LOOKED_AT
+        } else {
+            trust::ALL
+        };
         self.now_ns = now;
     }
 
     /// The sample that began brings all along, if `all` is true, whatever is remembered.
     #[inline(always)]
     pub(crate) fn bring_all(&mut self, all: bool) {
-        self.restless |= u64::from(all);
+        if all {
+            self.trust = trust::NONE;
+        }
     }
 
     /// 1: the sample that begins is to look at the classes of all first variables: something was new lately, or the last time is long ago.
@@ -131,15 +157,15 @@ impl RecentCodes {
         wakes
     }
 
-    /// Remembers a code object of a program (`program`) in a process, which runs with these globals. `look` has `SeenCodes::look` done for it,
-    /// `tell` `SeenCodes::tell`.
+    /// Remembers a code object of a program (`program`) in a process, which runs with these globals. `is_same` has `SeenCodes::is_same` done
+    /// for it, `look` `SeenCodes::look`, `tell` `SeenCodes::tell`.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
         seen: &mut SeenCodes,
         (code, globals): (u64, u64),
         (pid, program): (u32, u32),
-        (look, tell): (impl FnOnce(u64), impl FnOnce()),
+        (is_same, look, tell): (impl FnOnce(u64, u32) -> bool, impl FnOnce(u64), impl FnOnce()),
     ) {
         if code == 0 {
             return; // A shim.
@@ -148,7 +174,7 @@ impl RecentCodes {
         let mixed = mix(key);
         let recent = recent_place(mixed);
         if *at(&mut self.latest, recent) == key
-            && (self.restless == 0 || *at(&mut self.brought_ns, recent) == self.now_ns)
+            && (self.trust == trust::ALL || *at(&mut self.brought_ns, recent) == self.now_ns)
         {
             return;
         }
@@ -156,14 +182,18 @@ impl RecentCodes {
         if known {
             *at(&mut self.latest, recent) = key;
         }
-        if known && self.restless == 0 {
-            return;
+        if known && self.trust != trust::NONE {
+            self.looked |= self.trust;
+            if self.trust == trust::ALL || is_same(code, *seen.slot(place) as u32) {
+                *at(&mut self.brought_ns, recent) = self.now_ns;
+                return;
+            }
         }
         let Some(check) = self.keep(seen, (code, globals), look) else { return };
         *at(&mut self.latest, recent) = key;
         *at(&mut self.brought_ns, recent) = self.now_ns;
         let slot = seen.slot(place);
-        let now = mixed >> 32 << 32 | check >> 32;
+        let now = mixed >> 32 << 32 | u64::from(check);
         if *slot == now {
             return;
         }
@@ -193,7 +223,7 @@ impl RecentCodes {
         seen: &mut SeenCodes,
         (code, globals): (u64, u64),
         look: impl FnOnce(u64),
-    ) -> Option<u64> {
+    ) -> Option<u32> {
         let mut at = self.fresh;
         if at >= MAX_FRESH_CODES as u64 {
             return None;
@@ -208,7 +238,7 @@ impl RecentCodes {
         // SAFETY: the place has room for CODE_WORDS words.
         unsafe { place.cast::<[u64; CODE_WORDS]>().write([code, check[0], check[1], globals]) };
         self.fresh += 1;
-        Some(check[0] ^ check[1])
+        Some(short_check(check))
     }
 
     /// Sends what was taken along, before its sample; what finds no room is counted as `what`.
@@ -258,6 +288,12 @@ fn mix(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// What is remembered of what tells a code object from others: in its upper half what its own fields say.
+#[inline(always)]
+fn short_check([own, texts]: [u64; 2]) -> u32 {
+    (own >> 48 << 16 | texts >> 48) as u32
+}
+
 /// The place of a code object among the latest.
 #[inline(always)]
 fn recent_place(mixed: u64) -> u64 {
@@ -297,6 +333,18 @@ fn copy_text<const ROOM: usize>(
 }
 
 impl SeenCodes {
+    /// Whether the own fields of a code object say what is remembered of it (`short_check`).
+    #[inline(always)]
+    pub(crate) fn is_same(
+        &mut self,
+        code: u64,
+        remembered: u32,
+        (places, memory): (CheckPlaces, &impl Memory),
+    ) -> bool {
+        own_check(places, code, &mut self.read, memory)
+            .is_some_and(|own| short_check([own, 0]) >> 16 == remembered >> 16)
+    }
+
     /// Finds what tells a code object from others; what cannot be read is none. `say` has `say` below done for a string, and gives its answer.
     #[inline(always)]
     pub(crate) fn look(

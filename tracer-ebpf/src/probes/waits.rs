@@ -256,7 +256,12 @@ extern "C" fn wait_step() -> u32 {
             let Some(seen) = codes() else { return 1 };
             let process = (head.head.pid, layout.program);
             let code = (frame.code, python::globals(layout, walk));
-            recent.add(seen, code, process, (|code| _ = check_waiting(code), || _ = tell_waiting()));
+            let looks = (
+                |code, is| is_same_waiting(code, is) != 0,
+                |code| _ = check_waiting(code),
+                || _ = tell_waiting(),
+            );
+            recent.add(seen, code, process, looks);
             mix(hash, recent.identity(seen, frame.code, process));
             mix(hash, frame.instruction);
             0
@@ -272,6 +277,14 @@ extern "C" fn wait_step() -> u32 {
             1
         }
     }
+}
+
+/// Whether a code object's own fields say what is remembered of it; 0: they do not.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn is_same_waiting(code: u64, remembered: u32) -> u32 {
+    let (Some(scratch), Some(seen)) = (scratch(), codes()) else { return 0 };
+    u32::from(seen.is_same(code, remembered, (scratch.layout.check, &UserMemory)))
 }
 
 /// Finds what tells a code object from others.

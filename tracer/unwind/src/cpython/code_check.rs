@@ -53,7 +53,7 @@ mod tests {
     use crate::cpython::layout::{CodeLayout, KNOWN};
     use crate::cpython::memory::Source;
     use crate::cpython::tests::memory::Words;
-    use tracer_ebpf::code_check::{LastFile, code_check, read_text};
+    use tracer_ebpf::code_check::{LastFile, code_check, own_check, read_text};
     use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 
     const CODE: u64 = 0x10_0000;
@@ -110,6 +110,7 @@ mod tests {
         let say = |at| read_text(places, at, &mut [0x55; FRAME_WORDS], memory);
         let probes = code_check(places, CODE, (&mut read.0, &mut read.1), memory, say);
         assert_eq!(many, [probes, probes]);
+        assert_eq!(own_check(places, CODE, &mut read.0, memory), probes.map(|[own, _]| own));
         probes
     }
 
