@@ -10,6 +10,7 @@
 
 mod intervals;
 pub(super) mod probe_stats;
+mod together;
 mod workloads;
 
 use crate::chain;
@@ -41,6 +42,9 @@ pub(crate) struct Options {
     /// Measure these builds of energy-trace instead, one after the other in each round.
     #[arg(long)]
     binary: Vec<PathBuf>,
+    /// Have these builds record one process at the same time, and print by how much a sample costs each more than the first.
+    #[arg(long, requires = "binary")]
+    together: bool,
     /// Only workloads whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -61,12 +65,16 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let folder = workspace.target().join("workloads");
     let chain = chain::build(&folder)?;
     let workloads = workloads::all(&chain, workspace);
+    let wanted = || workloads.iter().filter(|workload| workload.name.contains(&options.only));
+    if options.together {
+        return wanted().try_for_each(|workload| together::compare(&binaries, workload, options, &folder));
+    }
     raise_priority()?;
     println!(
         "{:<28} {:>4} {:>7} {:>9} {:>9} {:>9} {:>9}  build",
         "workload", "Hz", "samples", "median", "p99", "mean ns", "whole %"
     );
-    for workload in workloads.iter().filter(|workload| workload.name.contains(&options.only)) {
+    for workload in wanted() {
         for hz in RATES {
             let seconds = options.seconds * if hz < 500 { 2.0 } else { 1.0 };
             let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); binaries.len()];
@@ -127,7 +135,7 @@ fn print_line(workload: &Workload, hz: u32, rounds: &[Figures], binary: &Path) {
 fn measure(binary: &Path, workload: &Workload, hz: u32, seconds: f64, folder: &Path) -> Result<Figures> {
     let mut target = Running(workload.start()?);
     sleep(Duration::from_secs_f64(workload.warm_up));
-    let mut tracer = Running(start(binary, target.0.id(), hz, folder)?);
+    let mut tracer = Running(start(binary, target.0.id(), hz, &folder.join("cost.data"))?);
     let sampler = settle(tracer.0.id()).with_context(|| format!("{} at {hz} Hz", workload.name))?;
     let undisturbed = leave_alone(&sampler, seconds)?;
     let intervals = watch(&sampler, hz, seconds)?;
@@ -141,12 +149,12 @@ fn measure(binary: &Path, workload: &Workload, hz: u32, seconds: f64, folder: &P
     Ok(Figures { samples: costs.len(), median: at(0.5), p99: at(0.99), mean, complete })
 }
 
-fn start(binary: &Path, pid: u32, hz: u32, folder: &Path) -> Result<Child> {
-    let log = fs::File::create(folder.join("cost.log"))?;
+fn start(binary: &Path, pid: u32, hz: u32, recording: &Path) -> Result<Child> {
+    let log = fs::File::create(recording.with_extension("log"))?;
     let mut command = Command::new(binary);
     command
         .args(["record", "--power", "none", "--no-svg", "--frequency", &hz.to_string(), "--output"])
-        .arg(folder.join("cost.data"))
+        .arg(recording)
         .args(["-p", &pid.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
