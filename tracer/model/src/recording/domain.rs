@@ -255,8 +255,8 @@ pub struct Reading {
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CounterValue {
-    /// Microjoules since some past moment.
-    MicroJoules(u64),
     /// It could not be read; why is in the summary's diagnostics.
     Failed,
+    /// Microjoules since some past moment.
+    MicroJoules(u64),
 }

@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 /// Work of one stack that a GPU did: one kernel, or several that followed each other closely with nothing of that process between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuBusy {
+    /// The first start on the GPU.
+    pub from: KtimeNs,
+    /// When it was launched; of several the first.
+    pub launched: KtimeNs,
+    /// The last end.
+    pub until: KtimeNs,
+    /// Nanoseconds in which they ran, added up.
+    pub busy_ns: u64,
     /// The GPU, by its index (`Scope::Gpu`).
     pub device: u32,
     /// Who launched.
     pub thread: ThreadKey,
     /// Where: as in `Launched`.
     pub stack: StackId,
-    /// When it was launched; of several the first.
-    pub launched: KtimeNs,
-    /// The first start on the GPU.
-    pub from: KtimeNs,
-    /// The last end.
-    pub until: KtimeNs,
     /// How many kernels, copies or memsets.
     pub count: u64,
-    /// Nanoseconds in which they ran, added up.
-    pub busy_ns: u64,
 }
 
 /// What the kernel tier's library told of a process until it ended.

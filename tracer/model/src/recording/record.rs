@@ -302,14 +302,14 @@ pub struct StackNode {
 /// Time on a CPU without interruption by another thread: `[start, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The CPU.
-    pub cpu: CpuId,
-    /// Who ran.
-    pub who: CpuOwner,
     /// When it came onto the CPU.
     pub start: KtimeNs,
     /// When it left.
     pub end: KtimeNs,
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Who ran.
+    pub who: CpuOwner,
 }
 
 /// The CPU time of processes on one CPU between two readings of power.

@@ -1,4 +1,4 @@
-//! How records lie in a chunk: postcard, with the long lists packed.
+//! How records lie in a chunk: postcard, with the times in long lists as differences.
 //!
 //! Postcard writes integers as varints (7 bits a byte), so a time since boot costs 7 bytes and a slice 17. The lists are therefore written
 //! as differences: a slice as its start after the previous slice's end and its length, a sample as its time after the previous one, a
@@ -7,181 +7,116 @@
 //!
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
-use super::record::{CounterValue, CpuOwner, GpuBusy, Reading, Record, Sample, Slice, StackStatus};
+use super::record::{CounterValue, GpuBusy, Reading, Record, Sample, Slice};
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
+use crate::ids::DomainId;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// An entry as it is written. The order of the variants is the format: it must match `Entry`.
-#[derive(Serialize)]
-enum EntryRef<'a> {
-    Plain(&'a Record),
-    Slices(Vec<PackedSlice>),
-    Samples(Vec<PackedSample>),
-    Readings(DomainId, Vec<PackedReading>),
-    Busy(Vec<PackedBusy>),
+/// An entry. The order of the variants is the format, as is that of the lists' fields.
+#[derive(Serialize, Deserialize)]
+enum Entry<'a> {
+    Plain(Cow<'a, Record>),
+    Slices(Vec<Slice>),
+    Samples(Vec<Sample>),
+    Readings(DomainId, Vec<Reading>),
+    Busy(Vec<GpuBusy>),
 }
-
-/// An entry as it is read.
-#[derive(Deserialize)]
-enum Entry {
-    Plain(Record),
-    Slices(Vec<PackedSlice>),
-    Samples(Vec<PackedSample>),
-    Readings(DomainId, Vec<PackedReading>),
-    Busy(Vec<PackedBusy>),
-}
-
-/// Start after the previous slice's end, length, CPU, who.
-#[derive(Serialize, Deserialize)]
-struct PackedSlice(i64, i64, CpuId, CpuOwner);
-
-/// Time after the previous sample, CPU, thread, stack, status.
-#[derive(Serialize, Deserialize)]
-struct PackedSample(i64, CpuId, ThreadKey, StackId, StackStatus);
-
-/// Time after the previous reading, counter after the previous counter; `None` for a read that failed.
-#[derive(Serialize, Deserialize)]
-struct PackedReading(i64, Option<i64>);
-
-/// Start after the previous one's start, launch before it, length, what of the length nothing ran, device, thread, stack, count.
-#[derive(Serialize, Deserialize)]
-struct PackedBusy(i64, i64, i64, i64, u32, ThreadKey, StackId, u64);
 
 /// Appends one record to a chunk. Memory is its only limit; postcard's error is passed on for the form of it.
 pub(super) fn encode_record(record: &Record, out: Vec<u8>) -> postcard::Result<Vec<u8>> {
-    let entry = match record {
-        Record::Slices(slices) => EntryRef::Slices(pack_slices(slices)),
-        Record::Samples(samples) => EntryRef::Samples(pack_samples(samples)),
-        Record::Readings(domain, readings) => EntryRef::Readings(*domain, pack_readings(readings)),
-        Record::GpuBusy(busy) => EntryRef::Busy(pack_busy(busy)),
-        other => EntryRef::Plain(other),
+    let mut entry = match record {
+        Record::Slices(slices) => Entry::Slices(slices.clone()),
+        Record::Samples(samples) => Entry::Samples(samples.clone()),
+        Record::Readings(domain, readings) => Entry::Readings(*domain, readings.clone()),
+        Record::GpuBusy(busy) => Entry::Busy(busy.clone()),
+        other => Entry::Plain(Cow::Borrowed(other)),
     };
+    entry.code(Way::Write);
     postcard::to_extend(&entry, out)
 }
 
 /// Takes one record off the front of a chunk: the record and what follows it.
 pub(super) fn decode_record(bytes: &[u8]) -> postcard::Result<(Record, &[u8])> {
-    let (entry, rest) = postcard::take_from_bytes::<Entry>(bytes)?;
+    let (mut entry, rest) = postcard::take_from_bytes::<Entry<'_>>(bytes)?;
+    entry.code(Way::Read);
     let record = match entry {
-        Entry::Plain(record) => record,
-        Entry::Slices(packed) => Record::Slices(unpack_slices(packed)),
-        Entry::Samples(packed) => Record::Samples(unpack_samples(packed)),
-        Entry::Readings(domain, packed) => Record::Readings(domain, unpack_readings(packed)),
-        Entry::Busy(packed) => Record::GpuBusy(unpack_busy(packed)),
+        Entry::Plain(record) => record.into_owned(),
+        Entry::Slices(slices) => Record::Slices(slices),
+        Entry::Samples(samples) => Record::Samples(samples),
+        Entry::Readings(domain, readings) => Record::Readings(domain, readings),
+        Entry::Busy(busy) => Record::GpuBusy(busy),
     };
     Ok((record, rest))
 }
 
-/// `to - from` as a wrapping difference; `forward` undoes it for every pair of values.
-const fn difference(from: u64, to: u64) -> i64 {
-    to.wrapping_sub(from).cast_signed()
+/// Values to differences, or differences to values: wrapping, with the sign in the lowest bit, as postcard writes integers with a sign.
+#[derive(Clone, Copy)]
+enum Way {
+    Write,
+    Read,
 }
 
-/// The value that lies `difference` after `from`.
-const fn forward(from: u64, difference: i64) -> u64 {
-    from.wrapping_add(difference.cast_unsigned())
-}
-
-fn pack_slices(slices: &[Slice]) -> Vec<PackedSlice> {
-    let mut previous_end = 0;
-    let pack = |slice: &Slice| {
-        let (start, end) = (slice.start.as_ns(), slice.end.as_ns());
-        let packed =
-            PackedSlice(difference(previous_end, start), difference(start, end), slice.cpu, slice.who);
-        previous_end = end;
-        packed
-    };
-    slices.iter().map(pack).collect()
-}
-
-fn unpack_slices(packed: Vec<PackedSlice>) -> Vec<Slice> {
-    let mut previous_end = 0;
-    let unpack = |PackedSlice(gap, length, cpu, who)| {
-        let start = forward(previous_end, gap);
-        previous_end = forward(start, length);
-        Slice { cpu, who, start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(previous_end) }
-    };
-    packed.into_iter().map(unpack).collect()
-}
-
-fn pack_samples(samples: &[Sample]) -> Vec<PackedSample> {
-    let mut previous = 0;
-    let pack = |sample: &Sample| {
-        let at = sample.at.as_ns();
-        let packed =
-            PackedSample(difference(previous, at), sample.cpu, sample.thread, sample.stack, sample.status);
-        previous = at;
-        packed
-    };
-    samples.iter().map(pack).collect()
-}
-
-fn unpack_samples(packed: Vec<PackedSample>) -> Vec<Sample> {
-    let mut previous = 0;
-    let unpack = |PackedSample(step, cpu, thread, stack, status)| {
-        previous = forward(previous, step);
-        Sample { at: KtimeNs::from_ns(previous), cpu, thread, stack, status }
-    };
-    packed.into_iter().map(unpack).collect()
-}
-
-fn pack_readings(readings: &[Reading]) -> Vec<PackedReading> {
-    let (mut previous_at, mut previous_value) = (0, 0);
-    let pack = |reading: &Reading| {
-        let step = difference(previous_at, reading.at.as_ns());
-        previous_at = reading.at.as_ns();
-        let value = match reading.value {
-            CounterValue::Failed => None,
-            CounterValue::MicroJoules(uj) => Some(difference(std::mem::replace(&mut previous_value, uj), uj)),
-        };
-        PackedReading(step, value)
-    };
-    readings.iter().map(pack).collect()
-}
-
-fn unpack_readings(packed: Vec<PackedReading>) -> Vec<Reading> {
-    let (mut at, mut value) = (0, 0);
-    let unpack = |PackedReading(step, change): PackedReading| {
-        at = forward(at, step);
-        let value = change.map_or(CounterValue::Failed, |change| {
-            value = forward(value, change);
-            CounterValue::MicroJoules(value)
-        });
-        Reading { at: KtimeNs::from_ns(at), value }
-    };
-    packed.into_iter().map(unpack).collect()
-}
-
-fn pack_busy(busy: &[GpuBusy]) -> Vec<PackedBusy> {
-    let mut previous = 0;
-    let pack = |busy: &GpuBusy| {
-        let (launched, from, until) = (busy.launched.as_ns(), busy.from.as_ns(), busy.until.as_ns());
-        let length = difference(from, until);
-        let step = difference(std::mem::replace(&mut previous, from), from);
-        let rest = difference(busy.busy_ns, length.cast_unsigned());
-        let GpuBusy { device, thread, stack, count, .. } = *busy;
-        PackedBusy(step, difference(launched, from), length, rest, device, thread, stack, count)
-    };
-    busy.iter().map(pack).collect()
-}
-
-fn unpack_busy(packed: Vec<PackedBusy>) -> Vec<GpuBusy> {
-    let mut from = 0;
-    let unpack = |PackedBusy(step, waited, length, rest, device, thread, stack, count)| {
-        from = forward(from, step);
-        GpuBusy {
-            device,
-            thread,
-            stack,
-            launched: KtimeNs::from_ns(from.wrapping_sub(waited.cast_unsigned())),
-            from: KtimeNs::from_ns(from),
-            until: KtimeNs::from_ns(forward(from, length)),
-            count,
-            busy_ns: length.cast_unsigned().wrapping_sub(rest.cast_unsigned()),
+impl Way {
+    /// What a value is after the `last` one, which it becomes; or the value of what was written so.
+    const fn after(self, last: &mut u64, given: u64) -> u64 {
+        match self {
+            Self::Write => folded(given.wrapping_sub(std::mem::replace(last, given))),
+            Self::Read => {
+                *last = last.wrapping_add(unfolded(given));
+                *last
+            }
         }
-    };
-    packed.into_iter().map(unpack).collect()
+    }
+
+    /// The same of what lies before another value.
+    const fn before(self, other: u64, given: u64) -> u64 {
+        match self {
+            Self::Write => folded(other.wrapping_sub(given)),
+            Self::Read => other.wrapping_sub(unfolded(given)),
+        }
+    }
+
+    fn time(self, last: &mut u64, at: &mut KtimeNs) {
+        *at = KtimeNs::from_ns(self.after(last, at.as_ns()));
+    }
+}
+
+const fn folded(difference: u64) -> u64 {
+    (difference << 1) ^ (difference.cast_signed() >> 63).cast_unsigned()
+}
+
+const fn unfolded(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
+}
+
+impl Entry<'_> {
+    fn code(&mut self, way: Way) {
+        let (mut last, mut last_uj) = (0, 0);
+        match self {
+            Self::Plain(_) => {}
+            Self::Slices(slices) => slices.iter_mut().for_each(|slice| {
+                way.time(&mut last, &mut slice.start);
+                way.time(&mut last, &mut slice.end);
+            }),
+            Self::Samples(samples) => {
+                samples.iter_mut().for_each(|sample| way.time(&mut last, &mut sample.at));
+            }
+            Self::Readings(_, readings) => readings.iter_mut().for_each(|reading| {
+                way.time(&mut last, &mut reading.at);
+                if let CounterValue::MicroJoules(uj) = &mut reading.value {
+                    *uj = way.after(&mut last_uj, *uj);
+                }
+            }),
+            Self::Busy(busy) => busy.iter_mut().for_each(|busy| {
+                way.time(&mut last, &mut busy.from);
+                busy.launched = KtimeNs::from_ns(way.before(last, busy.launched.as_ns()));
+                let mut until = last;
+                way.time(&mut until, &mut busy.until);
+                busy.busy_ns = way.before(until.wrapping_sub(last), busy.busy_ns);
+            }),
+        }
+    }
 }
 
 #[cfg(test)]
